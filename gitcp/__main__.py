@@ -1,0 +1,41 @@
+"""`python -m gitcp`, `gitcp` and `git gitcp`: hands this process to the command line, and ends it.
+
+Nothing else is here, so that what the command line imports, and when, is decided in one place. A save asks the first
+stage (gitcp.cli.quick) before any of it is loaded, and its plain forms do without click.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+
+
+def main() -> None:
+    """Run the command line on this process's arguments; does not return."""
+    try:
+        code = _run(sys.argv[1:])
+    except KeyboardInterrupt:  # while modules were loading
+        code = 130
+    os._exit(code)  # everything is flushed; taking the interpreter down costs as much as a small save
+
+
+def _run(args: list[str]) -> int:
+    if args[:1] == ["save"]:
+        gc.disable()  # a save ends before there is anything to collect
+        from gitcp.cli import quick
+
+        if quick.answered(args[1:]):
+            return 0
+        plain = quick.plain(args[1:])
+        if plain is not None:
+            from gitcp.cli.saving import plainly
+
+            return plainly(args, plain[0], quiet=plain[1])
+    from gitcp.cli.group import run
+
+    return run(args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""`gitcp check`."""
+
+from __future__ import annotations
+
+import click
+
+from gitcp.cli import objects, words
+from gitcp.cli.context import Context
+from gitcp.cli.failure import CODES
+from gitcp.cli.options import Command, json_option, pass_context, session_option
+from gitcp.cli.output import GREEN, RED, Styled
+from gitcp.errors import StoreDamaged
+from gitcp.ops.check import CheckReport, check
+
+
+@click.command(cls=Command)
+@session_option
+@json_option
+@pass_context
+def command(context: Context, session: str | None, *, as_json: bool) -> None:  # noqa: ARG001 -- --session is on every command
+    """Verify that every checkpoint is whole
+
+    Each object that a checkpoint is made of is read and compared with its name, each conversation with its digest. What
+    is damaged is listed, with the checkpoints it belongs to.
+
+      gitcp check
+      gitcp check --json
+    """
+    report = check(context.store, lambda done, of: _progress(context, done, of))
+    context.output.progress("")
+    if as_json:
+        context.output.document(objects.document("check", _fields(report)))
+    else:
+        _print(context, report)
+    click.get_current_context().exit(0 if report.ok else CODES[StoreDamaged])
+
+
+def _progress(context: Context, done: int, of: int) -> None:
+    if done * 100 // of != (done - 1) * 100 // of:
+        context.output.progress(f"checking {done:,} of {words.count(of, 'checkpoint')}")
+
+
+def _fields(report: CheckReport) -> dict[str, object]:
+    return {
+        "ok": report.ok,
+        "checkpoints": report.checkpoints,
+        "objects": report.objects,
+        "problems": [
+            {"object": problem.object, "what": problem.what, "checkpoints": list(problem.checkpoints)}
+            for problem in report.problems
+        ],
+    }
+
+
+def _print(context: Context, report: CheckReport) -> None:
+    output = context.output
+    extent = f"{words.count(report.checkpoints, 'checkpoint')}, {words.count(report.objects, 'object')}"
+    if report.ok:
+        output.line(Styled("whole", GREEN), f"  ({extent})")
+        return
+    for problem in report.problems:
+        output.line(Styled("damaged", RED), f"  {problem.object}: {problem.what}")
+        for affected in problem.checkpoints:
+            output.line(f"    {affected}")
+    output.line(f"{words.count(len(report.problems), 'problem')}  ({extent})")

@@ -1,0 +1,145 @@
+"""What every command starts from: the host, the repository, the current session. Opened when first asked for.
+
+The environment, the home directory, the clock and the working directory are read here and nowhere below.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gitcp.cli.output import Output
+from gitcp.errors import BadValue, GitcpError, RevisionNotFound
+from gitcp.model import Checkpoint, CheckpointId, Host, Oid
+
+if TYPE_CHECKING:
+    from gitcp.store import Store
+    from gitcp.worktree.snapshot import Limits
+
+
+class Context:
+    """One run of the command line."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        self.arguments = tuple(arguments)
+        self.host = Host(os.environ, Path(os.path.expanduser("~")), lambda: datetime.now().astimezone())
+        self.output = Output(os.environ)
+        self.directory = ""
+        self.finishing = False
+
+    @cached_property
+    def cwd(self) -> Path:
+        """Where the command runs: the working directory, or that of `-C`."""
+        try:
+            return Path(os.path.realpath(os.path.join(os.getcwd(), self.directory), strict=True))
+        except FileNotFoundError:
+            what = self.directory or "the current directory"
+            raise BadValue(f"{what} does not exist", hint="cd to a directory that does") from None
+
+    @cached_property
+    def store(self) -> Store:
+        """The store of the repository around `cwd`. Says so if a restore was interrupted there."""
+        from gitcp.git.repo import Repository  # not for --help
+        from gitcp.store import Store
+
+        store = Store(Repository.open(self.cwd, self.host))
+        if not self.finishing:
+            self._mention_unfinished(store)
+        return store
+
+    def _mention_unfinished(self, store: Store) -> None:
+        from gitcp.ops import journal
+
+        try:
+            begun = journal.unfinished(store.repo)
+        except GitcpError as error:
+            self.output.say("note: ", str(error))
+            return
+        if begun is not None:
+            self.output.say(
+                f"note: a restore of {begun.target} was interrupted here; gitcp restore --continue finishes it, "
+                "gitcp restore --abort takes it back"
+            )
+
+    def with_option(self, option: str) -> str:
+        """The command that is running, with an option more: what to type next."""
+        given = list(self.arguments)
+        given.insert(given.index("--") if "--" in given else len(given), option)
+        return shlex.join(["gitcp", *given])
+
+    def interrupted(self) -> str:
+        """What to type after ^C: nothing, unless a restore was under way."""
+        from gitcp.ops import journal
+
+        try:
+            begun = "store" in self.__dict__ and journal.unfinished(self.store.repo) is not None
+        except GitcpError:
+            return ""
+        return "gitcp restore --continue  (or --abort)" if begun else ""
+
+    def limits(self, include: tuple[str, ...] = ()) -> Limits:
+        """What a save takes here."""
+        from gitcp.cli import settings
+
+        return settings.limits(self.store.repo, include)
+
+    @cached_property
+    def tags(self) -> dict[Oid, tuple[str, ...]]:
+        """The names of tags by the commit they are on."""
+        from gitcp.ops import log
+
+        return log.tags(self.store)
+
+    @property
+    def core_pager(self) -> str | None:
+        """The pager that git would use here."""
+        return self.store.repo.config.get("core.pager")
+
+    def current(self, given: str | None) -> str | None:
+        """The current session; `given` is what --session said."""
+        from gitcp.ops import session
+
+        return session.current(self.store, given)
+
+    def session(self, given: str | None) -> str:
+        """The current session, where there must be one."""
+        found = self.current(given)
+        if found is None:
+            raise RevisionNotFound("there is no checkpoint here yet", hint="gitcp save")
+        return found
+
+    def checkpoint(self, revision: str, session: str | None) -> Checkpoint:
+        """The checkpoint that a revision means."""
+        from gitcp import revisions
+
+        current = self.current(session) if revision != "@" else self.session(session)
+        return self.store.read(revisions.resolve(self.store, revision, current=current))
+
+    def numbered(self, id: CheckpointId) -> Checkpoint:
+        """The checkpoint with this id."""
+        commit = self.store.find(id)
+        if commit is None:
+            raise RevisionNotFound(f"checkpoint {id} does not exist any more: nothing was changed", hint="gitcp log")
+        return self.store.read(commit)
+
+    def inside(self, paths: tuple[bytes, ...]) -> tuple[bytes, ...]:
+        """Paths as given, relative to `cwd`, as paths of the repository. Empty if one of them is all of it."""
+        found = tuple(map(self._inside, paths))
+        return () if b"" in found else found
+
+    def _inside(self, path: bytes) -> bytes:
+        """Only the directory is resolved: the last name may be a link, and is meant itself."""
+        whole = os.path.join(os.fsencode(self.cwd), path).rstrip(b"/")
+        directory, name = os.path.split(whole)
+        if name in (b"", b".", b".."):
+            directory, name = whole, b""
+        full = os.path.join(os.path.realpath(directory), name).rstrip(b"/")
+        root = os.fsencode(self.store.repo.root)
+        if full != root and not full.startswith(root + b"/"):
+            raise BadValue(f"{os.fsdecode(path)} is outside of {self.store.repo.root}: nothing was changed")
+        return full[len(root) + 1 :]

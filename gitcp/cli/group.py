@@ -1,0 +1,146 @@
+"""`gitcp` itself: the table of its commands, each imported when it runs, and the options before the command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from gitcp import __version__
+from gitcp.cli.context import Context
+from gitcp.cli.failure import guarded
+from gitcp.cli.options import verbatim
+
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+COMMANDS = {
+    "Save": {
+        "save": "Save files and conversation as a checkpoint",
+    },
+    "Look": {
+        "log": "Show checkpoints, newest first",
+        "list": "List the checkpoints of the session in a short table",
+        "show": "Show one checkpoint, or a file or the conversation in it",
+        "diff": "Show what differs between a checkpoint and now, or another checkpoint",
+        "status": "Show what a save would take, and what can be undone",
+        "sessions": "List all sessions",
+    },
+    "Go back": {
+        "restore": "Bring files and conversation back from a checkpoint",
+        "rollback": "Restore the last checkpoint",
+        "undo": "Undo the last restore",
+        "redo": "Take back the last undo",
+    },
+    "Name": {
+        "tag": "Name a checkpoint, or list the names",
+    },
+    "Check": {
+        "check": "Verify that every checkpoint is whole",
+    },
+    "Set up": {
+        "completion": "Print the completion script for a shell",
+        "demo": "Show gitcp at work in a scratch repository",
+    },
+}
+"""The literal table: `gitcp --help` imports no command."""
+
+
+COMPLETE = "_GITCP_COMPLETE"
+
+
+class LazyGroup(click.Group):
+    """Imports `gitcp.cli.<name>` when that command runs, and not before."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.help = verbatim(self.help or "")
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's
+        return list(_names())
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 -- click's
+        if cmd_name not in _names():
+            return None
+        command: click.Command = import_module(f"gitcp.cli.{cmd_name}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in _names() and not ctx.resilient_parsing:
+            raise click.UsageError(f"there is no command {args[0]!r}{_suggestion(args[0])}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 -- click's
+        for section, commands in COMMANDS.items():
+            with formatter.section(section):
+                formatter.write_dl(list(commands.items()), col_max=12)
+
+
+@click.group(cls=LazyGroup, context_settings=SETTINGS, invoke_without_command=True, subcommand_metavar="COMMAND ...")
+@click.version_option(__version__, message="gitcp %(version)s")
+@click.option("-C", "directory", metavar="DIR", default="", help="run as if started in DIR")
+@click.option("--no-pager", is_flag=True, help="never send output through a pager")
+@click.pass_context
+def root(ctx: click.Context, directory: str, *, no_pager: bool) -> None:
+    """Save points for coding agents: files and conversation, together.
+
+    Each checkpoint is one commit in this repository, on a ref of its own. Going back restores both, and the agent
+    continues from there. A checkpoint is written as in
+
+      @  @~2           the last one of the session, the second before it
+      12  SESSION@12   by number
+      TAG  :/TEXT      by name, by words of its label
+      A..B             a range, for log
+    """
+    context = ctx.ensure_object(Context)
+    context.directory = directory
+    context.output.paging = not no_pager
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def run(args: Sequence[str]) -> int:
+    """Run the command line on `args`; its exit code. Writes nothing but what the command does."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # started with the descriptor closed
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
+    context = Context(args)
+    options = list(args)
+    options = options[: options.index("--")] if "--" in options else options
+    return guarded(
+        lambda: _invoke(list(args), context),
+        os.environ,
+        as_json="--json" in options,
+        interrupted=context.interrupted,
+    )
+
+
+def _invoke(args: list[str], context: Context) -> int:
+    """What `click.Command.main` does, without its own idea of a reader that left early."""
+    asked = os.environ.get(COMPLETE)
+    if asked:
+        from click.shell_completion import shell_complete  # only when a shell asks
+
+        return shell_complete(root, {"obj": context}, "gitcp", COMPLETE, asked)
+    try:
+        with root.make_context("gitcp", args, obj=context) as ctx:
+            root.invoke(ctx)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    return 0
+
+
+def _names() -> Iterator[str]:
+    return (name for commands in COMMANDS.values() for name in commands)
+
+
+def _suggestion(name: str) -> str:
+    from difflib import get_close_matches  # only on the way to an error
+
+    close = get_close_matches(name, list(_names()), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,193 @@
+"""The JSON objects that `--json` prints: their keys are a promise to programs, and only grow.
+
+Every key is always there, null or empty where there is nothing to say. Paths that are not UTF-8 are {"base64": …},
+times are UTC.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gitcp import wire
+from gitcp.model import Agent, Checkpoint, Conversation, Entry, FileChange, Handoff, Skip
+from gitcp.wire import Json
+
+if TYPE_CHECKING:
+    from gitcp.adapters.base import Message
+    from gitcp.ops.placing import Placed
+    from gitcp.ops.plan import Kept
+    from gitcp.ops.restore import Plan, Report
+    from gitcp.store import Summary
+
+MAIN = "main"
+
+
+def document(schema: str, fields: Json) -> Json:
+    """The fields of a document, headed by the name and version of what it is."""
+    return {"schema": f"gitcp.{schema}/1", **fields}
+
+
+def checkpoint(found: Checkpoint, tags: Sequence[str]) -> Json:
+    """A whole checkpoint."""
+    base, note = found.snapshot.base, found.note
+    return {
+        "id": str(found.id),
+        "session": found.id.session,
+        "number": found.id.number,
+        "commit": found.commit,
+        "tree": found.root,
+        "parent": found.parent,
+        "created": wire.encode_time(found.created),
+        "label": note.label,
+        "phase": note.phase,
+        "objective": note.objective,
+        "trigger": found.trigger.value,
+        "agent": agent(found.agent),
+        "tags": list(tags),
+        "base": base.commit,
+        "branch": base.branch,
+        "conversation": conversation(found.conversation),
+        "files": {
+            "total": found.snapshot.total,
+            "changed": found.changed,
+            "skipped": skipped(found.snapshot.skipped),
+        },
+        "facts": dict(note.facts),
+        "handoff": handoff(note.handoff),
+        "position": dict(note.position),
+        "restored_from": str(found.restored_from) if found.restored_from else None,
+        "forked_from": str(found.forked_from) if found.forked_from else None,
+    }
+
+
+def agent(found: Agent | None) -> Json | None:
+    """Which agent, null where there is none."""
+    if found is None:
+        return None
+    return {"name": found.name, "version": found.version, "model": found.model, "session_id": found.session_id}
+
+
+def conversation(found: Conversation | None) -> Json | None:
+    """The conversation half; `sha256` is that of the main stream."""
+    if found is None:
+        return None
+    last = found.digest.last_message
+    return {
+        "format": found.format,
+        "messages": found.digest.messages,
+        "bytes": found.bytes,
+        "sha256": next((s.sha256 for s in found.streams if s.name == MAIN), None),
+        "streams": [{"name": s.name, "bytes": s.bytes, "sha256": s.sha256} for s in found.streams],
+        "last_message": {"role": last.role, "text": last.text, "id": last.id} if last else None,
+    }
+
+
+def handoff(found: Handoff) -> Json:
+    """What the next reader needs."""
+    return {
+        "task": found.task,
+        "decisions": list(found.decisions),
+        "failed": list(found.failed),
+        "next": list(found.next),
+        "active": list(found.active),
+    }
+
+
+def skipped(found: Iterable[Skip]) -> list[Json]:
+    """Paths left out, and why."""
+    return [{"path": wire.encode_path(s.path), "reason": s.reason.value, "detail": s.detail} for s in found]
+
+
+def change(found: FileChange) -> Json:
+    """A path that differs."""
+    return {
+        "path": wire.encode_path(found.path),
+        "kind": found.kind.value,
+        "old": _entry(found.old),
+        "new": _entry(found.new),
+    }
+
+
+def summary(found: Summary) -> Json:
+    """What a commit alone says of its checkpoint."""
+    return {
+        "id": str(found.id),
+        "created": wire.encode_time(found.created),
+        "subject": found.subject,
+        "trigger": found.trailers.get("Gitcp-Trigger"),
+    }
+
+
+def message(kind: str, found: Message) -> Json:
+    """A message that only one of two conversations has; `kind` is "added" or "deleted"."""
+    return {"kind": kind, "role": found.role, "text": _utf8(found.text), "id": found.id, "tool": found.tool}
+
+
+def report(found: Report, brought: Conversation | None, effects: Sequence[str], *, saved_first: bool) -> Json:
+    """What a restore did; `brought` is the conversation that was put back. `saved_first`: what was there was saved."""
+    return {
+        "target": str(found.target.id),
+        "safety": str(found.safety) if saved_first else None,
+        "checkpoint": str(found.checkpoint) if found.checkpoint else None,
+        "written": [wire.encode_path(path) for path in found.written],
+        "removed": [wire.encode_path(path) for path in found.removed],
+        "kept": _kept(found.kept),
+        **_brought_back(found.target, found.placed, brought, effects),
+    }
+
+
+def plan(found: Plan, brought: Conversation | None) -> Json:
+    """What a restore would do, under the same keys."""
+    files = found.files
+    return {
+        "target": str(found.target.id),
+        "safety": None,
+        "checkpoint": None,
+        "written": [wire.encode_path(step.path) for step in files.write],
+        "removed": [wire.encode_path(step.path) for step in (*files.clear, *files.remove)],
+        "kept": _kept(files.kept),
+        **_brought_back(found.target, found.placed, brought, found.effects),
+    }
+
+
+def path(found: Path | None) -> str | Json | None:
+    """A path of the host."""
+    return wire.encode_path(os.fsencode(found)) if found is not None else None
+
+
+def _brought_back(
+    target: Checkpoint, placed: Placed | None, brought: Conversation | None, effects: Sequence[str]
+) -> Json:
+    return {
+        "conversation": conversation(brought) if placed else None,
+        "resume": _resume(placed) if placed else None,
+        "facts": dict(target.note.facts),
+        "handoff": handoff(target.note.handoff),
+        "position": dict(target.note.position),
+        "effects": list(effects),
+    }
+
+
+def _resume(placed: Placed) -> Json:
+    return {
+        "agent": placed.agent,
+        "session_id": placed.session_id,
+        "command": list(placed.command),
+        "path": path(placed.path),
+    }
+
+
+def _kept(found: Iterable[Kept]) -> list[Json]:
+    return [{"path": wire.encode_path(kept.path), "reason": kept.reason} for kept in found]
+
+
+def _utf8(text: str) -> str:
+    """A JSON string may hold half a character where JSON itself cannot."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _entry(found: Entry | None) -> Json | None:
+    return {"mode": f"{found.mode:06o}", "oid": found.oid} if found else None

@@ -1,0 +1,164 @@
+"""The first stage of `gitcp save`: says "nothing changed" before the command line, libgit2 or JSON is loaded.
+
+A save that found nothing new writes down everything that decided so: what stat said of the index, HEAD, the refs, the
+settings and the agent's transcripts, and a few variables. While all of that is the same and no file of the working tree
+changed, the answer is the same. Anything else, and anything unexpected, means that `save` itself decides.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import sys
+import time
+
+from gitcp.worktree import look
+
+try:
+    from _sha1 import sha1  # type: ignore[import-not-found]  # hashlib takes three milliseconds more
+except ImportError:
+    from hashlib import sha1
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from gitcp.ops.save import Saved
+    from gitcp.store import Store
+
+FORMAT = 1
+MEMO = "unchanged"
+STATE = "worktree-state"
+QUIET = ("-q", "--quiet")
+DECIDING = ("CLAUDE", "CODEX", "GEMINI", "GIT_", "GITCP_", "HOME", "OPENCODE", "XDG_")
+TICK_NS = 20_000_000
+"""More than a tick of the clock that stamps files: what is not older than the save by this much could change unseen."""
+OPERATIONS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "rebase-merge", "rebase-apply")
+
+
+_started: list[int] = []
+"""When this process began to decide; empty where it was not asked to."""
+
+
+def answered(options: Sequence[str]) -> bool:
+    """Whether `gitcp save OPTIONS` is done: nothing changed, and that was said. In any case the look has begun."""
+    where = _discover()
+    _started.append(time.time_ns())
+    if where is None:
+        return False
+    root, git_dir = where
+    look.start(os.fsencode(root), os.path.join(git_dir, "gitcp", STATE))
+    if any(option not in QUIET for option in options):
+        return False
+    memo = _read(os.path.join(git_dir, "gitcp", MEMO))
+    if memo is None or memo[:2] != (FORMAT, _environment()) or any(_stat(p) != found for p, found in memo[2]):
+        return False
+    if look.answer(os.fsencode(root), memo[3], keep=True) != []:
+        return False
+    if not options:
+        sys.stdout.write(memo[4])
+        sys.stdout.flush()
+    return True
+
+
+def plain(options: Sequence[str]) -> tuple[str | None, bool] | None:
+    """The label and whether to be quiet, where `gitcp save OPTIONS` has nothing but these; None for anything else."""
+    labels = [option for option in options if option not in QUIET]
+    if (
+        sys.stdout is None
+        or sys.stderr is None
+        or len(labels) > 1
+        or any(not label or label.startswith("-") or not label.isprintable() for label in labels)
+    ):
+        return None
+    return (labels[0] if labels else None), len(labels) < len(options)
+
+
+def remember(store: Store, saved: Saved, text: str) -> None:
+    """Write down what decided that nothing changed; `text` is what was said. Not where more than files decided."""
+    repo, snapshot = store.repo, saved.checkpoint.snapshot
+    state = repo.state_dir / STATE
+    if not _started or snapshot.nested or snapshot.submodules or repo.root != repo.git_dir.parent or not state.exists():
+        return
+    files = [(path, _stat(path)) for path in sorted(set(_deciding(store, saved)))]
+    if any(found is not None and found[-1] > _started[0] - TICK_NS for _, found in files):
+        return
+    identity = look.identity(os.stat(state))
+    temporary = repo.state_dir / f"{MEMO}.{os.getpid()}"
+    try:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(marshal.dumps((FORMAT, _environment(), files, identity, text)))
+        os.replace(temporary, repo.state_dir / MEMO)
+    except (OSError, ValueError):
+        return
+
+
+def _deciding(store: Store, saved: Saved) -> Iterable[str]:
+    """Every file, there or not, that had a part in the answer."""
+    from gitcp import adapters
+    from gitcp.git import config, refs
+    from gitcp.worktree import basis
+
+    repo = store.repo
+    base = saved.checkpoint.snapshot.base
+    own = (f"gitcp/{name}" for name in (STATE, "current", "manual", "restore.json"))
+    branch = f"refs/heads/{base.branch}"
+    session = refs.SESSIONS + saved.checkpoint.id.session
+    inside = ("HEAD", "index", *OPERATIONS, *own, "packed-refs", "info/exclude", refs.SESSIONS, session, branch)
+    yield from (str(repo.git_dir / name) for name in inside)
+    yield str(repo.root / ".gitcp.toml")
+    yield from config.files(repo.git_dir)
+    yield from basis.files(repo)
+    yield from map(str, adapters.watched(repo.root, repo.host))
+    yield from map(str, _sources(saved))
+
+
+def _sources(saved: Saved) -> Iterable[Path]:
+    """The files of the conversation and the directories beside the main one."""
+    for source in saved.sources:
+        if source.path is not None:
+            yield source.path
+            yield source.path.parent
+
+
+def _discover() -> tuple[str, str] | None:
+    """The working tree and its git directory, in the ordinary case."""
+    try:
+        directory = os.path.realpath(os.getcwd())
+    except OSError:
+        return None
+    while True:
+        git_dir = os.path.join(directory, ".git")
+        if os.path.isdir(git_dir):
+            return directory, git_dir
+        above = os.path.dirname(directory)
+        if os.path.lexists(git_dir) or above == directory:
+            return None
+        directory = above
+
+
+def _environment() -> str:
+    """A checksum of what decides besides files; values of variables are not written down."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    named = (f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(DECIDING))
+    text = "\0".join((os.getcwd(), oct(mask), str(os.geteuid()), *named))
+    return str(sha1(text.encode("utf-8", "surrogateescape")).hexdigest())
+
+
+def _stat(path: str) -> tuple[int, ...] | None:
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _read(path: str) -> tuple | None:  # type: ignore[type-arg]
+    try:
+        with open(path, "rb") as file:
+            memo = marshal.loads(file.read())  # noqa: S302 -- our own file, mode 0600
+    except (OSError, ValueError, EOFError, TypeError):
+        return None
+    return memo if isinstance(memo, tuple) and len(memo) == 5 else None

@@ -1,0 +1,116 @@
+"""Parts of what several look commands show: checkpoints' heads, paths and patches, messages, the note."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from gitcp.cli import words
+from gitcp.cli.output import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Output, Styled
+from gitcp.model import FileChange, Handoff, Kind, Note
+from gitcp.worktree.paths import display
+
+if TYPE_CHECKING:
+    from gitcp.adapters.base import Message
+    from gitcp.store import Summary
+
+SIGNS = {Kind.ADDED: "A", Kind.MODIFIED: "M", Kind.DELETED: "D", Kind.MODE: "m", Kind.TYPE: "T"}
+COLOURS = {Kind.ADDED: GREEN, Kind.DELETED: RED}
+LONGEST = 2000
+"""Characters of one message that are shown, unless the whole conversation is asked for."""
+
+
+def decoration(tags: Sequence[str]) -> Styled:
+    """` (tag: a, b)`, or nothing."""
+    return Styled(f" (tag: {', '.join(tags)})" if tags else "", YELLOW)
+
+
+def head(output: Output, found: Summary, tags: Sequence[str], now: datetime) -> None:
+    """What a commit says of its checkpoint, as git log says it of a commit."""
+    said = found.trailers.get
+    output.line(Styled(f"checkpoint {found.id}", YELLOW), decoration(tags))
+    output.line(f"Date:     {words.moment(found.created)}  ({words.ago(found.created, now)})")
+    phase = f"phase {said('Gitcp-Phase')}" if said("Gitcp-Phase") else ""
+    why = [said("Gitcp-Trigger", ""), said("Gitcp-Agent", ""), phase]
+    output.line(f"Trigger:  {', '.join(filter(None, why))}")
+    messages = f", {words.count(int(said('Gitcp-Messages', '0')), 'message')}" if said("Gitcp-Messages") else ""
+    skipped = f", {said('Gitcp-Skipped')} not captured" if said("Gitcp-Skipped") else ""
+    output.line(f"Files:    {said('Gitcp-Files', '')}{skipped}{messages}")
+    if said("Gitcp-Restored-From"):
+        output.line(f"Restored: from {said('Gitcp-Restored-From')}")
+    if said("Gitcp-Forked-From"):
+        output.line(f"Forked:   from {said('Gitcp-Forked-From')}")
+    output.line()
+    output.line(f"    {found.subject}")
+
+
+def note(output: Output, found: Note) -> None:
+    """Facts, then handoff, then the rest of what was said: nothing where nothing was."""
+    pairs(output, "Facts", found.facts.items())
+    handoff(output, found.handoff)
+    pairs(output, "Position", found.position.items())
+    items(output, "To compensate", found.compensations)
+
+
+def handoff(output: Output, found: Handoff) -> None:
+    """What the next reader must know."""
+    items(output, "Task", [found.task] if found.task else [])
+    items(output, "Decided", found.decisions)
+    items(output, "Tried and failed", found.failed)
+    items(output, "Next", found.next)
+    items(output, "Active files", found.active)
+
+
+def pairs(output: Output, title: str, found: Iterable[tuple[str, str]]) -> None:
+    """A block of `key = value` lines."""
+    items(output, title, [f"{key} = {value}" for key, value in found])
+
+
+def items(output: Output, title: str, found: Sequence[str]) -> None:
+    """A block of lines under a title."""
+    if found:
+        output.line(Styled(title, BOLD))
+        for text in found:
+            output.line("  " + text.replace("\n", "\n  "))
+
+
+def changed(output: Output, changes: Sequence[FileChange], most: int | None = None) -> None:
+    """One path a line, with what happened to it."""
+    for change in changes if most is None else changes[:most]:
+        output.line("  ", Styled(f"{SIGNS[change.kind]}  {display(change.path)}", COLOURS.get(change.kind, "")))
+    if most is not None and len(changes) > most:
+        output.line(f"  … and {len(changes) - most:,} more")
+
+
+def patch(output: Output, text: bytes) -> None:
+    """git's patch: to a terminal safe and coloured, into a pipe byte for byte, so that it can be applied."""
+    if not (output.terminal or output.colour):
+        output.data(text)
+        return
+    in_hunk = False
+    for line in text.decode("utf-8", "surrogateescape").split("\n")[:-1]:
+        in_hunk = line.startswith("@@") or (in_hunk and not line.startswith("diff "))
+        output.line(Styled(line, _patch_colour(line, in_hunk=in_hunk)))
+
+
+def _patch_colour(line: str, *, in_hunk: bool) -> str:
+    if not in_hunk:
+        return BOLD
+    return {"+": GREEN, "-": RED, "@": CYAN}.get(line[:1], "")
+
+
+def messages(output: Output, found: Iterable[Message], longest: int | None = None) -> None:
+    """Each message under its role, indented."""
+    for message in found:
+        who = f"{message.role} ({message.tool})" if message.tool else message.role
+        output.line(Styled(who, CYAN), Styled(f"  {message.time or ''}".rstrip(), DIM))
+        for line in _body(message.text, longest):
+            output.line("    " + line)
+        output.line()
+
+
+def _body(text: str, longest: int | None) -> Iterator[str]:
+    if longest is not None and len(text) > longest:
+        text = f"{text[:longest]}\n… {words.count(len(text) - longest, 'character')} more"
+    yield from text.rstrip("\n").split("\n")

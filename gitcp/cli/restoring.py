@@ -1,0 +1,211 @@
+"""What restore, rollback, undo and redo share: the plan is shown, a person agrees, the report follows."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from gitcp.cli import objects, rendering, words
+from gitcp.cli.context import Context
+from gitcp.cli.failure import IN_PART
+from gitcp.cli.output import BOLD, GREEN, RED, YELLOW, Output, Styled
+from gitcp.errors import Refused
+from gitcp.model import Agent, Checkpoint, CheckpointId, Conversation
+from gitcp.ops import journal, log, restore
+from gitcp.ops.journal import Restores
+from gitcp.ops.plan import Kept
+from gitcp.ops.restore import Plan, Report, Request
+from gitcp.wire import Json
+from gitcp.worktree.paths import display
+
+if TYPE_CHECKING:
+    from gitcp.ops.placing import Placed
+    from gitcp.store import Store
+
+MOST = 20
+
+Apply = Callable[[Plan | None], Report]
+
+
+def carry_out(
+    context: Context,
+    request: Request,
+    apply: Apply,
+    plan: Callable[[], Plan],
+    *,
+    yes: bool,
+    as_json: bool,
+    back: str = "undo",
+) -> None:
+    """Show the plan and ask, unless `yes`; apply; report. Raises Refused if nobody agreed. Ends the command."""
+    agreed = None
+    if not yes:
+        agreed = plan()
+        if agreed or request.index:
+            _agree(context, request, agreed)
+    effects = log.effects(context.store, request.target) if agreed is None else agreed.effects
+    report = apply(agreed)
+    if as_json:
+        fields = objects.report(report, request.stored[0], effects, saved_first=True)
+        context.output.document(objects.document("restore", fields))
+    else:
+        print_report(context, report, effects, back=back)
+    end(report)
+
+
+def walk(
+    context: Context,
+    step: Callable[[Store, Callable[[CheckpointId], Request]], Report],
+    stack: Callable[[Restores], tuple[CheckpointId, ...]],
+    *,
+    yes: bool,
+    as_json: bool,
+    back: str,
+) -> None:
+    """`undo` or `redo`: a restore of the checkpoint on top of a stack."""
+    store = context.store
+
+    def request_for(id: CheckpointId) -> Request:
+        return Request(context.numbered(id), context.cwd, limits=context.limits())
+
+    top = stack(journal.restores(store.repo))
+    if not top:
+        step(store, request_for)  # refuses, and says what there is none of
+        return
+    request = restore.stepping(store, request_for(top[-1]))
+    carry_out(
+        context,
+        request,
+        lambda _: step(store, request_for),
+        lambda: restore.plan(store, request),
+        yes=yes,
+        as_json=as_json,
+        back=back,
+    )
+
+
+def end(report: Report) -> None:
+    """End the command with the exit code that the report deserves."""
+    click.get_current_context().exit(IN_PART if report.failed else 0)
+
+
+def _agree(context: Context, request: Request, plan: Plan) -> None:
+    print_plan(context, plan, request, context.output.say)
+    agreed = context.output.ask("Restore?")
+    if agreed is None:
+        raise Refused("there is nobody to ask: nothing was changed", hint=context.with_option("--yes"))
+    if not agreed:
+        raise Refused("not restored: nothing was changed")
+
+
+def print_plan(context: Context, plan: Plan, request: Request, line: Callable[..., None]) -> None:
+    """What would be done, to stdout or, when somebody is to be asked, to stderr."""
+    files = plan.files
+    removed = [step.path for step in (*files.clear, *files.remove)]
+    line("restore ", Styled(str(plan.target.id), YELLOW), _quoted(plan.target), f"  ({_when(context, plan.target)})")
+    _group(line, words.count(len(files.write), "file") + " would be written", [s.path for s in files.write])
+    _group(line, words.count(len(removed), "file") + " would be removed", removed)
+    _group(line, "permissions would be set", [path for path, _ in files.permissions])
+    _group(line, "directories would be made", files.make_directories)
+    _group(line, "directories would be removed, if empty", files.remove_directories)
+    _kept(line, "left alone", files.kept)
+    if request.index:
+        line("  the index would be set to what was staged then")
+    if plan.placed is not None:
+        _print_conversation_plan(plan, plan.placed, request.stored, line)
+    for command in plan.effects:
+        line(Styled("  not undone: ", BOLD), command)
+    if not plan and not request.index:
+        line("  nothing: everything is as it was then")
+
+
+def _print_conversation_plan(
+    plan: Plan, placed: Placed, stored: tuple[Conversation | None, Agent | None], line: Callable[..., None]
+) -> None:
+    if not placed.changes:
+        line("  the conversation stays as the agent has it")
+        return
+    brought, agent = stored
+    messages = brought.digest.messages if brought else 0
+    now = int(plan.later[0].trailers.get("Gitcp-Messages", "0")) if plan.later else messages
+    past = f", past {words.count(len(plan.later), 'later checkpoint')}" if plan.later else ""
+    saved = f" (the last one saved has {now:,})" if now != messages else ""
+    line(f"  the conversation goes back to {words.count(messages, 'message')}{saved}{past}")
+    if placed.session_id is None:
+        line(f"  it is written to {placed.path}")
+    elif _moves_on(placed, agent):
+        line(f"  session {agent and agent.session_id} of the agent has gone on and stays; this one gets a new id")
+
+
+def plan_document(plan: Plan, request: Request) -> Json:
+    """The plan for programs. An id that only the restore itself gives out is not in it."""
+    fields = objects.plan(plan, request.stored[0])
+    if plan.placed is not None and _moves_on(plan.placed, request.stored[1]):
+        fields["resume"] = {"agent": plan.placed.agent, "session_id": None, "command": [], "path": None}
+    return objects.document("restore-plan", fields)
+
+
+def _moves_on(placed: Placed, agent: Agent | None) -> bool:
+    """Whether the conversation goes under a new id of the agent's."""
+    return agent is not None and placed.session_id not in (None, agent.session_id)
+
+
+def print_report(context: Context, report: Report, effects: Sequence[str], *, back: str, directory: str = "") -> None:
+    """What was done (in `directory`, unless here), what the next reader must know, and the ways on and back."""
+    output, target = context.output, report.target
+    if report.checkpoint is None and not directory:
+        output.line(f"everything is as it was in {target.id}{_quoted(target)}: nothing was restored")
+    else:
+        what = Styled(f"{target.id}{_quoted(target)}", BOLD)
+        done = Styled("restored in part", RED) if report.failed else Styled("restored", GREEN)
+        output.line(done, " ", what, f"  ({_done(report)})")
+    _group(output.line, words.count(len(report.written), "file") + " written", report.written)
+    _group(output.line, words.count(len(report.removed), "file") + " removed", report.removed)
+    _kept(output.line, "left alone", report.kept)
+    for command in effects:
+        output.line(Styled("  not undone: ", BOLD), command)
+    rendering.pairs(output, "Facts", target.note.facts.items())
+    rendering.handoff(output, target.note.handoff)
+    if report.checkpoint is not None:
+        output.line(f"{back} with: gitcp {back}")
+    if report.placed is not None:
+        _print_resume(output, report.placed, directory)
+
+
+def _print_resume(output: Output, placed: Placed, directory: str) -> None:
+    if placed.placement.note:
+        output.line(placed.placement.note)
+    if placed.command:
+        there = f"cd {shlex.quote(directory)} && " if directory else ""
+        output.line("continue with: ", Styled(there + shlex.join(placed.command), BOLD))
+
+
+def _done(report: Report) -> str:
+    done = [words.count(len(report.written), "file") + " written", f"{len(report.removed):,} removed"]
+    done += [words.count(report.placed.messages, "message")] if report.placed else []
+    return ", ".join(done)
+
+
+def _group(line: Callable[..., None], title: str, paths: Sequence[bytes]) -> None:
+    if paths:
+        line(f"  {title}")
+        for text in words.listed([display(path) for path in paths], MOST):
+            line(f"    {text}")
+
+
+def _kept(line: Callable[..., None], title: str, found: Sequence[Kept]) -> None:
+    if found:
+        line(f"  {words.count(len(found), 'path')} {title}")
+        for text in words.listed([f"{display(kept.path)}  ({kept.reason})" for kept in found], MOST):
+            line(f"    {text}")
+
+
+def _when(context: Context, target: Checkpoint) -> str:
+    return f"{words.moment(target.created)}, {words.ago(target.created, context.host.now())}"
+
+
+def _quoted(target: Checkpoint) -> str:
+    return f' "{target.note.label}"' if target.note.label else ""

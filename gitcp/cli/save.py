@@ -1,0 +1,55 @@
+"""`gitcp save`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gitcp.cli import saving
+from gitcp.cli.context import Context
+from gitcp.cli.options import PAIR, WORDS, Command, json_option, pass_context, session_option
+from gitcp.model import Trigger
+
+TRIGGERS = [trigger.value for trigger in Trigger]
+WHY = f"one of: {', '.join(TRIGGERS)}"
+
+
+@click.command(cls=Command)
+@click.argument("label", required=False, type=WORDS)
+@click.option("--phase", metavar="NAME", type=WORDS, help="what stage the work is in")
+@click.option("--objective", metavar="TEXT", type=WORDS, help="what the work is for")
+@click.option(
+    "--fact", "facts", metavar="K=V", type=PAIR, multiple=True, help="keep a fact (K= drops it; can be repeated)"
+)
+@click.option("--task", metavar="TEXT", type=WORDS, help="handoff: what is being done")
+@click.option("--decided", metavar="TEXT", type=WORDS, multiple=True, help="handoff: a decision (can be repeated)")
+@click.option("--failed", metavar="TEXT", type=WORDS, multiple=True, help="handoff: tried in vain (can be repeated)")
+@click.option("--next", metavar="TEXT", type=WORDS, multiple=True, help="handoff: what comes next (can be repeated)")
+@click.option("--active", metavar="PATH", type=WORDS, multiple=True, help="handoff: a file in work (can be repeated)")
+@click.option("--position", metavar="K=V", type=PAIR, multiple=True, help="where execution stands (can be repeated)")
+@click.option("--compensate", metavar="CMD", type=WORDS, multiple=True, help="what would undo an effect elsewhere")
+@click.option(
+    "--trigger", metavar="WHY", type=click.Choice(TRIGGERS), default="manual", help=f"one of: {', '.join(TRIGGERS)}"
+)
+@click.option("--tag", "tags", metavar="NAME", type=WORDS, multiple=True, help="name the checkpoint (can be repeated)")
+@session_option
+@click.option("--agent", metavar="NAME", type=WORDS, help="take the conversation of this agent")
+@click.option("--conversation", metavar="FILE|-", help="take this file for the conversation; - is standard input")
+@click.option("--include", metavar="GLOB", type=WORDS, multiple=True, help="take ignored files too (can be repeated)")
+@click.option("--force", is_flag=True, help="save even if nothing changed")
+@click.option("--quiet", "-q", is_flag=True, help="say nothing unless it fails")
+@json_option
+@pass_context
+def command(context: Context, /, **given: Any) -> None:
+    """Save files and conversation as a checkpoint
+
+    Tracked files are saved always, untracked ones unless they are ignored or very large; what is left out is listed.
+    The conversation is that of the agent that runs this, else the newest one of this directory. Phase, objective,
+    facts and handoff stay until they are said anew.
+
+      gitcp save "before migration" --fact database=sqlite
+      gitcp save --decided "one file per change" --next "write the tests"
+      gitcp save --conversation - --position record=7000000 < talk.jsonl
+    """
+    saving.perform(context, given)

@@ -1,0 +1,144 @@
+"""What `gitcp save` does once its options are read. Loads no click: the plain forms come here directly."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gitcp.cli import quick, words
+from gitcp.cli.context import Context
+from gitcp.cli.output import BOLD, GREEN, Styled
+from gitcp.errors import BadValue
+from gitcp.model import Checkpoint, Handoff, Note, Skip, Trigger
+from gitcp.ops.save import Request, Saved, save
+from gitcp.worktree.paths import display
+
+SHOWN = 10
+
+DEFAULTS: Mapping[str, Any] = {
+    "label": None,
+    "phase": None,
+    "objective": None,
+    "facts": (),
+    "task": None,
+    "decided": (),
+    "failed": (),
+    "next": (),
+    "active": (),
+    "position": (),
+    "compensate": (),
+    "trigger": "manual",
+    "tags": (),
+    "session": None,
+    "agent": None,
+    "conversation": None,
+    "include": (),
+    "force": False,
+    "quiet": False,
+    "as_json": False,
+}
+"""Every option of `gitcp save` as it is when it is not given."""
+
+
+def perform(context: Context, given: Mapping[str, Any]) -> None:
+    """Save as the options say, and tell."""
+    saved = save(context.store, _request(context, given))
+    if given["as_json"]:
+        _print_json(context, saved)
+    elif not given["quiet"]:
+        _print(context, saved)
+    if not saved.saved and context.arguments == ("save",):
+        quick.remember(context.store, saved, f"{saved.reason}\n{_conversation_line(saved)}\n")
+
+
+def plainly(arguments: Sequence[str], label: str | None, *, quiet: bool) -> int:
+    """`gitcp save [LABEL] [-q]`: its exit code."""
+    from gitcp.cli.failure import guarded
+
+    context = Context(arguments)
+
+    def run() -> int:
+        perform(context, {**DEFAULTS, "label": label, "quiet": quiet})
+        return 0
+
+    return guarded(run, os.environ, as_json=False, interrupted=context.interrupted)
+
+
+def _request(context: Context, given: Mapping[str, Any]) -> Request:
+    return Request(
+        cwd=context.cwd,
+        note=_note(given),
+        trigger=Trigger(given["trigger"]),
+        tags=given["tags"],
+        session=given["session"],
+        agent=given["agent"],
+        conversation=_conversation(context, given["conversation"]),
+        limits=context.limits(given["include"]),
+        force=given["force"],
+    )
+
+
+def _note(given: Mapping[str, Any]) -> Note:
+    return Note(
+        label=given["label"],
+        phase=given["phase"],
+        objective=given["objective"],
+        facts=pairs(given["facts"]),
+        handoff=Handoff(given["task"], given["decided"], given["failed"], given["next"], given["active"]),
+        position=pairs(given["position"]),
+        compensations=given["compensate"],
+    )
+
+
+def _conversation(context: Context, given: str | None) -> Path | bytes | None:
+    if given is None:
+        return None
+    if given == "":
+        raise BadValue("--conversation names no file: nothing was saved", hint="--conversation FILE  (or -)")
+    return sys.stdin.buffer.read() if given == "-" else Path(os.path.join(context.cwd, given))
+
+
+def _print_json(context: Context, saved: Saved) -> None:
+    from gitcp.cli import objects  # only for programs
+
+    found = objects.checkpoint(saved.checkpoint, context.tags.get(saved.checkpoint.commit, ()))
+    fields = {"saved": saved.saved, "reason": saved.reason, "checkpoint": found}
+    context.output.document(objects.document("save", fields))
+
+
+def _print(context: Context, saved: Saved) -> None:
+    output, checkpoint = context.output, saved.checkpoint
+    if not saved.saved:
+        output.line(saved.reason)
+    else:
+        label = f' "{checkpoint.note.label}"' if checkpoint.note.label else ""
+        output.line(Styled("saved", GREEN), " ", Styled(str(checkpoint.id), BOLD), label, f"  ({_extent(checkpoint)})")
+    output.line(_conversation_line(saved))
+    for line in words.listed([said(skip) for skip in saved.taken.snapshot.skipped], SHOWN):
+        output.line(f"not saved: {line}")
+
+
+def _conversation_line(saved: Saved) -> str:
+    return f"conversation: {saved.why}"
+
+
+def _extent(checkpoint: Checkpoint) -> str:
+    files = words.count(checkpoint.changed, "file") + " changed"
+    if checkpoint.conversation is None:
+        return f"{files}, no conversation"
+    return f"{files}, {words.count(checkpoint.conversation.digest.messages, 'message')}"
+
+
+def said(skip: Skip) -> str:
+    """A skipped path and why, on one line."""
+    detail = f", {skip.detail}" if skip.detail else ""
+    return f"{display(skip.path)}  ({skip.reason.value}{detail})"
+
+
+def pairs(given: Sequence[str]) -> dict[str, str]:
+    """`KEY=VALUE` options as a mapping; the last one of a key holds."""
+    found = (text.partition("=") for text in given)
+    return {key.strip(): value for key, _, value in found}

@@ -1,0 +1,120 @@
+"""`gitcp status`."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import click
+
+from gitcp import wire
+from gitcp.cli import objects, rendering, words
+from gitcp.cli.context import Context
+from gitcp.cli.options import Command, json_option, pass_context, session_option
+from gitcp.cli.output import BOLD, YELLOW, Output, Styled
+from gitcp.cli.saving import said
+from gitcp.model import Checkpoint
+from gitcp.ops.status import Growth, Status, status
+
+MOST = 20
+
+
+@click.command(cls=Command)
+@session_option
+@json_option
+@pass_context
+def command(context: Context, session: str | None, *, as_json: bool) -> None:
+    """Show what a save would take, and what can be undone
+
+    Nothing is saved.
+
+      gitcp status
+      gitcp status --json
+    """
+    found = status(context.store, context.cwd, session, context.limits())
+    if as_json:
+        context.output.document(objects.document("status", _fields(context, found)))
+    else:
+        _print(context, found)
+
+
+def _fields(context: Context, found: Status) -> wire.Json:
+    last = found.last
+    growth = found.conversation
+    return {
+        "session": found.session,
+        "why": found.why,
+        "candidates": list(found.candidates),
+        "last": objects.checkpoint(last, context.tags.get(last.commit, ())) if last else None,
+        "base": found.base.commit,
+        "branch": found.base.branch,
+        "operation": found.base.operation,
+        "changes": [objects.change(change) for change in found.changes],
+        "skipped": objects.skipped(found.skipped),
+        "conversation": {
+            "agent": growth.agent,
+            "session_id": growth.session_id,
+            "stored": growth.stored,
+            "now": growth.now,
+        }
+        if growth
+        else None,
+        "unfinished": str(found.unfinished.target) if found.unfinished else None,
+        "undo": str(found.undo) if found.undo else None,
+        "redo": str(found.redo) if found.redo else None,
+    }
+
+
+def _print(context: Context, found: Status) -> None:
+    output = context.output
+    output.line(Styled("Session       ", BOLD), found.session or "?", f"  ({found.why})")
+    for candidate in found.candidates:
+        output.line(f"              {candidate}")
+    if found.last is not None:
+        _print_last(context, found.last)
+    else:
+        output.line(Styled("Last saved    ", BOLD), "never")
+    if found.conversation is not None:
+        output.line(Styled("Conversation  ", BOLD), _growth(found.conversation))
+    if found.base.operation:
+        output.line(Styled("In progress   ", BOLD), f"a {found.base.operation}: a restore would be refused")
+    _print_files(output, found)
+    if found.undo is not None:
+        output.line(Styled("gitcp undo    ", BOLD), f"goes back to {found.undo}, before the last restore")
+    if found.redo is not None:
+        output.line(Styled("gitcp redo    ", BOLD), f"goes back to {found.redo}, before the last undo")
+
+
+def _print_last(context: Context, last: Checkpoint) -> None:
+    when = words.ago(last.created, context.host.now())
+    tags = rendering.decoration(context.tags.get(last.commit, ()))
+    context.output.line(
+        Styled("Last saved    ", BOLD), Styled(str(last.id), YELLOW), tags, f"  {when}", _quoted(last.note.label)
+    )
+
+
+def _print_files(output: Output, found: Status) -> None:
+    if not found.changes:
+        output.line(Styled("Files         ", BOLD), "as they were saved" if found.last else "as they were committed")
+    else:
+        kinds = Counter(change.kind.value for change in found.changes)
+        since = "changed since then" if found.last else "changed since the last commit"
+        numbers = ", ".join(f"{number:,} {kind}" for kind, number in sorted(kinds.items()))
+        output.line(Styled("Files         ", BOLD), f"{words.count(len(found.changes), 'file')} {since}: {numbers}")
+        rendering.changed(output, found.changes, MOST)
+    if found.skipped:
+        output.line(Styled("Not captured  ", BOLD), words.count(len(found.skipped), "path"))
+        for line in words.listed([said(skip) for skip in found.skipped], MOST):
+            output.line(f"  {line}")
+
+
+def _growth(found: Growth) -> str:
+    who = " ".join(filter(None, (found.agent, found.session_id)))
+    if found.now == found.stored:
+        return f"{who}: as it was saved".lstrip(": ")
+    if found.now < found.stored:
+        return f"{who}: {words.size(found.stored - found.now)} shorter than what was saved".lstrip(": ")
+    return f"{who}: {words.size(found.now - found.stored)} more than was saved".lstrip(": ")
+
+
+def _quoted(label: str | None) -> str:
+    return f'  "{label}"' if label else ""

@@ -1,0 +1,87 @@
+"""Tables for people, by rich: what is too wide for the terminal is cut in the columns that may be cut.
+
+The only module that imports rich; commands that print no table never do. How wide a column is, is settled here: rich
+shrinks others first.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from io import StringIO
+from typing import NamedTuple
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gitcp.cli.output import Output, encoded
+from gitcp.cli.safe import flat
+
+UNLIMITED = 100_000
+GAP = 2
+NARROWEST = 8
+
+
+class Column(NamedTuple):
+    """A column: heading, rich's name for how it is shown, whether it is aligned right, whether it may be cut."""
+
+    heading: str
+    style: str = ""
+    right: bool = False
+    cut: bool = False
+
+
+def show(output: Output, columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
+    """Print the rows under their headings. Columns with nothing in them are left out, and headings without rows."""
+    cells = [[flat(cell) for cell in row] for row in rows]
+    if not cells:
+        return
+    used = [n for n, _ in enumerate(columns) if any(row[n] for row in cells)]
+    widths = _widths([columns[n] for n in used], [[row[n] for row in cells] for n in used], output.width or UNLIMITED)
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
+    for n, width in zip(used, widths, strict=True):
+        table.add_column(
+            Text(columns[n].heading),
+            style=columns[n].style,
+            justify="right" if columns[n].right else "left",
+            width=width,
+            no_wrap=True,
+            overflow="ellipsis",
+        )
+    for row in cells:
+        table.add_row(*(Text(row[n]) for n in used))
+    output.data(encoded(_drawn(output, table), sys.stdout))
+
+
+def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], available: int) -> list[int]:
+    """How wide each column is: as its content is, but those that may be cut share what the others leave."""
+    widths = [max(map(cell_len, (column.heading, *texts))) for column, texts in zip(columns, cells, strict=True)]
+    left = (
+        available
+        - GAP * (len(columns) - 1)
+        - sum(w for column, w in zip(columns, widths, strict=True) if not column.cut)
+    )
+    sharing = sum(column.cut for column in columns)
+    for n, column in enumerate(columns):
+        if column.cut:
+            widths[n] = min(widths[n], max(left // sharing, NARROWEST))
+            left, sharing = left - widths[n], sharing - 1
+    return widths
+
+
+def _drawn(output: Output, table: Table) -> str:
+    console = Console(
+        file=StringIO(),
+        width=output.width or UNLIMITED,
+        force_terminal=output.colour,
+        color_system="standard" if output.colour else None,
+        markup=False,
+        highlight=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+    with console.capture() as drawn:
+        console.print(table)
+    return "".join(line.rstrip() + "\n" for line in drawn.get().splitlines())

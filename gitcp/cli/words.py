@@ -1,0 +1,45 @@
+"""How numbers, times and sizes are said to people. Pure: text from values."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+UNITS = ((60, "second"), (60, "minute"), (24, "hour"), (7, "day"), (4.345, "week"), (12, "month"))
+
+
+def count(number: int, what: str, plural: str = "") -> str:
+    """`1 file`, `3 files`."""
+    return f"{number:,} {what if number == 1 else plural or what + 's'}"
+
+
+def ago(time: datetime, now: datetime) -> str:
+    """How long before `now`, in the largest unit that fits: `3 hours ago`."""
+    amount = (now - time).total_seconds()
+    if amount < -60:
+        return "in the future"
+    if amount < 1:
+        return "just now"
+    for size, unit in UNITS:
+        if amount < size:
+            return f"{count(int(amount), unit)} ago"
+        amount /= size
+    return f"{count(int(amount), 'year')} ago"
+
+
+def moment(time: datetime) -> str:
+    """The time in the local zone, whole: `2026-11-20 17:02:11 +0100`."""
+    return time.astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
+
+
+def size(number: int) -> str:
+    """A number of bytes: `812 bytes`, `1.4 MiB`."""
+    if number < 1024:
+        return count(number, "byte")
+    power = min((number.bit_length() - 1) // 10, 3)
+    return f"{number / 1024**power:.1f} {('KiB', 'MiB', 'GiB')[power - 1]}"
+
+
+def listed(items: list[str], most: int) -> list[str]:
+    """At most `most` of the items, then how many more there are."""
+    rest = len(items) - most
+    return items if rest <= 0 else [*items[:most], f"… and {rest:,} more"]

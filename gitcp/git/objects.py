@@ -1,0 +1,383 @@
+"""Reads and writes objects. What is written becomes visible at `flush`, all of it, before any ref can name it.
+
+Loose objects are read and written here, packed ones read by gitcp.git.unpack; libgit2 is the last resort. Few new
+objects go loose, many go into one pack. Everything is fsynced at `flush`: libgit2 does not do that by default, and git
+not for loose ones.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from gitcp.errors import DiskFull, GitcpError, StoreDamaged
+from gitcp.git.packs import PackIndex, PackWriter, indexes, oid_of, sync_directory
+from gitcp.git.trees import EMPTY_TREE, TreeEntry, parse, serialise
+from gitcp.git.unpack import read_packed
+from gitcp.model import Oid
+
+if TYPE_CHECKING:
+    from gitcp.git.library import Library
+    from gitcp.git.repo import Repository
+
+MOST_LOOSE = 64
+TRIES = 100
+"""So often a directory that git removes as empty, while it packs, is made again."""
+LEVEL = 1
+CHUNK = 1 << 20
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Objects:
+    """The object store of one repository.
+
+    With `dry`, nothing is ever written: trees are kept in memory so that they can be compared, blobs only named.
+    """
+
+    def __init__(self, repo: Repository, *, dry: bool = False) -> None:
+        self._repo = repo
+        self._dry = dry
+        self._directory = repo.common_dir / "objects"
+        self._pending: dict[Oid, tuple[str, bytes]] = {}
+        self._streamed: dict[Oid, Path] = {}
+        self._pack: PackWriter | None = None
+        self._trees: dict[Oid, list[TreeEntry]] = {EMPTY_TREE: []}
+        self._fresh: set[Path] = set()
+        self.new_bytes = 0
+        self.new_objects = 0
+
+    # ------------------------------------------------------------ reading
+
+    def read(self, oid: Oid) -> tuple[str, bytes]:
+        """An object's kind and content. Raises StoreDamaged if it is missing or not what its name says."""
+        if oid in self._pending:
+            return self._pending[oid]
+        if self._pack is not None and bytes.fromhex(oid) in self._pack:
+            return self._pack.read(bytes.fromhex(oid))
+        return self._read_loose(oid) or self._read_packed(oid) or self._library.read(oid)
+
+    def _read_packed(self, oid: Oid) -> tuple[str, bytes] | None:
+        try:
+            found = (read_packed(index, oid, self.read) for index in self._indexes)
+            return next((packed for packed in found if packed is not None), None)
+        except (StoreDamaged, struct.error):
+            return None  # libgit2 may know another copy of it
+
+    def _read_loose(self, oid: Oid) -> tuple[str, bytes] | None:
+        """Also what is borrowed: libgit2 hangs on a loose object that was cut off."""
+        found = (read_loose(directory, oid) for directory in self._directories)
+        return next((loose for loose in found if loose is not None), None)
+
+    def read_blob(self, oid: Oid) -> bytes:
+        """The bytes of a blob."""
+        return self._read_kind(oid, "blob")
+
+    def stream_blob(self, oid: Oid) -> Iterator[bytes]:
+        """The bytes of a blob in chunks: a large one is never held as a whole where it is loose, and once in a pack.
+
+        Raises StoreDamaged as `read` does, but perhaps after the last chunk: what was made of it is then void.
+        """
+        if oid in self._pending or (self._pack is not None and bytes.fromhex(oid) in self._pack):
+            yield self.read_blob(oid)
+            return
+        for directory in self._directories:
+            loose = _open_loose(directory, oid)
+            if loose is not None:
+                with loose:
+                    yield from _inflate(loose, oid)
+                return
+        view = self._library.view_blob(oid)
+        for start in range(0, len(view), CHUNK):
+            yield bytes(view[start : start + CHUNK])
+
+    def read_tree(self, oid: Oid) -> list[TreeEntry]:
+        """The entries of a tree; remembered, since plans and diffs meet the same trees again."""
+        entries = self._trees.get(oid)
+        if entries is None:
+            entries = self._trees[oid] = parse(self._read_kind(oid, "tree"))
+        return entries
+
+    def read_commit(self, oid: Oid) -> bytes:
+        """The raw bytes of a commit."""
+        return self._read_kind(oid, "commit")
+
+    def exists(self, oid: Oid) -> bool:
+        """Whether the object is there; if it is, its file is touched, so that a prune by age leaves it alone."""
+        if oid in self._pending or oid in self._streamed or oid == EMPTY_TREE:
+            return True
+        raw = bytes.fromhex(oid)
+        if self._pack is not None and raw in self._pack:
+            return True
+        return any(self._refresh(place) for place in self._places(raw))
+
+    def _places(self, oid: bytes) -> Iterable[Path]:
+        name = oid.hex()
+        for directory in self._directories:
+            yield directory / name[:2] / name[2:]
+        for index in self._indexes:
+            if oid in index:
+                yield index.pack
+
+    def _refresh(self, path: Path) -> bool:
+        if path in self._fresh:
+            return True
+        try:
+            os.utime(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:  # another user's, or on a disk that is only read
+            return path.exists()
+        if path.suffix == ".pack":
+            self._fresh.add(path)
+        return True
+
+    @cached_property
+    def _directories(self) -> list[Path]:
+        """The objects directory and its alternates."""
+        found, queue = [], [self._directory]
+        while queue:
+            directory = queue.pop(0)
+            if directory in found:
+                continue
+            found.append(directory)
+            try:
+                lines = (directory / "info" / "alternates").read_bytes().splitlines()
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            queue += [directory / os.fsdecode(line) for line in lines if line and not line.startswith(b"#")]
+        return found
+
+    @cached_property
+    def _indexes(self) -> list[PackIndex]:
+        return [index for directory in self._directories for index in indexes(directory)]
+
+    @cached_property
+    def _library(self) -> Library:
+        from gitcp.git.library import Library  # 50 ms: only when an object is not loose
+
+        return Library(self._repo)
+
+    def _read_kind(self, oid: Oid, kind: str) -> bytes:
+        found, data = self.read(oid)
+        if found != kind:
+            raise StoreDamaged(f"object {oid} should be a {kind} and is a {found}", hint="gitcp check")
+        return data
+
+    # ------------------------------------------------------------ writing
+
+    def write(self, kind: str, data: bytes) -> Oid:
+        """Store an object, or find it stored; its name. Visible after `flush`."""
+        oid = oid_of(kind, data)
+        if self.exists(oid):
+            return oid
+        self.new_objects += 1
+        self.new_bytes += len(data)
+        if self._dry:
+            return oid
+        if self._pack is not None:
+            with _failures_named():
+                self._pack.add(bytes.fromhex(oid), kind, data)
+            return oid
+        self._pending[oid] = (kind, data)
+        if len(self._pending) > MOST_LOOSE or len(data) > 1 << 22:
+            self._start_pack()
+        return oid
+
+    def write_blob(self, data: bytes) -> Oid:
+        """Store a blob."""
+        return self.write("blob", data)
+
+    def write_tree(self, entries: list[TreeEntry]) -> Oid:
+        """Store a tree; the entries may come in any order."""
+        oid = self.write("tree", serialise(entries))
+        self._trees[oid] = sorted(entries, key=lambda e: e.name)
+        return oid
+
+    def name_tree(self, entries: list[TreeEntry]) -> Oid:
+        """The id a tree would have; it is remembered here and can be read, and is not stored."""
+        oid = oid_of("tree", serialise(entries))
+        self._trees[oid] = sorted(entries, key=lambda e: e.name)
+        return oid
+
+    def write_stream(self, size: int, chunks: Iterable[bytes]) -> Oid | None:
+        """Store a blob of `size` bytes without holding it in memory. None if `chunks` do not add up to `size`."""
+        digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+        compressor = zlib.compressobj(LEVEL)
+        temporary = self._directory / f"tmp_obj_gitcp_{os.urandom(6).hex()}"
+        seen = 0
+        with _failures_named(), open(os.devnull if self._dry else temporary, "xb" if not self._dry else "wb") as file:
+            try:
+                file.write(compressor.compress(b"blob %d\0" % size))
+                for chunk in chunks:
+                    seen += len(chunk)
+                    digest.update(chunk)
+                    file.write(compressor.compress(chunk))
+                file.write(compressor.flush())
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+        oid = Oid(digest.hexdigest())
+        if self._dry or seen != size or self.exists(oid):
+            temporary.unlink(missing_ok=True)
+            return oid if seen == size else None
+        self._streamed[oid] = temporary
+        self.new_objects += 1
+        self.new_bytes += size
+        return oid
+
+    def flush(self) -> None:
+        """Make everything written visible and durable. Raises DiskFull; then nothing of it can be named by a ref."""
+        with _failures_named():
+            if self._pack is not None:
+                self._pack.close()
+                self._pack = None
+            self._flush_loose()
+        self._pending.clear()
+        self.__dict__.pop("_indexes", None)
+
+    def _flush_loose(self) -> None:
+        """All are written before the first is synced: the disk then has one round to make instead of one a file."""
+        for oid, (kind, data) in self._pending.items():
+            if oid not in self._streamed:
+                temporary = self._directory / f"tmp_obj_gitcp_{os.urandom(6).hex()}"
+                self._streamed[oid] = temporary
+                write_loose(temporary, kind, data)
+        for temporary in self._streamed.values():
+            _sync_file(temporary)
+        touched = {self._place(oid, temporary) for oid, temporary in self._streamed.items()}
+        for directory in touched:
+            with suppress(FileNotFoundError):  # git packed all that was in it just now
+                sync_directory(directory)
+        self._streamed.clear()
+
+    def discard(self) -> None:
+        """Forget everything written since the last `flush`."""
+        if self._pack is not None:
+            self._pack.discard()
+            self._pack = None
+        for temporary in self._streamed.values():
+            temporary.unlink(missing_ok=True)
+        self._streamed.clear()
+        self._pending.clear()
+
+    def _start_pack(self) -> None:
+        with _failures_named():
+            self._pack = PackWriter(self._directory / "pack")
+            for oid, (kind, data) in self._pending.items():
+                self._pack.add(bytes.fromhex(oid), kind, data)
+        self._pending.clear()
+
+    def _place(self, oid: Oid, temporary: Path) -> Path:
+        directory = self._directory / oid[:2]
+        os.chmod(temporary, 0o444)
+        for _ in range(TRIES):
+            directory.mkdir(exist_ok=True)
+            with suppress(FileNotFoundError):
+                os.rename(temporary, directory / oid[2:])
+                return directory
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+
+def read_loose(directory: Path, oid: Oid) -> tuple[str, bytes] | None:
+    """A loose object's kind and content, None if it is not loose. Raises StoreDamaged if it does not check out."""
+    loose = _open_loose(directory, oid)
+    if loose is None:
+        return None
+    with loose, _unreadable(oid):
+        packed = loose.read()
+    stream = zlib.decompressobj()
+    try:
+        raw = stream.decompress(packed)
+        header, _, data = raw.partition(b"\0")
+        kind, size = header.decode("ascii").split(" ")
+        sound = stream.eof and not stream.unused_data and int(size) == len(data) and oid_of(kind, data) == oid
+    except (zlib.error, ValueError):
+        sound = False
+    if not sound:
+        raise _damaged(oid)
+    return kind, data
+
+
+def _open_loose(directory: Path, oid: Oid) -> BinaryIO | None:
+    with _unreadable(oid):
+        try:
+            return open(directory / oid[:2] / oid[2:], "rb")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+
+def _inflate(file: BinaryIO, oid: Oid) -> Iterator[bytes]:
+    """The content of a loose blob, and at its end the proof that it is the blob of this name."""
+    stream, digest, size = zlib.decompressobj(), hashlib.sha1(usedforsecurity=False), -1
+    try:
+        while not stream.eof:
+            with _unreadable(oid):
+                packed = stream.unconsumed_tail or file.read(CHUNK)
+            data = stream.decompress(packed, CHUNK)
+            if not (packed or data):
+                break
+            digest.update(data)
+            if size < 0:
+                header, _, data = data.partition(b"\0")
+                size = int(header.removeprefix(b"blob "))
+            size -= len(data)
+            yield data
+    except (zlib.error, ValueError):
+        raise _damaged(oid) from None
+    if not stream.eof or stream.unused_data or file.read(1) or size or digest.hexdigest() != oid:
+        raise _damaged(oid)
+
+
+def _damaged(oid: Oid) -> StoreDamaged:
+    return StoreDamaged(f"object {oid} is damaged: it does not hold what its name says", hint="gitcp check")
+
+
+class _unreadable:  # noqa: N801 -- reads as a statement
+    """Says which object the system could not read."""
+
+    def __init__(self, oid: Oid) -> None:
+        self._oid = oid
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise StoreDamaged(f"object {self._oid} cannot be read: {error.strerror}", hint="gitcp check") from None
+
+
+def write_loose(path: Path, kind: str, data: bytes) -> None:
+    """Write one loose object to `path`, a temporary name; it is still to be fsynced and to be given its own name."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
+    with open(descriptor, "wb") as file:
+        file.write(zlib.compress(b"%s %d\0" % (kind.encode(), len(data)) + data, LEVEL))
+
+
+def _sync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class _failures_named:  # noqa: N801 -- reads as a statement
+    """Turns what the system says about a failed write into our errors."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if not isinstance(error, OSError):
+            return
+        if error.errno in FULL:
+            raise DiskFull("the disk is full: no checkpoint was made", hint="free some space and save again") from None
+        raise GitcpError(f"the object store cannot be written: {error.strerror}. No checkpoint was made") from None

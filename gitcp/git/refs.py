@@ -1,0 +1,160 @@
+"""The refs under `refs/gitcp/`: read, list, and move by compare-and-swap. Nothing else is ever written.
+
+The files are read and written as git does it (a `.lock` file made exclusively, the old value compared, a rename), so
+git and gitcp can work side by side. What git's own commands do to our refs (pack-refs, gc) is met by retrying.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import time
+from pathlib import Path
+
+from gitcp.errors import BadValue, DiskFull, GitcpError, StoreBusy, StoreDamaged
+from gitcp.git.packs import sync_directory
+from gitcp.model import Oid
+
+PREFIX = "refs/gitcp/"
+SESSIONS = PREFIX + "sessions/"
+TAGS = PREFIX + "tags/"
+
+HEX = re.compile(r"[0-9a-f]{40}\Z")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}\Z")
+TRIES = 40
+PAUSE = 0.025
+STALE = 1.0
+"""Seconds after which a lock file in our own namespace, unchanged, has lost its owner (a crash). Holding one takes
+milliseconds."""
+
+
+def read_ref(common_dir: Path, name: str) -> Oid | None:
+    """Where a ref points, None if there is none. Follows symbolic refs. Raises StoreDamaged for garbage."""
+    for _ in range(5):
+        try:
+            text = (common_dir / name).read_text("ascii").strip()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return _packed(common_dir).get(name)
+        except (OSError, UnicodeDecodeError) as error:
+            raise StoreDamaged(f"the ref {name} cannot be read: {error}") from None
+        if not text.startswith("ref:"):
+            break
+        name = text[4:].strip()
+    if not HEX.match(text):
+        raise StoreDamaged(f"the ref {name} does not hold an object name", hint="gitcp check")
+    return Oid(text)
+
+
+def list_refs(common_dir: Path, prefix: str) -> dict[str, Oid]:
+    """Every ref below `prefix`, by full name, in order."""
+    found = {}
+    for directory, _, files in os.walk(common_dir / prefix):
+        for file in files:
+            name = os.path.relpath(os.path.join(directory, file), common_dir)
+            if not name.endswith(".lock") and (oid := read_ref(common_dir, name)) is not None:
+                found[name] = oid
+    # Read last: what git packs while we look is in one place or the other, and never in neither.
+    packed = {name: oid for name, oid in _packed(common_dir).items() if name.startswith(prefix)}
+    return dict(sorted({**packed, **found}.items()))
+
+
+def update_ref(common_dir: Path, name: str, new: Oid, old: Oid | None) -> bool:
+    """Point `name` at `new` if it still points at `old` (None: if it does not exist). False if it moved meanwhile.
+
+    The new value is on disk when this returns. Raises StoreBusy if the ref stays locked, DiskFull.
+    """
+    lock = _acquire(common_dir, name)
+    moved = False
+    try:
+        if read_ref(common_dir, name) != old:
+            return False
+        with lock.open("w", encoding="ascii") as file:
+            file.write(new + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(lock, common_dir / name)
+        moved = True
+    except OSError as error:
+        raise _named(error, name) from None
+    finally:
+        if not moved:  # else the lock's name is free, and may be another's by now
+            lock.unlink(missing_ok=True)
+    _sync(lock.parent, name)
+    return True
+
+
+def delete_ref(common_dir: Path, name: str, old: Oid) -> bool:
+    """Delete `name` if it still points at `old`. False if it moved. A packed ref is left to git itself."""
+    lock = _acquire(common_dir, name)
+    try:
+        if read_ref(common_dir, name) != old or name in _packed(common_dir):
+            return False
+        (common_dir / name).unlink(missing_ok=True)
+        sync_directory(lock.parent)
+        return True
+    finally:
+        lock.unlink(missing_ok=True)
+
+
+def check_name(name: str, what: str) -> str:
+    """`name` if it can be the last part of one of our refs. Raises BadValue, with a name that could."""
+    if NAME.match(name) and ".." not in name and not name.endswith((".lock", ".")):
+        return name
+    better = re.sub(r"[^A-Za-z0-9._+-]+|\.\.+|(?:\.lock)+\Z", "-", name)[:100].strip("-._+")
+    raise BadValue(
+        f"{name!r} cannot be the name of a {what}: letters, digits and . _ + - only, beginning with a letter or digit",
+        hint=better,
+    )
+
+
+def _packed(common_dir: Path) -> dict[str, Oid]:
+    try:
+        lines = (common_dir / "packed-refs").read_bytes().decode("utf-8", "surrogateescape").split("\n")
+    except FileNotFoundError:
+        return {}
+    pairs = (line.split(" ", 1) for line in lines if line[:1] not in ("#", "^", ""))
+    return {pair[1]: Oid(pair[0]) for pair in pairs if len(pair) == 2}
+
+
+def _acquire(common_dir: Path, name: str) -> Path:
+    """Make the ref's lock file. The caller holds the store's lock, so a lock file that stays is a crash's leftover."""
+    path = common_dir / name
+    lock = path.with_name(path.name + ".lock")
+    for attempt in range(TRIES):
+        try:
+            lock.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+            return lock
+        except FileExistsError:
+            _heal(lock)
+        except FileNotFoundError:
+            pass  # pack-refs removed the directory between the two calls
+        except OSError as error:
+            raise _named(error, name) from None
+        time.sleep(PAUSE * (1 + attempt % 4))
+    raise StoreBusy(f"the ref {name} stays locked by another process: it was not changed", hint=f"ls {lock.name}")
+
+
+def _sync(directory: Path, name: str) -> None:
+    try:
+        sync_directory(directory)
+    except FileNotFoundError:
+        pass  # git has packed the ref already, and removed the directory
+    except OSError as error:
+        raise GitcpError(f"the ref {name} was moved, but may not survive a power failure: {error.strerror}") from None
+
+
+def _heal(lock: Path) -> None:
+    try:
+        age = time.time() - lock.stat().st_mtime
+        if age > STALE and lock.stat().st_size in (0, 41):
+            lock.unlink()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+
+
+def _named(error: OSError, name: str) -> StoreBusy | DiskFull:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(f"the disk is full: {name} was not changed", hint="free some space and try again")
+    return StoreBusy(f"the ref {name} could not be written ({error.strerror}): it was not changed")

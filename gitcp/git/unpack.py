@@ -1,0 +1,130 @@
+"""Reads single objects out of packs: found by the index, inflated, deltas applied.
+
+libgit2 does that too, but loading it takes longer than a whole save. It is left what this does not understand.
+"""
+
+from __future__ import annotations
+
+import mmap
+import zlib
+from collections.abc import Callable
+
+from gitcp.git.packs import KINDS, PackIndex, oid_of
+from gitcp.model import Oid
+
+NAMES = {number: name for name, number in KINDS.items()}
+OFFSET_DELTA, NAME_DELTA = 6, 7
+BLOCK = 1 << 16
+LARGEST = 64 << 20
+"""Objects that are larger are left to libgit2, which maps them."""
+
+Base = Callable[[Oid], tuple[str, bytes]]
+"""Reads an object that a delta names as its base."""
+
+
+def read_packed(index: PackIndex, oid: Oid, base: Base) -> tuple[str, bytes] | None:
+    """An object's kind and content if this pack has it and it is what its name says; None otherwise."""
+    offset = index.offset(bytes.fromhex(oid))
+    if offset is None:
+        return None
+    try:
+        with index.pack.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as pack:
+            kind, data = _read(pack, offset, base)
+    except (OSError, ValueError, IndexError, KeyError, zlib.error, RecursionError):
+        return None
+    return (kind, data) if oid_of(kind, data) == oid else None
+
+
+def _read(pack: mmap.mmap, offset: int, base: Base) -> tuple[str, bytes]:
+    number, size, place = _header(pack, offset)
+    if size > LARGEST:
+        raise ValueError("too large")
+    if number == OFFSET_DELTA:
+        back, place = _distance(pack, place)
+        kind, source = _read(pack, offset - back, base)
+    elif number == NAME_DELTA:
+        kind, source = base(Oid(pack[place : place + 20].hex()))
+        place += 20
+    else:
+        return NAMES[number], _inflate(pack, place, size)
+    return kind, _apply(source, _inflate(pack, place, size))
+
+
+def _header(pack: mmap.mmap, place: int) -> tuple[int, int, int]:
+    """The type of an entry, its inflated size, and where its content begins."""
+    byte = pack[place]
+    number, size, shift = byte >> 4 & 7, byte & 15, 4
+    while byte & 0x80:
+        place += 1
+        byte = pack[place]
+        size |= (byte & 0x7F) << shift
+        shift += 7
+    return number, size, place + 1
+
+
+def _distance(pack: mmap.mmap, place: int) -> tuple[int, int]:
+    """How far back the base of a delta lies. Each further byte stands for one more than it says."""
+    byte = pack[place]
+    back = byte & 0x7F
+    while byte & 0x80:
+        place += 1
+        byte = pack[place]
+        back = (back + 1) << 7 | byte & 0x7F
+    return back, place + 1
+
+
+def _inflate(pack: mmap.mmap, place: int, size: int) -> bytes:
+    stream, parts = zlib.decompressobj(), []
+    while not stream.eof:
+        block = pack[place : place + BLOCK]
+        if not block:
+            raise ValueError("cut off")
+        parts.append(stream.decompress(block))
+        place += BLOCK
+    data = b"".join(parts)
+    if len(data) != size:
+        raise ValueError("another size")
+    return data
+
+
+def _apply(source: bytes, delta: bytes) -> bytes:
+    """What a delta makes of its base: copies of parts of it, and new bytes."""
+    expected, place = _number(delta, 0)
+    size, place = _number(delta, place)
+    if expected != len(source):
+        raise ValueError("another base")
+    parts = []
+    while place < len(delta):
+        code = delta[place]
+        place += 1
+        if code & 0x80:
+            start, length, place = _copy(delta, code, place)
+            parts.append(source[start : start + length])
+        else:
+            parts.append(delta[place : place + code])
+            place += code
+    data = b"".join(parts)
+    if len(data) != size:
+        raise ValueError("another size")
+    return data
+
+
+def _number(delta: bytes, place: int) -> tuple[int, int]:
+    number, shift = 0, 0
+    while True:
+        byte = delta[place]
+        place += 1
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if not byte & 0x80:
+            return number, place
+
+
+def _copy(delta: bytes, code: int, place: int) -> tuple[int, int, int]:
+    """Where a copied part starts, how long it is, and where the next instruction stands."""
+    values = []
+    for bit in range(7):
+        values.append(delta[place] if code >> bit & 1 else 0)
+        place += code >> bit & 1
+    start = values[0] | values[1] << 8 | values[2] << 16 | values[3] << 24
+    return start, (values[4] | values[5] << 8 | values[6] << 16) or 0x10000, place

@@ -1,0 +1,84 @@
+"""Capture → stored conversation: the streams cut on top of the parent's, and the digest taken further."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gitcp import adapters
+from gitcp.conversation import segments
+from gitcp.conversation.segments import Cut, Segment
+from gitcp.errors import ConversationUnreadable
+from gitcp.git import trees
+from gitcp.model import TREE, Agent, Capture, Checkpoint, Conversation, Digest, Entry, Source, Stream
+from gitcp.store import Store
+from gitcp.value import replace
+
+MAIN = "main"
+
+
+def keep(store: Store, capture: Capture | None, parent: Checkpoint | None) -> tuple[Conversation | None, Agent | None]:
+    """Store the captured streams, sharing segments with the parent's. Without a capture the parent's stand.
+
+    Writes objects only. Raises ConversationUnreadable if the agent's files cannot be read.
+    """
+    before = parent.conversation if parent else None
+    if capture is None:
+        return before, parent.agent if parent else None
+    cuts = list(_cuts(store, capture, before))
+    nested = trees.nest({source.name.encode(): Entry(TREE, cut.tree) for source, cut in cuts})
+    digest = _digest(store, capture, before, next((cut for source, cut in cuts if source.name == MAIN), None))
+    return (
+        Conversation(capture.format, trees.build(store.objects, nested), tuple(_stream(*cut) for cut in cuts), digest),
+        capture.agent and replace(capture.agent, version=digest.version, model=digest.model),
+    )
+
+
+def _cuts(store: Store, capture: Capture, before: Conversation | None) -> Iterator[tuple[Source, Cut]]:
+    """Each stream, cut. One beside the main one that vanished since it was found (an agent cleans up) is left out."""
+    for source in capture.sources:
+        try:
+            yield source, segments.cut(store.objects, source, stored(store, before, source.name))
+        except ConversationUnreadable:
+            if source.name == MAIN or source.path is None or source.path.exists():
+                raise
+
+
+def stored(store: Store, conversation: Conversation | None, name: str) -> tuple[Segment, ...]:
+    """The segments of one stream of a stored conversation; none if it has no such stream."""
+    stream = next((s for s in conversation.streams if s.name == name), None) if conversation else None
+    if conversation is None or stream is None:
+        return ()
+    entry = trees.lookup(store.objects, conversation.tree, name.encode())
+    return segments.read_segments(store.objects, entry.oid, stream.bytes) if entry else ()
+
+
+def lines(store: Store, found: Sequence[Segment], start: int = 0) -> Iterator[bytes]:
+    """The lines of a stored stream from byte `start` on, without their ends."""
+    rest = b""
+    for segment in found:
+        if segment.start + segment.size > start:
+            data = store.objects.read_blob(segment.oid)[max(0, start - segment.start) :]
+            *whole, rest = (rest + data).split(b"\n")
+            yield from whole
+    if rest:
+        yield rest
+
+
+def _stream(source: Source, cut: Cut) -> Stream:
+    return Stream(source.name, cut.bytes, cut.sha256, source.place, cut.torn)
+
+
+def _digest(store: Store, capture: Capture, before: Conversation | None, cut: Cut | None) -> Digest:
+    """What listings show: taken further where the conversation only grew by whole lines, else made anew."""
+    if cut is None:
+        return Digest()
+    adapter = adapters.for_format(capture.format)
+    grown = before is not None and before.format == capture.format and cut.kept
+    if before is not None and grown and _ends_line(store, cut.segments, cut.kept):
+        return adapter.digest(before.digest, lines(store, cut.segments, cut.kept))
+    return adapter.digest(Digest(), lines(store, cut.segments))
+
+
+def _ends_line(store: Store, found: Sequence[Segment], end: int) -> bool:
+    last = next(s for s in reversed(found) if s.start < end)
+    return store.objects.read_blob(last.oid)[end - last.start - 1 : end - last.start] == b"\n"

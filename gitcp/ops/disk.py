@@ -1,0 +1,62 @@
+"""The look at the working tree that a restore's plan needs: what stands where. Follows no link, changes nothing."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+
+from gitcp.git.index import git_mode
+from gitcp.model import Conversion, Entry
+from gitcp.ops.contents import Contents
+from gitcp.worktree.paths import problem
+from gitcp.worktree.writer import Writer
+
+
+class WorktreeDisk:
+    """What lies in a working tree, asked path by path through the writer's descriptors."""
+
+    def __init__(self, tree: Writer, contents: Contents) -> None:
+        self._tree = tree
+        self._contents = contents
+        self._kinds: dict[bytes, str] = {}
+
+    def kind(self, path: bytes) -> str:
+        """One of file, symlink, directory, special, or "" if nothing is there; remembered for the length of a plan."""
+        if path not in self._kinds:
+            self._kinds[path] = self._look(path)
+        return self._kinds[path]
+
+    def _look(self, path: bytes) -> str:
+        status = self._tree.lstat(path)
+        if status is None:
+            return ""
+        if stat.S_ISDIR(status.st_mode):
+            return "directory"
+        if stat.S_ISLNK(status.st_mode):
+            return "symlink"
+        return "file" if stat.S_ISREG(status.st_mode) else "special"
+
+    def below(self, path: bytes) -> Iterator[bytes]:
+        """Every path below a directory that is no directory, or one with nothing in it, or one not to be entered."""
+        for name in self._tree.names(path):
+            child = path + b"/" + name
+            inside = problem(child) is None and self.kind(child) == "directory" and self._tree.names(child)
+            if inside:
+                yield from self.below(child)
+            else:
+                yield child
+
+    def read(self, path: bytes) -> bytes | None:
+        """The bytes of a regular file, None if there is none."""
+        return b"".join(self._tree.read(path)) if self.kind(path) == "file" else None
+
+    def stands(self, path: bytes, entry: Entry, conversion: Conversion | None) -> bool:
+        """Whether just this file or link lies there, executable or not as it should be."""
+        status = self._tree.lstat(path)
+        if status is None or git_mode(status.st_mode) != entry.mode:
+            return False
+        return self._contents.stands(self._tree, path, entry, conversion)
+
+    def lacks_lfs(self, entry: Entry) -> str:
+        """The LFS object that a file needs and that is not here; "" if it is."""
+        return self._contents.lacks_lfs(entry)

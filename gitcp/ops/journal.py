@@ -1,0 +1,204 @@
+"""What this working tree must not forget: a restore under way, and the restores that can be undone.
+
+Both are small JSON files in `<git dir>/gitcp/`, replaced whole and fsynced. A lock on that directory, which the system
+gives back when its holder dies, tells a restore that is running from one that was interrupted.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gitcp import wire
+from gitcp.errors import DiskFull, GitcpError, StoreBusy, StoreDamaged
+from gitcp.git.packs import sync_directory
+from gitcp.git.repo import Repository
+from gitcp.model import CheckpointId
+from gitcp.value import EMPTY, Value
+
+RESTORE = "restore.json"
+RESTORES = "restores.json"
+MOST = 100
+
+
+class Extent(Value):
+    """What a restore changed, so that undoing it changes no more. `paths` are its limits (empty: none).
+
+    `made` are the files that it made where nothing was: of the state before it is known that they were not there.
+    """
+
+    files: bool = True
+    conversation: bool = True
+    index: bool = False
+    paths: tuple[bytes, ...] = ()
+    made: tuple[bytes, ...] = ()
+
+
+class Restores(Value):
+    """The checkpoints that `undo` and `redo` go to, the next one last, and the extent of the restore before each."""
+
+    undo: tuple[CheckpointId, ...] = ()
+    redo: tuple[CheckpointId, ...] = ()
+    extents: Mapping[CheckpointId, Extent] = EMPTY
+
+
+class Unfinished(Value):
+    """A restore that was begun: what it goes to, what was there before, and the paths it may have changed.
+
+    `message` is the user's message before which it goes (--message), `session_id` the one under which the agent's
+    conversation goes. `before` and `after` are what can be undone without this restore and with it.
+    """
+
+    target: CheckpointId
+    safety: CheckpointId
+    paths: tuple[bytes, ...]
+    extent: Extent
+    message: str | None = None
+    session_id: str | None = None
+    before: Restores = Restores()
+    after: Restores = Restores()
+
+
+@contextmanager
+def lock(repo: Repository) -> Iterator[None]:
+    """Be the only one who restores in this working tree. Raises StoreBusy if another process does."""
+    descriptor = os.open(repo.state_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise StoreBusy(
+            "another gitcp process is restoring here: nothing was changed", hint="try again when it is done"
+        ) from None
+    finally:
+        os.close(descriptor)
+
+
+def begin(repo: Repository, unfinished: Unfinished) -> None:
+    """Write down a restore before its first change."""
+    _write(
+        repo.state_dir / RESTORE,
+        {
+            "schema": "gitcp.journal/1",
+            "target": str(unfinished.target),
+            "safety": str(unfinished.safety),
+            "paths": [wire.encode_path(path) for path in unfinished.paths],
+            **_encode_extent(unfinished.extent),
+            "message": unfinished.message,
+            "session_id": unfinished.session_id,
+            "before": _encode_restores(unfinished.before),
+            "after": _encode_restores(unfinished.after),
+        },
+    )
+
+
+def unfinished(repo: Repository) -> Unfinished | None:
+    """The restore that was begun and not finished, if any. Raises StoreDamaged if that cannot be told."""
+    path = repo.git_dir / "gitcp" / RESTORE
+    fields = _read(path)
+    if fields is None:
+        return None
+    try:
+        return Unfinished(
+            target=_id(fields["target"]),
+            safety=_id(fields["safety"]),
+            paths=tuple(wire.decode_path(path) for path in fields["paths"]),
+            extent=_decode_extent(fields),
+            message=fields.get("message"),
+            session_id=fields.get("session_id"),
+            before=_decode_restores(fields.get("before", {})),
+            after=_decode_restores(fields.get("after", {})),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _damaged(path, repr(error)) from None
+
+
+def finish(repo: Repository) -> None:
+    """Forget the restore under way: it is done."""
+    (repo.state_dir / RESTORE).unlink(missing_ok=True)
+    sync_directory(repo.state_dir)
+
+
+def restores(repo: Repository) -> Restores:
+    """What can be undone and redone here. Raises StoreDamaged if that cannot be told."""
+    path = repo.git_dir / "gitcp" / RESTORES
+    try:
+        return _decode_restores(_read(path) or {})
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _damaged(path, repr(error)) from None
+
+
+def set_restores(repo: Repository, value: Restores) -> None:
+    """Write down what can be undone and redone."""
+    _write(repo.state_dir / RESTORES, {"schema": "gitcp.restores/1", **_encode_restores(value)})
+
+
+def _encode_restores(value: Restores) -> dict[str, object]:
+    undo, redo = value.undo[-MOST:], value.redo[-MOST:]
+    extents = {str(id): _encode_extent(extent) for id, extent in value.extents.items() if id in (*undo, *redo)}
+    return {"undo": [str(id) for id in undo], "redo": [str(id) for id in redo], "extents": extents}
+
+
+def _decode_restores(fields: Mapping[str, Any]) -> Restores:
+    undo, redo = (tuple(map(_id, fields.get(name, ()))) for name in ("undo", "redo"))
+    extents = {_id(text): _decode_extent(extent) for text, extent in fields.get("extents", {}).items()}
+    return Restores(undo, redo, extents)
+
+
+def _encode_extent(extent: Extent) -> dict[str, object]:
+    return {
+        "files": extent.files,
+        "conversation": extent.conversation,
+        "index": extent.index,
+        "limits": [wire.encode_path(path) for path in extent.paths],
+        "made": [wire.encode_path(path) for path in extent.made],
+    }
+
+
+def _decode_extent(fields: Mapping[str, Any]) -> Extent:
+    paths, made = (tuple(map(wire.decode_path, fields.get(name, ()))) for name in ("limits", "made"))
+    return Extent(bool(fields["files"]), bool(fields["conversation"]), bool(fields["index"]), paths, made)
+
+
+def _id(text: str) -> CheckpointId:
+    found = wire.parse_id(text)
+    if found is None:
+        raise ValueError("no id")
+    return found
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        fields = wire.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        raise _damaged(path, "it is no JSON") from None
+    if not isinstance(fields, dict):
+        raise _damaged(path, "it is no object")
+    return fields
+
+
+def _damaged(path: Path, how: str) -> StoreDamaged:
+    return StoreDamaged(f"{path} is damaged: {how}", hint=f"remove {path} after a look at it")
+
+
+def _write(path: Path, fields: dict[str, object]) -> None:
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(wire.dumps(fields))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        sync_directory(path.parent)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(f"the disk is full: {path.name} was not written", hint="free some space") from None
+        raise GitcpError(f"{path} cannot be written: {error.strerror}") from None

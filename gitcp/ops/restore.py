@@ -1,0 +1,396 @@
+"""Restore: ref → commit → plan → apply. The present state is saved first; every restore can be undone.
+
+`plan` only looks. `restore` saves a safety checkpoint, plans again from it, makes sure that everything needed can be
+read, writes down what it is about to do, does it, puts the conversation where the agent resumes it, and appends a
+checkpoint that says what was restored.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from gitcp.errors import BadValue, ConversationUnreadable, Refused
+from gitcp.git.objects import Objects
+from gitcp.model import RESERVED, Agent, Checkpoint, CheckpointId, Conversation, Trigger
+from gitcp.ops import index as index_op
+from gitcp.ops import journal, placing, session
+from gitcp.ops.apply import apply_files, still_wrong
+from gitcp.ops.contents import Contents
+from gitcp.ops.disk import WorktreeDisk
+from gitcp.ops.journal import Extent, Restores, Unfinished
+from gitcp.ops.message import Rewound, before_message
+from gitcp.ops.placing import Placed
+from gitcp.ops.plan import FilePlan, Kept, Side, parents, plan_files
+from gitcp.ops.save import Request as SaveRequest
+from gitcp.ops.save import Saved, live_trees, save
+from gitcp.store import Store, Summary
+from gitcp.value import Value, replace
+from gitcp.worktree.paths import display
+from gitcp.worktree.snapshot import Limits, Taken, take
+from gitcp.worktree.writer import Writer
+
+
+class Request(Value):
+    """What to bring back, and where from.
+
+    `paths` limits the files, and the index (empty: all). `rewound` replaces the target's conversation by an earlier
+    part of it. `force` goes on during a merge or rebase.
+    """
+
+    target: Checkpoint
+    cwd: Path
+    files: bool = True
+    conversation: bool = True
+    paths: tuple[bytes, ...] = ()
+    index: bool = False
+    force: bool = False
+    limits: Limits = Limits()
+    rewound: Rewound | None = None
+
+    @property
+    def stored(self) -> tuple[Conversation | None, Agent | None]:
+        """The conversation to put back, and whose it is."""
+        return self.rewound[:2] if self.rewound else (self.target.conversation, self.target.agent)
+
+
+class Plan(Value):
+    """What a restore would do. `later` are the checkpoints it goes back past, newest first; `effects` are the
+    compensations recorded in them, which nobody runs.
+    """
+
+    target: Checkpoint
+    files: FilePlan
+    placed: Placed | None
+    later: tuple[Summary, ...]
+    effects: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.files) or (self.placed is not None and self.placed.changes)
+
+
+class Report(Value):
+    """What a restore did. `checkpoint` is None when everything was as wanted already. `failed`: not all came back."""
+
+    target: Checkpoint
+    safety: CheckpointId
+    checkpoint: CheckpointId | None
+    written: tuple[bytes, ...]
+    removed: tuple[bytes, ...]
+    kept: tuple[Kept, ...]
+    placed: Placed | None
+    failed: bool
+
+
+class Present(NamedTuple):
+    """What was there before a restore: saved, and what of it could not be."""
+
+    saved: Saved
+    kept: tuple[Kept, ...] = ()
+
+
+After = Callable[[Restores, CheckpointId, Extent], Restores]
+"""What can be undone and redone after a restore, from what could be before, the safety checkpoint, and the extent."""
+
+
+def plan(store: Store, request: Request) -> Plan:
+    """What `restore` would do now. Writes nothing, anywhere. Raises BadValue for a path that is nowhere."""
+    know_files(store, request.target)
+    _check_paths(store, request)
+    objects = Objects(store.repo, dry=True)
+    now = take(store.repo, objects, request.limits, live_trees(store, request.target.id.session))
+    objects.name_tree(store.objects.read_tree(request.target.snapshot.tree))
+    made = _extent_of(journal.restores(store.repo), request.target).made
+    later = _later(store, request.target)
+    return Plan(
+        target=request.target,
+        files=_plan_files(store, objects, request, now, Contents(store), request.paths, made),
+        placed=_place(store, request),
+        later=later,
+        effects=tuple(command for s in later for command in store.read(s.commit).note.compensations),
+    )
+
+
+def restore(store: Store, request: Request, agreed: Plan | None = None) -> Report:
+    """Do it. Raises Refused, with nothing changed, if the files are no longer those that `agreed` was made for."""
+
+    def after(known: Restores, here: CheckpointId, extent: Extent) -> Restores:
+        return Restores((*known.undo, here), (), {**known.extents, here: extent})
+
+    with journal.lock(store.repo):
+        return _restore(store, request, agreed, after)
+
+
+def undo(store: Store, request_for: Callable[[CheckpointId], Request]) -> Report:
+    """Go back to the state before the last restore. Raises Refused if there is none."""
+
+    def after(known: Restores, here: CheckpointId, extent: Extent) -> Restores:
+        return Restores(known.undo[:-1], (*known.redo, here), {**known.extents, here: extent})
+
+    with journal.lock(store.repo):
+        known = journal.restores(store.repo)
+        if not known.undo:
+            raise Refused("there is no restore to undo: nothing was changed", hint="gitcp log")
+        return _restore(store, stepping(store, request_for(known.undo[-1])), None, after, stepping=True)
+
+
+def redo(store: Store, request_for: Callable[[CheckpointId], Request]) -> Report:
+    """Take back the last undo. Raises Refused if there is none."""
+
+    def after(known: Restores, here: CheckpointId, extent: Extent) -> Restores:
+        return Restores((*known.undo, here), known.redo[:-1], {**known.extents, here: extent})
+
+    with journal.lock(store.repo):
+        known = journal.restores(store.repo)
+        if not known.redo:
+            raise Refused("there is no undo to take back: nothing was changed", hint="gitcp log")
+        return _restore(store, stepping(store, request_for(known.redo[-1])), None, after, stepping=True)
+
+
+def stepping(store: Store, request: Request) -> Request:
+    """What `undo` or `redo` bring back of their target: no more than what the restore after it changed."""
+    extent = _extent_of(journal.restores(store.repo), request.target)
+    return replace(
+        request, files=extent.files, conversation=extent.conversation, index=extent.index, paths=extent.paths
+    )
+
+
+def finish(store: Store, request_for: Callable[[CheckpointId], Request], *, forward: bool) -> Report:
+    """Carry an interrupted restore to its target (`forward`), or everything it touched back to where it was.
+
+    The journal stays as it is until all is done, however often this too is interrupted.
+    """
+    with journal.lock(store.repo):
+        begun = journal.unfinished(store.repo)
+        if begun is None:
+            raise Refused("no restore was interrupted here: nothing was changed", hint="gitcp log")
+        request = _resumed(store, request_for(begun.target if forward else begun.safety), begun, forward=forward)
+        know_files(store, request.target)
+        _sweep(store, begun)
+        present = _save_present(store, request)
+        made = _extent_of(begun.before, request.target).made if forward else begun.extent.made
+        files, contents = _prepare(store, request, present, begun.paths, made)
+        placed = _place(store, request, begun.session_id)
+        if placed is not None:
+            placing.sweep(placed)
+        after = begun.after
+        if not forward:
+            here, extent = present.saved.checkpoint.id, replace(begun.extent, made=files.created)
+            after = Restores((*begun.before.undo, here), begun.before.redo, {**begun.before.extents, here: extent})
+        return _carry_out(store, request, files, contents, present, placed, after)
+
+
+def _restore(store: Store, request: Request, agreed: Plan | None, after: After, *, stepping: bool = False) -> Report:
+    _check_allowed(store, request)
+    know_files(store, request.target)
+    _check_paths(store, request)
+    present = _save_present(store, request)
+    known, here = journal.restores(store.repo), present.saved.checkpoint.id
+    made = _extent_of(known, request.target).made
+    files, contents = _prepare(store, request, present, request.paths, made)
+    if agreed is not None and files != agreed.files:
+        raise Refused("the files changed since the plan was shown: nothing was restored", hint="run the command again")
+    placed = _place(store, request)
+    extent = Extent(request.files, request.conversation, request.index, request.paths, files.created)
+    then = after(known, here, extent)
+    if not files and not request.index and _is_placed(request, present.saved.checkpoint, placed):
+        if stepping:
+            journal.set_restores(store.repo, then)
+        missing = any(kept.missing for kept in files.kept)
+        return Report(request.target, here, None, (), (), (*files.kept, *present.kept), placed, failed=missing)
+    begun = Unfinished(
+        target=request.target.id,
+        safety=here,
+        paths=files.paths,
+        extent=extent,
+        message=request.rewound.message if request.rewound else None,
+        session_id=placed.session_id if placed else None,
+        before=known,
+        after=then,
+    )
+    journal.begin(store.repo, begun)
+    return _carry_out(store, request, files, contents, present, placed, then)
+
+
+def _carry_out(
+    store: Store,
+    request: Request,
+    files: FilePlan,
+    contents: Contents,
+    present: Present,
+    placed: Placed | None,
+    then: Restores,
+) -> Report:
+    """Everything after the journal is written. Each part that fails is reported, and the others are done."""
+    with Writer(store.repo.root) as tree:
+        done = apply_files(contents, files, tree, present.saved.taken.stamp)
+        unset = index_op.restore(store, request.target, request.paths) if request.index else ()
+        unplaced = placing.write(placed) if placed is not None else None
+        placed = placed if unplaced is None else None
+        after = _save_after(store, request, present.saved.checkpoint, placed)
+        wrong = still_wrong(contents, files, done, tree, Side(store.objects, after.taken.snapshot))
+    journal.set_restores(store.repo, then)
+    journal.finish(store.repo)
+    kept = (*files.kept, *done.failed, *wrong, *unset, *((unplaced,) if unplaced else ()), *present.kept)
+    return Report(
+        target=request.target,
+        safety=present.saved.checkpoint.id,
+        checkpoint=after.checkpoint.id,
+        written=tuple(done.written),
+        removed=tuple(done.removed),
+        kept=kept,
+        placed=placed,
+        failed=any(one.missing for one in kept),
+    )
+
+
+def _check_allowed(store: Store, request: Request) -> None:
+    if journal.unfinished(store.repo) is not None:
+        raise Refused(
+            "a restore was interrupted here and is not finished: nothing was changed",
+            hint="gitcp restore --continue  (or --abort)",
+        )
+    operation = store.repo.head().operation
+    if operation and (request.files or request.index) and not request.force:
+        raise Refused(
+            f"a {operation} is in progress: nothing was changed",
+            hint=f"finish or abort the {operation} first, or: gitcp restore {request.target.id} --force",
+        )
+
+
+def _check_paths(store: Store, request: Request) -> None:
+    """A path must be in the target or here; else it is a slip of the pen."""
+    target = Side(store.objects, request.target.snapshot)
+    with Writer(store.repo.root) as tree:
+        for path in request.paths:
+            if not target.holds(path) and tree.lstat(path) is None:
+                raise BadValue(f"{display(path)} is neither in {request.target.id} nor here: nothing was changed")
+
+
+def know_files(store: Store, target: Checkpoint) -> None:
+    """Make the tree of a checkpoint's files readable, which is stored only with `.gitcp` in it.
+
+    The store does so when it reads a checkpoint; this one may have been read by another.
+    """
+    entries = store.objects.read_tree(target.root)
+    store.objects.name_tree([entry for entry in entries if entry.name != RESERVED])
+
+
+def _extent_of(known: Restores, target: Checkpoint) -> Extent:
+    """What the restore that began at this checkpoint changed; all but the index where none did."""
+    return known.extents.get(target.id, Extent())
+
+
+def _resumed(store: Store, request: Request, begun: Unfinished, *, forward: bool) -> Request:
+    """The request that goes on with an interrupted restore."""
+    extent = begun.extent
+    rewound = before_message(store, begun.target.session, begun.message)[1] if forward and begun.message else None
+    return replace(
+        request,
+        files=extent.files and bool(begun.paths),
+        conversation=extent.conversation,
+        index=extent.index,
+        paths=extent.paths,
+        force=True,
+        rewound=rewound,
+    )
+
+
+def _save_present(store: Store, request: Request) -> Present:
+    """Save what is here, files and conversation, in the session that it belongs to."""
+    choice = session.present(store, request.cwd, request.target.id.session)
+    wanted = SaveRequest(request.cwd, trigger=Trigger.BEFORE_RESTORE, limits=request.limits, choice=choice)
+    try:
+        return Present(save(store, wanted))
+    except ConversationUnreadable as error:
+        # It is not touched, so the files need not stay as they are because of it.
+        path = choice.capture.sources[0].path if choice.capture else None
+        kept = Kept(os.fsencode(path or ""), f"the conversation of now is not saved: {error}")
+        return Present(save(store, replace(wanted, choice=choice._replace(capture=None))), (kept,))
+
+
+def _save_after(store: Store, request: Request, safety: Checkpoint, placed: Placed | None) -> Saved:
+    """The checkpoint that says what was restored. With the conversation its words come back: facts, handoff, phase."""
+    stored, words = (safety.conversation, safety.agent), safety.note
+    if request.conversation:
+        words = request.target.note
+    if placed is not None:
+        conversation, agent = request.stored
+        stored = conversation, replace(agent, session_id=placed.session_id or agent.session_id) if agent else None
+    return save(
+        store,
+        SaveRequest(
+            cwd=request.cwd,
+            trigger=Trigger.RESTORE,
+            limits=request.limits,
+            force=True,
+            restored_from=request.target.id,
+            choice=session.Choice(request.target.id.session, None, "restored"),
+            stored=stored,
+            words=replace(words, label=None, compensations=()),
+        ),
+    )
+
+
+def _prepare(
+    store: Store, request: Request, present: Present, scope: tuple[bytes, ...], made: tuple[bytes, ...]
+) -> tuple[FilePlan, Contents]:
+    """The plan, and everything it needs, read. Raises StoreDamaged if something of it is lost."""
+    contents = Contents(store)
+    files = _plan_files(store, store.objects, request, present.saved.taken, contents, scope, made)
+    contents.require(files.write, str(request.target.id))
+    return files, contents
+
+
+def _plan_files(
+    store: Store,
+    objects: Objects,
+    request: Request,
+    now: Taken,
+    contents: Contents,
+    scope: tuple[bytes, ...],
+    made: tuple[bytes, ...],
+) -> FilePlan:
+    if not request.files:
+        return FilePlan()
+    with Writer(store.repo.root) as tree:
+        sides = now.snapshot, request.target.snapshot
+        return plan_files(store.repo, objects, sides, scope, WorktreeDisk(tree, contents), frozenset(made))
+
+
+def _place(store: Store, request: Request, session_id: str | None = None) -> Placed | None:
+    """Where the conversation goes. A restore that was done, or begun under `session_id`, is not to make another one."""
+    conversation, agent = request.stored
+    if not request.conversation or conversation is None:
+        return None
+    tip = store.tip(request.target.id.session)
+    trailers = store.summary(tip).trailers if tip else {}
+    last = trailers.get("Gitcp-Agent-Session") if agent and trailers.get("Gitcp-Agent") == agent.name else None
+    return placing.plan(store, conversation, agent, request.cwd, (session_id, last))
+
+
+def _is_placed(request: Request, now: Checkpoint, placed: Placed | None) -> bool:
+    """Whether the conversation of now is the one to be brought back, under the id it would go to."""
+    brought, _ = request.stored
+    if placed is None or brought is None:
+        return True
+    same = now.conversation is not None and now.conversation.streams == brought.streams
+    return same and not placed.changes and (now.agent.session_id if now.agent else None) == placed.session_id
+
+
+def _later(store: Store, target: Checkpoint) -> tuple[Summary, ...]:
+    """The checkpoints of the target's session that came after it."""
+    tip = store.tip(target.id.session)
+    if tip is None:
+        return ()
+    return tuple(s for s in store.history(tip) if s.id.number > target.id.number)
+
+
+def _sweep(store: Store, begun: Unfinished) -> None:
+    """Remove the temporary files that an interrupted restore left beside the paths it was writing."""
+    directories = {(parents(path) or [b""])[-1] for path in begun.paths}
+    with Writer(store.repo.root) as tree:
+        for directory in sorted(directories):
+            tree.sweep(directory)

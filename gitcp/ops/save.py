@@ -1,0 +1,184 @@
+"""Save: capture → snapshot → commit → ref. Objects first, the ref last; a save that fails leaves no checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from gitcp import readme
+from gitcp.errors import StoreBusy
+from gitcp.git import trees
+from gitcp.model import Agent, Checkpoint, CheckpointId, Conversation, FileChange, Note, Oid, Snapshot, Source, Trigger
+from gitcp.ops import conversation, session, tag
+from gitcp.ops.session import Choice
+from gitcp.store import Store
+from gitcp.value import Value, replace
+from gitcp.worktree.snapshot import Limits, Taken, take
+
+TRIES = 5
+UNKNOWN = Oid("0" * 40)
+
+
+class Request(Value):
+    """What to save and under which words. `conversation` is a file or the bytes of one, given by hand.
+
+    A restore gives its `choice` of session and conversation, `stored`, a conversation that lies in the store already,
+    and `words`, which replace the note that would be inherited.
+    """
+
+    cwd: Path
+    note: Note = Note()
+    trigger: Trigger = Trigger.MANUAL
+    tags: tuple[str, ...] = ()
+    session: str | None = None
+    agent: str | None = None
+    conversation: Path | bytes | None = None
+    limits: Limits = Limits()
+    force: bool = False
+    restored_from: CheckpointId | None = None
+    choice: Choice | None = None
+    stored: tuple[Conversation | None, Agent | None] | None = None
+    words: Note | None = None
+
+
+class Saved(Value):
+    """What a save did. `saved` is False when everything was saved already; `checkpoint` is then the one that holds it.
+
+    `why` says how session and conversation were chosen, `taken` is the snapshot that was made, `sources` the streams
+    that were read.
+    """
+
+    saved: bool
+    reason: str
+    why: str
+    checkpoint: Checkpoint
+    taken: Taken
+    sources: tuple[Source, ...] = ()
+
+
+def save(store: Store, request: Request) -> Saved:
+    """Save files and conversation as one checkpoint.
+
+    Writes objects, one ref under `refs/gitcp/sessions/` and files in `<git dir>/gitcp/`; nothing else. Raises a
+    GitcpError and leaves no checkpoint if anything could not be done.
+    """
+    for name in request.tags:
+        tag.check_free(store, name)
+    choice = request.choice or session.choose(
+        store, request.cwd, session=request.session, agent=request.agent, conversation=request.conversation
+    )
+    try:
+        taken = take(store.repo, store.objects, request.limits, live_trees(store, choice.session))
+        with store.lock():
+            saved = _with_retries(store, request, choice, taken)
+    except BaseException:
+        store.objects.discard()
+        raise
+    taken.remember()
+    session.set_current(store, choice.session)
+    for name in request.tags:
+        tag.create(store, name, saved.checkpoint, text=None, force=False, now=store.repo.host.now())
+    return saved
+
+
+def live_trees(store: Store, name: str) -> frozenset[Oid]:
+    """The trees of files whose blobs are known to be kept: those of the session's last checkpoint."""
+    tip = store.tip(name)
+    return frozenset() if tip is None else frozenset({store.read(tip).snapshot.tree})
+
+
+def _with_retries(store: Store, request: Request, choice: Choice, taken: Taken) -> Saved:
+    """Make the checkpoint; make it again on top of what somebody without our lock put there meanwhile."""
+    sources = choice.capture.sources if choice.capture else ()
+    for attempt in range(TRIES):
+        tip = store.tip(choice.session)
+        parent = store.read(tip) if tip else None
+        draft = _draft(store, request, choice, taken.snapshot, parent)
+        if parent is not None and not request.force and not request.tags and _is_saved(draft, parent):
+            store.objects.discard()
+            return Saved(False, f"nothing changed since {parent.id}", choice.why, parent, taken, sources)
+        changes = changes_between(store, parent.snapshot.tree if parent else _base_tree(store, draft), taken.snapshot)
+        draft = replace(draft, changed=len(changes))
+        checkpoint = store.commit(draft, readme.render(draft, changes))
+        try:
+            store.advance(checkpoint)
+        except StoreBusy:
+            if attempt + 1 == TRIES:
+                raise
+            continue
+        return Saved(True, f"saved {checkpoint.id}", choice.why, checkpoint, taken, sources)
+    raise AssertionError("unreachable")
+
+
+def _draft(store: Store, request: Request, choice: Choice, snapshot: Snapshot, parent: Checkpoint | None) -> Checkpoint:
+    kept, agent = request.stored or conversation.keep(store, choice.capture, parent)
+    return Checkpoint(
+        id=CheckpointId(choice.session, parent.id.number + 1 if parent else 1),
+        commit=UNKNOWN,
+        root=UNKNOWN,
+        parent=parent.commit if parent else None,
+        created=store.repo.host.now(),
+        trigger=request.trigger,
+        agent=agent,
+        note=request.words or (inherit(parent.note, request.note) if parent else request.note),
+        snapshot=snapshot,
+        conversation=kept,
+        changed=0,
+        restored_from=request.restored_from,
+    )
+
+
+def inherit(before: Note, given: Note) -> Note:
+    """What holds until it is said otherwise. Decisions and failures add up; a fact given empty is dropped."""
+    old, new = before.handoff, given.handoff
+    return Note(
+        label=given.label,
+        phase=given.phase or before.phase,
+        objective=given.objective or before.objective,
+        facts=_merged(before.facts, given.facts),
+        position=_merged(before.position, given.position),
+        handoff=replace(
+            new,
+            task=new.task or old.task,
+            decisions=_added(old.decisions, new.decisions),
+            failed=_added(old.failed, new.failed),
+            next=new.next or old.next,
+            active=new.active or old.active,
+        ),
+        compensations=given.compensations,
+    )
+
+
+def _merged(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in {**old, **new}.items() if value != ""}
+
+
+def _added(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+    return old + tuple(item for item in new if item not in old)
+
+
+def _is_saved(draft: Checkpoint, parent: Checkpoint) -> bool:
+    """Whether the parent says all that this checkpoint would say."""
+    if draft.note.label or draft.note.compensations:
+        return False
+    same_note = draft.note == replace(parent.note, label=None, compensations=())
+    return same_note and draft.snapshot == parent.snapshot and _same_conversation(draft, parent)
+
+
+def _same_conversation(a: Checkpoint, b: Checkpoint) -> bool:
+    if a.conversation is None or b.conversation is None:
+        return a.conversation is b.conversation
+    return a.conversation.tree == b.conversation.tree
+
+
+def changes_between(store: Store, old: Oid | None, snapshot: Snapshot) -> tuple[FileChange, ...]:
+    """What the snapshot's files changed against an earlier tree."""
+    return tuple(trees.diff(store.objects, old, snapshot.tree))
+
+
+def _base_tree(store: Store, draft: Checkpoint) -> Oid | None:
+    """The first checkpoint of a session is compared with the commit it stands on."""
+    base = draft.snapshot.base.commit
+    if base is None:
+        return None
+    return Oid(store.objects.read_commit(base)[5:45].decode("ascii"))

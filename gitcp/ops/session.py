@@ -1,0 +1,264 @@
+"""Which session a command is about, and whose conversation a save takes. Decided once, here, and said in words."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from gitcp import adapters
+from gitcp.adapters import generic
+from gitcp.adapters.base import Found
+from gitcp.errors import BadValue, ConversationUnreadable, RevisionAmbiguous, RevisionNotFound
+from gitcp.git import refs
+from gitcp.model import Agent, Capture, Oid
+from gitcp.store import Store
+from gitcp.value import replace
+
+APART = 600.0
+"""Seconds by which the newest conversation of a directory must lead for it alone to be meant."""
+
+CURRENT = "current"
+MANUAL = "manual"
+GIVEN = "as given"
+SHORTEST = 8
+
+
+class Choice(NamedTuple):
+    """The session a save goes to, the conversation it takes (None: none), and why these."""
+
+    session: str
+    capture: Capture | None
+    why: str
+
+
+def choose(
+    store: Store,
+    cwd: Path,
+    *,
+    session: str | None = None,
+    agent: str | None = None,
+    conversation: Path | bytes | None = None,
+) -> Choice:
+    """Decide by what was given, else by the agent that runs us, else by the newest conversation of this directory.
+
+    Raises RevisionAmbiguous when two conversations could be meant, BadValue for a name that cannot be a session's.
+    """
+    host = store.repo.host
+    if conversation is not None:
+        capture = _given(conversation, agent)
+        name = expand_or_new(store, session) if session else _session_of(store, capture.agent) or manual(store)
+        return Choice(name, capture, GIVEN)
+    if session is not None:
+        return _named(store, cwd, session, agent)
+    running = adapters.running(host)
+    if running is not None and agent in (None, running.agent):
+        found = next((f for f in adapters.find_all(cwd, host) if _is(f, running.agent, running.session_id)), None)
+        who = Agent(running.agent, running.session_id)
+        name = _session_of(store, who) or new_name(store, running.session_id)
+        return Choice(name, _capture(found), f"{running.agent} is running this")
+    newest = _newest(store, cwd, agent)
+    if newest is None:
+        return Choice(manual(store), None, "no agent's conversation belongs to this directory")
+    found, known = newest
+    name = known or new_name(store, found.session_id)
+    return Choice(name, _capture(found), f"the newest conversation of {found.agent} in this directory")
+
+
+def present(store: Store, cwd: Path, target: str) -> Choice:
+    """Where what is here now belongs, when a restore of a checkpoint of session `target` is about to change it.
+
+    As `choose` decides, but never with a question: what is undecided goes to the session last used in this working
+    tree, or else to the target's.
+    """
+    try:
+        chosen = choose(store, cwd)
+    except RevisionAmbiguous:
+        chosen = None
+    if chosen is not None and chosen.capture is not None:
+        return chosen
+    last = _read(store.repo.state_dir / CURRENT)
+    name = last if last and store.tip(last) else target
+    return _named(store, cwd, name, None)
+
+
+def current(store: Store, given: str | None = None) -> str | None:
+    """The session that `@` means: the one given, the running agent's, the last one used here, the newest."""
+    sessions = store.sessions()
+    if given is not None:
+        return expand(sessions, given)
+    running = adapters.running(store.repo.host)
+    if running is not None:
+        name = _session_of(store, Agent(running.agent, running.session_id))
+        if name is not None:
+            return name
+    last = _read(store.repo.state_dir / CURRENT)
+    if last in sessions:
+        return last
+    return max(sessions, key=lambda name: store.summary(sessions[name]).created, default=None)
+
+
+def expand(sessions: dict[str, Oid], given: str) -> str:
+    """A session's full name from an unambiguous beginning."""
+    if given in sessions:
+        return given
+    matching = [name for name in sessions if name.startswith(given)]
+    if len(matching) > 1:
+        raise RevisionAmbiguous(f"more than one session begins with {given}", tuple(matching))
+    if not matching:
+        raise RevisionNotFound(f"there is no session {given}", hint="gitcp sessions")
+    return matching[0]
+
+
+def expand_or_new(store: Store, given: str) -> str:
+    """A session's full name from an unambiguous beginning, or a new name. Raises BadValue if it can be none."""
+    sessions = store.sessions()
+    if any(name.startswith(given) for name in sessions):
+        return expand(sessions, given)
+    return refs.check_name(given, "session")
+
+
+def set_current(store: Store, session: str) -> None:
+    """Remember the session last used in this working tree. Where that cannot be written, it is done without."""
+    directory = store.repo.state_dir
+    known = [CURRENT, *([MANUAL] if session.startswith(f"{MANUAL}-") else [])]
+    for path in (directory / name for name in known):
+        if _read(path) != session:
+            with suppress(OSError):
+                write_state(path, session)
+
+
+def manual(store: Store) -> str:
+    """The name of this working tree's own session, for work without an agent; a new one until something is saved."""
+    return _read(store.repo.state_dir / MANUAL) or f"{MANUAL}-{os.urandom(3).hex()}"
+
+
+def new_name(store: Store, agent_session: str) -> str:
+    """A short name for a session: the beginning of the agent's own id, longer where that is taken."""
+    plain = re.sub(r"[^A-Za-z0-9]", "", agent_session) or "session"
+    taken = store.sessions()
+    for length in (SHORTEST, 12, 20, 64):
+        if plain[:length] not in taken:
+            return plain[:length]
+    raise BadValue(f"every short name for {agent_session} is taken", hint="gitcp save --session NAME")
+
+
+def write_state(path: Path, text: str) -> None:
+    """Write one of our own small files whole."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text("utf-8").strip() or None
+    except (FileNotFoundError, UnicodeDecodeError):
+        return None
+
+
+def _given(conversation: Path | bytes, agent: str | None) -> Capture:
+    if isinstance(conversation, bytes):
+        capture = generic.from_bytes(conversation)
+    elif agent is None or agent == "generic":
+        capture = generic.from_file(conversation)
+    else:
+        return _by_hand(conversation, agent)
+    return replace(capture, agent=Agent(agent)) if agent and agent != "generic" else capture
+
+
+def _by_hand(path: Path, agent: str) -> Capture:
+    """A transcript of a known agent, given by hand: kept to its last byte."""
+    if not path.is_file():
+        raise ConversationUnreadable(f"there is no file {path}: nothing was saved")
+    capture = adapters.load(agent).capture(Found(agent, path.stem, path, path.stat().st_mtime))
+    return replace(capture, sources=tuple(replace(source, live=False) for source in capture.sources))
+
+
+def _named(store: Store, cwd: Path, session: str, agent: str | None) -> Choice:
+    """A session given by name: its own agent's conversation if it has one, else the running agent's."""
+    sessions = store.sessions()
+    candidates = [f for f in adapters.find_all(cwd, store.repo.host) if agent in (None, f.agent)]
+    if session in sessions or any(name.startswith(session) for name in sessions):
+        name = expand(sessions, session)
+        trailers = store.summary(sessions[name]).trailers
+        bound = (trailers.get("Gitcp-Agent", ""), trailers.get("Gitcp-Agent-Session", ""))
+        found = next((f for f in candidates if _is(f, *bound)), None)
+        lost = bound[1] and found is None
+        why = f"as given; {bound[0]} has no session {bound[1]} here, so its last conversation stands" if lost else GIVEN
+        return Choice(name, _capture(found), why)
+    refs.check_name(session, "session")
+    mine = [f for f in candidates if f.session_id.startswith(session)]
+    if len(mine) == 1:
+        return Choice(new_name(store, mine[0].session_id), _capture(mine[0]), GIVEN)
+    running = adapters.running(store.repo.host)
+    found = next((f for f in candidates if running and _is(f, running.agent, running.session_id)), None)
+    return Choice(session, _capture(found), GIVEN)
+
+
+def _newest(store: Store, cwd: Path, agent: str | None) -> tuple[Found, str | None] | None:
+    """The newest conversation of this directory and its session, None for a new one. Of several that could be meant,
+    the one in use here. Raises RevisionAmbiguous.
+    """
+    found = [f for f in adapters.find_all(cwd, store.repo.host) if agent in (None, f.agent)]
+    close: dict[str, tuple[Found, str | None]] = {}
+    for f in found:
+        if found[0].modified - f.modified < APART:
+            name = _session_of(store, Agent(f.agent, f.session_id))
+            close.setdefault(name or f.session_id, (f, name))
+    last = _read(store.repo.state_dir / CURRENT)
+    if len(close) > 1 and last not in close:
+        raise RevisionAmbiguous(
+            "more than one conversation of this directory could be meant: nothing was saved",
+            tuple(f"{f.session_id}  {f.agent}" for f, _ in close.values()),
+            hint=f"gitcp save --session {found[0].session_id[:SHORTEST]}",
+        )
+    if not close:
+        return None
+    chosen, name = close.get(last or "") or next(iter(close.values()))
+    return _last_used(store, chosen, name, found), name
+
+
+def _last_used(store: Store, chosen: Found, name: str | None, found: list[Found]) -> Found:
+    """Of the agent's sessions that restores made of one of ours: the one our last checkpoint is of, unless `chosen`,
+    the newest, was written since.
+    """
+    tip = store.tip(name) if name else None
+    if tip is None:
+        return chosen
+    summary = store.summary(tip)
+    if chosen.modified >= summary.created.timestamp() + 1:  # a commit knows whole seconds
+        return chosen
+    return next((f for f in found if _bound(summary.trailers, Agent(f.agent, f.session_id))), chosen)
+
+
+def _capture(found: Found | None) -> Capture | None:
+    return adapters.load(found.agent).capture(found) if found else None
+
+
+def _is(found: Found, agent: str, session_id: str) -> bool:
+    return found.agent == agent and found.session_id == session_id
+
+
+def _session_of(store: Store, agent: Agent | None) -> str | None:
+    """The gitcp session of an agent's session: by its short name first, else by what the last checkpoints say."""
+    if agent is None or agent.session_id is None:
+        return None
+    sessions = store.sessions()
+    plain = re.sub(r"[^A-Za-z0-9]", "", agent.session_id)
+    last = _read(store.repo.state_dir / CURRENT)
+    likely = [name for name in sessions if plain.startswith(name) or name == last]
+    by_tip = (name for name in (*likely, *sessions) if _bound(store.summary(sessions[name]).trailers, agent))
+    by_chain = (n for n in likely if any(_bound(s.trailers, agent) for s in store.history(sessions[n])))
+    return next(by_tip, None) or next(by_chain, None)
+
+
+def _bound(trailers: dict[str, str], agent: Agent) -> bool:
+    return (trailers.get("Gitcp-Agent"), trailers.get("Gitcp-Agent-Session")) == (agent.name, agent.session_id)

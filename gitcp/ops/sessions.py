@@ -1,0 +1,63 @@
+"""Every session, with what a list says of it. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gitcp.errors import StoreDamaged
+from gitcp.model import Checkpoint, Oid
+from gitcp.ops import log
+from gitcp.store import Store
+from gitcp.value import Value
+
+
+class Session(Value):
+    """One session: its last checkpoint, how many it has, the tags on them, and what it is about."""
+
+    name: str
+    last: Checkpoint
+    count: int
+    tags: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """The conversation's title, else its last prompt, else the objective; "" where nothing was said."""
+        digest = self.last.conversation.digest if self.last.conversation else None
+        said = (digest.title, digest.last_prompt) if digest else ()
+        return next((text for text in (*said, self.last.note.objective, self.last.note.label) if text), "")
+
+
+def listing(store: Store) -> tuple[tuple[Session, ...], tuple[tuple[str, StoreDamaged], ...]]:
+    """Every session, the one saved last first; and those that cannot be read, with why."""
+    tips = store.sessions()
+    parents = _parents(store, tips.values())
+    tags = log.tags(store)
+    found, damaged = [], []
+    for name, tip in tips.items():
+        chain = _chain(parents, tip)
+        try:
+            last = store.read(tip)
+        except StoreDamaged as error:
+            damaged.append((name, error))
+            continue
+        named = tuple(tag for commit in chain for tag in tags.get(commit, ()))
+        found.append(Session(name, last, len(chain), named))
+    found.sort(key=lambda session: session.last.created, reverse=True)
+    return tuple(found), tuple(damaged)
+
+
+def _parents(store: Store, tips: Iterable[Oid]) -> dict[Oid, Oid | None]:
+    """Every commit behind the tips, and the one before it: one command for all sessions."""
+    listed = store.repo.git(
+        "rev-list", "--first-parent", "--parents", "--ignore-missing", "--stdin", input="\n".join(tips).encode("ascii")
+    )
+    rows = (line.split(" ") for line in listed.decode("ascii").splitlines())
+    return {Oid(row[0]): Oid(row[1]) if len(row) > 1 else None for row in rows}
+
+
+def _chain(parents: Mapping[Oid, Oid | None], tip: Oid) -> list[Oid]:
+    found, commit = [], tip if tip in parents else None
+    while commit is not None:
+        found.append(commit)
+        commit = parents.get(commit)
+    return found

@@ -1,0 +1,173 @@
+"""`.gitcp/README.md`: a checkpoint for a reader on a forge, where there is no gitcp.
+
+Pure: the same checkpoint gives the same text. Everything that people or agents wrote stands in a code span or a fenced
+block, and nowhere else: there Markdown knows no HTML, no links or images, no mentions and no references, whatever the
+forge. Small, since every save writes one: long lists are cut, and say so; `checkpoint.json` beside it has all of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from gitcp.model import Checkpoint, Conversation, FileChange, Handoff, Kind, Skip, Snapshot
+from gitcp.store import subject
+from gitcp.wire import encode_time
+
+MOST_PATHS = 20
+MOST_SKIPS = 10
+MOST_ITEMS = 8
+MOST_FACTS = 30
+LONGEST_ITEM = 160
+LONGEST_PATH = 255
+LONGEST_QUOTE = 400
+MOST_LINES = 12
+
+
+def render(checkpoint: Checkpoint, changes: Sequence[FileChange]) -> str:
+    """The README of a checkpoint; `changes` is what it changed. Safe to display, whatever the checkpoint says."""
+    note = checkpoint.note
+    sections = [
+        f"# {_code(subject(checkpoint))}",
+        _origin(checkpoint),
+        _lines(_named("Phase", note.phase), _named("Objective", note.objective), _pairs("Position", note.position)),
+        _facts(note.facts),
+        *_handoff(note.handoff),
+        _changes(changes, checkpoint.snapshot.total),
+        _skipped(checkpoint.snapshot.skipped),
+        *_conversation(checkpoint.conversation),
+        f"To go back: {_code(f'gitcp restore {checkpoint.id}')}",
+    ]
+    return "\n\n".join(filter(None, sections)) + "\n"
+
+
+def _origin(checkpoint: Checkpoint) -> str:
+    agent = checkpoint.agent
+    who = [_code(part) for part in (agent.name, agent.version, agent.model) if part] if agent else []
+    what = [f"Checkpoint {_code(str(checkpoint.id))}", encode_time(checkpoint.created), checkpoint.trigger.value]
+    ids = (("Restored from", checkpoint.restored_from), ("Forked from", checkpoint.forked_from))
+    return _lines(
+        ", ".join([*what, *_base(checkpoint.snapshot)]),
+        f"Agent: {' '.join(who)}" if who else "",
+        *(_named(title, str(id)) for title, id in ids if id),
+    )
+
+
+def _base(snapshot: Snapshot) -> Iterator[str]:
+    if snapshot.base.branch:
+        yield f"on {_code(snapshot.base.branch)}"
+    if snapshot.base.commit:
+        yield f"at {_code(snapshot.base.commit[:10])}"
+    if snapshot.base.operation:
+        yield f"in the middle of a {_code(snapshot.base.operation)}"
+
+
+def _facts(facts: Mapping[str, str]) -> str:
+    if not facts:
+        return ""
+    lines = [f"- {_code(name)}: {_code(value)}" for name, value in sorted(facts.items())[:MOST_FACTS]]
+    return "## Facts\n\n" + _list(lines, len(facts))
+
+
+def _handoff(handoff: Handoff) -> Iterator[str]:
+    if not handoff:
+        return
+    yield "## Handoff"
+    yield _named("Task", handoff.task)
+    # What was decided and what failed adds up, newest last.
+    lists = (
+        ("Decided", handoff.decisions, handoff.decisions[-MOST_ITEMS:]),
+        ("Tried, and failed", handoff.failed, handoff.failed[-MOST_ITEMS:]),
+        ("Next", handoff.next, handoff.next[:MOST_ITEMS]),
+        ("Active files", handoff.active, handoff.active[:MOST_ITEMS]),
+    )
+    for title, items, shown in lists:
+        if items:
+            yield f"{title}:\n\n" + _list([f"- {_code(item)}" for item in shown], len(items))
+
+
+def _changes(changes: Sequence[FileChange], total: int) -> str:
+    head = f"## Files\n\n{len(changes)} changed of {total}."
+    order = list(Kind)
+    first = sorted(changes, key=lambda change: (order.index(change.kind), change.path))[:MOST_PATHS]
+    lines = [f"- {change.kind.value}: {_path(change.path)}" for change in first]
+    return f"{head}\n\n{_list(lines, len(changes))}" if changes else head
+
+
+def _skipped(skipped: Sequence[Skip]) -> str:
+    if not skipped:
+        return ""
+    lines = [
+        f"- {_path(skip.path)}: {skip.reason.value}" + (f", {_code(skip.detail)}" if skip.detail else "")
+        for skip in skipped[:MOST_SKIPS]
+    ]
+    return f"Not captured ({len(skipped)}):\n\n" + _list(lines, len(skipped))
+
+
+def _conversation(conversation: Conversation | None) -> Iterator[str]:
+    if conversation is None:
+        return
+    digest = conversation.digest
+    yield f"## Conversation\n\n{digest.messages} messages, {conversation.bytes} bytes."
+    if digest.last_prompt:
+        yield f"Last prompt:\n\n{_fence(digest.last_prompt)}"
+    if digest.last_message and digest.last_message.text:
+        yield f"Last message, from {_code(digest.last_message.role)}:\n\n{_fence(digest.last_message.text)}"
+
+
+# ---------------------------------------------------------------- Markdown
+
+
+def _lines(*lines: str) -> str:
+    """Lines of one paragraph, each on a line of its own."""
+    return "  \n".join(filter(None, lines))
+
+
+def _named(name: str, value: str | None) -> str:
+    return f"{name}: {_code(value)}" if value else ""
+
+
+def _pairs(name: str, pairs: Mapping[str, str]) -> str:
+    return f"{name}: " + ", ".join(_code(f"{key}={value}") for key, value in sorted(pairs.items())) if pairs else ""
+
+
+def _list(lines: Sequence[str], total: int) -> str:
+    """A list that shows some of `total`."""
+    return "\n".join([*lines, f"- and {total - len(lines)} more"] if total > len(lines) else lines)
+
+
+def _path(path: bytes) -> str:
+    return _code(path.decode("utf-8", "backslashreplace"), LONGEST_PATH)
+
+
+def _code(text: str, longest: int = LONGEST_ITEM) -> str:
+    """A code span on one line: its marks are longer than any run of backticks inside."""
+    flat = _printable(re.sub(r"[ \t\r\n]+", " ", _shortened(text, longest)).strip(" "))
+    if not flat:
+        return "(empty)"
+    marks = "`" * (_longest_run(flat) + 1)
+    pad = " " if flat[0] == "`" or flat[-1] == "`" else ""
+    return f"{marks}{pad}{flat}{pad}{marks}"
+
+
+def _fence(text: str) -> str:
+    """A fenced block: its marks are longer than any run of backticks inside."""
+    lines = _shortened(text, LONGEST_QUOTE).replace("\r\n", "\n").expandtabs(4).split("\n")
+    body = [_printable(line) for line in lines[:MOST_LINES]] + ["…"] * (len(lines) > MOST_LINES)
+    marks = "`" * max(3, _longest_run("\n".join(body)) + 1)
+    return "\n".join([f"{marks}text", *body, marks])
+
+
+def _shortened(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[:longest] + "…"
+
+
+def _longest_run(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)
+
+
+def _printable(text: str) -> str:
+    """Controls, invisible and direction-changing characters as escapes, so that nothing looks like what it is not."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -1,0 +1,98 @@
+"""What may stand where in `checkpoint.json`: types, and of what becomes a path or a ref also the spelling.
+
+Checked when it is written, so that nothing is stored that cannot be read back, and when it is read, since a checkpoint
+may come from somebody else. Fields that are not named here may be there and hold anything; what must be there, and what
+the words mean, the decoder knows.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+NATURAL = range(1 << 63)
+PATH = (str, {"base64": str})
+TEXTS = [str]
+PAIRS = {str: str}
+SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
+ID = re.compile(rf"{SESSION.pattern}@[1-9][0-9]{{0,17}}")
+
+INDEX = [
+    {
+        "path": PATH,
+        "mode": str,
+        "oid": str,
+        "stage": NATURAL,
+        "intent_to_add": bool,
+        "skip_worktree": bool,
+        "assume_unchanged": bool,
+    }
+]
+FILES = {
+    "total": NATURAL,
+    "skipped": [{"path": PATH, "reason": str, "detail": str}],
+    "raw": [PATH],
+    "converted": [{"path": PATH, "eol": str, "ident": bool, "encoding": str, "lfs": bool}],
+    "empty_directories": [PATH],
+    "modes": [{"path": PATH, "mode": str}],
+    "submodules": [{"path": PATH, "commit": str}],
+    "nested": [{"path": PATH, "head": str}],
+    "absent": [PATH],
+    "staged": INDEX,
+    "untracked": [PATH],
+    "conflicts": INDEX,
+}
+CHECKPOINT = {
+    "format": range(1, 1 << 63),
+    "session": SESSION,
+    "number": range(1, 10**18),
+    "created": str,
+    "trigger": str,
+    "agent": {"name": str, "session_id": str, "version": str, "model": str},
+    "base": {"commit": str, "branch": str, "operation": str},
+    "files": FILES,
+    "changed": NATURAL,
+    "conversation": {
+        "format": str,
+        "messages": NATURAL,
+        "last_message": {"role": str, "text": str, "id": str},
+        "last_prompt": str,
+        "title": str,
+        "streams": [{"name": str, "bytes": NATURAL, "sha256": str, "place": str, "torn": NATURAL}],
+    },
+    "label": str,
+    "phase": str,
+    "objective": str,
+    "facts": PAIRS,
+    "handoff": {"task": str, "decisions": TEXTS, "failed": TEXTS, "next": TEXTS, "active": TEXTS},
+    "position": PAIRS,
+    "compensations": TEXTS,
+    "restored_from": ID,
+    "forked_from": ID,
+}
+
+
+def misfit(value: Any, shape: Any = CHECKPOINT, place: str = "metadata") -> str | None:
+    """Where in `value` something stands that does not belong there ("metadata.files.raw[2]"), None if all is well.
+
+    A shape is a type, a range of integers, a pattern, a tuple of alternatives, a list of one shape for every item, a
+    dict of the shapes of named fields, or `PAIRS`.
+    """
+    if isinstance(shape, list) and isinstance(value, list):
+        inner = [(item, shape[0], f"{place}[{number}]") for number, item in enumerate(value)]
+    elif isinstance(shape, dict) and isinstance(value, dict):
+        named = dict.fromkeys(value, str) if shape is PAIRS else shape
+        inner = [(value[name], named[name], f"{place}.{name}") for name in named if name in value]
+    else:
+        return None if _fits(value, shape) else place
+    return next((wrong for item in inner if (wrong := misfit(*item)) is not None), None)
+
+
+def _fits(value: Any, shape: Any) -> bool:
+    if isinstance(shape, tuple):
+        return any(misfit(value, alternative) is None for alternative in shape)
+    if isinstance(shape, range):
+        return type(value) is int and value in shape
+    if isinstance(shape, re.Pattern):
+        return isinstance(value, str) and shape.fullmatch(value) is not None
+    return type(value) is shape

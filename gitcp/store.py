@@ -1,0 +1,310 @@
+"""Checkpoints ⇄ git objects. The only module that knows the layout of a checkpoint's tree.
+
+    <the files>
+    .gitcp/checkpoint.json
+    .gitcp/README.md
+    .gitcp/conversation/<stream>/…
+    .gitcp/staged/<path>              where the index differs from the files
+    .gitcp/conflicts/<stage>/<path>   where the index is unmerged
+
+A session is a ref; its chain has exactly one parent a commit. Objects are written first, the ref moves last.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+
+from gitcp import wire
+from gitcp.errors import GitcpError, Refused, StoreBusy, StoreDamaged
+from gitcp.git import refs, trees
+from gitcp.git.objects import Objects
+from gitcp.git.repo import Repository
+from gitcp.git.trees import TreeEntry
+from gitcp.model import FILE, RESERVED, TREE, Checkpoint, CheckpointId, Entry, Oid
+from gitcp.value import Value, replace
+
+METADATA = b"checkpoint.json"
+README = b"README.md"
+CONVERSATION = b"conversation"
+STAGED = b"staged"
+CONFLICTS = b"conflicts"
+
+LOCK_WAIT = 10.0
+FALLBACK_NAME = "gitcp"
+FALLBACK_EMAIL = "gitcp@localhost"
+HEAD = re.compile(rb"tree ([0-9a-f]{40})\n(?:parent ([0-9a-f]{40})\n)?author ([^\n]*)")
+NUMBER = re.compile(r"[1-9][0-9]{0,17}")
+RECORD = "%H%x00%T%x00%P%x00%aI%x00%B%x01"
+
+
+class Summary(Value):
+    """What a commit alone says about a checkpoint: enough for a listing, no blob is read."""
+
+    commit: Oid
+    root: Oid
+    parent: Oid | None
+    created: datetime
+    subject: str
+    trailers: dict[str, str]
+
+    @property
+    def id(self) -> CheckpointId:
+        return CheckpointId(self.trailers["Gitcp-Session"], int(self.trailers["Gitcp-Number"]))
+
+
+class Store:
+    """The checkpoints of one repository."""
+
+    def __init__(self, repo: Repository) -> None:
+        self.repo = repo
+        self.objects = Objects(repo)
+
+    # ------------------------------------------------------------ refs
+
+    def sessions(self) -> dict[str, Oid]:
+        """Every session and the commit of its last checkpoint."""
+        return self._named(refs.SESSIONS)
+
+    def tags(self) -> dict[str, Oid]:
+        """Every tag and the commit it is on."""
+        return {name: self.peel(oid) for name, oid in self._named(refs.TAGS).items()}
+
+    def tip(self, session: str) -> Oid | None:
+        """The commit of a session's last checkpoint, None if there is no such session."""
+        return refs.read_ref(self.repo.common_dir, refs.SESSIONS + session)
+
+    def _named(self, prefix: str) -> dict[str, Oid]:
+        return {name.removeprefix(prefix): oid for name, oid in refs.list_refs(self.repo.common_dir, prefix).items()}
+
+    def peel(self, oid: Oid) -> Oid:
+        """The commit that an annotated tag is on; a commit is itself. Raises StoreDamaged."""
+        kind, data = self.objects.read(oid)
+        if kind != "tag":
+            return oid
+        target = re.match(rb"object ([0-9a-f]{40})\n", data)
+        if target is None:
+            raise StoreDamaged(f"tag object {oid} names no object", hint="gitcp check")
+        return Oid(target[1].decode("ascii"))
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the store against other gitcp processes. Raises StoreBusy after ten seconds."""
+        try:
+            descriptor = os.open(self.repo.store_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            what = f"gitcp cannot write in {self.repo.store_dir}: {error.strerror}"
+            raise Refused(f"{what}. Nothing was changed") from None
+        try:
+            deadline = time.monotonic() + LOCK_WAIT
+            while not _try_lock(descriptor):
+                if time.monotonic() > deadline:
+                    raise StoreBusy(
+                        "another gitcp process has held the store for ten seconds: nothing was changed",
+                        hint="try again when it is done",
+                    )
+                time.sleep(0.005)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def advance(self, checkpoint: Checkpoint) -> None:
+        """Move the session's ref to `checkpoint`: the commit point. Raises StoreBusy if the session moved meanwhile."""
+        name = refs.SESSIONS + checkpoint.id.session
+        if not refs.update_ref(self.repo.common_dir, name, checkpoint.commit, checkpoint.parent):
+            raise StoreBusy(f"session {checkpoint.id.session} moved while {checkpoint.id} was made: it was not saved")
+
+    # ------------------------------------------------------------ writing
+
+    def commit(self, checkpoint: Checkpoint, readme: str) -> Checkpoint:
+        """Write a checkpoint's metadata, tree and commit; the checkpoint with `commit` and `root` filled in.
+
+        The files' tree and the conversation's tree are stored already. Everything is on disk when this returns, and
+        no ref names it yet.
+        """
+        reserved = {
+            METADATA: self._blob(wire.encode_checkpoint(checkpoint)),
+            README: self._blob(readme.encode("utf-8")),
+            **self._index_trees(checkpoint),
+        }
+        if checkpoint.conversation is not None:
+            reserved[CONVERSATION] = Entry(TREE, checkpoint.conversation.tree)
+        holder = self.objects.write_tree([TreeEntry(name, *entry) for name, entry in reserved.items()])
+        files = self.objects.read_tree(checkpoint.snapshot.tree)
+        root = self.objects.write_tree([*files, TreeEntry(RESERVED, TREE, holder)])
+        commit = self.objects.write("commit", self._commit_object(checkpoint, root))
+        self.objects.flush()
+        return replace(checkpoint, commit=commit, root=root)
+
+    def _blob(self, data: bytes) -> Entry:
+        return Entry(FILE, self.objects.write_blob(data))
+
+    def _index_trees(self, checkpoint: Checkpoint) -> dict[bytes, Entry]:
+        found = {}
+        staged = {e.path: Entry(e.mode, e.oid) for e in checkpoint.snapshot.staged if not e.intent_to_add}
+        if staged:
+            found[STAGED] = Entry(TREE, trees.build(self.objects, trees.nest(staged)))
+        conflicts = {b"%d/%s" % (e.stage, e.path): Entry(e.mode, e.oid) for e in checkpoint.snapshot.conflicts}
+        if conflicts:
+            found[CONFLICTS] = Entry(TREE, trees.build(self.objects, trees.nest(conflicts)))
+        return found
+
+    def _commit_object(self, checkpoint: Checkpoint, root: Oid) -> bytes:
+        who = f"{self.identity()} {_git_time(checkpoint.created)}"
+        parents = [f"parent {checkpoint.parent}"] if checkpoint.parent else []
+        lines = [f"tree {root}", *parents, f"author {who}", f"committer {who}", "", message(checkpoint)]
+        return "\n".join(lines).encode("utf-8", "replace")
+
+    def identity(self) -> str:
+        """`Name <email>` of the user where git knows one, else a fixed one. Never asks, never fails."""
+        env, config = self.repo.host.env, self.repo.config
+        name = env.get("GIT_AUTHOR_NAME") or config.get("author.name") or config.get("user.name")
+        email = env.get("GIT_AUTHOR_EMAIL") or config.get("author.email") or config.get("user.email")
+        clean = (re.sub(r"[\x00-\x1f<>\x7f]", "", text or "").strip() for text in (name, email))
+        first, second = clean
+        return f"{first or FALLBACK_NAME} <{second or FALLBACK_EMAIL}>"
+
+    def write_tag(self, name: str, checkpoint: Checkpoint, text: str, now: datetime) -> Oid:
+        """Write an annotated tag object; no ref names it yet."""
+        who = f"{self.identity()} {_git_time(now)}"
+        body = f"object {checkpoint.commit}\ntype commit\ntag {name}\ntagger {who}\n\n{text}\n"
+        oid = self.objects.write("tag", body.encode("utf-8", "replace"))
+        self.objects.flush()
+        return oid
+
+    # ------------------------------------------------------------ reading
+
+    def read(self, commit: Oid) -> Checkpoint:
+        """The checkpoint a commit holds. Raises StoreDamaged if it is none, FormatTooNew."""
+        summary = self.summary(commit)
+        here = self.objects.read_tree(summary.root)
+        holder = next((e for e in here if e.name == RESERVED and e.mode == TREE), None)
+        inside = {e.name: e for e in self.objects.read_tree(holder.oid)} if holder else {}
+        if METADATA not in inside:
+            raise StoreDamaged(f"commit {commit[:10]} holds no {METADATA.decode()}", hint="gitcp check")
+        streams = inside.get(CONVERSATION)
+        return wire.decode_checkpoint(
+            self.objects.read_blob(inside[METADATA].oid),
+            commit=commit,
+            root=summary.root,
+            parent=summary.parent,
+            tree=self.objects.name_tree([entry for entry in here if entry.name != RESERVED]),
+            streams=streams.oid if streams else None,
+        )
+
+    def summary(self, commit: Oid) -> Summary:
+        """What a commit says by itself. Raises StoreDamaged if it is no checkpoint."""
+        head, _, body = self.objects.read_commit(commit).partition(b"\n\n")
+        match = HEAD.match(head)
+        if match is None:
+            raise _no_checkpoint(commit)
+        tree, parent = match[1].decode("ascii"), (match[2] or b"").decode("ascii")
+        return _summary(commit, tree, parent, _parse_git_time(match[3]), body.decode("utf-8", "replace"))
+
+    def history(self, tip: Oid, limit: int | None = None) -> Iterator[Summary]:
+        """The checkpoints of a chain, newest first, as their commits tell it."""
+        count = () if limit is None else (f"--max-count={limit}",)
+        listed = self.repo.git(
+            "rev-list", "--first-parent", "--encoding=UTF-8", f"--format={RECORD}", *count, tip, "--"
+        )
+        for record in listed.decode("utf-8", "replace").split("\x01\n"):
+            if not record:
+                continue
+            try:
+                commit, tree, parents, time, body = record.partition("\n")[2].split("\0", 4)
+                created = datetime.fromisoformat(time)
+            except ValueError:  # somebody else's message, with our separators in it
+                raise _no_checkpoint(tip) from None
+            yield _summary(Oid(commit), tree, parents, created, body)
+
+    def find(self, id: CheckpointId) -> Oid | None:
+        """The commit of a checkpoint, None if its session or number does not exist (any more)."""
+        tip = self.tip(id.session)
+        if tip is None:
+            return None
+        found = (s.commit for s in self.history(tip) if s.id.number == id.number)
+        return next(found, None)
+
+
+def message(checkpoint: Checkpoint) -> str:
+    """The commit message: a subject for people, trailers for listings."""
+    snapshot, conversation = checkpoint.snapshot, checkpoint.conversation
+    trailers = {
+        "Gitcp-Format": str(wire.FORMAT),
+        "Gitcp-Session": checkpoint.id.session,
+        "Gitcp-Number": str(checkpoint.id.number),
+        "Gitcp-Trigger": checkpoint.trigger.value,
+        "Gitcp-Agent": checkpoint.agent.name if checkpoint.agent else "",
+        "Gitcp-Agent-Session": (checkpoint.agent.session_id or "") if checkpoint.agent else "",
+        "Gitcp-Phase": one_line(checkpoint.note.phase or "", 100),
+        "Gitcp-Base": snapshot.base.commit or "",
+        "Gitcp-Messages": str(conversation.digest.messages) if conversation else "",
+        "Gitcp-Files": f"{snapshot.total} ({checkpoint.changed} changed)",
+        "Gitcp-Skipped": str(len(snapshot.skipped)) if snapshot.skipped else "",
+        "Gitcp-Restored-From": str(checkpoint.restored_from or ""),
+        "Gitcp-Forked-From": str(checkpoint.forked_from or ""),
+    }
+    # One line each, whoever wrote them: a line more would be a trailer more.
+    lines = [f"{name}: {one_line(value, 200)}" for name, value in trailers.items() if value]
+    return "\n".join([subject(checkpoint), "", *lines, ""])
+
+
+def subject(checkpoint: Checkpoint) -> str:
+    """One line: the label, or one made from the trigger and the last prompt."""
+    label = one_line(checkpoint.note.label or "", 200)
+    if label:
+        return label
+    if checkpoint.restored_from is not None:
+        return f"restored {checkpoint.restored_from}"
+    prompt = checkpoint.conversation.digest.last_prompt if checkpoint.conversation else None
+    text = one_line(prompt or "", 60)
+    return f"{checkpoint.trigger.value}: {text}" if text else f"{checkpoint.trigger.value} {checkpoint.id}"
+
+
+def one_line(text: str, most: int) -> str:
+    """`text` on one line of at most `most` characters, control characters and runs of blanks as one space."""
+    flat = re.sub(r"[\s\x00-\x1f\x7f-\x9f]+", " ", text).strip()
+    return flat if len(flat) <= most else flat[: most - 1].rstrip() + "…"
+
+
+def _summary(commit: Oid, tree: str, parents: str, created: datetime, body: str) -> Summary:
+    trailers = dict(re.findall(r"^(Gitcp-[A-Za-z-]+): (.*)$", body.rstrip().rpartition("\n\n")[2], re.MULTILINE))
+    session, number = trailers.get("Gitcp-Session", ""), trailers.get("Gitcp-Number", "")
+    if not refs.NAME.match(session) or not NUMBER.fullmatch(number) or " " in parents:
+        raise _no_checkpoint(commit)
+    first = body.partition("\n")[0]
+    return Summary(commit, Oid(tree), Oid(parents) if parents else None, created, first, trailers)
+
+
+def _no_checkpoint(commit: Oid) -> StoreDamaged:
+    return StoreDamaged(f"commit {commit[:10]} is no checkpoint", hint="gitcp check")
+
+
+def _git_time(time: datetime) -> str:
+    offset = int((time.utcoffset() or timedelta()).total_seconds()) // 60
+    return f"{int(time.timestamp())} {'-' if offset < 0 else '+'}{abs(offset) // 60:02d}{abs(offset) % 60:02d}"
+
+
+def _parse_git_time(author: bytes) -> datetime:
+    try:
+        seconds, zone = author.rpartition(b"> ")[2].split(b" ")
+        minutes = int(zone[1:3]) * 60 + int(zone[3:5])
+        sign = -1 if zone[:1] == b"-" else 1
+        return datetime.fromtimestamp(int(seconds), timezone(timedelta(minutes=sign * minutes)))
+    except (ValueError, OverflowError, OSError):
+        raise StoreDamaged("a checkpoint's commit has no time that can be read") from None
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise GitcpError(f"the store cannot be locked: {error.strerror}. Nothing was changed") from None
+    return True

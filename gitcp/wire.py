@@ -1,0 +1,397 @@
+"""The JSON that is written down: `checkpoint.json`, format 1, and what `--json` prints. Sole user of orjson and json.
+
+A value that is absent is left out, so that a checkpoint costs little. Fields this version does not know are kept in
+`Checkpoint.extra` and written back. A format this version does not know is refused by name.
+
+What a save reads and writes goes through Python's own json: orjson is faster, but loading it takes longer than a save
+has. It prints what programs ask for.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from gitcp.errors import BadValue, FormatTooNew, StoreDamaged
+from gitcp.model import (
+    Agent,
+    Base,
+    Checkpoint,
+    CheckpointId,
+    Conversation,
+    Conversion,
+    Digest,
+    Handoff,
+    IndexEntry,
+    LastMessage,
+    NestedRepository,
+    Note,
+    Oid,
+    Skip,
+    SkipReason,
+    Snapshot,
+    Stream,
+    Submodule,
+    Trigger,
+)
+from gitcp.shape import CHECKPOINT, misfit
+
+FORMAT = 1
+READABLE = range(1, FORMAT + 1)
+KNOWN = frozenset(
+    "format agent base changed compensations conversation created facts files forked_from handoff label number "
+    "objective phase position restored_from session trigger".split()
+)
+
+Json = dict[str, Any]
+
+
+# ---------------------------------------------------------------- JSON itself
+
+
+def dumps(value: object) -> bytes:
+    """One line of JSON, keys in the order given."""
+    import orjson  # 20 ms
+
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # half a surrogate pair, which JSON can escape and UTF-8 cannot hold
+        return json.dumps(value, separators=(",", ":")).encode("ascii")
+
+
+def loads(data: bytes) -> Any:
+    """A JSON document. Raises ValueError for anything else."""
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def parse_line(line: bytes) -> Json | None:
+    """The JSON object on a line of a transcript, None for anything that is not one. For looking only: it is lossy."""
+    try:
+        value = json.loads(line)
+        if b"\\ud" in line or b"\\uD" in line:  # half a surrogate pair becomes a question mark
+            value = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def encode_path(path: bytes) -> str | dict[str, str]:
+    """A path as a JSON string, or as {"base64": …} where it is not UTF-8."""
+    try:
+        return path.decode("utf-8")
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(path).decode("ascii")}
+
+
+def decode_path(value: str | Mapping[str, str]) -> bytes:
+    """The inverse of `encode_path`."""
+    return value.encode("utf-8") if isinstance(value, str) else base64.b64decode(value["base64"], validate=True)
+
+
+def encode_time(time: datetime) -> str:
+    """ISO 8601 in UTC, to the second."""
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def decode_time(text: str) -> datetime:
+    """The inverse of `encode_time`."""
+    time = datetime.fromisoformat(text)
+    if not text.endswith("Z") or len(text) != 20:
+        raise ValueError(f"not a time: {text!r}")
+    return time
+
+
+# ---------------------------------------------------------------- checkpoint.json
+
+
+def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
+    """`checkpoint.json`: "format" first, then sorted keys, indented. The same checkpoint gives the same bytes.
+
+    Raises BadValue for a value that could not be read back.
+    """
+    fields = _present(
+        {
+            "session": checkpoint.id.session,
+            "number": checkpoint.id.number,
+            "created": encode_time(checkpoint.created),
+            "trigger": checkpoint.trigger.value,
+            "agent": _encode_agent(checkpoint.agent),
+            "base": _encode_base(checkpoint.snapshot.base),
+            "files": _encode_snapshot(checkpoint.snapshot),
+            "changed": checkpoint.changed,
+            "conversation": _encode_conversation(checkpoint.conversation),
+            "restored_from": str(checkpoint.restored_from) if checkpoint.restored_from else None,
+            "forked_from": str(checkpoint.forked_from) if checkpoint.forked_from else None,
+            **_encode_note(checkpoint.note),
+        }
+    )
+    wrong = misfit(fields)
+    if wrong is not None:
+        raise BadValue(f"{wrong} of {checkpoint.id} cannot be written down: no checkpoint was made")
+    fields = {**checkpoint.extra, **fields}
+    body = json.dumps(fields, ensure_ascii=False, sort_keys=True, indent=2)
+    return f'{{\n  "format": {FORMAT},\n{body[2:]}\n'.encode("utf-8", "backslashreplace")
+
+
+def decode_checkpoint(
+    data: bytes, *, commit: Oid, root: Oid, parent: Oid | None, tree: Oid, streams: Oid | None
+) -> Checkpoint:
+    """A checkpoint from its `checkpoint.json` and the objects that hold it.
+
+    `tree` is the files' tree without `.gitcp`, `streams` the tree of the conversation's streams. Raises FormatTooNew
+    for a format this version does not know, StoreDamaged for anything that is not a checkpoint.
+    """
+    try:
+        fields = loads(data)
+        if not misfit(fields, {"format": CHECKPOINT["format"]}) and fields["format"] not in READABLE:
+            raise FormatTooNew(
+                f"checkpoint {commit[:10]} is written in format {fields['format']}, this gitcp reads up to {FORMAT}",
+                hint="pip install --upgrade gitcp-checkpoints",
+            )
+        wrong = misfit(fields)
+        if wrong is not None:
+            raise ValueError(f"{wrong} holds something else")
+        return Checkpoint(
+            id=CheckpointId(fields["session"], fields["number"]),
+            commit=commit,
+            root=root,
+            parent=parent,
+            created=decode_time(fields["created"]),
+            trigger=Trigger(fields["trigger"]),
+            agent=_decode_agent(fields.get("agent")),
+            note=_decode_note(fields),
+            snapshot=_decode_snapshot(fields.get("files", {}), fields.get("base", {}), tree),
+            conversation=_decode_conversation(fields.get("conversation"), streams, _decode_agent(fields.get("agent"))),
+            changed=fields["changed"],
+            restored_from=parse_id(fields.get("restored_from")),
+            forked_from=parse_id(fields.get("forked_from")),
+            extra={key: value for key, value in fields.items() if key not in KNOWN},
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        what = f"the metadata of checkpoint {commit[:10]} is damaged: {error!r}"
+        raise StoreDamaged(what, hint="gitcp check") from None
+
+
+def parse_id(text: str | None) -> CheckpointId | None:
+    """`SESSION@NUMBER` as an id, None for None. Raises ValueError."""
+    if text is None:
+        return None
+    session, _, number = text.rpartition("@")
+    return CheckpointId(session, int(number))
+
+
+def _present(fields: Json) -> Json:
+    return {key: value for key, value in fields.items() if value not in (None, "", [], {}, ())}
+
+
+def _encode_agent(agent: Agent | None) -> Json | None:
+    if agent is None:
+        return None
+    return _present(
+        {"name": agent.name, "session_id": agent.session_id, "version": agent.version, "model": agent.model}
+    )
+
+
+def _decode_agent(fields: Json | None) -> Agent | None:
+    if fields is None:
+        return None
+    return Agent(fields["name"], fields.get("session_id"), fields.get("version"), fields.get("model"))
+
+
+def _encode_base(base: Base) -> Json:
+    return _present({"commit": base.commit, "branch": base.branch, "operation": base.operation})
+
+
+def _encode_note(note: Note) -> Json:
+    handoff = note.handoff
+    return {
+        "label": note.label,
+        "phase": note.phase,
+        "objective": note.objective,
+        "facts": dict(note.facts),
+        "position": dict(note.position),
+        "compensations": list(note.compensations),
+        "handoff": _present(
+            {
+                "task": handoff.task,
+                "decisions": list(handoff.decisions),
+                "failed": list(handoff.failed),
+                "next": list(handoff.next),
+                "active": list(handoff.active),
+            }
+        ),
+    }
+
+
+def _decode_note(fields: Json) -> Note:
+    handoff = fields.get("handoff", {})
+    return Note(
+        label=fields.get("label"),
+        phase=fields.get("phase"),
+        objective=fields.get("objective"),
+        facts=fields.get("facts", {}),
+        handoff=Handoff(
+            handoff.get("task"),
+            tuple(handoff.get("decisions", ())),
+            tuple(handoff.get("failed", ())),
+            tuple(handoff.get("next", ())),
+            tuple(handoff.get("active", ())),
+        ),
+        position=fields.get("position", {}),
+        compensations=tuple(fields.get("compensations", ())),
+    )
+
+
+def _paths(paths: Iterable[bytes]) -> list[str | dict[str, str]]:
+    return [encode_path(path) for path in paths]
+
+
+def _unpaths(values: Iterable[str | Mapping[str, str]]) -> tuple[bytes, ...]:
+    return tuple(decode_path(value) for value in values)
+
+
+def encode_skip(skip: Skip) -> Json:
+    """A skipped path and why."""
+    return _present({"path": encode_path(skip.path), "reason": skip.reason.value, "detail": skip.detail})
+
+
+def _decode_skip(fields: Json) -> Skip:
+    return Skip(decode_path(fields["path"]), SkipReason(fields["reason"]), fields.get("detail", ""))
+
+
+def _encode_snapshot(snapshot: Snapshot) -> Json:
+    return _present(
+        {
+            "total": snapshot.total or None,
+            "skipped": [encode_skip(skip) for skip in snapshot.skipped],
+            "raw": _paths(snapshot.raw),
+            "converted": [_encode_conversion(c) for c in snapshot.converted],
+            "empty_directories": _paths(snapshot.empty_directories),
+            "modes": [{"path": encode_path(p), "mode": f"{m:04o}"} for p, m in sorted(snapshot.modes.items())],
+            "submodules": [{"path": encode_path(s.path), "commit": s.commit} for s in snapshot.submodules],
+            "nested": [_present({"path": encode_path(n.path), "head": n.head}) for n in snapshot.nested],
+            "absent": _paths(snapshot.absent),
+            "staged": [_encode_index_entry(e) for e in snapshot.staged],
+            "untracked": _paths(snapshot.untracked),
+            "conflicts": [_encode_index_entry(e) for e in snapshot.conflicts],
+        }
+    )
+
+
+def _decode_snapshot(fields: Json, base: Json, tree: Oid) -> Snapshot:
+    return Snapshot(
+        tree=tree,
+        base=Base(base.get("commit"), base.get("branch"), base.get("operation")),
+        total=fields.get("total", 0),
+        skipped=tuple(_decode_skip(s) for s in fields.get("skipped", ())),
+        raw=_unpaths(fields.get("raw", ())),
+        converted=tuple(_decode_conversion(c) for c in fields.get("converted", ())),
+        empty_directories=_unpaths(fields.get("empty_directories", ())),
+        modes={decode_path(m["path"]): int(m["mode"], 8) for m in fields.get("modes", ())},
+        submodules=tuple(Submodule(decode_path(s["path"]), s["commit"]) for s in fields.get("submodules", ())),
+        nested=tuple(NestedRepository(decode_path(n["path"]), n.get("head")) for n in fields.get("nested", ())),
+        absent=_unpaths(fields.get("absent", ())),
+        staged=tuple(_decode_index_entry(e) for e in fields.get("staged", ())),
+        untracked=_unpaths(fields.get("untracked", ())),
+        conflicts=tuple(_decode_index_entry(e) for e in fields.get("conflicts", ())),
+    )
+
+
+def _encode_conversion(conversion: Conversion) -> Json:
+    return _present(
+        {
+            "path": encode_path(conversion.path),
+            "eol": conversion.eol,
+            "ident": conversion.ident or None,
+            "encoding": conversion.encoding,
+            "lfs": conversion.lfs or None,
+        }
+    )
+
+
+def _decode_conversion(fields: Json) -> Conversion:
+    return Conversion(
+        decode_path(fields["path"]),
+        fields.get("eol", ""),
+        fields.get("ident", False),
+        fields.get("encoding", ""),
+        fields.get("lfs", False),
+    )
+
+
+def _encode_index_entry(entry: IndexEntry) -> Json:
+    return _present(
+        {
+            "path": encode_path(entry.path),
+            "mode": f"{entry.mode:06o}",
+            "oid": entry.oid,
+            "stage": entry.stage or None,
+            "intent_to_add": entry.intent_to_add or None,
+            "skip_worktree": entry.skip_worktree or None,
+            "assume_unchanged": entry.assume_unchanged or None,
+        }
+    )
+
+
+def _decode_index_entry(fields: Json) -> IndexEntry:
+    return IndexEntry(
+        decode_path(fields["path"]),
+        int(fields["mode"], 8),
+        fields["oid"],
+        fields.get("stage", 0),
+        fields.get("intent_to_add", False),
+        fields.get("skip_worktree", False),
+        fields.get("assume_unchanged", False),
+    )
+
+
+def _encode_conversation(conversation: Conversation | None) -> Json | None:
+    if conversation is None:
+        return None
+    digest = conversation.digest
+    last = digest.last_message
+    return _present(
+        {
+            "format": conversation.format,
+            "messages": digest.messages,
+            "last_message": _present({"role": last.role, "text": last.text, "id": last.id}) if last else None,
+            "last_prompt": digest.last_prompt,
+            "title": digest.title,
+            "streams": [_encode_stream(stream) for stream in conversation.streams],
+        }
+    )
+
+
+def _encode_stream(stream: Stream) -> Json:
+    fields = {"name": stream.name, "bytes": stream.bytes, "sha256": stream.sha256, "place": stream.place}
+    return _present({**fields, "torn": stream.torn or None})
+
+
+def _decode_conversation(fields: Json | None, tree: Oid | None, agent: Agent | None) -> Conversation | None:
+    if fields is None:
+        return None
+    if tree is None:
+        raise ValueError("the conversation's tree is missing")
+    last = fields.get("last_message")
+    return Conversation(
+        format=fields["format"],
+        tree=tree,
+        streams=tuple(
+            Stream(s["name"], s.get("bytes", 0), s["sha256"], s.get("place", ""), s.get("torn", 0))
+            for s in fields.get("streams", ())
+        ),
+        digest=Digest(
+            messages=fields.get("messages", 0),
+            last_message=LastMessage(last.get("role", ""), last.get("text", ""), last.get("id")) if last else None,
+            last_prompt=fields.get("last_prompt"),
+            title=fields.get("title"),
+            version=agent.version if agent else None,
+            model=agent.model if agent else None,
+        ),
+    )

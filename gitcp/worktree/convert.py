@@ -1,0 +1,219 @@
+"""What git does to a file's bytes on the way into a blob and back: line ends, `$Id$`, encodings, LFS pointers.
+
+Plain Python and nothing else: no filter and no textconv is ever run, and no attribute is looked up here. A conversion
+is used only where the way back gives the very same bytes, and it is then written down as a model.Conversion, so that a
+restore depends on no setting of the day.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from gitcp.errors import GitcpError, StoreDamaged
+from gitcp.git.packs import oid_of
+from gitcp.model import Conversion, Oid
+from gitcp.worktree.attributes import UNSPECIFIED, Attributes, autocrlf_of
+
+_LONE_LF = re.compile(rb"(?<!\r)\n")
+_COLLAPSED = re.compile(rb"\$Id:[^$\n]*\$")
+_EXPANDABLE = re.compile(rb"\$Id(?:\$|:([^$\n]*)\$)")
+_POINTER = re.compile(
+    rb"version https://git-lfs\.github\.com/spec/v1\n(?:ext-[^\n]*\n)*oid sha256:([0-9a-f]{64})\nsize (\d{1,18})\n"
+)
+LONGEST_POINTER = 1024
+
+_PRINTABLE = bytes((*range(32, 127), *range(128, 256), 8, 9, 12, 27))
+_LINE_ENDS = b"\r\n"
+
+_NO_OID = Oid("0" * 40)
+
+_CODECS = {
+    "utf-16": ("utf-16-le", b"\xff\xfe"),
+    "utf-16le-bom": ("utf-16-le", b"\xff\xfe"),
+    "utf-16be-bom": ("utf-16-be", b"\xfe\xff"),
+    "utf-16le": ("utf-16-le", b""),
+    "utf-16be": ("utf-16-be", b""),
+    "utf-32": ("utf-32-le", b"\xff\xfe\0\0"),
+    "utf-32le": ("utf-32-le", b""),
+    "utf-32be": ("utf-32-be", b""),
+}
+_BYTE_CODECS = re.compile(r"(?:iso-?8859-?(?:[1-9]|1[0-6])|latin-?1|(?:windows-?|cp)125[0-8]|koi8-[ru])\Z")
+_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")
+
+
+class Rule(NamedTuple):
+    """What git would do to a file: is it text (or text if it looks so), does it get CRLF, `$Id$`, an encoding."""
+
+    text: bool = False
+    auto: bool = False
+    crlf: bool = False
+    ident: bool = False
+    encoding: str = ""
+
+
+def rule_of(attributes: Attributes, config: Mapping[str, str]) -> Rule:
+    """git's decision from a path's attributes and the settings core.autocrlf and core.eol."""
+    encoding = "" if attributes.encoding in (UNSPECIFIED, "set", "unset") else attributes.encoding.lower()
+    ident = attributes.ident == "set"
+    autocrlf = autocrlf_of(config)
+    by_setting = autocrlf == "true" or (autocrlf != "input" and config.get("core.eol", "").lower() == "crlf")
+    text = attributes.text if attributes.text in ("set", "unset", "input", "auto") else attributes.crlf
+    rule = Rule(ident=ident, encoding="" if encoding in ("utf-8", "utf8") else encoding)
+    if text == "unset":
+        return rule
+    if attributes.eol in ("lf", "crlf"):
+        return rule._replace(text=True, auto=text == "auto", crlf=attributes.eol == "crlf")
+    if text in ("set", "auto"):
+        return rule._replace(text=True, auto=text == "auto", crlf=by_setting)
+    if text == "input":
+        return rule._replace(text=True)
+    if autocrlf:
+        return rule._replace(text=True, auto=True, crlf=autocrlf == "true")
+    return rule
+
+
+def store(
+    path: bytes, data: bytes, rule: Rule, indexed_crlf: Callable[[], bool]
+) -> tuple[bytes, Conversion | None] | None:
+    """The blob git would store for a file's bytes, and how they follow from it; None if they do not.
+
+    `indexed_crlf` says whether the version in the index has CRLF line ends, which git then keeps.
+    """
+    blob = _clean(data, rule, indexed_crlf)
+    if blob is None:
+        return None
+    conversion = _way_back(path, blob, rule)
+    if conversion is None:
+        return (blob, None) if blob == data else None
+    try:
+        back = _checkout(blob, oid_of("blob", blob), conversion)
+    except UnicodeError:
+        return None
+    return (blob, conversion) if back == data else None
+
+
+def checkout(blob: bytes, oid: Oid, conversion: Conversion, lfs_dir: Path) -> bytes:
+    """The bytes of the file, from its blob `oid` and the recorded conversion.
+
+    `lfs_dir` is the repository's LFS store (`<common git dir>/lfs`). Raises GitcpError if what LFS should hold is not
+    there, StoreDamaged if it is not what the pointer says. Writes nothing.
+    """
+    if not conversion.lfs:
+        try:
+            return _checkout(blob, oid, conversion)
+        except UnicodeError:
+            raise StoreDamaged(f"blob {oid} cannot be written as {conversion.encoding}") from None
+    pointer = pointer_of(blob)
+    if pointer is None:
+        raise StoreDamaged(f"blob {oid} should be an LFS pointer and is none")
+    digest, size = pointer
+    try:
+        data = lfs_object(lfs_dir, digest).read_bytes()
+    except OSError:
+        raise GitcpError(
+            f"the LFS object {digest} is not in this repository: the file was left as it was",
+            hint="git lfs fetch --all",
+        ) from None
+    if len(data) != size or hashlib.sha256(data).hexdigest() != digest:
+        raise StoreDamaged(f"the LFS object {digest} does not hold what its name says", hint="git lfs fsck")
+    return data
+
+
+def pointer_of(blob: bytes) -> tuple[str, int] | None:
+    """The SHA-256 and the size that an LFS pointer names; None if this is no pointer."""
+    match = _POINTER.fullmatch(blob) if len(blob) < LONGEST_POINTER else None
+    return (match[1].decode("ascii"), int(match[2])) if match else None
+
+
+def lfs_object(lfs_dir: Path, digest: str) -> Path:
+    """Where the repository's LFS store keeps the bytes with this SHA-256."""
+    return lfs_dir / "objects" / digest[:2] / digest[2:4] / digest
+
+
+def has_crlf(blob: bytes) -> bool:
+    """Whether git takes a blob for text with CRLF line ends."""
+    return b"\r\n" in blob and not _is_binary(blob)
+
+
+# ---------------------------------------------------------------- file → blob
+
+
+def _clean(data: bytes, rule: Rule, indexed_crlf: Callable[[], bool]) -> bytes | None:
+    """What git would store; None if git could not (then it is the encoding that does not fit)."""
+    if rule.encoding and data:
+        decoded = _decode(data, rule.encoding)
+        if decoded is None:
+            return None
+        data = decoded
+    if rule.text and b"\r\n" in data and not (rule.auto and (_is_binary(data) or indexed_crlf())):
+        data = data.replace(b"\r\n", b"\n")
+    return _COLLAPSED.sub(b"$Id$", data) if rule.ident else data
+
+
+def _is_binary(data: bytes) -> bool:
+    """git's guess, where it has to make one."""
+    if b"\0" in data or data.count(b"\r") != data.count(b"\r\n"):
+        return True
+    odd = len(data.translate(None, _PRINTABLE + _LINE_ENDS))
+    printable = len(data.translate(None, _LINE_ENDS)) - odd
+    return printable >> 7 < odd - data.endswith(b"\x1a")
+
+
+def _decode(data: bytes, encoding: str) -> bytes | None:
+    codec, mark = _codec(encoding)
+    if not codec or not data.startswith(mark) or (not mark and encoding in _CODECS and data.startswith(_MARKS)):
+        return None
+    try:
+        return data[len(mark) :].decode(codec).encode("utf-8")
+    except UnicodeError:
+        return None
+
+
+def _codec(encoding: str) -> tuple[str, bytes]:
+    """Python's codec for an encoding and the mark that a file begins with; ("", b"") if it is not known here."""
+    known = _CODECS.get(encoding.replace("utf16", "utf-16").replace("utf32", "utf-32"))
+    if known is not None:
+        return known
+    return (encoding, b"") if _BYTE_CODECS.match(encoding) else ("", b"")
+
+
+# ---------------------------------------------------------------- blob → file
+
+
+def _way_back(path: bytes, blob: bytes, rule: Rule) -> Conversion | None:
+    """What git's checkout would do to this blob; None if nothing."""
+    ident = rule.ident and _expand(blob, _NO_OID) != blob
+    # `$Id$` holds no line end, so the order of the two does not matter here.
+    eol = rule.crlf and _LONE_LF.search(blob) is not None and not (rule.auto and (b"\r" in blob or _is_binary(blob)))
+    encoding = rule.encoding if blob else ""
+    if not (ident or eol or encoding):
+        return None
+    return Conversion(path, eol="crlf" if eol else "", ident=ident, encoding=encoding)
+
+
+def _checkout(blob: bytes, oid: Oid, conversion: Conversion) -> bytes:
+    data = _expand(blob, oid) if conversion.ident else blob
+    if conversion.eol == "crlf":
+        data = _LONE_LF.sub(b"\r\n", data)
+    if not conversion.encoding:
+        return data
+    codec, mark = _codec(conversion.encoding)
+    if not codec:
+        raise UnicodeError(conversion.encoding)
+    return mark + data.decode("utf-8").encode(codec)
+
+
+def _expand(blob: bytes, oid: Oid) -> bytes:
+    """`$Id$` with the blob's name in it. What holds a space where git puts none is another system's, and stays."""
+
+    def expanded(match: re.Match[bytes]) -> bytes:
+        inside = match[1]
+        if inside is not None and -1 < inside.find(b" ", 1) < len(inside) - 1:
+            return match[0]
+        return b"$Id: " + oid.encode("ascii") + b" $"
+
+    return _EXPANDABLE.sub(expanded, blob)

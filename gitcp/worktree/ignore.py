@@ -1,0 +1,399 @@
+"""Which untracked names git would ignore: the rules of `.gitignore`, `info/exclude` and `core.excludesFile`.
+
+Takes the content of those files and answers for one name at a time. It reads no file and walks nothing: the walker
+hands every directory's `.gitignore` to `enter`, and stays out of directories that are ignored, which is what makes
+"a file below an ignored directory cannot come back" true.
+
+Not libgit2's matcher, because that one differs from git (it loses negations in nested files, and files with them).
+The meaning followed here is that of git's own command, oddities included; the tests hold it against `git ls-files`.
+
+A rule becomes a dictionary entry where it can (`name`, `*.ext`, `dir/name`) and a regular expression where it must,
+compiled when a name first holds the rule's longest literal. Most processes never need `re`.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # typing's own constant, without the cost of importing it on the path of `save`
+if TYPE_CHECKING:
+    from re import Pattern
+
+_BOM = b"\xef\xbb\xbf"
+_SLASH = ord("/")
+
+
+class Ignore:
+    """The ignore rules in force inside one directory. Immutable; entering a directory gives a new value."""
+
+    __slots__ = ("_fold", "_levels")
+
+    def __init__(self, levels: tuple[tuple[_Rules, bytes], ...], fold: bool) -> None:
+        # Strongest first: each file of rules with the path from its directory to here ("" or ending in "/").
+        self._levels = levels
+        self._fold = fold
+
+    @classmethod
+    def root(
+        cls,
+        *,
+        excludes_file: bytes | None,
+        info_exclude: bytes | None,
+        gitignore: bytes | None,
+        ignore_case: bool = False,
+    ) -> Ignore:
+        """The rules at the root of a working tree.
+
+        Takes the contents of `core.excludesFile`, `$GIT_DIR/info/exclude` and the root `.gitignore`, None where there
+        is no such file, and git's `core.ignoreCase`. Any bytes are accepted: what git cannot match matches nothing.
+        """
+        contents = (gitignore, info_exclude, excludes_file)
+        return cls(tuple((_Rules(content, ignore_case), b"") for content in contents if content), ignore_case)
+
+    def enter(self, name: bytes, gitignore: bytes | None) -> Ignore:
+        """The rules inside the sub-directory `name`, whose `.gitignore` has this content (None: it has none).
+
+        As git does, pass None for a `.gitignore` that is a symbolic link.
+        """
+        step = (name.lower() if self._fold else name) + b"/"
+        levels = tuple([(rules, path + step) for rules, path in self._levels])
+        if gitignore:
+            levels = ((_Rules(gitignore, self._fold), b""), *levels)
+        return Ignore(levels, self._fold)
+
+    def ignores(self, name: bytes, is_directory: bool) -> bool:
+        """Whether the entry `name` of this directory is ignored, given that the directory itself is not.
+
+        A symbolic link is no directory, whatever it points to.
+        """
+        if self._fold:
+            name = name.lower()
+        for rules, path in self._levels:
+            rank = rules.table(is_directory).rank(path, name)
+            if rank:
+                return rank & 1 == 1
+        return False
+
+
+class _Rules:
+    """One file of rules; parsed when first asked."""
+
+    __slots__ = ("_content", "_directories", "_files", "_fold", "_parsed")
+
+    def __init__(self, content: bytes, fold: bool) -> None:
+        self._content = content
+        self._fold = fold
+        self._parsed: list[_Rule] | None = None
+        self._files: _Table | None = None
+        self._directories: _Table | None = None
+
+    def table(self, is_directory: bool) -> _Table:
+        """The rules that can apply to a directory, or to anything else."""
+        found = self._directories if is_directory else self._files
+        return found or self._build(is_directory)
+
+    def _build(self, is_directory: bool) -> _Table:
+        if self._parsed is None:
+            self._parsed = _parse(self._content, self._fold)
+        if is_directory:
+            self._directories = table = _Table(self._parsed)
+        else:
+            self._files = table = _Table([rule for rule in self._parsed if not rule.only_directories])
+        return table
+
+
+class _Table:
+    """Rules of one file laid out for look-up; the highest rank that matches decides."""
+
+    __slots__ = ("extensions", "names", "paths", "wild_names", "wild_paths")
+
+    def __init__(self, rules: list[_Rule]) -> None:
+        self.names: dict[bytes, int] = {}
+        self.extensions: dict[bytes, int] = {}
+        self.paths: dict[bytes, dict[bytes, int]] = {}
+        self.wild_names: list[_Rule] = []
+        self.wild_paths: list[_Rule] = []
+        for rule in rules:  # in the order of the file, so a later line overwrites
+            self._add(rule)
+        self.wild_names.reverse()
+        self.wild_paths.reverse()
+
+    def _add(self, rule: _Rule) -> None:
+        pattern, rank = rule.pattern, rule.rank
+        if rule.literal == len(pattern):
+            if rule.is_path:
+                parent, slash, name = pattern.rpartition(b"/")
+                self.paths.setdefault(parent + slash, {})[name] = rank
+            else:
+                self.names[pattern] = rank
+        elif rule.is_path:
+            self.wild_paths.append(rule)
+        elif pattern.startswith(b"*.") and pattern.count(b".") == 1 and _plain(pattern, 1) == len(pattern):
+            self.extensions[pattern[1:]] = rank
+        else:
+            self.wild_names.append(rule)
+
+    def rank(self, path: bytes, name: bytes) -> int:
+        """The rank of the last rule that matches `name` in the directory `path` ("" or ending in "/"); 0 for none."""
+        best = self.names.get(name, 0)
+        if self.paths and (here := self.paths.get(path)) is not None:
+            best = max(best, here.get(name, 0))
+        if self.extensions and (dot := name.rfind(b".")) >= 0:
+            best = max(best, self.extensions.get(name[dot:], 0))
+        if self.wild_names:
+            best = _last_match(self.wild_names, name, best)
+        if self.wild_paths:
+            best = _last_match(self.wild_paths, path + name, best)
+        return best
+
+
+def _last_match(rules: list[_Rule], text: bytes, best: int) -> int:
+    for rule in rules:
+        if rule.needs in text:
+            if rule.rank < best:
+                return best
+            if rule.matches(text):
+                return rule.rank
+    return best
+
+
+class _Rule:
+    """One line. `rank` grows with the line and is odd where the line ignores, even where it brings back.
+
+    `literal` is the length of what comes before the first special character, `is_path` says that the pattern is
+    matched against the path from its file's directory and not against the name alone, and `needs` is something that
+    every matching text contains.
+    """
+
+    __slots__ = ("_fold", "_regex", "is_path", "literal", "needs", "only_directories", "pattern", "rank")
+
+    def __init__(self, pattern: bytes, rank: int, *, is_path: bool, only_directories: bool, fold: bool) -> None:
+        # A capital that is escaped or in brackets has a meaning of its own even when case is ignored.
+        self.pattern = pattern.lower() if fold and b"\\" not in pattern and b"[" not in pattern else pattern
+        self.rank = rank
+        self.is_path = is_path
+        self.only_directories = only_directories
+        self.literal = _plain(pattern, 0)
+        wild = self.literal < len(pattern)
+        self.needs = _longest_literal(pattern.lower() if fold else pattern) if wild else pattern
+        self._fold = fold
+        self._regex: Pattern[bytes] | None = None
+
+    def matches(self, text: bytes) -> bool:
+        regex = self._regex
+        if regex is None:
+            import re  # 3.5 ms at start-up, and most names match no wildcard
+
+            regex = self._regex = re.compile(_regex(self.pattern, self.literal, self._fold), re.DOTALL)
+        return regex.fullmatch(text) is not None
+
+
+# ---------------------------------------------------------------- lines
+
+
+def _parse(content: bytes, fold: bool) -> list[_Rule]:
+    rules: list[_Rule] = []
+    for line in content.removeprefix(_BOM).split(b"\n"):
+        if line.startswith(b"#"):
+            continue
+        text = _without_trailing_spaces(line.removesuffix(b"\r").partition(b"\0")[0])
+        back = text.startswith(b"!")
+        pattern = text[1:] if back else text
+        only_directories = pattern.endswith(b"/")
+        pattern = pattern[:-1] if only_directories else pattern
+        is_path = b"/" in pattern
+        pattern = pattern.removeprefix(b"/")
+        if pattern.startswith(b"**/") and b"/" not in pattern[3:]:
+            pattern, is_path = pattern[3:], False  # means the same, and is looked up faster
+        if pattern:
+            rank = 2 * len(rules) + (2 if back else 3)
+            rules.append(_Rule(pattern, rank, is_path=is_path, only_directories=only_directories, fold=fold))
+    return rules
+
+
+def _without_trailing_spaces(line: bytes) -> bytes:
+    """Trailing spaces do not count, but for the first one after a backslash that is not itself escaped."""
+    if not line.endswith(b" "):
+        return line
+    kept = line.rstrip(b" ")
+    backslashes = len(kept) - len(kept.rstrip(b"\\"))
+    return line[: len(kept) + backslashes % 2]
+
+
+def _plain(pattern: bytes, start: int) -> int:
+    """The index of the first special character from `start` on, or the pattern's length."""
+    for at in range(start, len(pattern)):
+        if pattern[at] in b"*?[\\":
+            return at
+    return len(pattern)
+
+
+def _longest_literal(pattern: bytes) -> bytes:
+    """The longest run of characters known to stand for themselves.
+
+    Looks before the first bracket or backslash and after the last, so that it need not know where a bracket ends. No
+    slash at either end: that of a `**/` may match nothing.
+    """
+    clear = _until(pattern, b"[\\") + b"*" + _until(pattern[::-1], b"[]\\")[::-1]
+    return max([run.strip(b"/") for run in clear.replace(b"?", b"*").split(b"*")], key=len)
+
+
+def _until(pattern: bytes, stops: bytes) -> bytes:
+    for at, byte in enumerate(pattern):
+        if byte in stops:
+            return pattern[:at]
+    return pattern
+
+
+# ---------------------------------------------------------------- patterns
+
+_NOTHING = rb"(?!)"
+_WITHIN = rb"[^/]*"
+_ACROSS = rb".*"
+_DIRECTORIES = rb"(?:|.*/)"
+_LEFTMOST = {_WITHIN: rb"(?>[^/]*?", _ACROSS: rb"(?>.*?", _DIRECTORIES: rb"(?>(?:|.*?/)"}
+
+
+def _regex(pattern: bytes, start: int, fold: bool) -> bytes:
+    """The regular expression, for `fullmatch` with DOTALL, that takes what git's wildmatch takes.
+
+    `start` is where the pattern's literal beginning ends. git compares that part on its own, so a `**` right after it
+    stands at the beginning of what is left and spans directories. With `fold` the text to match is in lower case.
+
+    What follows a star is tried at the leftmost place only (an atomic group) when another star of the same kind comes
+    after it, for that one can take up any slack. Without this a hostile pattern would keep us busy for hours.
+    """
+    out = _Emitter()
+    at = 0
+    while at < len(pattern):
+        special = pattern[at : at + 1] if at >= start else b""
+        if special == b"*":
+            at = out.stars(pattern, at, start)
+        elif special == b"[":
+            bracket = _bracket(pattern, at + 1, fold)
+            if bracket is None:
+                return _NOTHING
+            members, at = bracket
+            out.put(_set(members))
+        elif special == b"?":
+            out.put(rb"[^/]")
+            at += 1
+        else:
+            escaped = special == b"\\"
+            at += escaped
+            if at == len(pattern):
+                return _NOTHING
+            # An escaped capital is not folded, so it equals no byte of a folded text; git is the same.
+            out.byte(pattern[at : at + 1] if escaped or not fold else pattern[at : at + 1].lower())
+            at += 1
+    return b"".join(out.parts)
+
+
+class _Emitter:
+    """The regular expression so far, and where in it the last star of each kind stands."""
+
+    __slots__ = ("deep", "parts", "shallow")
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self.shallow = -1  # the last star within this path component
+        self.deep = -1  # the last `**` that spans directories
+
+    def put(self, part: bytes) -> None:
+        self.parts.append(part)
+
+    def byte(self, byte: bytes) -> None:
+        if byte == b"/":
+            self.shallow = -1
+        self.put(rb"\x%02x" % ord(byte))
+
+    def stars(self, pattern: bytes, at: int, start: int) -> int:
+        """Takes the stars at `at`; returns the index after them (and after the slash of a `**/`)."""
+        end = at
+        while pattern[end : end + 1] == b"*":
+            end += 1
+        opens = at == start or pattern[at - 1] == _SLASH
+        closes = end == len(pattern) or pattern.startswith((b"/", b"\\/"), end)
+        if end - at == 1 or not (opens and closes):
+            self.shallow = self._star(self.shallow, _WITHIN)
+        elif pattern.startswith(b"/", end):
+            self.deep = self._star(self.deep, _DIRECTORIES)
+            end += 1
+        else:
+            self.deep = self._star(self.deep, _ACROSS)
+        return end
+
+    def _star(self, last: int, star: bytes) -> int:
+        if last >= 0:
+            self.parts[last] = _LEFTMOST[self.parts[last]]
+            self.parts.append(b")")
+        self.parts.append(star)
+        return len(self.parts) - 1
+
+
+# ---------------------------------------------------------------- brackets
+
+
+def _set(members: frozenset[int]) -> bytes:
+    return b"[" + b"".join(rb"\x%02x" % byte for byte in sorted(members)) + b"]" if members else _NOTHING
+
+
+def _bracket(pattern: bytes, at: int, fold: bool) -> tuple[frozenset[int], int] | None:
+    """The bytes that the bracket expression whose "[" ends at `at` takes, and the index after its "]".
+
+    None where it is malformed, and so the whole pattern can match nothing. Never takes a slash.
+    """
+    negated = pattern.startswith((b"!", b"^"), at)
+    at += negated
+    found: set[int] = set()
+    low = 0  # what a "-" would make a range from
+    start = at
+    while at == start or not pattern.startswith(b"]", at):
+        if pattern.startswith(b"[:", at) and (closing := _class_end(pattern, at)) != 0:
+            members = _class(pattern[at + 2 : closing - 1], fold) if closing > 0 else None
+            if members is None:
+                return None
+            found |= members
+            low, at = 0, closing + 1
+            continue
+        is_range = low > 0 and pattern.startswith(b"-", at) and not pattern.startswith(b"]", at + 1)
+        at += is_range
+        at += pattern.startswith(b"\\", at)
+        if at >= len(pattern):
+            return None
+        byte = pattern[at]
+        found |= _range(low, byte, fold) if is_range else {byte}
+        low = 0 if is_range else byte
+        at += 1
+    return frozenset((set(range(1, 256)) - found if negated else found) - {_SLASH}), at + 1
+
+
+def _range(low: int, high: int, fold: bool) -> set[int]:
+    members = set(range(low, high + 1))
+    return members | set(bytes(members).lower()) if fold else members
+
+
+def _class_end(pattern: bytes, at: int) -> int:
+    """The index of the "]" of the `[:name:]` at `at`; 0 where this is no such thing, -1 where no "]" follows."""
+    end = pattern.find(b"]", at + 2)
+    if end < 0:
+        return -1
+    return end if end > at + 2 and pattern[end - 1] == ord(":") else 0
+
+
+def _class(name: bytes, fold: bool) -> set[int] | None:
+    """The members of a POSIX class as git defines it (ASCII, and vertical tab and form feed are no spaces)."""
+    upper, lower, digit, graph = (set(range(*span)) for span in ((65, 91), (97, 123), (48, 58), (33, 127)))
+    classes = {
+        b"alnum": upper | lower | digit,
+        b"alpha": upper | lower,
+        b"blank": set(b" \t"),
+        b"cntrl": {*range(32), 127},
+        b"digit": digit,
+        b"graph": graph,
+        b"lower": lower,
+        b"print": graph | {32},
+        b"punct": graph - upper - lower - digit,
+        b"space": set(b" \t\n\r"),
+        b"upper": upper | lower if fold else upper,
+        b"xdigit": digit | set(b"abcdefABCDEF"),
+    }
+    return classes.get(name)

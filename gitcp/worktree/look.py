@@ -1,0 +1,199 @@
+"""Looks which directories are no longer as they were: one lstat for each directory and each name that was captured.
+
+Nothing is listed, read or matched here. A directory whose ctime and inode are unchanged has the same entries; a file
+whose ctime is unchanged has the same bytes and mode, since no user can set it. Above a few thousand files two processes
+share the work. `start` begins before anything else is loaded, in child processes, so that the look costs no time that
+loading would not have taken; `changed` takes their answer. This module imports nothing of gitcp, for that reason.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import sys
+import zlib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    Place = tuple[bytes, tuple[int, int, list[bytes], list[int], tuple[Any, ...]]]
+    """A directory's path and what was seen of it: stamp, inode, names, their stamps, the rest."""
+
+GONE = -1
+"""The stamp of a directory that is not on disk; the index has something in it."""
+
+UNSETTLED = 0
+"""The stamp of what may have changed in the tick in which it was looked at: never equal to what a disk says."""
+
+_DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
+
+FORK_ABOVE = 5000
+"""Names from which on a second process pays."""
+
+LARGE = 4_000_000
+"""Bytes of a state file from which on two children start instead of one: some 20,000 files."""
+
+FORMAT = 1
+MAGIC = f"gitcp worktree state {FORMAT}, {sys.implementation.cache_tag}, {marshal.version}\n".encode()
+"""How a state file begins; a checksum of the rest follows."""
+
+_loaded: dict[tuple[int, ...], Any] = {}
+_begun: list[tuple[int, int]] = []
+_answers: dict[tuple[bytes, tuple[int, ...]], list[bytes]] = {}
+
+
+def unpack(data: bytes) -> Any:
+    """What a state file holds, None if it is anything else than whole and ours."""
+    body = memoryview(data)[len(MAGIC) + 4 :]
+    if not data.startswith(MAGIC) or zlib.crc32(body).to_bytes(4, "big") != data[len(MAGIC) : len(MAGIC) + 4]:
+        return None
+    try:
+        return marshal.loads(body)  # noqa: S302 -- our own file, mode 0600
+    except (ValueError, EOFError, TypeError):
+        return None
+
+
+def start(root: bytes, state: str) -> None:
+    """Begin to look at the tree below `root` by the state file at `state`, in child processes. Never raises."""
+    try:
+        found, unpacked = load(state, keep=True)
+        if unpacked is not None and unpacked[0][0] == root and _may_fork():
+            places = list(unpacked[4].items())
+            count = 2 if found[2] > LARGE else 1
+            _begun.extend(_child(root, found, places[number::count]) for number in range(count))
+    except OSError:
+        return
+
+
+def load(state: str, *, keep: bool = False) -> tuple[tuple[int, ...], Any]:
+    """What tells the state file at `state` from others, and what is in it. Read once if `keep` was said the first time.
+
+    Raises OSError if it cannot be read.
+    """
+    with open(state, "rb") as file:
+        found = identity(os.fstat(file.fileno()))
+        if found in _loaded:
+            return found, _loaded.pop(found)
+        unpacked = unpack(file.read())
+    if keep:
+        _loaded[found] = unpacked
+    return found, unpacked
+
+
+def answer(root: bytes, file: tuple[int, ...] | None, *, keep: bool = False) -> list[bytes] | None:
+    """What the children found: the directories in which something changed. None unless they looked by this very file.
+
+    An answer is good for one scan; `keep` leaves it for the one that follows.
+    """
+    said = [_ended(*child) for child in _begun]
+    _begun.clear()
+    if said and None not in said and all(part[:2] == said[0][:2] for part in said):
+        _answers[said[0][0], tuple(said[0][1])] = [path for part in said for path in part[2]]
+    if file is None or (root, file) not in _answers:
+        return None
+    return _answers[root, file] if keep else _answers.pop((root, file))
+
+
+def _child(root: bytes, found: tuple[int, ...], places: Sequence[Place]) -> tuple[int, int]:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        for descriptor in (0, 1, 2):
+            os.close(descriptor)  # whoever waits for our output must not wait for this one
+        _answer(writing, lambda: (root, found, _changed(root, places)))
+    os.close(writing)
+    return child, reading
+
+
+def _ended(child: int, reading: int) -> Any:
+    said = _read_all(reading)
+    _, status = os.waitpid(child, 0)
+    return marshal.loads(said) if status == 0 else None  # noqa: S302 -- our own child
+
+
+def identity(status: os.stat_result) -> tuple[int, ...]:
+    """What tells one state file from the next: each is a new file."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def changed(root: bytes, places: Sequence[Place]) -> list[bytes]:
+    """The paths of the directories in which something is not as it was."""
+    names = sum(len(line[2]) + 1 for _, line in places)
+    if names < FORK_ABOVE or not _may_fork():
+        return _changed(root, places)
+    half, middle = 0, 0
+    while half < names // 2:
+        half += len(places[middle][1][2]) + 1
+        middle += 1
+    return _in_two(root, places[:middle], places[middle:])
+
+
+def _changed(root: bytes, places: Sequence[Place]) -> list[bytes]:
+    lstat = os.lstat
+    found = []
+    for path, (stamp, inode, names, stamps, _) in places:
+        if stamp == GONE:
+            continue  # when it comes back, the directory above it says so
+        try:
+            descriptor = os.open(root + b"/" + path, _DIRECTORY)
+        except OSError:
+            found.append(path)
+            continue
+        try:
+            status = os.fstat(descriptor)
+            same = (
+                stamp != UNSETTLED
+                and status.st_ctime_ns == stamp
+                and status.st_ino == inode
+                and [lstat(name, dir_fd=descriptor).st_ctime_ns for name in names] == stamps
+            )
+        except OSError:
+            same = False
+        finally:
+            os.close(descriptor)
+        if not same:
+            found.append(path)
+    return found
+
+
+def _may_fork() -> bool:
+    """Whether a child process may run Python: there is a core for it, and no other thread that could hold a lock."""
+    try:
+        return sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1 and len(os.listdir("/proc/self/task")) == 1
+    except OSError:
+        return False
+
+
+def _in_two(root: bytes, ours: Sequence[Place], theirs: Sequence[Place]) -> list[bytes]:
+    try:
+        reading, writing = os.pipe()
+        child = os.fork()
+    except OSError:
+        return _changed(root, [*ours, *theirs])
+    if child == 0:
+        _answer(writing, lambda: _changed(root, theirs))
+    os.close(writing)
+    try:
+        found = _changed(root, ours)
+    finally:
+        said = _read_all(reading)
+        _, status = os.waitpid(child, 0)
+    return found + (marshal.loads(said) if status == 0 else _changed(root, theirs))  # noqa: S302  (our own child)
+
+
+def _answer(writing: int, look: Callable[[], Any]) -> None:
+    """The child's whole life. It must never return: everything above it belongs to the parent."""
+    code = 1
+    try:
+        with open(writing, "wb") as file:
+            file.write(marshal.dumps(look()))
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _read_all(descriptor: int) -> bytes:
+    with open(descriptor, "rb") as file:
+        return file.read()

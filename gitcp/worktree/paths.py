@@ -1,0 +1,113 @@
+"""Which paths a tree may bring into a working tree, and how a path is shown to people.
+
+Pure: it looks at names only and touches no file system, so it does not know whether a directory on the way is a
+symbolic link; the writer does. A tree may come from somebody else, and the disk below may be of another kind tomorrow:
+what would be `.git` on any file system is refused on all of them.
+"""
+
+from __future__ import annotations
+
+from gitcp.errors import BadValue
+from gitcp.model import RESERVED
+
+LONGEST_NAME = 255
+LONGEST_PATH = 4096
+DEEPEST = 512
+
+# HFS+ drops these when it compares names: zero-width, direction and shaping marks, the byte order mark.
+_HFS_IGNORED = dict.fromkeys((*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))
+
+_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_UNESCAPES = {escape[1:].encode(): char.encode() for char, escape in _ESCAPES.items()}
+_HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF")
+
+
+def problem(path: bytes) -> str | None:
+    """Why this path of a tree must not be written ("… contains a NUL byte"), None if it is fine.
+
+    The text follows the path in a sentence. Nothing is raised, whatever the bytes.
+    """
+    if not path:
+        return "is empty"
+    if b"\0" in path:
+        return "contains a NUL byte"
+    if path.startswith(b"/"):
+        return "is absolute"
+    if len(path) > LONGEST_PATH:
+        return f"is longer than {LONGEST_PATH} bytes"
+    components = path.split(b"/")
+    if len(components) > DEEPEST:
+        return f"is more than {DEEPEST} directories deep"
+    if components[0] == RESERVED:
+        return f"lies in {RESERVED.decode()}, which is gitcp's own"
+    return next((reason for component in components if (reason := _component_problem(component))), None)
+
+
+def display(path: bytes) -> str:
+    r"""The path as printable text, different for different paths.
+
+    Printable characters stand for themselves. Everything else is a backslash escape: \\ \n \t \r, and \xNN for
+    each byte of a control character, an invisible or direction-changing one, or bytes that are not UTF-8.
+    """
+    text = path.decode("utf-8", "surrogateescape")
+    if text.isprintable() and "\\" not in text:
+        return text
+    return "".join(char if char.isprintable() and char != "\\" else _escaped(char) for char in text)
+
+
+def parse_display(text: str) -> bytes:
+    """The path that `display` shows as `text`. Raises BadValue for an escape that `display` does not write."""
+    try:
+        data = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise BadValue(f"{text!a} is not a path: it contains half a character") from None
+    path = bytearray()
+    position = 0
+    while (backslash := data.find(b"\\", position)) >= 0:
+        byte, length = _unescaped(data[backslash + 1 : backslash + 4], text)
+        path += data[position:backslash] + byte
+        position = backslash + 1 + length
+    return bytes(path + data[position:])
+
+
+def _component_problem(name: bytes) -> str | None:
+    if not name:
+        return "has an empty component"
+    if name in (b".", b".."):
+        return f"has the component {name.decode()}"
+    if len(name) > LONGEST_NAME:
+        return f"has a name longer than {LONGEST_NAME} bytes"
+    if _is_dot_git(name):
+        return "has a component that is .git, or is taken for it by some file systems"
+    return None
+
+
+def _is_dot_git(name: bytes) -> bool:
+    r"""Whether some file system takes `name` for `.git`.
+
+    NTFS folds case, drops trailing dots and spaces, knows `git~1` as the short form, reads ":" as the start of a
+    stream's name and "\" as a separator. HFS+ folds case and ignores some code points.
+    """
+    folded = name.lower()
+    if folded.isascii():
+        if b"git" not in folded:
+            return False
+    else:
+        folded = folded.decode("utf-8", "surrogateescape").translate(_HFS_IGNORED).encode("utf-8", "surrogateescape")
+    return any(part.partition(b":")[0].rstrip(b" .") in (b".git", b"git~1") for part in folded.split(b"\\"))
+
+
+def _escaped(char: str) -> str:
+    return _ESCAPES.get(char) or "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogateescape"))
+
+
+def _unescaped(rest: bytes, text: str) -> tuple[bytes, int]:
+    """The byte meant by the escape at the start of `rest` (after its backslash), and the escape's length there."""
+    if rest[:1] in _UNESCAPES:
+        return _UNESCAPES[rest[:1]], 1
+    if rest[:1] == b"x" and len(rest) == 3 and _HEX_DIGITS.issuperset(rest[1:]):
+        return bytes.fromhex(rest[1:].decode()), 3
+    raise BadValue(
+        f"{text!a} is not a path: it has a backslash that starts no known escape",
+        hint="write a backslash as \\\\, and a byte as \\xNN",
+    )

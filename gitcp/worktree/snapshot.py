@@ -1,0 +1,236 @@
+"""The files half of a checkpoint: the working tree as it is now, as a git tree and a Snapshot.
+
+The last scan is remembered in the state file. Where that still holds only what changed is looked at: directories that
+are not as they were are listed, files that are not are read, and only their trees are written. In any doubt the whole
+tree is scanned. Nothing of git's is ever written, and the objects of a snapshot are the caller's to flush.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Container
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gitcp.git import index as git_index
+from gitcp.model import Oid, Snapshot
+from gitcp.value import Value
+from gitcp.worktree import look, nested, state
+from gitcp.worktree.assembly import write_trees
+from gitcp.worktree.basis import Basis, basis_of
+from gitcp.worktree.reading import settled, tick
+from gitcp.worktree.records import Past, PlainLine, Record
+from gitcp.worktree.summary import fold, snapshot_of
+
+if TYPE_CHECKING:
+    from gitcp.git.index import Index
+    from gitcp.git.objects import Objects
+    from gitcp.git.repo import Repository
+    from gitcp.worktree.attributes import Suspicion
+    from gitcp.worktree.scan import Scan
+    from gitcp.worktree.state import Memory
+
+_UNSETTLED_INDEX = (0, 0, 0, 0)
+
+
+class Limits(Value):
+    """What is left out, and what is taken in though it is ignored.
+
+    `max_untracked_file` is in bytes, `max_dependency_files` is for a directory such as node_modules, `include` are
+    patterns as in a `.gitignore`.
+    """
+
+    max_untracked_file: int = 10 << 20
+    max_dependency_files: int = 1000
+    include: tuple[str, ...] = ()
+
+
+class Stamp(NamedTuple):
+    """What lstat says of a path, as far as any change to it would show."""
+
+    ctime_ns: int
+    size: int
+    inode: int
+    mode: int
+
+
+class Taken(NamedTuple):
+    """A snapshot, and what the caller does with it.
+
+    `stamp(path)` is what lstat said of a captured file or symlink when it was read, None for any other path.
+    `remember()` writes the state file; to be called when a checkpoint ref holds the snapshot's tree, and only then.
+    """
+
+    snapshot: Snapshot
+    stamp: Callable[[bytes], Stamp | None]
+    remember: Callable[[], None]
+
+
+def take(repo: Repository, objects: Objects, limits: Limits, live: Container[Oid]) -> Taken:
+    """Capture the working tree of `repo` as it is now.
+
+    `live` are trees of files that a checkpoint ref holds: what is remembered of one of them is trusted, anything else
+    is looked up in the object store first. New blobs and trees go to `objects`, which is not flushed; if it is dry,
+    nothing is written anywhere. Raises GitcpError if the scan fails as a whole; what cannot be captured is listed in
+    the snapshot.
+    """
+    started = tick()
+    settings = (limits.max_untracked_file, limits.max_dependency_files, limits.include)
+    basis = basis_of(repo, settings)
+    memory = state.load(repo, basis)
+    found = git_index.found(repo)
+    is_live = memory is not None and Oid(memory.tree.hex()) in live
+    work = _Work(repo, objects, limits, basis, started, is_live=is_live)
+    now = None
+    if memory is not None and is_live and (memory.decisions, memory.contents) == (basis.decisions, basis.contents):
+        now = work.again(memory, found)
+    if now is None:
+        now = work.anew(memory, found)
+    snapshot = snapshot_of(Oid(now.tree.hex()), repo.head(), now.notes, now.folded)
+
+    def remember() -> None:
+        if now is not memory:
+            state.save(repo, basis, now)
+
+    return Taken(snapshot, _stamps(now.lines), remember)
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """What `status` says, to be compared with Taken.stamp."""
+    return Stamp(status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode)
+
+
+def _stamps(lines: dict[bytes, PlainLine]) -> Callable[[bytes], Stamp | None]:
+    known: dict[bytes, Record] = {}
+
+    def stamp(path: bytes) -> Stamp | None:
+        directory, _, name = path.rpartition(b"/")
+        if directory not in known and directory in lines:
+            known[directory] = Record.of(directory, lines[directory])
+        file = known[directory].files.get(name) if directory in known else None
+        return Stamp(file.ctime_ns, file.size, file.inode, file.st_mode) if file else None
+
+    return stamp
+
+
+def _reindexed(memory: Memory, index: Index) -> list[bytes]:
+    """The directories in which the index is not what it was."""
+    found = []
+    for path, line in memory.lines.items():
+        folder = index.folders.get(path)
+        if line[4][0] != (folder.digest() if folder else b""):
+            found.append(path)
+    return found
+
+
+class _Work:
+    """One snapshot in the making."""
+
+    def __init__(
+        self, repo: Repository, objects: Objects, limits: Limits, basis: Basis, started: int, *, is_live: bool
+    ) -> None:
+        self._repo = repo
+        self._objects = objects
+        self._limits = limits
+        self._basis = basis
+        self._started = started
+        self._is_live = is_live
+        self._root = os.fsencode(repo.root)
+
+    def again(self, memory: Memory, found: git_index.Found | None) -> Memory | None:
+        """What is remembered, brought up to date; None if everything must be looked at anew."""
+        index = None if found == memory.index_file else git_index.read(self._repo)
+        changed = look.answer(self._root, memory.file)
+        if changed is None:
+            changed = look.changed(self._root, list(memory.lines.items()))
+        changed += self._moved(memory)
+        if index is not None:
+            changed += _reindexed(memory, index)
+        if not changed:
+            write_trees(self._objects, {}, memory.lines)
+            return memory if index is None else memory._replace(index_file=self._kept(found))
+        from gitcp.worktree.rules import RulesChanged  # none of the scan is loaded where nothing changed
+
+        scan, suspicion = self._scan(memory, index, memory.words, deep=False)
+        try:
+            scan.at(changed)
+        except RulesChanged:
+            return None
+        lines = {path: line for path, line in memory.lines.items() if not scan.is_gone(path)}
+        notes = {path: said for path, said in memory.notes.items() if path in lines}
+        return self._together(scan, suspicion, lines, notes, found)
+
+    def anew(self, memory: Memory | None, found: git_index.Found | None) -> Memory:
+        """A scan of everything. Files that are as remembered are not read again, if their blobs can be trusted."""
+        from gitcp.worktree.rules import AttributesChanged
+
+        index = git_index.read(self._repo)
+        if memory is not None and memory.contents != self._basis.contents:
+            memory = None
+        scan, suspicion = self._scan(memory, index, frozenset(), deep=True)
+        try:
+            scan.everywhere()
+        except AttributesChanged:
+            scan, suspicion = self._scan(None, index, frozenset(), deep=True)
+            scan.everywhere()
+        return self._together(scan, suspicion, {}, {}, found)
+
+    def _together(
+        self,
+        scan: Scan,
+        suspicion: Suspicion,
+        lines: dict[bytes, PlainLine],
+        notes: dict[bytes, dict[str, Any]],
+        found: git_index.Found | None,
+    ) -> Memory:
+        """What there is to remember: `lines` and `notes` of what did not change, and what was scanned."""
+        basis = self._basis
+        tree = write_trees(self._objects, scan.records, lines)
+        for path, record in scan.records.items():
+            lines[path] = record.line()
+            notes[path] = record.notes(basis.umask, file_mode=basis.file_mode)
+        notes = {path: said for path, said in notes.items() if said}
+        words = frozenset(suspicion.words)
+        return state.Memory(
+            tree, self._kept(found), words, lines, notes, fold(lines, notes), basis.decisions, basis.contents
+        )
+
+    def _kept(self, found: git_index.Found | None) -> git_index.Found | None:
+        """The index file to compare the next one with; none that could be equal if it was written in this very tick."""
+        return found if found is None or settled(found[3], self._started) else _UNSETTLED_INDEX
+
+    def _moved(self, memory: Memory) -> list[bytes]:
+        """The directories with a submodule or another repository in them that is not as it was."""
+        found = []
+        for directory, said in memory.notes.items():
+            seen = [(name, head is not None, head) for name, _, head in said.get("submodules", ())]
+            seen += [(name, True, head) for name, head in said.get("nested", ())]
+            for name, is_there, head in seen:
+                git_dir = nested.git_dir_of(os.path.join(self._root, directory, name))
+                if (git_dir is not None, nested.head_of(git_dir) if git_dir else None) != (is_there, head):
+                    found.append(directory)
+        return found
+
+    def _scan(
+        self, memory: Memory | None, index: Index | None, words: frozenset[str], *, deep: bool
+    ) -> tuple[Scan, Suspicion]:
+        from gitcp.worktree.attributes import Suspicion
+        from gitcp.worktree.blobs import Blobs
+        from gitcp.worktree.include import Include
+        from gitcp.worktree.scan import Scan, Scope
+
+        repo, basis, objects = self._repo, self._basis, self._objects
+        suspicion = Suspicion(repo, basis.words | words)
+        blobs = Blobs(repo, objects, suspicion, index=index, file_mode=basis.file_mode, started=self._started)
+        scope = Scope(
+            root=self._root,
+            own=frozenset(os.path.realpath(os.fsencode(path)) for path in (repo.git_dir, repo.common_dir)),
+            include=Include(self._limits.include, ignore_case=basis.ignore_case),
+            max_untracked_file=self._limits.max_untracked_file,
+            max_dependency_files=self._limits.max_dependency_files,
+            index=index,
+            past=Past(memory.lines if memory else {}),
+            trusted=(lambda _: True) if self._is_live else (lambda oid: objects.exists(Oid(oid.hex()))),
+            deep=deep,
+            started=self._started,
+        )
+        return Scan(scope, basis, objects, blobs, suspicion), suspicion

@@ -1,0 +1,305 @@
+"""Changes files under a working tree. Nothing else in gitcp does.
+
+It knows paths and bytes, and neither git nor plans: whether a path may go is decided before. What it answers for is
+that no change ends up outside the root and that no file is ever half written. libgit2's checkout gives neither: it
+writes through symbolic links and cuts files short in place. So each directory on the way is opened on its own, never
+following a link, and each file is written beside its place and renamed over it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from errno import EDQUOT, EEXIST, EINVAL, ENOENT, ENOSPC, ENOTDIR, ENOTEMPTY
+from typing import Self
+
+from gitcp.errors import BadValue, DiskFull, GitcpError
+from gitcp.worktree.directories import KINDS, Directories, PathBlocked, identity, kind, lstat_in, named
+from gitcp.worktree.paths import display, problem
+
+TEMPORARY = b".gitcp-tmp-"
+CHUNK = 1 << 18
+_HEX_DIGITS = frozenset(b"0123456789abcdef")
+
+_FILE, _LINK = (stat.S_IFREG,), (stat.S_IFLNK,)
+_FILE_OR_LINK = (stat.S_IFREG, stat.S_IFLNK)
+_FILE_OR_DIRECTORY = (stat.S_IFREG, stat.S_IFDIR)
+
+
+def is_temporary(name: bytes) -> bool:
+    """Whether a file's name is one that a `Writer` gives to a file it has not finished."""
+    prefix, digits = name[:-16], name[-16:]
+    return prefix == TEMPORARY and _HEX_DIGITS.issuperset(digits)
+
+
+class Writer:
+    """Reads and changes what lies below one directory, the root, and never anything outside it.
+
+    Paths are relative to the root and checked by `paths.problem`: each method raises BadValue for a bad one,
+    PathBlocked where a directory on the way is a link or a file (for `lstat`, `remove`, `remove_directory` and `sweep`
+    there is then nothing at the path), DiskFull, and GitcpError for whatever else the system refuses. What failed has
+    changed nothing. Not for several threads at once. `flush` makes all changes so far survive a power loss.
+    """
+
+    def __init__(self, root: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> None:
+        try:
+            self._directories = Directories(root)
+        except OSError as error:
+            shown = display(os.fsencode(root))
+            raise GitcpError(f"cannot open {shown}: {error.strerror}. Nothing was changed") from None
+        self._touched: set[bytes] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Gives the descriptors back. It does not flush."""
+        self._directories.close()
+
+    def lstat(self, path: bytes) -> os.stat_result | None:
+        """What lies at `path`, None if nothing does, or if what leads there is not a directory."""
+        with _reporting("look at", path):
+            directory = self._find(_parent(path))
+            return None if directory is None else lstat_in(directory, _name(path))
+
+    def read(self, path: bytes) -> Iterator[bytes]:
+        """The content of a regular file, in chunks; the file is opened at the first. Raises PathBlocked for others."""
+        with _reporting("read", path):
+            directory, name = self._locate(path, _FILE)
+            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+            try:
+                _require(_FILE, os.fstat(descriptor), path)
+                while chunk := os.read(descriptor, CHUNK):
+                    yield chunk
+            finally:
+                os.close(descriptor)
+
+    def readlink(self, path: bytes) -> bytes:
+        """Where the symbolic link at `path` points. Raises PathBlocked for anything else."""
+        with _reporting("read", path):
+            directory, name = self._locate(path, _LINK)
+            return os.readlink(name, dir_fd=directory)
+
+    def names(self, path: bytes) -> list[bytes]:
+        """The names in a directory, sorted; none if there is no such directory."""
+        with _reporting("list", path):
+            try:
+                return sorted(os.fsencode(name) for name in os.listdir(self._directories.open(_checked(path))))
+            except (FileNotFoundError, PathBlocked):
+                return []
+
+    def write(self, path: bytes, chunks: Iterable[bytes], permissions: int) -> os.stat_result:
+        """Puts a regular file with the bytes of `chunks` and the `permissions` (rwx bits, no others) at `path`.
+
+        Replaces a file, a link or nothing, at once: whoever looks sees the old or the new. Makes missing directories.
+        A hard link is broken: its other names keep the old content. The content is on the disk when this returns, the
+        name after `flush`. Returns the new file's stat; should another program have replaced it already, a stat that
+        matches nothing on the disk. Raises PathBlocked for a directory or a special file, and what `chunks` raises.
+        """
+        return self._replace(path, lambda directory, name: _fill(directory, name, chunks, permissions & 0o777))
+
+    def symlink(self, path: bytes, target: bytes) -> os.stat_result:
+        """Puts a symbolic link to `target` at `path`, in the same way as `write`. Where it points is not looked at."""
+        if not target or b"\0" in target:
+            raise BadValue(f"{display(path)} cannot be a link to {display(target)!r}. Nothing was changed")
+        return self._replace(path, lambda directory, name: os.symlink(target, name, dir_fd=directory))
+
+    def remove(self, path: bytes) -> None:
+        """Removes a file or a link; nothing there is fine. Raises PathBlocked for a directory or a special file."""
+        with _reporting("remove", path):
+            directory = self._find(_parent(path))
+            found = None if directory is None else lstat_in(directory, _name(path))
+            if directory is None or found is None:
+                return
+            _require(_FILE_OR_LINK, found, path)
+            with suppress(FileNotFoundError):
+                os.unlink(_name(path), dir_fd=directory)
+            self._touched.add(_parent(path))
+
+    def chmod(self, path: bytes, permissions: int) -> None:
+        """Sets the rwx bits of a file or a directory; it need not be readable. A directory keeps its other bits.
+
+        A file with further hard links is written anew, so that only this name changes. Raises PathBlocked for a link.
+        """
+        with _reporting("change the permissions of", path):
+            directory, name = self._locate(path, _FILE_OR_DIRECTORY)
+            found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
+                self.write(path, self.read(path), permissions)
+            else:
+                _change_mode(directory, name, permissions & 0o777, path)
+
+    def make_directory(self, path: bytes) -> None:
+        """Makes a directory and those above it, as far as they are missing."""
+        with _reporting("make the directory", path), self._making() as made:
+            self._directories.open(_checked(path), made)
+
+    def remove_directory(self, path: bytes) -> bool:
+        """Removes an empty directory. False if it is not empty or there is no directory."""
+        with _reporting("remove the directory", path):
+            directory = self._find(_parent(path))
+            if directory is None:
+                return False
+            try:
+                os.rmdir(_name(path), dir_fd=directory)
+            except OSError as error:
+                if error.errno in (ENOENT, ENOTDIR, ENOTEMPTY, EEXIST):
+                    return False
+                raise
+            self._touched.add(_parent(path))
+            return True
+
+    def sweep(self, directory: bytes) -> int:
+        """Removes the unfinished files that a crashed run left in `directory` (b"" is the root); returns how many."""
+        with _reporting("tidy", directory):
+            descriptor = self._find(_checked(directory) if directory else b"")
+            if descriptor is None:
+                return 0
+            named = [name for name in map(os.fsencode, os.listdir(descriptor)) if is_temporary(name)]
+            left = [name for name in named if kind(lstat_in(descriptor, name)) in _FILE_OR_LINK]
+            for name in left:
+                with suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=descriptor)
+            self._touched.update([directory] if left else [])
+            return len(left)
+
+    def flush(self) -> None:
+        """Makes the names written and removed since the last flush survive a power loss. Raises GitcpError."""
+        for directory in sorted(self._touched):
+            with _reporting("sync the directory", directory, "A power loss may undo the changes in it"):
+                descriptor = self._find(directory)
+                if descriptor is not None:  # else it is gone again, and its parent was touched too
+                    _sync_directory(descriptor)
+            self._touched.discard(directory)
+
+    def _replace(self, path: bytes, create: Callable[[int, bytes], None]) -> os.stat_result:
+        """Lets `create` make a new file or link under a temporary name, and renames it to `path`."""
+        parent, name = _parent(path), _name(path)
+        temporary = TEMPORARY + os.urandom(8).hex().encode()
+        with _reporting("write", path), self._making() as made:
+            # `create` may run our own `read`, which moves on to another directory: this one must stay open.
+            directory = os.dup(self._directories.open(parent, made))
+            try:
+                _require(_FILE_OR_LINK, lstat_in(directory, name), path)
+                create(directory, temporary)
+                fresh = os.stat(temporary, dir_fd=directory, follow_symlinks=False)
+                self._require_in_place(directory, parent)
+                os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+                self._touched.add(parent)
+                placed = lstat_in(directory, name)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(temporary, dir_fd=directory)
+                raise
+            finally:
+                os.close(directory)
+        # The rename changed the ctime; a stat without that can do no more harm than to be taken for a change.
+        return placed if placed and identity(placed) == identity(fresh) else fresh
+
+    def _require_in_place(self, descriptor: int, directory: bytes) -> None:
+        """A long write gives others time to move the directory away; the file would go with it."""
+        current = self._find(directory)
+        if current is None or identity(os.fstat(current)) != identity(os.fstat(descriptor)):
+            raise PathBlocked(f"{display(directory)} was moved while a file in it was written. Nothing was changed")
+
+    @contextmanager
+    def _making(self) -> Iterator[list[bytes]]:
+        """A list for the directories made on the way to a change; they go again if it fails."""
+        made: list[bytes] = []
+        try:
+            yield made
+        except BaseException:
+            for directory in reversed(made):
+                with suppress(GitcpError):
+                    self.remove_directory(directory)
+            raise
+        self._touched.update(map(_parent, made))
+
+    def _find(self, directory: bytes) -> int | None:
+        """The descriptor of `directory`, valid until the next call; None if there is no such directory."""
+        try:
+            return self._directories.open(directory)
+        except (FileNotFoundError, PathBlocked):
+            return None
+
+    def _locate(self, path: bytes, kinds: tuple[int, ...]) -> tuple[int, bytes]:
+        """The descriptor of the directory of `path`, and its name there. Raises PathBlocked unless it is of `kinds`."""
+        directory, name = self._directories.open(_parent(path)), _name(path)
+        _require(kinds, os.stat(name, dir_fd=directory, follow_symlinks=False), path)
+        return directory, name
+
+
+def _fill(directory: int, name: bytes, chunks: Iterable[bytes], permissions: int) -> None:
+    """A new file with the bytes of `chunks`, on the disk when this returns."""
+    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=directory)
+    try:
+        for chunk in chunks:
+            rest = memoryview(chunk)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+        os.fchmod(descriptor, permissions)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _change_mode(directory: int, name: bytes, permissions: int, path: bytes) -> None:
+    """Changes the mode of a file or directory, but not through a link that has just taken its place."""
+    if sys.platform != "linux":
+        os.chmod(name, permissions, dir_fd=directory, follow_symlinks=False)
+        return
+    # Linux changes modes through a name or an open file only, and a file of mode 0000 does not open but for its path.
+    descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=directory)
+    try:
+        found = os.fstat(descriptor)
+        _require(_FILE_OR_DIRECTORY, found, path)
+        kept = found.st_mode & 0o7000 if stat.S_ISDIR(found.st_mode) else 0
+        os.chmod(f"/proc/self/fd/{descriptor}", kept | permissions)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_directory(descriptor: int) -> None:
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != EINVAL:  # a file system that cannot sync directories
+            raise
+
+
+def _checked(path: bytes) -> bytes:
+    reason = problem(path)
+    if reason:
+        raise BadValue(f"the path {display(path)!r} {reason}. Nothing was changed")
+    return path
+
+
+def _parent(path: bytes) -> bytes:
+    """The directory of a path, after the check that every path goes through."""
+    return _checked(path).rpartition(b"/")[0]
+
+
+def _name(path: bytes) -> bytes:
+    return path.rpartition(b"/")[2]
+
+
+def _require(kinds: tuple[int, ...], found: os.stat_result | None, path: bytes) -> None:
+    """Raises PathBlocked if what was found at `path` is none of `kinds`. Nothing found is fine."""
+    if found and kind(found) not in kinds:
+        wanted = " or ".join(KINDS[kind] for kind in kinds)
+        raise PathBlocked(f"{display(path)} is {named(found)}, not {wanted}. It was left as it was")
+
+
+@contextmanager
+def _reporting(action: str, path: bytes, kept: str = "It was left as it was") -> Iterator[None]:
+    """Turns the system's errors into gitcp's. `action` completes "cannot …"."""
+    try:
+        yield
+    except OSError as error:
+        what = f"cannot {action} {display(path) or '.'}"
+        if error.errno in (ENOSPC, EDQUOT):
+            raise DiskFull(f"the disk is full: {what}. {kept}", hint="free some space, then try again") from None
+        raise GitcpError(f"{what}: {error.strerror}. {kept}") from None

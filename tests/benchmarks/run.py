@@ -1,0 +1,290 @@
+"""Every figure of docs/performance.md, measured against git in the same run.
+
+    python tests/benchmarks/run.py                         on made-up trees
+    python tests/benchmarks/run.py --tree DIR [--tree DIR]  on clones of yours (they are copied)
+    python tests/benchmarks/run.py --growing DIR            with the growing versions of one transcript
+
+Prints one row a figure: ours, git's, the ratio, and what it may be at most. Ends with 1 if one is over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from measure import Pair, command, in_turn, peak_memory, timed
+
+SOURCE = Path(__file__).parents[2]
+IDENTITY = {"GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@b"}
+
+
+class Row(NamedTuple):
+    """One figure."""
+
+    name: str
+    ours: str
+    theirs: str
+    value: float
+    limit: float
+
+    def __str__(self) -> str:
+        verdict = "" if self.value <= self.limit else "  OVER"
+        return f"{self.name:58} {self.ours:>11} {self.theirs:>11} {self.value:7.2f}  <= {self.limit:.2f}{verdict}"
+
+
+class Bench:
+    """A scratch directory with a home of its own, and how gitcp and git are run in it."""
+
+    def __init__(self, scratch: Path, runs: int) -> None:
+        self.scratch = scratch
+        self.runs = runs
+        home = scratch / "home"
+        home.mkdir()
+        self.env = {"PATH": os.environ["PATH"], "HOME": str(home), "LC_ALL": "C.UTF-8", **IDENTITY}
+        found = Path(sys.executable).with_name("gitcp")
+        self.program = [str(found)] if found.exists() else [sys.executable, "-m", "gitcp"]
+        if not found.exists():
+            self.env["PYTHONPATH"] = str(SOURCE)
+
+    def gitcp(self, repo: Path, *args: str) -> Callable[[], None]:
+        """A gitcp command as an action."""
+        return command([*self.program, *args], repo, self.env)  # type: ignore[return-value]
+
+    def git(self, repo: Path, *args: str) -> Callable[[], None]:
+        """A git command as an action."""
+        return command(["git", *args], repo, self.env)  # type: ignore[return-value]
+
+    def shadow(self, repo: Path) -> Callable[[], None]:
+        """What a shell script would do: a kept private index, add, write-tree, commit-tree, update-ref."""
+        index = self.scratch / f"{repo.name}.index"
+        shutil.copy(repo / ".git/index", index)
+        script = "t=$(git add -A && git write-tree) && c=$(git commit-tree -m x $t) && git update-ref refs/shadow $c"
+        return command(["sh", "-c", script], repo, {**self.env, "GIT_INDEX_FILE": str(index)})  # type: ignore[return-value]
+
+
+def row(name: str, pair: Pair, limit: float) -> Row:
+    return Row(name, f"{pair.ours.median * 1000:.0f} ms", f"{pair.theirs.median * 1000:.0f} ms", pair.ratio, limit)
+
+
+# ---------------------------------------------------------------- trees
+
+
+def made_up(root: Path, files: int) -> Path:
+    """A repository of `files` files, six a directory, like the real ones in shape."""
+    rng = random.Random(files)
+    for number in range(files):
+        directory = root / f"part{number % 40}" / f"module{number // 240}" / f"d{number // 6 % 7}"
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / f"file{number}.txt").write_bytes(rng.randbytes(rng.randrange(200, 3000)).hex().encode())
+    return root
+
+
+def copied(bench: Bench, source: Path) -> Path:
+    target = bench.scratch / source.name
+    subprocess.run(["git", "clone", "-q", "--no-hardlinks", source, target], check=True, env=bench.env)
+    return target
+
+
+def trees(bench: Bench, given: list[Path], sizes: list[int]) -> Iterator[Path]:
+    if given:
+        yield from (copied(bench, path) for path in given)
+        return
+    for size in sizes:
+        root = made_up(bench.scratch / f"tree{size}", size)
+        for args in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "all")):
+            bench.git(root, *args)()
+        yield root
+
+
+def tracked(bench: Bench, repo: Path) -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=repo, env=bench.env, capture_output=True, check=True).stdout
+    found = [repo / os.fsdecode(name) for name in listed.split(b"\0") if name]
+    ordinary = (path for path in found if not path.name.startswith(".git"))  # rules cost a whole scan: a row of its own
+    return [path for path in ordinary if path.is_file() and not path.is_symlink()]
+
+
+# ---------------------------------------------------------------- figures
+
+
+def saving(bench: Bench, repo: Path) -> Iterator[Row]:
+    """Nothing changed against `git status`; one file changed against the shadow sequence."""
+    files = tracked(bench, repo)
+    bench.gitcp(repo, "save", "first")()
+    label = f"{len(files):,} files"
+    pair = in_turn(bench.gitcp(repo, "save"), bench.git(repo, "status", "--porcelain"), bench.runs)
+    yield row(f"save, nothing changed, {label} / git status", pair, 1.5 if len(files) < 30_000 else 1.0)
+    rng = random.Random(1)
+
+    def touch() -> None:
+        with rng.choice(files).open("ab") as file:
+            file.write(b"x\n")
+
+    pair = in_turn(bench.gitcp(repo, "save"), bench.shadow(repo), bench.runs, before=touch)
+    yield row(f"save, one file changed, {label} / shadow sequence", pair, 1.0)
+
+
+def rules(bench: Bench, repo: Path) -> Iterator[Row]:
+    """A `.gitignore` changed: everything is looked at anew. Against the shadow sequence; no limit is promised."""
+    ignore = repo / ".gitignore"
+
+    def change() -> None:
+        with ignore.open("ab") as file:
+            file.write(b"nothing-of-this-name\n")
+
+    pair = in_turn(bench.gitcp(repo, "save"), bench.shadow(repo), 3, before=change)
+    yield row(f"save, .gitignore changed, {len(tracked(bench, repo)):,} files / shadow sequence", pair, float("inf"))
+
+
+def restoring(bench: Bench, repo: Path) -> Iterator[Row]:
+    """100 files changed, brought back: against `git restore` of the same, twice, plus one scan."""
+    files = tracked(bench, repo)
+    bench.git(repo, "checkout", "-q", "-f", "HEAD")()
+    bench.gitcp(repo, "save", "clean", "--tag", "clean")()
+    scan = in_turn(bench.gitcp(repo, "save"), bench.git(repo, "status"), 3).ours.median
+    for count, limit in ((100, 2.0), (1, 2.0)):
+
+        def change(count: int = count) -> None:
+            for path in random.Random(2).sample(files, count):
+                with path.open("ab") as file:
+                    file.write(b"changed\n")
+
+        restore = bench.gitcp(repo, "restore", "clean", "--yes", "--files")
+        pair = in_turn(restore, bench.git(repo, "restore", "."), bench.runs, before=change)
+        value = (pair.ours.median - scan) / pair.theirs.median
+        name = f"restore of {count}, less one scan of {scan * 1000:.0f} ms, {len(files):,} files / git restore"
+        yield Row(name, f"{pair.ours.median * 1000:.0f} ms", f"{pair.theirs.median * 1000:.0f} ms", value, limit)
+
+
+def listing(bench: Bench) -> Iterator[Row]:
+    """A chain of 10,000 checkpoints."""
+    repo = bench.scratch / "long"
+    repo.mkdir()
+    bench.git(repo, "init", "-q")()
+    parts = []
+    for number in range(1, 10_001):
+        trailers = f"Gitcp-Format: 1\nGitcp-Session: long\nGitcp-Number: {number}\nGitcp-Trigger: manual\n"
+        message = f"checkpoint {number}\n\n{trailers}"
+        parts.append(f"commit refs/gitcp/sessions/long\ncommitter A <a@b> {1_700_000_000 + number} +0000\n")
+        parts.append(f"data {len(message)}\n{message}\n")
+    subprocess.run(
+        ["git", "fast-import", "--quiet"], cwd=repo, env=bench.env, input="".join(parts).encode(), check=True
+    )
+    ours = bench.gitcp(repo, "log", "--oneline", "--session", "long")
+    pair = in_turn(ours, bench.git(repo, "log", "--oneline", "refs/gitcp/sessions/long"), bench.runs)
+    yield row("log --oneline, 10,000 checkpoints / git log --oneline", pair, 2.0)
+
+
+def growing(bench: Bench, given: Path | None) -> Iterator[Row]:
+    """A conversation that grows: bytes of all objects against the last version alone, and time from first to last."""
+    versions = sorted(given.iterdir()) if given else list(_made_up_versions(bench.scratch / "versions"))
+    repo = _small(bench, "versions-store")
+    for version in versions:
+        bench.gitcp(repo, "save", "--session", "grow", "--conversation", str(version))()
+    last = versions[-1].read_bytes()
+    alone = len(zlib.compress(last, 1))
+    stored = _object_bytes(repo)
+    yield Row(
+        f"all objects of {len(versions)} versions / zlib of the last", f"{stored:,}", f"{alone:,}", stored / alone, 1.7
+    )
+    repo = _small(bench, "prefix-store")
+    before = _object_bytes(repo)
+    times = []
+    lines = last.splitlines(keepends=True)
+    target = bench.scratch / "prefix.jsonl"
+    for number in range(1, 501):
+        target.write_bytes(b"".join(lines[: max(1, len(lines) * number // 500)]))
+        times.append(timed(bench.gitcp(repo, "save", "--force", "--session", "grow", "--conversation", str(target))))
+    stored = _object_bytes(repo) - before
+    yield Row(
+        "all objects of 500 growing prefixes / zlib of the last", f"{stored:,}", f"{alone:,}", stored / alone, 5.0
+    )
+    first, end = sorted(times[:50])[25], sorted(times[-50:])[25]
+    yield Row("save 451-500 / save 1-50", f"{end * 1000:.0f} ms", f"{first * 1000:.0f} ms", end / first, 1.3)
+
+
+def memory(bench: Bench, repo: Path) -> Iterator[Row]:
+    """A save of a large tree with a transcript of 100 MB, in an empty store and again."""
+    transcript = bench.scratch / "large.jsonl"
+    line = b'{"role":"user","content":"' + random.Random(3).randbytes(1500).hex().encode() + b'"}\n'
+    with transcript.open("wb") as file:
+        for _ in range(100_000_000 // len(line) + 1):
+            file.write(line)
+    shutil.rmtree(repo / ".git/gitcp", ignore_errors=True)
+    args = [*bench.program, "-C", str(repo), "save", "large", "--session", "large", "--conversation", str(transcript)]
+    for name in ("first save", "next save"):
+        peak = peak_memory(args, repo, bench.env) / 1e6
+        files = len(tracked(bench, repo))
+        yield Row(
+            f"memory of the {name}, {files:,} files, 100 MB transcript", f"{peak:.0f} MB", "150 MB", peak / 150, 1.0
+        )
+
+
+def _small(bench: Bench, name: str) -> Path:
+    repo = bench.scratch / name
+    repo.mkdir()
+    bench.git(repo, "init", "-q")()
+    (repo / "a.txt").write_text("a\n")
+    return repo
+
+
+def _made_up_versions(directory: Path) -> Iterator[Path]:
+    directory.mkdir()
+    rng = random.Random(4)
+    words = [rng.randbytes(rng.randrange(2, 6)).hex() for _ in range(2000)]
+    text = b""
+    for number in range(31):
+        for _ in range(16 if number else 160):
+            content = " ".join(rng.choices(words, k=rng.randrange(20, 600)))
+            text += f'{{"role":"user","content":"{content}"}}\n'.encode()
+        path = directory / f"{number:03}.jsonl"
+        path.write_bytes(text)
+        yield path
+
+
+def _object_bytes(repo: Path) -> int:
+    return sum(path.stat().st_size for path in (repo / ".git/objects").rglob("*") if path.is_file())
+
+
+def main() -> int:
+    """Run what was asked for, print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tree", type=Path, action="append", default=[])
+    parser.add_argument("--growing", type=Path)
+    parser.add_argument("--runs", type=int, default=11)
+    parser.add_argument("--only", choices=("trees", "log", "growing"), action="append")
+    options = parser.parse_args()
+    wanted = options.only or ["trees", "log", "growing"]
+    over = False
+    with tempfile.TemporaryDirectory(prefix="gitcp-bench-") as scratch:
+        bench = Bench(Path(scratch), options.runs)
+        for found in _figures(bench, options, wanted):
+            sys.stdout.write(f"{found}\n")
+            sys.stdout.flush()
+            over = over or found.value > found.limit
+    return int(over)
+
+
+def _figures(bench: Bench, options: argparse.Namespace, wanted: list[str]) -> Iterator[Row]:
+    if "trees" in wanted:
+        for repo in trees(bench, options.tree, [13_000, 57_000]):
+            yield from saving(bench, repo)
+            yield from rules(bench, repo)
+            yield from restoring(bench, repo)
+            yield from memory(bench, repo)
+    if "log" in wanted:
+        yield from listing(bench)
+    if "growing" in wanted:
+        yield from growing(bench, options.growing)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,73 @@
+"""Seals every test off from the machine it runs on. Nothing is set up here but the seal and an empty project."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+pytest.register_assert_rewrite("driver")
+
+from driver import Project  # noqa: E402  (only now are its asserts rewritten)
+
+# Everything else of the environment is gone: an agent may be running us, git may, and both say so by variables.
+KEPT = ("AGENTS_PREFIX", "LD_LIBRARY_PATH", "PATH", "TMPDIR", "VIRTUAL_ENV")
+KEPT_PREFIXES = ("PYTEST_", "PYTHON")
+LOOPBACK = ("127.", "::1", "localhost")
+
+settings.register_profile("sealed", derandomize=True, deadline=None, database=None)
+settings.load_profile("sealed")
+
+
+@pytest.fixture(autouse=True)
+def sealed(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home of its own, a bare environment, a fixed umask and no network; the path of that home."""
+    home = tmp_path_factory.mktemp("home")
+    home.joinpath(".gitconfig").touch()
+    agents = os.environ.get("AGENTS_PREFIX") or os.path.expanduser("~/.cache/agents")
+    for name in list(os.environ):
+        if name not in KEPT and not name.startswith(KEPT_PREFIXES):
+            monkeypatch.delenv(name)
+    for name, value in _environment(home, agents).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(socket.socket, "connect", _local_only(socket.socket.connect))
+    monkeypatch.setattr(socket.socket, "connect_ex", _local_only(socket.socket.connect_ex))
+    before = os.umask(0o022)
+    yield home
+    os.umask(before)
+
+
+@pytest.fixture
+def project(tmp_path: Path, sealed: Path) -> Project:
+    """A new repository without a commit, on branch main."""
+    return Project(tmp_path / "project")
+
+
+def _environment(home: Path, agents: str) -> dict[str, str]:
+    return {
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": str(home / ".config"),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        # A file and not /dev/null, so that a test can give the user settings.
+        "GIT_CONFIG_GLOBAL": str(home / ".gitconfig"),
+        # Nothing may ask: an editor or a prompt is a failure.
+        "GIT_EDITOR": "false",
+        "GIT_TERMINAL_PROMPT": "0",
+        "TZ": "UTC",
+        "LC_ALL": "C.UTF-8",
+        "AGENTS_PREFIX": agents,
+    }
+
+
+def _local_only(connect: Any) -> Any:
+    def guarded(self: socket.socket, address: Any) -> Any:
+        if self.family in {socket.AF_INET, socket.AF_INET6} and not str(address[0]).startswith(LOOPBACK):
+            raise AssertionError(f"a test reached for the network: {address}")
+        return connect(self, address)
+
+    return guarded

@@ -1,0 +1,265 @@
+"""How gitcp fails: the exit code of each error, what is said and to whom; and the help that comes before it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from gitcp import errors
+from gitcp.cli import failure
+from gitcp.cli.context import Context
+from gitcp.cli.group import COMMANDS, root
+
+from driver import SOURCE, Project, Result
+
+NAMES = [name for commands in COMMANDS.values() for name in commands]
+
+
+def raising(project: Project, error: str, *args: str, env: dict[str, str] | None = None) -> Result:
+    """gitcp in a process of its own, where looking for the sessions raises `error`."""
+    code = f"""
+import errno, sys
+from gitcp import errors, store
+from gitcp.cli.group import run
+def fail(self):
+    raise {error}
+store.Store.sessions = fail
+sys.exit(run({["sessions", *args]}))
+"""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        cwd=project.root,
+        env={**os.environ, "PYTHONPATH": str(SOURCE), **(env or {})},
+        capture_output=True,
+        encoding="utf-8",
+    )
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+def test_exit_codes() -> None:
+    """Each class of error has the exit code that the tree in `gitcp.errors` says."""
+    told = re.findall(r"([A-Z]\w+) +(\d+)\b", errors.__doc__ or "")
+    classes = {name: getattr(errors, name) for name, _ in told}
+
+    assert {name for name, _ in told} == {name for name, value in vars(errors).items() if isinstance(value, type)}
+    for name, code in told:
+        made = classes[name]("m", ("a", "b")) if name == "RevisionAmbiguous" else classes[name]("m")
+        assert failure.describe(made).code == int(code), name
+
+
+def test_an_expected_error(project: Project) -> None:
+    """An error and what to type, each on one line; what is in it acts on no terminal; stdout is empty."""
+    done = raising(project, "errors.Refused('not \\x1b[31mnow', hint='gitcp\\x07 log')")
+
+    assert done == (12, "", "error: not ^[[31mnow\nhint: gitcp^G log\n")
+
+
+def test_an_expected_error_for_programs(project: Project) -> None:
+    """With --json it is one line of JSON on stderr; half a character in it is no trouble."""
+    done = raising(project, "errors.RevisionAmbiguous('m \\udcff', ('a', 'b'), hint='h')", "--json")
+
+    assert (done.code, done.out, done.err.count("\n")) == (16, "", 1)
+    assert json.loads(done.err) == {
+        "schema": "gitcp.error/1", "code": 16, "message": "m \\udcff", "hint": "h", "candidates": ["a", "b"],
+    }  # fmt: skip
+
+
+def test_candidates_are_listed(project: Project) -> None:
+    """What could have been meant stands between the error and the hint."""
+    done = raising(project, "errors.RevisionAmbiguous('m', ('a', 'b'), hint='h')")
+
+    assert done.err == "error: m\n  a\n  b\nhint: h\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        ("OSError(errno.ENOSPC, 'No space left on device')", 17, "the disk is full"),
+        ("OSError(errno.EDQUOT, 'Quota exceeded')", 17, "the disk is full"),
+        ("PermissionError(errno.EACCES, 'Permission denied', b'/x/y')", 1, "Permission denied (/x/y)"),
+        ("MemoryError()", 1, "there is not enough memory"),
+        ("RecursionError('too deep')", 1, "internal error: RecursionError: too deep"),
+        ("ValueError('what')", 1, "internal error: ValueError: what"),
+        ("KeyboardInterrupt()", 130, "interrupted: nothing half done is left"),
+    ],
+)
+def test_other_errors(project: Project, error: str, code: int, said: str) -> None:
+    """Whatever happens has a code and a line, and no traceback."""
+    done = raising(project, error)
+
+    assert (done.code, done.out) == (code, "")
+    assert f"error: {said}" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_debugging(project: Project) -> None:
+    """A mistake of ours says how to see where; GITCP_DEBUG shows it, and the code stays."""
+    assert "hint: set GITCP_DEBUG=1" in raising(project, "ValueError('what')").err
+    done = raising(project, "ValueError('what')", env={"GITCP_DEBUG": "1"})
+
+    assert done.code == 1
+    assert "in fail\n" in done.err
+    assert "Traceback" in done.err
+
+
+def test_a_real_interrupt(project: Project) -> None:
+    """A save that waits for its conversation ends at ^C with 130, and leaves no checkpoint."""
+    project.write("a", "x")
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "gitcp", "save", "--conversation", "-"],
+        cwd=project.root,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+
+    assert process.returncode == 130
+    assert b"error: interrupted: nothing half done is left" in said
+    assert project.git("for-each-ref", "refs/gitcp") == ""
+
+
+def test_nobody_reads(project: Project) -> None:
+    """A reader that leaves early ends the command quietly."""
+    project.write("a", "x")
+    project.gitcp("save", "x" * 190, check=0)
+    for _ in range(3):
+        project.gitcp("save", "x" * 190, check=0)
+    command = f'"{sys.executable}" -P -m gitcp log -p --all --json --reverse; echo "code $?" >&2'
+    done = subprocess.run(
+        f"({command}) | true",
+        shell=True,
+        cwd=project.root,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        encoding="utf-8",
+    )
+
+    assert done.stderr in ("code 141\n", "code 0\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_a_full_disk_for_output(project: Project) -> None:
+    """Output that cannot be written is a failure, not a success."""
+    project.write("a", "x")
+    project.gitcp("save", check=0)
+    done = subprocess.run(
+        f'"{sys.executable}" -P -m gitcp show > /dev/full',
+        shell=True,
+        cwd=project.root,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        encoding="utf-8",
+    )
+
+    assert done.returncode == 17
+    assert done.stderr.startswith("error: the disk is full")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams(project: Project, closed: str) -> None:
+    """A save works with streams closed."""
+    project.write("a", "x")
+    done = subprocess.run(
+        f'"{sys.executable}" -P -m gitcp save {closed}',
+        shell=True,
+        cwd=project.root,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+    )
+
+    assert done.returncode == 0
+    assert len(project.git("for-each-ref", "refs/gitcp").splitlines()) == 1
+
+
+def test_a_directory_that_is_gone(project: Project) -> None:
+    """A working directory that was removed, or one that -C names in vain, is said to be gone."""
+    done = subprocess.run(
+        f'mkdir gone && cd gone && rmdir ../gone && "{sys.executable}" -P -m gitcp status',
+        shell=True,
+        cwd=project.root,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        encoding="utf-8",
+    )
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "the current directory does not exist" in done.stderr
+    assert "nowhere does not exist" in project.gitcp("-C", "nowhere", "status", check=2).err
+
+
+@pytest.mark.parametrize(
+    ("args", "said", "hint"),
+    [
+        (("sav",), "there is no command 'sav'; did you mean 'save'?", "gitcp -h"),
+        (("zzz",), "there is no command 'zzz'", "gitcp -h"),
+        (("save", "--lable", "x"), "--lable", "gitcp save -h"),
+        (("log", "-n", "many"), "many", "gitcp log -h"),
+        (("completion",), "bash", "gitcp completion -h"),
+        (("--frob",), "--frob", "gitcp -h"),
+    ],
+)
+def test_usage(project: Project, args: tuple[str, ...], said: str, hint: str) -> None:
+    """A mistake in typing ends with 2, says what is wrong, and where the help is; for programs as JSON."""
+    done = project.gitcp(*args, check=2)
+
+    assert done.out == ""
+    assert said in done.err
+    assert done.err.splitlines()[-1] == f"hint: {hint}"
+    assert json.loads(project.gitcp(*args, "--json", check=2).err)["code"] == 2
+
+
+# ---------------------------------------------------------------- help
+
+
+def test_help_imports_no_command(project: Project) -> None:
+    """`gitcp --help` lists every command in its group, and imports none of them, nor what they need."""
+    heavy = {"rich", "pygit2", "jinja2", "gitcp.store", "gitcp.ops", *(f"gitcp.cli.{name}" for name in NAMES)}
+    after = f"sys.stderr.write(str({heavy} & set(sys.modules)))"
+    code = f"import sys; from gitcp.cli.group import run; run(['--help']); {after}"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        encoding="utf-8",
+    )
+
+    assert done.stderr == "set()"
+    headings = re.findall(r"^(\w[\w ]*):$", done.stdout, re.MULTILINE)
+    assert headings == ["Options", *COMMANDS]
+    for name in NAMES:
+        assert re.search(rf"^  {name} +\w", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_of_a_command(name: str) -> None:
+    """Its first line is the one in the table, without a full stop; -h shows it, with an example; --json is there."""
+    section = next(commands for commands in COMMANDS.values() if name in commands)
+    command: click.Command = import_module(f"gitcp.cli.{name}").command
+    shown = CliRunner().invoke(root, [name, "-h"], obj=Context([]))
+
+    assert shown.exit_code == 0
+    assert (command.help or "").splitlines()[0] == section[name]
+    assert not section[name].endswith(".")
+    assert f"\n    gitcp {name}" in shown.output
+    assert ("--json" in shown.output) is (name not in {"completion", "demo"})
+    assert CliRunner().invoke(root, [name, "--help"], obj=Context([])).output == shown.output
+
+
+def test_alone(project: Project) -> None:
+    """`gitcp` alone shows the help, `--version` the version."""
+    assert project.gitcp(check=0).out == project.gitcp("-h", check=0).out
+    assert re.fullmatch(r"gitcp \d+\.\d+\.\d+\n", project.gitcp("--version", check=0).out)

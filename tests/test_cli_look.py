@@ -1,0 +1,314 @@
+"""`gitcp list`, `show`, `sessions`, `tag`, `check`, `completion` and `demo` as their users meet them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from talk import SESSION, Talk
+
+from driver import Project
+
+EVIL = "evil \x1b]0;title\x07 \x9b31m \u202e\u200b [bold]"
+"""A label that would act on a terminal, and markup of a library that prints."""
+
+
+@pytest.fixture
+def worked(project: Project) -> Project:
+    """Three checkpoints of an agent's session, the second with everything that can be said."""
+    project.write("app.py", "one\n")
+    project.write("src/db.py", "db\n")
+    project.commit()
+    talk = Talk(project)
+    talk.say("add a column", "done \x1b[2J")
+    project.gitcp("save", "first", check=0)
+    project.write("app.py", "two\n")
+    os.mkfifo(project.path("pipe"))
+    os.mkdir(project.path("empty"))
+    project.gitcp(
+        "save", EVIL, "--phase", "schema", "--objective", "e-mail", "--fact", "db=sqlite\x1b", "--decided", "one\ntwo",
+        "--position", "record=7", "--compensate", "undo it", "--tag", "v1", check=0,
+    )  # fmt: skip
+    project.remove("pipe")
+    talk.say("go on", "ok")
+    project.gitcp("save", check=0)
+    return project
+
+
+# ---------------------------------------------------------------- list
+
+
+def test_list(worked: Project) -> None:
+    """A short table, the newest last: number, age, why, files changed, messages, tags, subject."""
+    lines = worked.gitcp("list", check=0).out.splitlines()
+
+    assert lines[0].split() == ["#", "when", "trigger", "files", "messages", "tags", "subject"]
+    assert [line.split()[0] for line in lines[1:]] == ["1", "2", "3"]
+    assert lines[2].endswith("  v1    evil ]0;title 31m \\u202e\\u200b [bold]")
+    assert lines[3].endswith("manual: go on")
+    assert "\x1b" not in "".join(lines)
+
+
+def first_words(project: Project, *args: str) -> list[str]:
+    """The first word of each row of a table."""
+    return [line.split()[0] for line in project.gitcp(*args, check=0).out.splitlines()[1:]]
+
+
+def test_list_limits(worked: Project) -> None:
+    """-n takes the newest so many; --all names the sessions too; --json gives checkpoint objects."""
+    worked.gitcp("save", "--session", "other", check=0)
+
+    assert first_words(worked, "list", "-n", "2", "--session", "e7b") == ["2", "3"]
+    assert sorted(first_words(worked, "list", "--all")) == ["e7baae82@1", "e7baae82@2", "e7baae82@3", "other@1"]
+    assert [found["number"] for found in worked.json_lines("list", "-n", "2", "--session", "e7b")] == [2, 3]
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_list_width(worked: Project, width: int) -> None:
+    """A table keeps to the terminal's width."""
+    worked.gitcp("save", "long " * 100, check=0)
+    lines = worked.gitcp("list", env={"COLUMNS": str(width)}, check=0).out.splitlines()
+
+    assert max(map(len, lines)) == width
+    assert lines[-1].endswith("…")
+
+
+# ---------------------------------------------------------------- show
+
+
+def test_show(worked: Project) -> None:
+    """Head, note, what changed, what was left out or is peculiar, and the last turns; nothing acts on the screen."""
+    said = worked.gitcp("show", "v1", check=0).out
+
+    assert said.startswith("checkpoint e7baae82@2 (tag: v1)\n")
+    for block in (
+        "\nFor:      e-mail\n",
+        "\nFacts\n  db = sqlite^[\n",
+        "\nDecided\n  one\n  two\n",
+        "\nPosition\n  record = 7\n",
+        "\nTo compensate\n  undo it\n",
+        "\nChanged (1)\n  M  app.py\n",
+        "\nNot captured (1)\n  pipe  (special, a FIFO)\n",
+        "\nEmpty directories (1)\n  empty\n",
+        "\nConversation  2 messages, ",
+        "\nassistant  2026-11-02T09:02:00Z\n    done ^[[2J\n",
+    ):
+        assert block in said
+    assert not {"\x1b", "\x07", "\x9b", "\u202e", "\u200b"} & set(said)
+
+
+def test_show_a_file(worked: Project) -> None:
+    """REV:PATH prints a file's bytes as they were, a directory's names, and what is in gitcp's own."""
+    binary = bytes(range(256)) * 3
+    worked.write("src/logo.bin", binary)
+    worked.gitcp("save", check=0)
+
+    assert worked.gitcp("show", "1:app.py", check=0).out == "one\n"
+    assert worked.gitcp("show", ":src/logo.bin", check=0).out.encode("utf-8", "surrogateescape") == binary
+    assert worked.gitcp("show", "@:./logo.bin", cwd=worked.root / "src", check=0).out.startswith("\x00")
+    assert worked.gitcp("show", "1:src", check=0).out == "db.py\n"
+    assert "app.py\nsrc/\n" in worked.gitcp("show", "1:", check=0).out
+    assert (
+        worked.gitcp("show", "1:.gitcp/checkpoint.json", check=0).out == worked.gitcp("show", "1", "--raw", check=0).out
+    )
+
+
+def test_show_a_converted_file(project: Project) -> None:
+    """A file that git would store otherwise is printed as it lay there."""
+    project.write(".gitattributes", "*.txt text eol=crlf\n")
+    project.write("a.txt", "one\r\ntwo\r\n")
+    project.gitcp("save", check=0)
+
+    assert project.gitcp("show", "@:a.txt", check=0).out == "one\r\ntwo\r\n"
+
+
+def test_show_what_is_not_there(worked: Project) -> None:
+    """A path that was left out is said to have been, one that never was is not there."""
+    left_out = worked.gitcp("show", "v1:pipe", check=16).err
+
+    assert "pipe was not captured in e7baae82@2: special" in left_out
+    assert "has no nothing" in worked.gitcp("show", "v1:nothing", check=16).err
+    assert "it has: main" in worked.gitcp("show", "--stream", "x", check=16).err
+    assert "it has: record" in worked.gitcp("show", "--position", "x", check=16).err
+
+
+def test_show_the_conversation(worked: Project) -> None:
+    """--conversation shows every message readably, --stream the bytes as they are stored."""
+    said = worked.gitcp("show", "--conversation", check=0).out
+    stream = worked.gitcp("show", "--stream", "main", check=0).out
+
+    assert [line.split()[0] for line in said.splitlines() if line[:1].isalpha()] == ["user", "assistant"] * 2
+    assert "    done ^[[2J\n" in said
+    assert [json.loads(line)["uuid"] for line in stream.splitlines()] == ["u1", "u2", "u3", "u4"]
+
+
+def test_show_raw_and_json(worked: Project) -> None:
+    """--raw is what is stored, --json the checkpoint object, --files every path."""
+    assert json.loads(worked.gitcp("show", "v1", "--raw", check=0).out)["label"] == EVIL
+    assert worked.json("show", "v1")["label"] == EVIL
+    assert worked.gitcp("show", "--files", check=0).out == "app.py\nsrc/db.py\n"
+
+
+def test_show_one_thing(worked: Project) -> None:
+    """Options that each show something else do not go together."""
+    assert "give one" in worked.gitcp("show", "--raw", "--files", check=2).err
+
+
+def test_show_a_long_label(project: Project) -> None:
+    """A label of several lines is shown whole, below the one line that listings have of it."""
+    project.write("a", "x")
+    project.gitcp("save", "one\ntwo", check=0)
+
+    assert "    one two\n" in project.gitcp("show", check=0).out
+    assert "\nLabel\n  one\n  two\n" in project.gitcp("show", check=0).out
+
+
+def test_show_a_long_conversation(project: Project) -> None:
+    """Of a long conversation the end is shown, and its end only."""
+    talk = Talk(project)
+    talk.say(*(f"turn {number} " + "x" * 100_000 for number in range(24)))
+    talk.say("the last question", "the last answer")
+    project.gitcp("save", check=0)
+    said = project.gitcp("show", check=0).out
+
+    assert "turn 23" in said
+    assert "turn 0 " not in said
+    assert "    … 98,008 characters more\n" in said
+    assert said.rstrip().endswith("the last answer")
+    assert "Conversation  26 messages, 2.3 MiB, claude-code" in said
+
+
+# ---------------------------------------------------------------- sessions, tag
+
+
+def test_sessions(worked: Project) -> None:
+    """Every session with agent, number of checkpoints, tags and what it is about; the current one is marked."""
+    worked.gitcp("save", "--session", "other", "--tag", "v2", check=0)
+    lines = worked.gitcp("sessions", check=0).out.splitlines()
+    found = worked.json_lines("sessions")
+
+    assert lines[0].split() == ["session", "agent", "checkpoints", "last", "saved", "tags", "about"]
+    rows = {line.replace("*", "").split()[0]: line for line in lines[1:]}
+    assert rows["other"].split()[:3] == ["*", "other", "1"]
+    assert rows["e7baae82"].split()[:3] == ["e7baae82", "claude-code", "3"]
+    assert rows["e7baae82"].endswith("go on")
+    by_name = {session["session"]: session for session in found}
+    assert {name: session["current"] for name, session in by_name.items()} == {"other": True, "e7baae82": False}
+    mine = by_name["e7baae82"]
+    assert (mine["checkpoints"], mine["tags"], mine["title"]) == (3, ["v1"], "go on")
+    assert mine["agent"]["session_id"] == SESSION
+
+
+def test_a_damaged_session(worked: Project) -> None:
+    """A session that cannot be read is named, and the others are listed."""
+    worked.write(".git/refs/gitcp/sessions/lost", "1" * 40 + "\n")
+    done = worked.gitcp("sessions", check=0)
+
+    assert done.err.startswith("note: session lost cannot be read: ")
+    assert "e7baae82" in done.out
+
+
+def test_no_sessions(project: Project) -> None:
+    """Where nothing was saved nothing is listed, without fuss."""
+    assert project.gitcp("sessions", check=0) == (0, "", "")
+    assert project.gitcp("tag", check=0) == (0, "", "")
+
+
+def test_tag(worked: Project) -> None:
+    """A name is set, listed, moved by force, used as a revision, and taken away."""
+    assert worked.gitcp("tag", "works", "1", "-m", "all tests pass", check=0).out == "tagged e7baae82@1 works\n"
+    refused = worked.gitcp("tag", "works", check=12)
+    assert refused.err.splitlines()[-1] == "hint: gitcp tag --force works"
+    assert worked.gitcp("tag", "works", "-f", check=0).out == "tagged e7baae82@3 works\n"
+    assert worked.json("show", "works")["number"] == 3
+    listed = [line.split()[:2] for line in worked.gitcp("tag", "-l", check=0).out.splitlines()]
+    assert listed == [["tag", "checkpoint"], ["v1", "e7baae82@2"], ["works", "e7baae82@3"]]
+    assert [found["name"] for found in worked.json_lines("tag")] == ["v1", "works"]
+    assert worked.json_lines("tag")[0]["checkpoint"]["id"] == "e7baae82@2"
+    assert worked.gitcp("tag", "-d", "works", check=0).out == "deleted tag works\n"
+    assert worked.gitcp("show", "works", check=16).out == ""
+    assert worked.json("tag", "again")["checkpoint"]["id"] == "e7baae82@3"
+    assert worked.json("tag", "again", "-d")["checkpoint"] is None
+
+
+@pytest.mark.parametrize("args", [("-d",), ("-d", "v1", "1"), ("-f",), ("v1", "-l"), ("a/b",), ("v1", "1", "2")])
+def test_tag_usage(worked: Project, args: tuple[str, ...]) -> None:
+    """What a tag command cannot mean is a usage error."""
+    before = worked.git("for-each-ref")
+
+    assert worked.gitcp("tag", *args, check=2).out == ""
+    assert worked.git("for-each-ref") == before
+
+
+# ---------------------------------------------------------------- check
+
+
+def test_check(worked: Project) -> None:
+    """A whole store is said to be whole, with how much was looked at."""
+    assert worked.gitcp("check", check=0).out.startswith("whole  (3 checkpoints, ")
+    found = worked.json("check")
+    assert list(found) == ["schema", "ok", "checkpoints", "objects", "problems"]
+    assert (found["schema"], found["ok"], found["problems"]) == ("gitcp.check/1", True, [])
+
+
+def test_check_damaged(worked: Project) -> None:
+    """A damaged object is named with the checkpoints that need it, and the exit code is 13."""
+    commit = worked.json("show", "1")["commit"]
+    oid = worked.git("rev-parse", f"{commit}:.gitcp/checkpoint.json")
+    path = f".git/objects/{oid[:2]}/{oid[2:]}"
+    os.chmod(worked.path(path), 0o644)
+    worked.write(path, worked.read(path)[:-1] + b"\xff")
+    said = worked.gitcp("check", check=13).out
+    done = worked.gitcp("check", "--json", check=13)
+    found = json.loads(done.out)
+
+    assert oid in said
+    assert "    e7baae82@1\n" in said
+    assert found["ok"] is False
+    assert found["problems"][0]["checkpoints"] == ["e7baae82@1"]
+
+
+# ---------------------------------------------------------------- completion, demo
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(project: Project, shell: str) -> None:
+    """The script for a shell is printed; another shell is refused with the ones there are."""
+    assert "_GITCP_COMPLETE" in project.gitcp("completion", shell, check=0).out
+    assert "fish" in project.gitcp("completion", "csh", check=2).err
+
+
+def test_completing(worked: Project) -> None:
+    """Commands, options, tags and sessions are completed."""
+
+    def completed(words: str) -> list[str]:
+        env = {"_GITCP_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        lines = worked.gitcp(env=env, check=0).out.splitlines()
+        return [line.partition(",")[2] for line in lines]
+
+    assert completed("gitcp res") == ["restore"]
+    assert completed("gitcp restore v") == ["v1"]
+    assert completed("gitcp show e7") == ["e7baae82"]
+    assert "--dry-run" in completed("gitcp restore --")
+
+
+def test_completion_in_bash(project: Project) -> None:
+    """bash accepts the script."""
+    script = project.gitcp("completion", "bash", check=0).out
+
+    assert subprocess.run(["bash", "-n"], input=script.encode()).returncode == 0
+
+
+def test_demo(project: Project, tmp_path: Path, sealed: Path) -> None:
+    """The demo tells its story, checks itself, and leaves nothing but what it is told to keep."""
+    before = project.files()
+    said = project.gitcp("demo", check=0).out
+    project.gitcp("demo", "--keep", "../kept", check=0)
+
+    assert "byte by byte" in said
+    assert (project.files(), list(sealed.iterdir())) == (before, [sealed / ".gitconfig"])
+    assert (tmp_path / "kept/project/db.py").exists()
+    assert project.gitcp("demo", "--keep", "../kept", check=1).out == ""

@@ -1,0 +1,463 @@
+"""`gitcp restore`, `rollback`, `undo` and `redo` as their users meet them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from talk import SESSION, Talk
+from terminal import on_terminal
+
+from driver import SOURCE, File, Project
+
+REPORT = (
+    "schema target safety checkpoint written removed kept conversation resume facts handoff position effects"
+).split()
+
+Files = dict[bytes, File]
+
+
+@pytest.fixture
+def talk(project: Project) -> Talk:
+    """A project with a first checkpoint, tagged `first`, and work and talk that went on since."""
+    project.write("app.py", "print(1)\n")
+    project.write("src/db.py", "import sqlite3\n")
+    project.commit()
+    talk = Talk(project)
+    talk.say("add a column", "done")
+    project.gitcp(
+        "save", "first", "--tag", "first", "--phase", "schema", "--fact", "db=sqlite", "--next", "test", check=0
+    )
+    project.write("app.py", "print(2)\n")
+    project.write("new.py", "pass\n")
+    project.remove("src/db.py")
+    talk.say("now break it", "broken")
+    return talk
+
+
+@pytest.fixture
+def files(project: Project, talk: Talk) -> Files:
+    """The files as they are before anything is restored."""
+    return project.files()
+
+
+def kinds(project: Project) -> set[str]:
+    return {path.decode() for path, file in project.files().items() if file.kind != "directory"}
+
+
+def test_restore(project: Project, talk: Talk) -> None:
+    """What was done is said, then what the next reader must know, and the ways back and on."""
+    with project.guard():
+        said = project.gitcp("restore", "first", "--yes", check=0).out.splitlines()
+
+    assert said[0] == 'restored e7baae82@1 "first"  (2 files written, 1 removed, 2 messages)'
+    assert said[1:7] == [
+        "  2 files written", "    app.py", "    src/db.py", "  1 file removed", "    new.py", "Facts",
+    ]  # fmt: skip
+    assert said[7:11] == ["  db = sqlite", "Next", "  test", "undo with: gitcp undo"]
+    assert "has gone on since" in said[11]
+    assert said[12].startswith("continue with: claude --resume ")
+    assert kinds(project) == {"app.py", "src/db.py"}
+    assert project.read("app.py") == b"print(1)\n"
+
+
+def test_json(project: Project, talk: Talk) -> None:
+    """--json prints one document with the promised keys, and what a program needs to go on."""
+    done = project.gitcp("restore", "first", "--yes", "--json", check=0)
+    found = json.loads(done.out)
+
+    assert done.err == ""
+    assert list(found) == REPORT
+    assert (found["schema"], found["target"]) == ("gitcp.restore/1", "e7baae82@1")
+    assert (found["safety"], found["checkpoint"]) == ("e7baae82@2", "e7baae82@3")
+    assert (found["written"], found["removed"], found["kept"]) == (["app.py", "src/db.py"], ["new.py"], [])
+    assert found["conversation"]["messages"] == 2
+    resume = found["resume"]
+    assert resume["agent"] == "claude-code"
+    assert resume["command"] == ["claude", "--resume", resume["session_id"]]
+    assert resume["session_id"] != SESSION
+    assert Path(resume["path"]).read_text().count("\n") == 2
+    assert found["facts"] == {"db": "sqlite"}
+    assert found["handoff"]["next"] == ["test"]
+    assert project.json("show")["restored_from"] == "e7baae82@1"
+
+
+def test_dry_run(project: Project, talk: Talk, files: Files) -> None:
+    """--dry-run shows the plan and changes nothing, in words and as a document with the same keys."""
+    refs = project.git("for-each-ref")
+    said = project.gitcp("restore", "first", "--dry-run", check=0).out.splitlines()
+    plan = project.json("restore", "first", "-n")
+
+    assert said[0].startswith('restore e7baae82@1 "first"  (20')
+    assert said[1:6] == [
+        "  2 files would be written", "    app.py", "    src/db.py", "  1 file would be removed", "    new.py",
+    ]  # fmt: skip
+    assert said[6] == "  the conversation goes back to 2 messages"
+    assert said[7] == f"  session {SESSION} of the agent has gone on and stays; this one gets a new id"
+    assert list(plan) == REPORT
+    assert plan["schema"] == "gitcp.restore-plan/1"
+    assert (plan["written"], plan["removed"]) == (["app.py", "src/db.py"], ["new.py"])
+    assert (plan["safety"], plan["checkpoint"], plan["resume"]["session_id"]) == (None, None, None)
+    assert (project.files(), project.git("for-each-ref")) == (files, refs)
+
+
+def test_nobody_to_ask(project: Project, talk: Talk, files: Files) -> None:
+    """Without a terminal the plan is shown on stderr, and nothing is changed until --yes is said."""
+    refs = project.git("for-each-ref")
+    done = project.gitcp("restore", "first", "--", "src", check=12)
+
+    assert done.out == ""
+    assert "src/db.py" in done.err
+    assert "app.py" not in done.err
+    assert done.err.splitlines()[-1] == "hint: gitcp restore first --yes -- src"
+    assert (project.files(), project.git("for-each-ref")) == (files, refs)
+
+
+@pytest.mark.parametrize(("typed", "code"), [("y\n", 0), ("YES\n", 0), ("\n", 12), ("n\n", 12), ("\x04", 12)])
+def test_asking(project: Project, talk: Talk, files: Files, typed: str, code: int) -> None:
+    """On a terminal the plan is shown and a person asked; only a yes goes on, and a bare return is a no."""
+    done = on_terminal(project, "restore", "first", typed=typed)
+
+    assert done.code == code
+    assert "2 files would be written" in done.out
+    assert "\nRestore? [y/N] " in done.out
+    assert ("undo with: gitcp undo" in done.out) is (code == 0)
+    assert (project.files() == files) is (code != 0)
+
+
+def test_nothing_to_do(project: Project, talk: Talk) -> None:
+    """Where everything is as it was then nobody is asked, and nothing is restored."""
+    project.gitcp("save", check=0)
+    said = project.gitcp("restore", check=0).out
+
+    assert said.startswith("everything is as it was in e7baae82@2: nothing was restored")
+    assert project.json("restore")["checkpoint"] is None
+    assert project.json("show")["number"] == 2
+
+
+def test_only_paths(project: Project, talk: Talk) -> None:
+    """Paths count from where one stands, and bring back just those files; the conversation stays."""
+    project.write("src/other.py", "x\n")
+    done = project.gitcp(
+        "restore", "first", "--yes", "--json", "--", ".", "../new.py", cwd=project.root / "src", check=0
+    )
+    found = json.loads(done.out)
+
+    assert (found["written"], found["removed"]) == (["src/db.py"], ["new.py", "src/other.py"])
+    assert (found["conversation"], found["resume"]) == (None, None)
+    assert project.read("app.py") == b"print(2)\n"
+
+
+def test_paths_outside(project: Project, talk: Talk) -> None:
+    """A path outside of the repository is refused, also behind a link."""
+    os.symlink("/", project.path("away"))
+
+    assert "is outside of" in project.gitcp("restore", "first", "--yes", "--", "../x", check=2).err
+    assert "is outside of" in project.gitcp("restore", "first", "--yes", "--", "away/etc", check=2).err
+
+
+def test_only_files(project: Project, talk: Talk) -> None:
+    """--files leaves the conversation alone."""
+    before = talk.path.read_bytes()
+    found = project.json("restore", "first", "--files", "--yes")
+
+    assert (found["written"], found["resume"]) == (["app.py", "src/db.py"], None)
+    assert list(talk.path.parent.iterdir()) == [talk.path]
+    assert talk.path.read_bytes() == before
+
+
+def test_only_the_conversation(project: Project, talk: Talk, files: Files) -> None:
+    """--conversation leaves the files alone."""
+    found = project.json("restore", "first", "--conversation", "--yes")
+
+    assert (found["written"], found["removed"]) == ([], [])
+    assert found["resume"]["path"] is not None
+    assert project.files() == files
+
+
+def test_before_a_message(project: Project, talk: Talk) -> None:
+    """--message goes to the state just before something the user said: its files, and the talk up to there."""
+    project.gitcp("save", "second", check=0)
+    found = project.json("restore", "--message", "u3", "--yes")
+
+    assert found["target"] == "e7baae82@1"
+    assert found["conversation"]["messages"] == 2
+    assert Path(found["resume"]["path"]).read_text().count("\n") == 2
+    assert project.read("app.py") == b"print(1)\n"
+
+
+def test_at_a_time(project: Project, talk: Talk) -> None:
+    """--at takes the last one up to a time, and says which time and checkpoint that is."""
+    done = project.gitcp("restore", "--at", "now", "-n", check=0)
+
+    assert "e7baae82@1" in done.err
+    assert done.err.startswith("at 20")
+    assert project.gitcp("restore", "--at", "1999-01-01", "-n", check=16).out == ""
+    assert "2026-11-20" in project.gitcp("restore", "--at", "whenever", "-n", check=2).err
+
+
+def test_of_a_phase(project: Project, talk: Talk) -> None:
+    """--phase takes the last one of a phase; of a phase that never was there is none."""
+    project.gitcp("save", "--phase", "later", check=0)
+
+    assert "e7baae82@1" in project.gitcp("restore", "--phase", "schema", "-n", check=0).err
+    assert "schema, later" in project.gitcp("restore", "--phase", "no", "-n", check=16).err.replace(
+        "later, schema", "schema, later"
+    )
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("first", "--at", "now"),
+        ("--phase", "schema", "--message", "u3"),
+        ("--conversation", "--", "app.py"),
+        ("--continue", "first"),
+        ("--abort", "--", "app.py"),
+        ("first", "--to", "x", "--index", "--yes"),
+        ("first", "second"),
+    ],
+)
+def test_contradictions(project: Project, talk: Talk, files: Files, args: tuple[str, ...]) -> None:
+    """What contradicts itself is a usage error, and changes nothing."""
+    done = project.gitcp("restore", *args, check=2)
+
+    assert done.err.splitlines()[-1] == "hint: gitcp restore -h"
+    assert project.files() == files
+
+
+def test_into_a_directory(project: Project, talk: Talk, files: Files, tmp_path: Path) -> None:
+    """--to writes into a directory of its own, needs no yes, touches nothing else, and says where to go on."""
+    refs = project.git("for-each-ref")
+    said = project.gitcp("restore", "first", "--to", "../look here", check=0).out
+    found = project.json("restore", "first", "--to", "../again")
+
+    assert (tmp_path / "look here/src/db.py").read_text() == "import sqlite3\n"
+    assert f"continue with: cd '../look here' && claude --resume {SESSION}" in said
+    assert "undo with" not in said
+    assert (found["safety"], found["checkpoint"]) == (None, None)
+    assert found["written"] == ["app.py", "src/db.py"]
+    assert (project.files(), project.git("for-each-ref")) == (files, refs)
+    assert project.gitcp("restore", "first", "--to", "../again", check=12).out == ""
+
+
+def test_into_a_directory_dry(project: Project, talk: Talk, tmp_path: Path) -> None:
+    """--to with --dry-run makes nothing."""
+    plan = project.json("restore", "first", "--to", "../look", "-n")
+
+    assert plan["written"] == ["app.py", "src/db.py"]
+    assert not (tmp_path / "look").exists()
+
+
+def test_effects_are_not_undone(project: Project, talk: Talk) -> None:
+    """What was recorded since, and works outside of the files, is told before and after, newest first."""
+    project.gitcp("save", "--compensate", "drop table", check=0)
+    project.gitcp("save", "--compensate", "send an apology\x1b[2J", check=0)
+    plan = project.gitcp("restore", "first", "-n", check=0).out
+    report = project.gitcp("restore", "first", "--yes", check=0).out
+
+    for said in (plan, report):
+        assert "  not undone: send an apology^[[2J\n  not undone: drop table\n" in said
+    assert "past 2 later checkpoints" in plan
+    assert project.json("restore", "first", "-n")["effects"][-2:] == ["send an apology\x1b[2J", "drop table"]
+
+
+def test_long_plans_are_cut(project: Project, talk: Talk) -> None:
+    """Of each kind twenty paths are shown, and how many more there are."""
+    for number in range(25):
+        project.write(f"made/{number:02d}", "x")
+    said = project.gitcp("restore", "first", "-n", check=0).out
+
+    assert "  26 files would be removed\n    made/00\n" in said
+    assert "    made/19\n    … and 6 more\n" in said
+    assert "made/20" not in said
+
+
+def test_kept_paths(project: Project, talk: Talk) -> None:
+    """What is left alone is listed with why, in plan and report; where the target has it, that is in part."""
+    project.remove("app.py")
+    os.mkfifo(project.path("app.py"))
+    plan = project.json("restore", "first", "-n")
+    report = project.gitcp("restore", "first", "--yes", check=3).out
+
+    assert [kept["path"] for kept in plan["kept"]] == ["app.py"]
+    assert "1 path left alone\n    app.py  (not captured now (special))" in report
+
+
+def with_writer(project: Project, failing: str, *args: str) -> subprocess.CompletedProcess[str]:
+    """gitcp in a process in which writing `app.py` does `failing`."""
+    code = f"""
+import os, sys
+from gitcp.cli.group import run
+from gitcp.errors import GitcpError
+from gitcp.worktree.writer import Writer
+write = Writer.write
+def fail(self, path, *args, **kwargs):
+    if path == b"app.py":
+        {failing}
+    return write(self, path, *args, **kwargs)
+Writer.write = fail
+sys.exit(run(sys.argv[1:]))
+"""
+    command = [sys.executable, "-P", "-c", code, *args]
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    return subprocess.run(command, cwd=project.root, env=env, capture_output=True, encoding="utf-8")
+
+
+def test_interrupted_by_hand(project: Project, talk: Talk, files: Files) -> None:
+    """^C in the middle of a restore says how to go on with it, and that works."""
+    done = with_writer(project, "raise KeyboardInterrupt", "restore", "first", "--yes")
+
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "error: interrupted\nhint: gitcp restore --continue  (or --abort)\n"
+    project.gitcp("restore", "--abort", check=0)
+    assert project.files() == files
+
+
+def test_disk_full(project: Project, talk: Talk, files: Files) -> None:
+    """A disk that is full in the middle of a restore ends it with 17, and says how to go on."""
+    full = "from gitcp.errors import DiskFull; raise DiskFull('full', hint='make room')"
+    done = with_writer(project, full, "rollback", "-y")
+
+    assert (done.returncode, done.stdout) == (17, "")
+    assert done.stderr == "error: full\nhint: make room, then gitcp restore --continue  (or --abort)\n"
+    project.gitcp("restore", "--continue", check=0)
+    project.gitcp("undo", "--yes", check=0)
+    assert project.files() == files
+
+
+def test_done_in_part(project: Project, talk: Talk) -> None:
+    """Where a path could not be written the others are, the report says which and why, and the exit code is 3."""
+    done = with_writer(project, "raise GitcpError('no luck with it')", "restore", "first", "--yes")
+
+    assert done.returncode == 3
+    assert done.stdout.startswith('restored in part e7baae82@1 "first"  (1 file written, 1 removed')
+    assert "  1 path left alone\n    app.py  (no luck with it)\n" in done.stdout
+    assert project.read("src/db.py") == b"import sqlite3\n"
+    assert project.read("app.py") == b"print(2)\n"
+
+
+def test_a_path_for_a_revision(project: Project, talk: Talk) -> None:
+    """Who forgets the `--` before a path is told."""
+    assert project.gitcp("restore", "app.py", check=16).err.splitlines()[-1] == "hint: gitcp restore -- app.py"
+    assert project.gitcp("diff", "first", "app.py", check=16).err.splitlines()[-1] == "hint: gitcp diff -- app.py"
+    assert project.gitcp("diff", "no-such", check=16).err.splitlines()[-1] == "hint: gitcp log"
+
+
+def test_rollback(project: Project, talk: Talk) -> None:
+    """rollback restores the last checkpoint, and asks like restore."""
+    assert "gitcp rollback --yes" in project.gitcp("rollback", check=12).err
+    said = project.gitcp("rollback", "--yes", check=0).out
+
+    assert said.startswith('restored e7baae82@1 "first"')
+    assert list(project.json("rollback", "--yes")) == REPORT
+
+
+def test_undo_and_redo(project: Project, talk: Talk, files: Files) -> None:
+    """undo walks back through restores and redo forward again, each byte as it was; each says how to turn round."""
+    project.gitcp("restore", "first", "--yes", check=0)
+    restored = project.files()
+    undone = project.gitcp("undo", "--yes", check=0).out
+    assert project.files() == files
+    redone = project.gitcp("redo", "--yes", check=0).out
+    assert project.files() == restored
+    document = project.json("undo", "--yes")
+
+    assert "redo with: gitcp redo" in undone
+    assert "undo with: gitcp undo" in redone
+    assert list(document) == REPORT
+    assert project.files() == files
+
+
+def test_undo_plans_what_it_does(project: Project, talk: Talk) -> None:
+    """An undo of a restore of some paths shows those, and changes no others."""
+    project.gitcp("restore", "first", "--yes", "--", "src", check=0)
+    project.write("app.py", "print(3)\n")
+    plan = project.gitcp("undo", check=12).err
+    undone = project.json("undo", "--yes")
+
+    assert "  1 file would be removed\n    src/db.py\n" in plan
+    assert "app.py" not in plan
+    assert (undone["written"], undone["removed"], undone["resume"]) == ([], ["src/db.py"], None)
+    assert project.read("app.py") == b"print(3)\n"
+
+
+@pytest.mark.parametrize("command", ["undo", "redo"])
+def test_nothing_to_walk(project: Project, talk: Talk, command: str) -> None:
+    """Without a restore before, undo and redo are refused, with or without --yes."""
+    assert "nothing was changed" in project.gitcp(command, check=12).err
+    assert "nothing was changed" in project.gitcp(command, "--yes", check=12).err
+
+
+def test_undo_asks(project: Project, talk: Talk, files: Files) -> None:
+    """undo shows its plan and asks too."""
+    project.gitcp("restore", "first", "--yes", check=0)
+    restored = project.files()
+
+    assert "new.py" in project.gitcp("undo", check=12).err
+    assert project.files() == restored
+    assert on_terminal(project, "undo", typed="y\n").code == 0
+    assert project.files() == files
+
+
+def interrupted(project: Project) -> None:
+    """A restore that was killed before its first write."""
+    done = with_writer(project, "os._exit(9)", "restore", "first", "--yes")
+    assert done.returncode == 9, done.stderr
+
+
+def test_unfinished_is_told(project: Project, talk: Talk) -> None:
+    """While a restore is unfinished every command says so in one line on stderr; another restore is refused."""
+    interrupted(project)
+
+    for args in (
+        ("log",),
+        ("status",),
+        ("list",),
+        ("save",),
+        ("sessions",),
+        ("show",),
+        ("diff",),
+        ("tag",),
+        ("check",),
+    ):
+        done = project.gitcp(*args, check=0)
+        assert done.err.count("\n") == 1
+        assert done.err.startswith("note: a restore of e7baae82@1 was interrupted here")
+    assert "gitcp restore --continue" in project.gitcp("restore", "first", "--yes", check=12).err.splitlines()[-1]
+    assert project.json("status")["unfinished"] == "e7baae82@1"
+
+
+def test_continue(project: Project, talk: Talk, files: Files) -> None:
+    """--continue brings an interrupted restore to its end, asks nothing, and can be undone."""
+    interrupted(project)
+    done = project.gitcp("restore", "--continue", check=0)
+
+    assert (done.err, done.out.splitlines()[0].partition("  ")[0]) == ("", 'restored e7baae82@1 "first"')
+    assert project.read("app.py") == b"print(1)\n"
+    assert project.gitcp("log", check=0).err == ""
+    project.gitcp("undo", "--yes", check=0)
+    assert project.files() == files
+
+
+def test_abort(project: Project, talk: Talk, files: Files) -> None:
+    """--abort takes an interrupted restore back."""
+    interrupted(project)
+    project.remove("new.py")
+    found = project.json("restore", "--abort")
+
+    assert found["target"] == "e7baae82@2"
+    assert project.files() == files
+    assert project.gitcp("restore", "--abort", check=12).out == ""
+
+
+def test_during_a_merge(project: Project, talk: Talk) -> None:
+    """During a merge a restore is refused, unless it is forced."""
+    project.write(".git/MERGE_HEAD", project.git("rev-parse", "HEAD") + "\n")
+
+    assert "a merge is in progress" in project.gitcp("restore", "first", "--yes", check=12).err
+    assert project.gitcp("restore", "first", "--yes", "--force", check=0).err == ""

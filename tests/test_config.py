@@ -1,0 +1,130 @@
+"""Settings are git's own, remembered, and asked for again as soon as anything that decides them changes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from gitcp.errors import GitcpError, RepositoryNotFound
+from gitcp.git import config
+from gitcp.git.repo import Repository
+from gitcp.model import Host
+
+from driver import Project
+
+
+def opened(project: Project) -> Repository:
+    """The project, opened afresh as a new process would."""
+    host = Host(dict(os.environ), Path(os.environ["HOME"]), lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    return Repository.open(project.root, host)
+
+
+@pytest.fixture
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if every file were old enough to be remembered."""
+    monkeypatch.setattr(config, "SETTLED_NS", -(10**18))
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """How often git was asked."""
+    calls: list[str] = []
+    real = Repository.git
+
+    def counting(self: Repository, *args: str, **options: object) -> bytes:
+        calls.append(args[0])
+        return real(self, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Repository, "git", counting)
+    return calls
+
+
+@pytest.mark.usefixtures("settled")
+def test_git_is_asked_once(project: Project, asked: list[str]) -> None:
+    """The second opening starts no git."""
+    project.git("config", "user.name", "First")
+    assert opened(project).config["user.name"] == "First"
+    assert asked == ["config"]
+    assert opened(project).config["user.name"] == "First"
+    assert asked == ["config"]
+
+
+def own(project: Project, value: str) -> None:
+    project.git("config", "gitcp.y", value)
+
+
+def user(project: Project, value: str) -> None:
+    project.git("config", "--global", "gitcp.y", value)
+
+
+def included(project: Project, value: str) -> None:
+    project.git("config", "include.path", str(project.root / "more"))
+    (project.root / "more").write_text(f"[gitcp]\n\ty = {value}\n")
+
+
+def on_branch(project: Project, value: str) -> None:
+    project.git("symbolic-ref", "HEAD", f"refs/heads/{value}")
+    (project.root / value).write_text(f"[gitcp]\n\ty = {value}\n")
+    project.git("config", f"includeIf.onbranch:{value}.path", str(project.root / value))
+
+
+def xdg(project: Project, value: str) -> None:
+    directory = Path(os.environ["XDG_CONFIG_HOME"]) / "git"
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "config").write_text(f"[gitcp]\n\ty = {value}\n")
+
+
+@pytest.mark.parametrize("change", [own, user, included, on_branch, xdg])
+@pytest.mark.usefixtures("settled")
+def test_a_change_is_noticed(
+    project: Project, change: Callable[[Project, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever file a setting comes from, a new value is the one that counts."""
+    monkeypatch.delenv("GIT_CONFIG_GLOBAL")
+    assert "gitcp.y" not in opened(project).config
+    for value in ("one", "two"):
+        change(project, value)
+        assert opened(project).config["gitcp.y"] == value
+
+
+def test_a_young_file_is_not_remembered(project: Project) -> None:
+    """What was written just now may be written again within the same tick."""
+    project.git("config", "gitcp.y", "one")
+    opened(project)
+    assert not (project.root / ".git/gitcp" / config.NAME).exists()
+
+
+@pytest.mark.usefixtures("settled")
+@pytest.mark.parametrize("garbage", [b"", b"garbage", b"\xfb\x00"])
+def test_garbage_in_the_cache_means_asking_again(project: Project, garbage: bytes) -> None:
+    """The cache can be damaged or gone at any time."""
+    project.git("config", "gitcp.y", "one")
+    opened(project)
+    (project.root / ".git/gitcp" / config.NAME).write_bytes(garbage)
+    assert opened(project).config["gitcp.y"] == "one"
+
+
+def test_a_broken_config_is_an_error(project: Project) -> None:
+    """git's own message comes through, and nothing else happens."""
+    with (project.root / ".git/config").open("a") as file:
+        file.write("[broken\n")
+    with pytest.raises(GitcpError, match="bad config"):
+        opened(project)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [("extensions.objectFormat", "sha256", "SHA-256"), ("extensions.refStorage", "reftable", "reftable")],
+)
+def test_a_format_that_cannot_be_read_is_refused(project: Project, key: str, value: str, said: str) -> None:
+    """By name, before anything is read or written."""
+    project.git("config", "core.repositoryFormatVersion", "1")
+    path = project.root / ".git/config"
+    section, _, name = key.partition(".")
+    path.write_text(path.read_text() + f"[{section}]\n\t{name} = {value}\n")
+    with pytest.raises(RepositoryNotFound, match=said):
+        opened(project)

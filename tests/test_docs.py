@@ -1,0 +1,535 @@
+"""The documentation is true: what it shows is run, what it lists is compared with the code, what it links to is there.
+
+UPDATE_DOCS=1 rewrites what a page shows as output where that is not what was printed. Look at the difference it makes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import os
+import re
+import time
+import tomllib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+from pages import ANYTHING, Sandbox, Typed, agrees, blocks, typed
+from talk import Talk
+
+from gitcp import dates, errors, store, wire
+from gitcp.cli import failure, settings
+from gitcp.cli.context import Context
+from gitcp.cli.group import COMMANDS, root
+from gitcp.model import (
+    Agent,
+    Base,
+    CheckpointId,
+    Conversation,
+    Conversion,
+    Digest,
+    Handoff,
+    IndexEntry,
+    LastMessage,
+    NestedRepository,
+    Note,
+    Oid,
+    Skip,
+    SkipReason,
+    Snapshot,
+    Stream,
+    Submodule,
+    Trigger,
+)
+from gitcp.value import replace
+
+from driver import SOURCE, Project
+from samples import plain
+
+UPDATE = bool(os.environ.get("UPDATE_DOCS"))
+PAGES = [SOURCE / "README.md", *sorted(SOURCE.joinpath("docs").glob("*.md"))]
+PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+
+NOT_RUN_HERE = {
+    "README.md": ["python3 -m venv .venv && .venv/bin/pip install -q . && .venv/bin/gitcp demo", "bash .ci/run"],
+    "docs/contributing.md": [
+        "bash .ci/run",
+        "python3 -m venv .venv && .venv/bin/pip install -e '.[test]'",
+        "PYTHONPATH=.:tests python tests/data/formats/v1/make.py",
+    ],
+}
+"""What stands in `sh` blocks: it installs, or rewrites files of the checkout: for a new machine."""
+
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+TEST = re.compile(r"`(test_\w+)`")
+NAME = re.compile(r"`([a-z_]+(?:\.[A-Za-z_]+)+)`")
+ROW = re.compile(r"^\| (.+) \|$", re.MULTILINE)
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+GENERATED = re.compile(r"(<!-- help: [^\n]* -->\n).*?(<!-- /help -->)", re.DOTALL)
+
+
+def text_of(name: str) -> str:
+    """A page's text, without what stands in code blocks."""
+    return re.sub(r"^```.*?^```$", "", SOURCE.joinpath(name).read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+def section(page: str, heading: str) -> str:
+    """What stands below a heading, up to the next one of the same rank or above."""
+    text = text_of(page)
+    found = re.search(rf"^(#+) {re.escape(heading)}$", text, re.MULTILINE)
+    assert found, f"{page} has no heading {heading!r}"
+    return re.split(rf"^#{{1,{len(found[1])}}} ", text[found.end() :], flags=re.MULTILINE)[0]
+
+
+def table(text: str) -> list[list[str]]:
+    """The cells of every table row, without headings and rules."""
+    rows = [[cell.strip() for cell in row.split(" | ")] for row in ROW.findall(text)]
+    return [row for row in rows if not set(row[0]) <= set("-: |")]
+
+
+def names(cell: str) -> list[str]:
+    """What stands in backticks."""
+    return re.findall(r"`([^`]+)`", cell)
+
+
+# ---------------------------------------------------------------- what is shown is run
+
+
+@PAGE
+def test_shown_is_printed(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command of a page is run, in order, and prints what the page shows; every Python block ends well."""
+    text = page.read_text("utf-8")
+    sandbox = Sandbox(tmp_path / "ada", monkeypatch)
+    wrong: list[tuple[Typed, list[str]]] = []
+    for block in blocks(text):
+        if block.kind == "console":
+            wrong += _wrong(sandbox, typed(block), page)
+        elif block.kind == "python":
+            sandbox.python("\n".join(block.lines))
+        elif block.kind == "json":
+            json.loads("\n".join(block.lines))
+        elif block.kind in ("scene", "run", "agent", "saved"):
+            sandbox.follow(block)
+
+    if wrong and UPDATE:
+        page.write_text(_corrected(text, wrong), "utf-8")
+    assert not wrong, "\n".join(f"{page.name}:{t.start}: $ {t.command}\n" + "\n".join(lines) for t, lines in wrong)
+
+
+def _wrong(sandbox: Sandbox, commands: list[Typed], page: Path) -> Iterator[tuple[Typed, list[str]]]:
+    for number, each in enumerate(commands):
+        printed = sandbox.run(each.command)
+        if not agrees(each.shown, printed):
+            yield each, printed
+        following = commands[number + 1].command if number + 1 < len(commands) else ""
+        said = any(line.startswith("error: ") for line in printed)
+        where = f"{page.name}:{each.start}: $ {each.command}"
+        assert not any("internal error" in line for line in printed), f"{where}: {printed}"
+        assert sandbox.code == 0 or said or "$?" in following, f"{where} ended with {sandbox.code}: {printed}"
+
+
+def _corrected(text: str, wrong: list[tuple[Typed, list[str]]]) -> str:
+    lines = text.split("\n")
+    for each, printed in reversed(wrong):
+        if ANYTHING not in each.shown:
+            lines[each.start : each.end] = [line.rstrip() for line in printed]
+    return "\n".join(lines)
+
+
+def test_not_run() -> None:
+    """The only commands of the documentation that are not run here are those that install, and they are known."""
+    found: dict[str, list[str]] = {}
+    for page in PAGES:
+        lines = [line for block in blocks(page.read_text("utf-8")) if block.kind == "sh" for line in block.lines]
+        if lines:
+            found[page.relative_to(SOURCE).as_posix()] = lines
+    found.pop("docs/performance.md", None)
+
+    assert found == NOT_RUN_HERE
+    assert (SOURCE / ".ci/run").exists()
+
+
+@PAGE
+def test_blocks_are_judged(page: Path) -> None:
+    """No block is of a kind that nobody looks at: what is not a program is `text` or a format that is parsed."""
+    kinds = {block.kind for block in blocks(page.read_text("utf-8"))}
+
+    assert kinds <= {"console", "python", "sh", "json", "toml", "text", "scene", "run", "agent", "saved"}
+
+
+@PAGE
+def test_no_machine(page: Path) -> None:
+    """A page names no path of the machine that it was made on."""
+    text = page.read_text("utf-8")
+
+    assert not re.findall(r"/(?:tmp|root|work|private|var)/[\w.-]+(?!\.)", text.replace("/tmp/demo", ""))
+
+
+# ---------------------------------------------------------------- links and names
+
+
+@PAGE
+def test_links(page: Path) -> None:
+    """Every link between pages leads to a file that is there, and to a heading in it."""
+    targets = [link for link in LINK.findall(page.read_text("utf-8")) if "://" not in link]
+    for target in targets:
+        path, _, anchor = target.partition("#")
+        found = page.parent / path if path else page
+
+        assert found.exists(), target
+        assert not anchor or anchor in _anchors(found), target
+
+
+def _anchors(page: Path) -> set[str]:
+    headings = HEADING.findall(re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_page_is_found() -> None:
+    """Every page is linked from the first one."""
+    linked = set(LINK.findall(text_of("docs/index.md")))
+
+    assert {page.name for page in PAGES[1:]} - {"index.md"} <= linked
+
+
+@PAGE
+def test_tests_exist(page: Path) -> None:
+    """A test that a page names is there."""
+    defined = set()
+    for module in SOURCE.joinpath("tests").glob("test_*.py"):
+        defined |= {module.stem, *re.findall(r"^def (test_\w+)", module.read_text("utf-8"), re.MULTILINE)}
+
+    assert set(TEST.findall(text_of(str(page.relative_to(SOURCE))))) - defined == set()
+
+
+@pytest.mark.parametrize("page", ["architecture", "contributing", "security", "tutorial"])
+def test_names_exist(page: str) -> None:
+    """A module, class or function of gitcp that a page for people names is there."""
+    tops = {path.stem for path in SOURCE.joinpath("gitcp").iterdir()}
+    found = [name for name in NAME.findall(text_of(f"docs/{page}.md")) if name.split(".")[0] in tops]
+
+    assert [name for name in found if not _resolves(name)] == []
+
+
+def _resolves(name: str) -> bool:
+    parts = name.split(".")
+    for split in range(len(parts), 0, -1):
+        try:
+            value: Any = importlib.import_module(".".join(["gitcp", *parts[:split]]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[split:]:
+            value = getattr(value, part, None)
+        return value is not None
+    return False
+
+
+def test_architecture_names_functions() -> None:
+    """The steps of a save and of a restore name functions, and those are there (see above)."""
+    for heading in ("One save, step by step", "One restore, step by step"):
+        found = NAME.findall(section("docs/architecture.md", heading))
+
+        assert len(found) >= 8, heading
+        assert all(map(_resolves, found)), [name for name in found if not _resolves(name)]
+
+
+# ---------------------------------------------------------------- the command line
+
+
+def helps() -> str:
+    """The help of every command, as cli.md has it."""
+    parts = ["```text\n" + _help() + "```\n"]
+    for group, commands in COMMANDS.items():
+        parts.append(f"## {group}\n")
+        parts += [f"### gitcp {name}\n\n```text\n{_help(name)}```\n" for name in commands]
+    return "\n".join(parts)
+
+
+def _help(*command: str) -> str:
+    done = CliRunner().invoke(root, [*command, "-h"], prog_name="gitcp", obj=Context(command), terminal_width=100)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_help_pages() -> None:
+    """cli.md holds the help of every command as it is printed, however the lines are broken."""
+    page = SOURCE / "docs/cli.md"
+    text = page.read_text("utf-8")
+    made = GENERATED.sub(lambda match: f"{match[1]}\n{helps()}\n{match[2]}", text)
+
+    if UPDATE:
+        page.write_text(made, "utf-8")
+    assert GENERATED.search(text)
+    assert text.split() == made.split()
+
+
+@pytest.mark.parametrize("command", [name for commands in COMMANDS.values() for name in commands])
+def test_every_command_says_what_it_does(command: str) -> None:
+    """A command's help begins with its line of the table, says every option, and shows how it is typed."""
+    found = root.get_command(click.Context(root), command)
+
+    assert found is not None
+    line = next(commands[command] for commands in COMMANDS.values() if command in commands)
+    assert line in " ".join(_help(command).split())
+    assert f"gitcp {command}" in (found.help or "") + (found.callback.__doc__ or "")
+    assert [option.name for option in found.params if isinstance(option, click.Option) and not option.help] == []
+
+
+def test_settings() -> None:
+    """Every setting that is read is in cli.md, under both of its names."""
+    rows = [names(" ".join(row[:2])) for row in table(section("docs/cli.md", "Settings"))]
+    shown = {row[1]: row[0].removeprefix("gitcp.").lower() for row in rows if len(row) == 2}
+
+    assert shown == {key: key.replace("_", "") for key in settings.READERS}
+
+
+def test_times() -> None:
+    """Every time that cli.md shows is one that is understood."""
+    shown = [text for text in names(section("docs/cli.md", "Times")) if not text.startswith("--")]
+
+    assert len(shown) >= 8
+    for text in shown:
+        dates.parse(text, datetime(2026, 11, 20, 18, 0, tzinfo=UTC), end=True)
+
+
+# ---------------------------------------------------------------- scripting.md
+
+
+def test_exit_codes() -> None:
+    """Every exit code and every error is in scripting.md, each error beside its code."""
+    rows = table(section("docs/scripting.md", "Exit codes"))
+    shown = {int(names(row[0])[0]): set(names(row[1])) for row in rows if names(row[0])}
+    expected: dict[int, set[str]] = {0: set(), failure.IN_PART: set(), failure.NOBODY_READS: set()}
+    for kind in _error_classes():
+        expected.setdefault(failure.describe(_made(kind)).code, set()).add(kind.__name__)
+    expected[failure.CODES[KeyboardInterrupt]] = set()
+
+    assert shown == expected
+    assert set(failure.CODES.values()) <= shown.keys()
+
+
+def _error_classes() -> list[type[errors.GitcpError]]:
+    found = [value for _, value in inspect.getmembers(errors, inspect.isclass)]
+    return [value for value in found if issubclass(value, errors.GitcpError)]
+
+
+def _made(kind: type[errors.GitcpError]) -> errors.GitcpError:
+    return kind("it failed", ()) if kind is errors.RevisionAmbiguous else kind("it failed")
+
+
+def test_schemas(project: Project) -> None:
+    """Every key of every document that is printed is in scripting.md, and no other."""
+    text = text_of("docs/scripting.md")
+    shown = {
+        re.findall(r"`(gitcp\.[\w.-]+/\d+)`", part)[0]: {name for row in table(part) for name in names(row[0])}
+        for part in re.split(r"^### ", section("docs/scripting.md", "Documents"), flags=re.MULTILINE)[1:]
+    }
+    printed = _printed(project)
+
+    assert {schema: sorted(keys) for schema, keys in shown.items()} == {s: sorted(k) for s, k in printed.items()}
+    assert "an unknown code is a failure" in text.lower()
+
+
+def _printed(project: Project) -> dict[str, set[str]]:
+    """The keys of the documents that the commands print, by schema; `a.b` for the key b of the object a."""
+    project.write("a.txt", "a\n")
+    project.write("b.log", "saved, and then ignored\n")
+    project.commit()
+    os.mkfifo(project.path("pipe"))
+    talk = Talk(project)
+    talk.say("Begin.", "I begin.")
+    noted = ("--fact", "a=b", "--task", "t", "--decided", "d", "--position", "p=1", "--compensate", "c", "--tag", "x")
+    texts = [project.gitcp("save", "one", *noted, "--json", check=0).out]
+    project.write("a.txt", "b\n")
+    project.write("b.log", "not to be captured\n")
+    project.write(".gitignore", "*.log\n")
+    project.git("rm", "--quiet", "--cached", "b.log")
+    talk.say("Go on.", "I go on.")
+    for command in (
+        ("diff",),
+        ("diff", "--conversation"),
+        ("status",),
+        ("restore", "1", "--dry-run"),
+        ("restore", "1", "--yes"),
+        ("log",),
+        ("sessions",),
+        ("tag",),
+        ("check",),
+    ):
+        done = project.gitcp(*command, "--json")
+        assert done.code in (0, failure.IN_PART), done
+        texts.append(done.out)
+    texts.append(project.gitcp("show", "nothing", "--json", check=16).err)
+    _damage(project, "refs/gitcp/sessions/e7baae82:.gitcp/checkpoint.json")
+    texts.append(project.gitcp("check", "--json", check=13).out)
+    found: dict[str, set[str]] = {}
+    for line in "".join(texts).splitlines():
+        document = json.loads(line)
+        found.setdefault(document["schema"], set()).update(_keys(document))
+    return found
+
+
+def _damage(project: Project, name: str) -> None:
+    oid = project.git("rev-parse", name)
+    path = project.path(f".git/objects/{oid[:2]}/{oid[2:]}")
+    os.chmod(path, 0o644)
+    Path(os.fsdecode(path)).write_bytes(b"damaged")
+
+
+FREE = ("facts", "position")
+"""Objects whose keys are the user's."""
+
+SAME = {"checkpoint", "last"}
+"""Objects that are documents of their own, described once."""
+
+
+def _keys(document: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    for key, value in document.items():
+        yield prefix + key
+        items = value if isinstance(value, list) else [value]
+        if key in FREE or (key in SAME and document.get("schema") != "gitcp.tag/1"):
+            continue
+        for item in items:
+            if isinstance(item, dict):
+                yield from _keys(item, f"{prefix}{key}.")
+
+
+# ---------------------------------------------------------------- format.md
+
+
+def test_metadata_fields() -> None:
+    """Every field that is written into checkpoint.json is in format.md, and no other."""
+    written = json.loads(wire.encode_checkpoint(everything()))
+    rows = table(section("docs/format.md", "checkpoint.json"))
+
+    assert sorted(names(row[0])[0] for row in rows if names(row[0])) == sorted(set(_fields(written)))
+
+
+def _fields(value: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    for key, inner in value.items():
+        yield prefix + key
+        for item in inner if isinstance(inner, list) else ():
+            if isinstance(item, dict) and item.keys() != {"base64"}:
+                yield from _fields(item, f"{prefix}{key}[].")
+        if isinstance(inner, dict) and key not in FREE:
+            yield from _fields(inner, f"{prefix}{key}.")
+
+
+def test_trailers() -> None:
+    """Every trailer that is written is in format.md, and no other."""
+    written = re.findall(r"^(Gitcp-[A-Za-z-]+): ", store.message(everything()), re.MULTILINE)
+    rows = table(section("docs/format.md", "The commit"))
+
+    assert sorted(names(row[0])[0] for row in rows if names(row[0])) == sorted(written)
+
+
+def test_reasons_and_triggers() -> None:
+    """Every reason for leaving a path out, and every trigger, is explained in format.md."""
+    explained = set(names(text_of("docs/format.md")))
+
+    assert {reason.value for reason in SkipReason} <= explained
+    assert {trigger.value for trigger in Trigger} <= explained
+
+
+def test_invariants_have_tests() -> None:
+    """Every invariant of the format is numbered, says must or should, and names the test that breaks when it does."""
+    text = section("docs/format.md", "Invariants")
+    items = re.findall(r"^(\d+)\. (.*?)(?=^\d+\. |\Z)", text, re.DOTALL | re.MULTILINE)
+
+    assert [int(number) for number, _ in items] == list(range(1, len(items) + 1))
+    assert len(items) >= 10
+    assert [body for _, body in items if not re.search(r"\*(must|should)( not)?\*", body)] == []
+    assert [body for _, body in items if not TEST.search(body)] == []
+
+
+def everything() -> Any:
+    """A checkpoint that has something to say in every field."""
+    oid, odd = Oid("1" * 40), b"caf\xe9"
+    snapshot = Snapshot(
+        tree=oid,
+        base=Base(oid, "main", "merge"),
+        total=1,
+        skipped=(Skip(b"pipe", SkipReason.SPECIAL, "a FIFO"),),
+        raw=(odd,),
+        converted=(Conversion(b"a", "crlf", ident=True, encoding="utf-16", lfs=True),),
+        empty_directories=(b"empty",),
+        modes={b"key": 0o600},
+        submodules=(Submodule(b"module", oid),),
+        nested=(NestedRepository(b"vendor", oid),),
+        absent=(b"far",),
+        staged=(IndexEntry(b"a", 0o100644, oid, intent_to_add=True),),
+        untracked=(b"new",),
+        conflicts=(IndexEntry(b"b", 0o100644, oid, 1),),
+    )
+    digest = Digest(2, LastMessage("user", "text", "m1"), "prompt", "title", "2.1", "model")
+    return replace(
+        plain(),
+        agent=Agent("claude-code", "5e55", "2.1", "model"),
+        note=Note("l", "p", "o", {"a": "b"}, Handoff("t", ("d",), ("f",), ("n",), ("a",)), {"p": "1"}, ("c",)),
+        snapshot=snapshot,
+        conversation=Conversation("claude-code", oid, (Stream("main", 1, "2" * 64, "place", 3),), digest),
+        changed=1,
+        restored_from=CheckpointId("alpha", 1),
+        forked_from=CheckpointId("alpha", 1),
+    )
+
+
+# ---------------------------------------------------------------- architecture.md, glossary.md
+
+
+def test_layers_are_shown() -> None:
+    """The layers in architecture.md are those that the import linter enforces."""
+    rules = tomllib.loads(SOURCE.joinpath("pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    layers = next(rule["layers"] for rule in rules if rule["name"] == "Imports only point down")
+    rows = [names(row[0]) for row in table(section("docs/architecture.md", "Layers"))]
+
+    assert [row for row in rows if row] == [re.findall(r"\w+", layer) for layer in layers]
+
+
+def test_state_files_are_named(project: Project) -> None:
+    """Every file that gitcp keeps in `<git dir>/gitcp` is explained in architecture.md."""
+    project.write("a.txt", "a\n")
+    project.gitcp("save", check=0)
+    project.write("a.txt", "b\n")
+    project.gitcp("save", "--conversation", "-", "--session", "talk", input="hello\n", check=0)
+    project.write("a.txt", "c\n")
+    project.gitcp("restore", "1", "--yes", check=0)
+    kept = {path.name for path in project.root.joinpath(".git/gitcp").iterdir()}
+    shown = {name.rstrip("/") for row in table(section("docs/architecture.md", "State")) for name in names(row[0])}
+
+    assert kept
+    assert kept <= shown
+
+
+def test_environment_is_not_recorded(project: Project) -> None:
+    """security.md: whatever is in the environment, gitcp writes none of it down."""
+    keys = ("ANTHROPIC_API_KEY", "CLAUDE_TOKEN", "GEMINI_API_KEY", "GIT_CONFIG_VALUE_0", "GITHUB_TOKEN")
+    setting = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "http.extraHeader"}
+    env = {name: f"secret-{name}" for name in keys} | setting
+    project.write("a.txt", "a\n")
+    project.gitcp("save", env=env, check=0)
+    time.sleep(2.5)  # what is younger may change unseen, and is not remembered
+    for command in ("save", "save", "status"):
+        project.gitcp(command, env=env, check=0)
+
+    kept = [path for path in project.root.joinpath(".git/gitcp").iterdir() if path.is_file()]
+    assert kept
+    assert [path.name for path in kept if b"secret-" in path.read_bytes()] == []
+    assert "secret-" not in project.git("cat-file", "--batch-all-objects", "--batch")
+
+
+def test_words_are_used() -> None:
+    """Every word of the glossary is a word of the code or of the other pages: no second language."""
+    words = [names(row[0]) for row in table(text_of("docs/glossary.md"))]
+    others = [page for page in PAGES if page.name != "glossary.md"] + sorted(SOURCE.joinpath("gitcp").rglob("*.py"))
+    used = "\n".join(page.read_text("utf-8") for page in others).lower()
+    flat = [word for row in words for word in row]
+
+    assert len(flat) > 20
+    assert [word for word in flat if not re.search(rf"\b{re.escape(word)}", used)] == []

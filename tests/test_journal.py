@@ -1,0 +1,333 @@
+"""A restore that dies half-way: every file is old or new, the next command says so, and it can be finished either way.
+
+The process that restores is a real one and is killed for good, at its n-th change to the file system.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+from back import contents, finish, restore, save, undo
+from talk import Talk
+
+from gitcp.errors import Refused, StoreDamaged
+from gitcp.ops import journal
+from gitcp.ops import restore as op
+from gitcp.ops.check import check
+from gitcp.worktree.writer import is_temporary
+
+from driver import SOURCE, File, Project
+from samples import open_store
+
+FILES = 60
+KILLS = 30
+
+DYING = """
+import os, signal, sys
+from datetime import UTC, datetime
+from pathlib import Path
+from gitcp.git.repo import Repository
+from gitcp.model import Host
+from gitcp.ops import restore as op
+from gitcp.store import Store
+
+what, number, last = sys.argv[1], sys.argv[2], int(sys.argv[3])
+host = Host(os.environ, Path(os.environ["HOME"]), lambda: datetime.now(UTC))
+store = Store(Repository.open(Path.cwd(), host))
+
+def request(id):
+    return op.Request(store.read(store.find(id)), Path.cwd())
+
+count = 0
+
+def dying(call):
+    def counted(*args, **named):
+        global count
+        count += 1
+        if count == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return call(*args, **named)
+    return counted
+
+CALLS = "open write fsync fchmod chmod rename replace link unlink rmdir mkdir symlink"
+for name in CALLS.split():
+    setattr(os, name, dying(getattr(os, name)))
+if what == "restore":
+    op.restore(store, request(next(s.id for s in store.history(store.tip("e7baae82")) if s.id.number == int(number))))
+elif what == "undo":
+    op.undo(store, request)
+else:
+    op.finish(store, request, forward=what == "forward")
+print(count)
+"""
+
+
+def die(project: Project, what: str, number: int, last: int) -> int:
+    """Let a process restore checkpoint `number` ("restore"), undo, or finish ("forward", "back").
+
+    It is killed at its `last` change, counted from 1; 0 lets it live. How many changes it made if it lived, else 0.
+    """
+    command = [sys.executable, "-P", "-c", DYING, what, str(number), str(last)]
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(command, cwd=project.root, env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode in (0, -9), done.stderr
+    return int(done.stdout) if done.returncode == 0 else 0
+
+
+class Story:
+    """A project in two states, the first of them saved, with a conversation that went on between them."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.talk = Talk(project)
+        self.talk.say("one", "two")
+        for number in range(FILES):
+            project.write(f"d{number % 4}/{number}", f"old {number}\n" * 50, mode=0o600 if number % 7 == 0 else 0o644)
+        project.write("file-or-directory", "a file\n")
+        project.symlink("link", "d0")
+        os.makedirs(project.path("empty/directory"))
+        self.old, self.target = contents(project), save(project, None)
+        self.talk.say("three", "four")
+        for number in range(FILES):
+            path = f"d{number % 4}/{number}"
+            if number % 5 == 0:
+                project.remove(path)
+            elif number % 2:
+                project.write(path, f"new {number}\n" * 70, mode=0o644)
+        for number in range(FILES // 4):
+            project.write(f"made/{number}", f"made {number}\n")
+        project.remove("file-or-directory")
+        project.write("file-or-directory/inside", "now a directory\n")
+        project.remove("link")
+        project.write("link", "now a file\n")
+        project.remove("empty")
+        self.new = contents(project)
+        self.said = self.talk.path.read_bytes()
+
+    def changes(self) -> int:
+        """How many changes to the file system a restore makes. Made and undone twice: the first makes more."""
+        for _ in range(2):
+            total = die(self.project, "restore", 1, 0)
+            self.is_whole(self.old)
+            undo(self.project)
+            self.is_whole(self.new)
+        return total
+
+    def is_mixed(self) -> None:
+        """Insist that every file is the old one, the new one, or not there where one of the two has none."""
+        for path, file in contents(self.project).items():
+            if not is_temporary(path.rpartition(b"/")[2]):
+                known = (self.old.get(path), self.new.get(path))
+                same = [one for one in known if one is not None and (one.kind, one.data) == (file.kind, file.data)]
+                assert same, (path, file)
+
+    def is_whole(self, expected: dict[bytes, File]) -> None:
+        """Insist on a state to the byte, an intact transcript, nothing left behind and a sound store."""
+        assert contents(self.project) == expected
+        assert self.talk.path.read_bytes() == self.said
+        names = [path.name for path in self.talk.path.parent.iterdir()]
+        assert not [name for name in names if not name.endswith(".jsonl")], names
+        store = open_store(self.project)
+        assert journal.unfinished(store.repo) is None
+        assert check(store).ok
+
+
+@pytest.fixture
+def story(project: Project) -> Story:
+    return Story(project)
+
+
+def test_killed_anywhere(story: Story) -> None:
+    """Killed at any of its changes, a restore can be continued and can be aborted, to the byte, and then be undone."""
+    project = story.project
+    total = story.changes()
+    chance = random.Random(1)
+    unfinished = 0
+    for turn in range(KILLS):
+        die(project, "restore", 1, 1 + total * turn // KILLS + chance.randrange(total // KILLS))
+        story.is_mixed()
+        if journal.unfinished(open_store(project).repo) is None:
+            assert contents(project) in (story.old, story.new)
+            restore(project, story.target)
+        else:
+            unfinished += 1
+            forward = bool(turn % 2)
+            assert not finish(project, forward=forward).failed
+            story.is_whole(story.old if forward else story.new)
+            if not forward:
+                restore(project, story.target)
+        story.is_whole(story.old)
+        undo(project)
+        story.is_whole(story.new)
+    assert unfinished > KILLS // 2
+
+
+def test_killed_again_and_again(story: Story) -> None:
+    """What finishes an interrupted restore may be killed too, and be followed by the other way: nothing is lost."""
+    project = story.project
+    total = story.changes()
+    chance = random.Random(2)
+    for turn in range(6):
+        die(project, "restore", 1, total // 2 + chance.randrange(total // 4))
+        begun = journal.unfinished(open_store(project).repo)
+        assert begun is not None
+        for what in ("forward", "back", "forward"):
+            assert die(project, what, 0, 30 + chance.randrange(60)) == 0
+            story.is_mixed()
+            assert journal.unfinished(open_store(project).repo) == begun
+        forward = turn % 2 == 0
+        finish(project, forward=forward)
+        story.is_whole(story.old if forward else story.new)
+        if not forward:
+            restore(project, story.target)
+        undo(project)
+        story.is_whole(story.new)
+
+
+def test_the_next_command_says_so(story: Story) -> None:
+    """Every command mentions an interrupted restore; another restore and an undo are refused; a save is not."""
+    project = story.project
+    interrupt(story)
+
+    for command in (("status",), ("log",), ("save", "half-way")):
+        assert "gitcp restore --continue" in project.gitcp(*command, check=0).err
+    for change in (("restore", "1", "--yes"), ("undo", "--yes")):
+        refused = project.gitcp(*change, check=12)
+        assert "interrupted" in refused.err
+        assert "--abort" in refused.err
+    done = project.gitcp("restore", "--continue", check=0)
+    assert "gitcp undo" in done.out
+    story.is_whole(story.old)
+    project.gitcp("undo", "--yes", check=0)
+    story.is_whole(story.new)
+
+
+def interrupt(story: Story, what: str = "restore") -> journal.Unfinished:
+    """Kill a restore in the middle of its files."""
+    die(story.project, what, 1, story.changes() // 2)
+    begun = journal.unfinished(open_store(story.project).repo)
+    assert begun is not None
+    assert contents(story.project) not in (story.old, story.new)
+    return begun
+
+
+def test_edits_after_the_crash(story: Story) -> None:
+    """What is edited between the crash and --abort is saved before it is taken back, and undo brings it again."""
+    project = story.project
+    interrupt(story)
+    project.write("d1/1", "edited after the crash\n")
+    project.write("unrelated", "mine\n")
+
+    finish(project, forward=False)
+    assert project.read("d1/1") == story.new[b"d1/1"].data
+    assert project.read("unrelated") == b"mine\n"
+    undo(project)
+    assert project.read("d1/1") == b"edited after the crash\n"
+
+
+def test_abort_leaves_older_undos(story: Story) -> None:
+    """After an abort, undo takes the abort back; then it goes on to the restores before."""
+    project = story.project
+    project.write("older", "work\n")
+    restore(project, story.target, paths=(b"older", b"link"))
+    story.new = contents(project)
+    before = journal.restores(open_store(project).repo)
+    interrupt(story)
+
+    finish(project, forward=False)
+    story.is_whole(story.new)
+    after = journal.restores(open_store(project).repo)
+    assert after.undo[:-1] == before.undo
+    undo(project)
+    undo(project)
+    assert project.read("older") == b"work\n"
+
+
+def test_interrupted_undo(story: Story) -> None:
+    """An interrupted undo that is continued is an undo: it can be redone, and is not there to be undone."""
+    project = story.project
+    restore(project, story.target)
+    total = die(project, "undo", 1, 0)
+    assert contents(project) == story.new
+    restore(project, story.target)
+    before = journal.restores(open_store(project).repo)
+    die(project, "undo", 1, total // 2)
+    assert journal.unfinished(open_store(project).repo) is not None
+
+    finish(project, forward=True)
+
+    story.is_whole(story.new)
+    after = journal.restores(open_store(project).repo)
+    assert after.undo == before.undo[:-1]
+    assert len(after.redo) == len(before.redo) + 1
+
+
+def test_the_conversation_is_placed_once(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restore that is interrupted after it placed the conversation, and continued, places it under one new id."""
+    project = story.project
+    for act in (partial(restore, project, story.target), partial(finish, project, forward=True)):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):  # noqa: PT012
+            patch.setattr(op, "_save_after", interrupted)
+            act()
+        assert contents(project) == story.old
+        assert len(list(story.talk.path.parent.iterdir())) == 2
+
+    report = finish(project, forward=True)
+
+    story.is_whole(story.old)
+    assert report.placed is not None
+    assert report.placed.path is not None
+    assert sorted(story.talk.path.parent.iterdir()) == sorted([story.talk.path, report.placed.path])
+    assert story.said.startswith(report.placed.path.read_bytes())
+
+
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "{}", '{"target": "x@1"}', '{"target": "x", "safety": "x@1", "paths": []}']
+)
+def test_the_journal_is_damaged(project: Project, text: str) -> None:
+    """A damaged journal is said, with what to do, and is neither followed nor forgotten."""
+    project.write("a", "old\n")
+    target = save(project)
+    project.write("a", "new\n")
+    path = Path(open_store(project).repo.state_dir, "restore.json")
+    path.write_text(text)
+
+    for act in (partial(restore, project, target), partial(finish, project, forward=True)):
+        with pytest.raises(StoreDamaged) as caught:
+            act()
+        assert str(path) in caught.value.hint
+    assert path.read_text() == text
+    assert project.read("a") == b"new\n"
+    path.unlink()
+    restore(project, target)
+    assert project.read("a") == b"old\n"
+
+
+def test_odd_paths_in_the_journal(project: Project) -> None:
+    """A journal holds paths of any bytes."""
+    repo = open_store(project).repo
+    begun = journal.Unfinished(
+        target=save(project).id,
+        safety=save(project).id,
+        paths=(b"\xff/a", b"new\nline", "é".encode()),
+        extent=journal.Extent(paths=(b"\xff",), made=(b"\xff/a",)),
+        message="m",
+        session_id="s",
+    )
+    journal.begin(repo, begun)
+
+    assert journal.unfinished(repo) == begun
+    journal.finish(repo)
+    assert journal.unfinished(repo) is None
+    with pytest.raises(Refused):
+        finish(project, forward=True)

@@ -1,0 +1,267 @@
+"""`gitcp log`, and which checkpoints it shows: by session, range, time, words and phase."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from talk import Talk
+from terminal import SGR
+
+from gitcp.errors import StoreDamaged
+from gitcp.model import Checkpoint
+from gitcp.ops import log
+from gitcp.ops.log import Selection
+from gitcp.store import Store
+
+from driver import Project
+from samples import START, open_store, save
+
+LABELS = ("first", "before migration", "third", "Migration done", "fifth")
+
+
+@pytest.fixture
+def store(project: Project) -> Store:
+    return open_store(project)
+
+
+@pytest.fixture
+def five(store: Store) -> list[Checkpoint]:
+    """A session of five checkpoints, a minute apart; the middle three are of phase `schema`."""
+    phases = (None, "schema", "schema", "schema", "tests")
+    return [save(store, "alpha", label=label, phase=phase) for label, phase in zip(LABELS, phases, strict=True)]
+
+
+def numbers(store: Store, session: str = "alpha", **wanted: object) -> list[int]:
+    """The numbers of the checkpoints that a selection shows."""
+    tip = store.tip(session)
+    assert tip is not None
+    return [summary.id.number for summary in log.select(store, [tip], Selection(**wanted))]  # type: ignore[arg-type]
+
+
+def fork(project: Project, store: Store, session: str, point: Checkpoint, **fields: Any) -> Checkpoint:
+    """A new session that goes on from a checkpoint of another; its first own checkpoint."""
+    project.git("update-ref", f"refs/gitcp/sessions/{session}", point.commit)
+    return save(store, session, **fields)
+
+
+def test_newest_first(store: Store, five: list[Checkpoint]) -> None:
+    """All of a session, the newest first, or as many of them as wanted."""
+    assert numbers(store) == [5, 4, 3, 2, 1]
+    assert numbers(store, limit=2) == [5, 4]
+    assert numbers(store, limit=0) == []
+
+
+def test_filters(store: Store, five: list[Checkpoint]) -> None:
+    """Times include both ends; a limit counts what is shown, not what was looked at."""
+    second, fourth = START + timedelta(minutes=2), START + timedelta(minutes=4)
+    assert numbers(store, since=second, until=fourth) == [4, 3, 2]
+    assert numbers(store, grep=re.compile("migration", re.IGNORECASE)) == [4, 2]
+    assert numbers(store, phase="schema", limit=2) == [4, 3]
+    assert numbers(store, phase="schem") == []
+
+
+def test_range(store: Store, five: list[Checkpoint]) -> None:
+    """A range begins after its first end."""
+    assert numbers(store, after=five[1].commit) == [5, 4, 3]
+    assert numbers(store, after=five[4].commit) == []
+
+
+def test_range_across_a_fork(project: Project, store: Store, five: list[Checkpoint]) -> None:
+    """What both sides share is in no range between them, as in git's."""
+    other = fork(project, store, "beta", five[2])
+    tip = store.tip("alpha")
+    assert tip is not None
+
+    assert [s.id.number for s in log.select(store, [tip], Selection(after=other.commit))] == [5, 4]
+
+
+def test_order_is_the_chain(store: Store, five: list[Checkpoint]) -> None:
+    """A clock that was set back changes nothing within a session."""
+    save(store, "alpha", created=START - timedelta(days=1))
+
+    assert numbers(store) == [6, 5, 4, 3, 2, 1]
+
+
+def test_several_sessions(project: Project, store: Store, five: list[Checkpoint]) -> None:
+    """Sessions are merged by time; what a fork shares is shown once."""
+    save(store, "beta", created=START + timedelta(minutes=3, seconds=30))
+    fork(project, store, "gamma", five[1], created=START + timedelta(minutes=9))
+    found = [str(s.id) for s in log.select(store, store.sessions().values(), Selection())]
+
+    assert found == ["gamma@3", "alpha@5", "alpha@4", "beta@1", "alpha@3", "alpha@2", "alpha@1"]
+    assert [str(s.id) for s in log.select(store, store.sessions().values(), Selection(limit=3))] == found[:3]
+    assert [line.id for line in log.lines(store, store.sessions().values(), Selection())] == found
+
+
+def test_one_liners_are_the_same(store: Store, five: list[Checkpoint]) -> None:
+    """The quick way to one-liners says what the whole way says, also of a label that looks like trailers."""
+    save(store, "alpha", label="Gitcp-Session: x\nGitcp-Number: 9\x00\x01\x1b")
+    tip = store.tip("alpha")
+    assert tip is not None
+    whole = [log.line(summary) for summary in log.select(store, [tip], Selection())]
+
+    assert list(log.lines(store, [tip], Selection())) == whole
+    assert whole[0].id == "alpha@6"
+
+
+def test_one_liners_in_another_encoding(project: Project, store: Store, five: list[Checkpoint]) -> None:
+    """How the user's git likes to print messages is nothing to us."""
+    project.git("config", "i18n.logOutputEncoding", "latin1")
+    project.git("config", "log.showSignature", "true")
+    project.git("config", "color.ui", "always")
+    save(store, "alpha", label="naïve ü")
+    tip = store.tip("alpha")
+    assert tip is not None
+
+    assert next(iter(log.lines(store, [tip], Selection()))).subject == "naïve ü"
+
+
+def test_one_liners_of_a_foreign_writer(project: Project, store: Store, five: list[Checkpoint]) -> None:
+    """A commit whose trailers are in another order is listed all the same."""
+    body = "mine\n\nGitcp-Number: 6\nGitcp-Trigger: manual\nGitcp-Session: alpha\n"
+    tree, parent = five[4].root, five[4].commit
+    project.git("config", "user.name", "x")
+    project.git("config", "user.email", "x@example.org")
+    made = project.git("commit-tree", tree, "-p", parent, input=body.encode())
+    project.git("update-ref", "refs/gitcp/sessions/alpha", made)
+    tip = store.tip("alpha")
+    assert tip is not None
+
+    assert [line.id for line in log.lines(store, [tip], Selection(limit=2))] == ["alpha@6", "alpha@5"]
+
+
+def test_tags(project: Project, store: Store, five: list[Checkpoint]) -> None:
+    """Tags by commit, all that are on it; a damaged one does not stop a listing."""
+    project.git("update-ref", "refs/gitcp/tags/b", five[0].commit)
+    project.git("update-ref", "refs/gitcp/tags/a", five[0].commit)
+    project.write(".git/refs/gitcp/tags/lost", "1" * 40 + "\n")
+
+    assert log.tags(store) == {five[0].commit: ("a", "b")}
+    with pytest.raises(StoreDamaged):
+        store.tags()
+
+
+def test_later_and_effects(store: Store, five: list[Checkpoint]) -> None:
+    """What comes after a checkpoint, newest first."""
+    assert [s.id.number for s in log.later(store, five[2])] == [5, 4]
+    assert log.later(store, five[4]) == []
+    assert log.effects(store, five[0]) == ()
+
+
+# ---------------------------------------------------------------- the command
+
+
+@pytest.fixture
+def worked(project: Project) -> Project:
+    """A project with three real checkpoints: a file added, changed, and one with an odd name added."""
+    project.write("app.py", "one\n")
+    Talk(project).say("add a column", "done")
+    project.gitcp("save", "first \x1b[31mred", "--phase", "schema", "--tag", "v1", check=0)
+    project.write("app.py", "two\n")
+    project.gitcp("save", check=0)
+    project.write("odd\x1b name", "x\n")
+    project.gitcp("save", "third", check=0)
+    return project
+
+
+def test_log(worked: Project) -> None:
+    """Each checkpoint with id, tag, time, why, who, phase, what is in it, and its subject; nothing else acts."""
+    done = worked.gitcp("log", check=0)
+    third, second, first = done.out.split("\n\ncheckpoint ")
+
+    assert done.err == ""
+    assert third.startswith("checkpoint e7baae82@3\nDate:     20")
+    assert "  (just now)\n" in third or " ago)\n" in third
+    assert second.endswith("\n    manual: add a column")
+    assert first.splitlines()[0] == "e7baae82@1 (tag: v1)"
+    assert "Trigger:  manual, claude-code, phase schema\nFiles:    1 (1 changed), 2 messages\n\n    first" in first
+    assert "\x1b" not in done.out
+
+
+def test_oneline(worked: Project) -> None:
+    """One line each: id, tags, subject."""
+    said = worked.gitcp("log", "--oneline", check=0).out.splitlines()
+
+    assert said[:2] == ["e7baae82@3 third", "e7baae82@2 manual: add a column"]
+    assert said[2].startswith("e7baae82@1 (tag: v1) first")
+    assert worked.gitcp("log", "--oneline", "--reverse", check=0).out.splitlines() == said[::-1]
+    assert worked.gitcp("log", "--oneline", "-n", "1", check=0).out.splitlines() == said[:1]
+    assert worked.gitcp("log", "--oneline", "v1..@", check=0).out.splitlines() == said[:2]
+    assert worked.gitcp("log", "--oneline", "2", check=0).out.splitlines() == said[1:]
+    assert worked.gitcp("log", "--oneline", "--since", "1 hour ago", check=0).out.splitlines() == said
+    assert worked.gitcp("log", "--oneline", "--until", "1 hour ago", check=0).out == ""
+    assert worked.gitcp("log", "--oneline", "--grep", "THI.D", check=0).out.splitlines() == said[:1]
+    assert worked.gitcp("log", "--oneline", "--all", check=0).out.splitlines() == said
+
+
+def test_log_in_colour(worked: Project) -> None:
+    """Colours are on the id alone, and change nothing else."""
+    plain = worked.gitcp("log", "--oneline", check=0).out
+    coloured = worked.gitcp("log", "--oneline", env={"FORCE_COLOR": "1"}, check=0).out
+
+    assert coloured.startswith("\x1b[33me7baae82@3\x1b[0m third\n")
+    assert SGR.sub("", coloured) == plain
+
+
+def test_log_json(worked: Project) -> None:
+    """One checkpoint object a line, newest first, the same as `show` prints."""
+    found = worked.json_lines("log")
+
+    assert [checkpoint["number"] for checkpoint in found] == [3, 2, 1]
+    assert found[2] == worked.json("show", "v1")
+    assert worked.json_lines("log", "--reverse", "-n", "2") == found[1::-1]
+
+
+def test_log_patch(worked: Project) -> None:
+    """-p shows git's own patch of the files, without gitcp's directory; --stat how much; both go together."""
+    patch = worked.gitcp("log", "-p", "2", "-n", "1", check=0).out
+    stat = worked.gitcp("log", "--stat", "--oneline", check=0).out
+    both = worked.gitcp("log", "--stat", "-p", check=0).out
+
+    assert patch.endswith("--- a/app.py\n+++ b/app.py\n@@ -1 +1 @@\n-one\n+two\n")
+    assert '\n "odd\\033 name" | 1 +\n' in stat
+    assert both.count("diff --git") == 3
+    assert ".gitcp" not in both
+    assert "checkpoint.json" not in both
+
+
+def test_log_runs_nothing(worked: Project) -> None:
+    """What the user's git would run to show a diff is not run."""
+    worked.write(".gitattributes", "* diff=evil\n")
+    worked.git("config", "diff.evil.textconv", "touch evil-ran; cat")
+    worked.git("config", "diff.evil.command", "touch evil-ran")
+    worked.git("config", "diff.external", "touch evil-ran")
+    worked.gitcp("log", "-p", check=0)
+    worked.gitcp("diff", check=0)
+
+    assert not worked.root.joinpath("evil-ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (("nonsense",), 16),
+        (("9",), 16),
+        (("--since", "whenever"), 2),
+        (("--grep", "("), 2),
+        (("-n", "-1"), 2),
+        (("--all", "1"), 2),
+    ],
+)
+def test_log_errors(worked: Project, args: tuple[str, ...], code: int) -> None:
+    """What cannot be meant is said, with what to type; programs get it as JSON."""
+    done = worked.gitcp("log", *args, check=code)
+
+    assert done.out == ""
+    assert re.fullmatch(r"error: .+\nhint: .+\n", done.err)
+    assert json.loads(worked.gitcp("log", *args, "--json", check=code).err)["code"] == code
+
+
+def test_log_of_nothing(project: Project) -> None:
+    """Before the first save there is nothing to show, and what to type is said."""
+    assert project.gitcp("log", check=16).err == "error: there is no checkpoint here yet\nhint: gitcp save\n"
+    assert project.gitcp("log", "--all", check=0) == (0, "", "")

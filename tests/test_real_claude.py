@@ -1,0 +1,152 @@
+"""The real Claude Code, offline, against a scripted model: saved, wrecked, restored elsewhere, continued."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from driver import Project
+from scripted_model import ScriptedModel, said
+
+CLAUDE = Path(os.environ.get("AGENTS_PREFIX", Path.home() / ".cache/agents")) / "claude/node_modules/.bin/claude"
+
+pytestmark = pytest.mark.skipif(not CLAUDE.exists(), reason=f"needs Claude Code (npm) in {CLAUDE.parents[2]}")
+
+
+def claude(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> dict[str, Any]:
+    """Run Claude Code once, headless; what it printed."""
+    home.mkdir(exist_ok=True)
+    env = {
+        "HOME": str(home),
+        "PATH": os.environ["PATH"],
+        "LANG": "C.UTF-8",
+        "IS_SANDBOX": "1",
+        "ANTHROPIC_API_KEY": "not-a-key",
+        "ANTHROPIC_BASE_URL": model.url,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "DISABLE_TELEMETRY": "1",
+        # Whatever is not loopback goes to a proxy that is not there.
+        "HTTPS_PROXY": "http://127.0.0.1:9",
+        "NO_PROXY": "127.0.0.1",
+    }
+    command = [str(CLAUDE), "-p", "--output-format", "json", "--permission-mode", "bypassPermissions", *args]
+    done = subprocess.run(
+        command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, (done.stdout[-2000:], done.stderr[-2000:])
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def in_order(needles: list[str], hay: list[str]) -> bool:
+    """Whether each needle is found in some element, one after the other."""
+    rest = iter(hay)
+    return all(any(needle in text for text in rest) for needle in needles)
+
+
+@pytest.fixture
+def session(project: Project, tmp_path: Path) -> tuple[str, Path]:
+    """A session of two turns: one edits a file with the edit tool, one with the shell. Its id and the agent's home."""
+    project.write("a.txt", "one\n")
+    project.commit()
+    home, session_id = tmp_path / "first-home", str(uuid.uuid4())
+    steps = (
+        {"tool": "Write", "input": {"file_path": str(project.root / "by_tool.txt"), "content": "by the tool\n"}},
+        {"text": "Written by tool."},
+    )
+    with ScriptedModel(*steps) as model:
+        claude(home, project.root, model, "--session-id", session_id, "first: write a file")
+    shell = "printf 'by the shell\\n' > by_shell.txt; chmod 755 by_shell.txt; rm a.txt"
+    with ScriptedModel({"tool": "Bash", "input": {"command": shell}}, {"text": "Done in the shell."}) as model:
+        claude(home, project.root, model, "--resume", session_id, "second: use the shell")
+    return session_id, home
+
+
+def test_it_continues_in_an_empty_home_at_another_path(
+    project: Project, session: tuple[str, Path], tmp_path: Path
+) -> None:
+    """Save, wreck, clone elsewhere, restore into an empty home: the model is sent every earlier message."""
+    session_id, home = session
+    before = project.files()
+    saved = project.gitcp("save", "both turns", "--json", env={"HOME": str(home)}, check=0)
+    checkpoint = json.loads(saved.out)["checkpoint"]
+    assert checkpoint["agent"]["session_id"] == session_id
+    assert before.keys() >= {b"by_tool.txt", b"by_shell.txt"}
+    assert b"a.txt" not in before
+    project.write("by_tool.txt", "wrecked\n")
+    project.remove("by_shell.txt")
+
+    other = Project(_clone(project, tmp_path / "elsewhere"))
+    empty = tmp_path / "second-home"
+    report = json.loads(
+        other.gitcp("restore", checkpoint["id"], "--yes", "--json", env={"HOME": str(empty)}, check=0).out
+    )
+
+    assert other.files() == before
+    command = report["resume"]["command"]
+    assert command[0] == "claude"
+    with ScriptedModel({"text": "Going on."}) as model:
+        claude(empty, other.root, model, *command[1:], "third: go on")
+    heard = said(model.requests[0])
+    told = [
+        "first: write a file",
+        "Write",
+        "Written by tool.",
+        "second: use the shell",
+        "Bash",
+        "Done in the shell.",
+        "third: go on",
+    ]
+    assert in_order(told, heard), heard
+
+
+def test_going_back_to_the_first_turn_forgets_the_second(project: Project, session: tuple[str, Path]) -> None:
+    """A restore in the same home: the agent continues under a new id, knows turn one and nothing of turn two."""
+    session_id, home = session
+    transcript = next(home.glob(f".claude/projects/*/{session_id}.jsonl"))
+    whole = transcript.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    second = next(n for n, line in enumerate(lines) if b"second: use the shell" in line and b'"type":"user"' in line)
+    message = json.loads(lines[second])["uuid"]
+    home_env = {"HOME": str(home)}
+    project.gitcp("save", "both turns", env=home_env, check=0)
+
+    report = json.loads(project.gitcp("restore", "--message", message, "--yes", "--json", env=home_env, check=0).out)
+
+    assert transcript.read_bytes() == whole
+    assert report["resume"]["session_id"] != session_id
+    with ScriptedModel({"text": "Again."}) as model:
+        claude(home, project.root, model, *report["resume"]["command"][1:], "third: another way")
+    heard = said(model.requests[0])
+    assert in_order(["first: write a file", "Written by tool.", "third: another way"], heard)
+    assert not any("second: use the shell" in text for text in heard)
+
+
+def test_the_running_agent_is_found_by_a_save_from_its_shell(project: Project, session: tuple[str, Path]) -> None:
+    """`gitcp save` typed by the agent in its own shell takes that agent's conversation."""
+    session_id, home = session
+    launcher = project.root.parent / "bin" / "gitcp"
+    launcher.parent.mkdir()
+    source = Path(__file__).parents[1]
+    launcher.write_text(f'#!/bin/sh\nPYTHONPATH="{source}" exec "{sys.executable}" -m gitcp "$@"\n')
+    launcher.chmod(0o755)
+    step = {"tool": "Bash", "input": {"command": f"{launcher} save 'by the agent itself'"}}
+    with ScriptedModel(step, {"text": "Saved."}) as model:
+        claude(home, project.root, model, "--resume", session_id, "third: save yourself")
+    shown = json.loads(project.gitcp("show", "--json", env={"HOME": str(home)}, check=0).out)
+    assert shown["label"] == "by the agent itself"
+    assert shown["agent"]["session_id"] == session_id
+
+
+def _clone(project: Project, directory: Path) -> Path:
+    subprocess.run(["git", "clone", "--quiet", str(project.root), str(directory)], check=True)
+    subprocess.run(["git", "fetch", "--quiet", "origin", "refs/gitcp/*:refs/gitcp/*"], cwd=directory, check=True)
+    return directory

@@ -1,0 +1,129 @@
+"""`gitcp status`: what a save would take, and what can be undone."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from talk import SESSION, Talk
+
+from driver import Project
+
+
+@pytest.fixture
+def talk(project: Project) -> Talk:
+    """A project with a commit, and an agent's session."""
+    project.write("app.py", "one\n")
+    project.write("old.py", "old\n")
+    project.commit()
+    talk = Talk(project)
+    talk.say("add a column", "done")
+    return talk
+
+
+def test_before_the_first_save(project: Project, talk: Talk) -> None:
+    """Files are compared with the commit; the whole conversation is new; and nothing is saved by looking."""
+    project.write("new \x1b.py", "new\n")
+    said = project.gitcp("status", check=0).out.splitlines()
+
+    assert said[0] == "Session       e7baae82  (the newest conversation of claude-code in this directory)"
+    assert said[1] == "Last saved    never"
+    assert said[2].startswith(f"Conversation  claude-code {SESSION}: ")
+    assert said[3:] == ["Files         1 file changed since the last commit: 1 added", "  A  new \\x1b.py"]
+    assert project.git("for-each-ref", "refs/gitcp") == ""
+
+
+def test_since_the_last_save(project: Project, talk: Talk) -> None:
+    """What changed by kind, what would be left out and why, and by how much the conversation grew."""
+    project.gitcp("save", "the label", "--tag", "v1", check=0)
+    assert "Files         as they were saved" in project.gitcp("status", check=0).out
+    assert f"{SESSION}: as it was saved" in project.gitcp("status", check=0).out
+    project.write("app.py", "two\n")
+    project.remove("old.py")
+    project.write("new.py", "new\n")
+    os.mkfifo(project.path("pipe"))
+    talk.say("and now", "yes")
+    said = project.gitcp("status", check=0).out
+
+    assert "Last saved    e7baae82@1 (tag: v1)  " in said
+    assert '"the label"' in said
+    assert "3 files changed since then: 1 added, 1 deleted, 1 modified" in said
+    assert "\n  M  app.py\n  A  new.py\n  D  old.py\n" in said
+    assert "bytes more than was saved" in said
+    assert "Not captured  1 path\n  pipe  (special, a FIFO)\n" in said
+
+
+def test_it_is_what_a_save_takes(project: Project, talk: Talk) -> None:
+    """The paths that are announced are those that the next checkpoint changes."""
+    project.gitcp("save", check=0)
+    project.write("app.py", "two\n")
+    project.write("a/b.py", "new\n")
+    announced = [change["path"] for change in project.json("status")["changes"]]
+    project.gitcp("save", check=0)
+
+    assert announced == ["a/b.py", "app.py"]
+    assert [change["path"] for change in project.json_lines("diff", "1", "2")] == announced
+
+
+def test_json(project: Project, talk: Talk) -> None:
+    """--json has every key, whatever there is to say."""
+    first = project.json("status")
+    project.gitcp("save", check=0)
+    project.write("app.py", "two\n")
+    project.gitcp("restore", "--yes", check=0)
+    found = project.json("status")
+
+    assert list(found) == list(first)
+    assert (first["schema"], first["last"], first["undo"], first["conversation"]["stored"]) == (
+        "gitcp.status/1",
+        None,
+        None,
+        0,
+    )
+    assert found["last"] == {key: value for key, value in project.json("show").items() if key != "schema"}
+    assert (found["undo"], found["redo"], found["unfinished"], found["operation"]) == ("e7baae82@2", None, None, None)
+    assert found["conversation"]["stored"] == found["conversation"]["now"] == talk.path.stat().st_size
+    assert found["conversation"]["session_id"] == SESSION
+    assert found["branch"] == "main"
+
+
+def test_ways_back(project: Project, talk: Talk) -> None:
+    """What undo and redo would do is said where there is something to undo or redo."""
+    project.gitcp("save", check=0)
+    project.write("app.py", "two\n")
+    project.gitcp("restore", "--yes", check=0)
+    assert "gitcp undo    goes back to e7baae82@2, before the last restore" in project.gitcp("status", check=0).out
+    project.gitcp("undo", "--yes", check=0)
+    said = project.gitcp("status", check=0).out
+    assert "gitcp redo    goes back to e7baae82@3, before the last undo" in said
+    assert "gitcp undo " not in said
+
+
+def test_two_conversations(project: Project, talk: Talk) -> None:
+    """Two conversations that could be meant are something to look at, not a failure."""
+    Talk(project, "11111111-aaaa-bbbb-cccc-222222222222").say("something else", "yes")
+    said = project.gitcp("status", check=0).out
+    found = project.json("status")
+
+    assert said.startswith("Session       ?  (more than one conversation")
+    assert f"\n              {SESSION}  claude-code\n" in said
+    assert len(found["candidates"]) == 2
+    assert project.json("status", "--session", SESSION[:8])["session"] == SESSION[:8]
+
+
+def test_in_the_middle_of_a_merge(project: Project, talk: Talk) -> None:
+    """A merge in progress is mentioned, since a restore would be refused."""
+    project.write(".git/MERGE_HEAD", project.git("rev-parse", "HEAD") + "\n")
+
+    assert "In progress   a merge: a restore would be refused" in project.gitcp("status", check=0).out
+    assert project.json("status")["operation"] == "merge"
+
+
+def test_without_an_agent(project: Project) -> None:
+    """Without a conversation and a commit it is just files."""
+    project.write("a", "x")
+    said = project.gitcp("status", check=0).out
+
+    assert "no agent's conversation belongs to this directory" in said
+    assert "Files         1 file changed since the last commit: 1 added" in said
+    assert "\nConversation" not in said

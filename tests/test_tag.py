@@ -1,0 +1,174 @@
+"""Tags: made, moved, deleted, listed; packed or not; and what git sees of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from gitcp.errors import BadValue, Refused, RevisionNotFound, StoreDamaged
+from gitcp.git import refs
+from gitcp.model import Checkpoint
+from gitcp.ops import tag
+from gitcp.store import Store
+from gitcp.value import replace
+
+from driver import Project
+from samples import START, open_store, save
+
+
+@pytest.fixture
+def store(project: Project) -> Store:
+    return open_store(project)
+
+
+@pytest.fixture
+def pair(store: Store) -> tuple[Checkpoint, Checkpoint]:
+    """Two checkpoints of one session."""
+    return save(store, "alpha", label="first"), save(store, "alpha", label="second")
+
+
+def create(store: Store, name: str, checkpoint: Checkpoint, text: str | None = None, force: bool = False) -> None:
+    tag.create(store, name, checkpoint, text=text, force=force, now=START)
+
+
+def test_a_tag_is_an_annotated_tag(project: Project, store: Store, pair: tuple[Checkpoint, Checkpoint]) -> None:
+    """git sees a tag object with name, time and message, on the checkpoint, outside refs/tags."""
+    with project.guard():
+        create(store, "v1.0", pair[0], "before the migration")
+
+    shown = project.git("for-each-ref", "--format=%(objecttype) %(*objectname) %(tag) %(taggername)", "refs/gitcp/tags")
+    assert shown == f"tag {pair[0].commit} v1.0 gitcp"
+    assert project.git("tag", "--list") == ""
+    assert project.git("cat-file", "tag", "refs/gitcp/tags/v1.0").endswith("\n\nbefore the migration")
+    assert "1793610000 +0000" in project.git("cat-file", "tag", "refs/gitcp/tags/v1.0")
+
+
+def test_the_message_is_the_subject_by_default(
+    project: Project, store: Store, pair: tuple[Checkpoint, Checkpoint]
+) -> None:
+    """A tag without words of its own takes those of its checkpoint."""
+    create(store, "v1", pair[1])
+
+    assert project.git("cat-file", "tag", "refs/gitcp/tags/v1").endswith("\n\nsecond")
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "object 0\ntag evil", "\udcff", "a\0b", "é" * 5000])
+def test_any_message_is_sound(project: Project, store: Store, pair: tuple[Checkpoint, Checkpoint], text: str) -> None:
+    """Whatever the words, the tag is sound, and is on its checkpoint under its name."""
+    with project.guard():
+        create(store, "v1", pair[0], text)
+
+    assert store.tags() == {"v1": pair[0].commit}
+    assert project.git("for-each-ref", "--format=%(tag)", "refs/gitcp/tags") == "v1"
+
+
+def test_a_taken_name(store: Store, pair: tuple[Checkpoint, Checkpoint]) -> None:
+    """A name that is on another checkpoint is refused and stays; with force it moves."""
+    create(store, "v1", pair[0])
+    with pytest.raises(Refused, match="alpha@1") as caught:
+        create(store, "v1", pair[1])
+
+    assert "--force" in caught.value.hint
+    assert store.tags() == {"v1": pair[0].commit}
+
+    create(store, "v1", pair[1], force=True)
+    assert store.tags() == {"v1": pair[1].commit}
+
+
+def test_the_same_tag_again(store: Store, pair: tuple[Checkpoint, Checkpoint]) -> None:
+    """To tag what is tagged so already is fine and changes nothing; with force the words are new."""
+    create(store, "v1", pair[0], "words")
+    before = refs.read_ref(store.repo.common_dir, "refs/gitcp/tags/v1")
+    create(store, "v1", pair[0], "other words")
+    assert refs.read_ref(store.repo.common_dir, "refs/gitcp/tags/v1") == before
+
+    create(store, "v1", pair[0], "other words", force=True)
+    assert refs.read_ref(store.repo.common_dir, "refs/gitcp/tags/v1") != before
+
+
+@pytest.mark.parametrize("name", ["", "a b", "../x", "-x", "a..b", "x.lock", "x.", "é", "a/b", "x\n", "a" * 101, "a~1"])
+def test_a_name_that_cannot_be_one(store: Store, pair: tuple[Checkpoint, Checkpoint], name: str) -> None:
+    """A name that cannot be a ref is refused by every verb, and nothing is written."""
+    with pytest.raises(BadValue):
+        create(store, name, pair[0])
+    with pytest.raises(BadValue):
+        tag.check_free(store, name)
+    with pytest.raises(BadValue):
+        tag.delete(store, name)
+
+    assert store.tags() == {}
+
+
+def test_check_free(store: Store, pair: tuple[Checkpoint, Checkpoint]) -> None:
+    """Only a name that is taken is refused, and it is said by what."""
+    tag.check_free(store, "v1")
+    create(store, "v1", pair[0])
+
+    with pytest.raises(Refused, match="alpha@1"):
+        tag.check_free(store, "v1")
+
+
+@pytest.mark.parametrize("packed", ["loose", "packed", "both"])
+def test_delete(project: Project, store: Store, pair: tuple[Checkpoint, Checkpoint], packed: str) -> None:
+    """A tag is deleted wherever it lies, and nothing but it."""
+    create(store, "v1", pair[0])
+    create(store, "v2", pair[1])
+    if packed != "loose":
+        project.git("pack-refs", "--all")
+    if packed == "both":
+        create(store, "v1", pair[1], force=True)
+    with project.guard():
+        tag.delete(store, "v1")
+
+    assert store.tags() == {"v2": pair[1].commit}
+    assert project.git("for-each-ref", "refs/gitcp/tags/v1") == ""
+    assert store.tip("alpha") == pair[1].commit
+
+
+def test_delete_what_is_not_there(store: Store) -> None:
+    """There is nothing to delete: said, and exit code 16's error."""
+    with pytest.raises(RevisionNotFound, match="v1"):
+        tag.delete(store, "v1")
+
+
+def test_a_deleted_name_is_free(project: Project, store: Store, pair: tuple[Checkpoint, Checkpoint]) -> None:
+    """A name can be used again after it was deleted, also where it had been packed."""
+    for checkpoint in pair:
+        create(store, "v1", checkpoint)
+        project.git("pack-refs", "--all")
+        assert store.tags() == {"v1": checkpoint.commit}
+        tag.delete(store, "v1")
+
+
+def test_listing(store: Store, pair: tuple[Checkpoint, Checkpoint]) -> None:
+    """Every tag by name, with its checkpoint."""
+    assert tag.listing(store) == []
+
+    create(store, "b", pair[0])
+    create(store, "a", pair[1])
+    create(store, "c", pair[0])
+
+    assert [(name, str(s.id), s.subject) for name, s in tag.listing(store)] == [
+        ("a", "alpha@2", "second"),
+        ("b", "alpha@1", "first"),
+        ("c", "alpha@1", "first"),
+    ]
+
+
+def test_listing_does_not_hide_damage(store: Store, pair: tuple[Checkpoint, Checkpoint]) -> None:
+    """A tag that is on nothing is an error, and not left out."""
+    create(store, "v1", pair[0])
+    create(store, "v2", replace(pair[0], commit="1" * 40))
+
+    with pytest.raises(StoreDamaged, match="1" * 40):
+        tag.listing(store)
+
+
+def test_nothing_of_a_tag_is_pushed(project: Project, store: Store, pair: tuple[Checkpoint, Checkpoint]) -> None:
+    """`git push --tags` carries no tag of ours."""
+    project.commit()
+    create(store, "v1", pair[0])
+    project.git("init", "--quiet", "--bare", str(project.root / "remote.git"))
+    project.git("push", "--quiet", "--tags", "remote.git", "main")
+
+    listed = project.git("ls-remote", "remote.git").split()
+    assert listed == [project.git("rev-parse", "HEAD"), "refs/heads/main"]

@@ -1,0 +1,321 @@
+"""Every restore can be undone: `undo` and `redo` walk exactly, and change no more than the restore did."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+from back import contents, kept, last, redo, restore, save, undo
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+from talk import Talk
+
+from gitcp.errors import Refused, StoreDamaged
+from gitcp.model import Checkpoint
+from gitcp.ops import journal
+
+from driver import File, Project
+from samples import open_store
+
+Files = dict[bytes, File]
+
+
+def versions(project: Project, count: int) -> list[tuple[Checkpoint, Files]]:
+    """That many saved states of the working tree, each quite another, and what they look like."""
+    found = []
+    for number in range(count):
+        project.write("edited", f"version {number}\n")
+        project.write(f"only-in-{number}/file", "here\n", mode=0o600)
+        if number:
+            project.remove(f"only-in-{number - 1}")
+        target = save(project)
+        found.append((target, contents(project)))
+    return found
+
+
+def test_walk(project: Project) -> None:
+    """Undo, undo, redo, redo go through the very states that the restores left behind."""
+    (first, was_first), (second, was_second), (_, was_third) = versions(project, 3)
+    restore(project, first)
+    restore(project, second)
+
+    walked = []
+    with project.guard():
+        for step in (undo, undo, redo, redo, undo, undo):
+            step(project)
+            walked.append(contents(project))
+
+    assert walked == [was_first, was_third, was_first, was_second, was_first, was_third]
+    with pytest.raises(Refused, match="no restore to undo"):
+        undo(project)
+
+
+def test_undo_of_unsaved_work(project: Project) -> None:
+    """What was never saved by anybody is what undo brings back, files and modes."""
+    (first, _), _ = versions(project, 2)
+    project.write("unsaved", "only here\n", mode=0o640)
+    project.write("edited", "unsaved edit\n")
+    before = contents(project)
+    restore(project, first)
+
+    undo(project)
+
+    assert contents(project) == before
+
+
+def test_work_after_a_restore_is_in_redo(project: Project) -> None:
+    """Work done after a restore goes with undo and comes again with redo."""
+    (first, _), (_, was_second) = versions(project, 2)
+    restore(project, first)
+    project.write("later", "work\n")
+    project.write("edited", "after the restore\n")
+    worked = contents(project)
+
+    undo(project)
+    assert contents(project) == was_second
+    redo(project)
+    assert contents(project) == worked
+
+
+def test_restore_after_undo(project: Project) -> None:
+    """A new restore takes the place of what could be redone, and undo goes on to the older ones."""
+    (first, was_first), (second, was_second), (_, was_third) = versions(project, 3)
+    restore(project, first)
+    restore(project, second)
+    undo(project)
+    assert contents(project) == was_first
+    restore(project, second)
+
+    with pytest.raises(Refused, match="no undo to take back"):
+        redo(project)
+    undo(project)
+    assert contents(project) == was_first
+    undo(project)
+    assert contents(project) == was_third
+    assert was_second not in (was_first, was_third)
+
+
+def test_undo_with_nothing_to_do_still_steps(project: Project) -> None:
+    """An undo that finds everything as it was takes its step all the same."""
+    (first, _), (_, was_second) = versions(project, 2)
+    restore(project, first)
+    project.write("edited", "version 1\n")
+    project.write("only-in-1/file", "here\n", mode=0o600)
+    project.remove("only-in-0")
+
+    report = undo(project)
+
+    assert report.checkpoint is None
+    assert contents(project) == was_second
+    with pytest.raises(Refused, match="no restore to undo"):
+        undo(project)
+
+
+def test_undo_of_paths_leaves_the_rest(project: Project) -> None:
+    """The undo of a restore of one path is of that path alone: what was done elsewhere since stays."""
+    (first, _), _ = versions(project, 2)
+    restore(project, first, paths=(b"edited",))
+    project.write("elsewhere", "since then\n")
+
+    with project.guard():
+        report = undo(project)
+
+    assert report.written == (b"edited",)
+    assert project.read("edited") == b"version 1\n"
+    assert project.read("elsewhere") == b"since then\n"
+
+
+def test_undo_of_files_leaves_the_conversation(project: Project) -> None:
+    """The undo of a restore of files alone puts no conversation anywhere, however it went on."""
+    talk = Talk(project)
+    talk.say("one", "two")
+    project.write("a", "old\n")
+    first = save(project, None)
+    project.write("a", "new\n")
+    restore(project, first, conversation=False)
+    talk.say("three", "four")
+    before = sorted(talk.path.parent.iterdir())
+
+    report = undo(project)
+
+    assert report.placed is None
+    assert sorted(talk.path.parent.iterdir()) == before
+    assert project.read("a") == b"new\n"
+
+
+def test_undo_of_a_conversation(project: Project) -> None:
+    """Undo names the agent's own session again, and redo the one that the restore made."""
+    talk = Talk(project)
+    talk.say("one", "two")
+    first = save(project, None)
+    talk.say("three", "four")
+    whole = talk.path.read_bytes()
+    restored = restore(project, first)
+    assert restored.placed is not None
+    assert restored.placed.session_id not in (None, talk.session)
+
+    undone = undo(project)
+    redone = redo(project)
+
+    assert undone.placed is not None
+    assert redone.placed is not None
+    assert undone.placed.session_id == talk.session
+    assert redone.placed.session_id == restored.placed.session_id
+    assert talk.path.read_bytes() == whole
+    assert len(list(talk.path.parent.iterdir())) == 2
+
+
+def test_undo_of_the_index(project: Project) -> None:
+    """A restore that set the index is undone with the index."""
+    project.write("a", "one\n")
+    project.commit()
+    project.write("a", "two\n")
+    project.git("add", "a")
+    staged = save(project)
+    project.git("reset", "--quiet")
+    project.write("b", "b\n")
+    project.git("add", "b")
+    before = project.git("ls-files", "--stage")
+    restore(project, staged, index=True)
+    assert project.git("ls-files", "--stage") != before
+
+    undo(project)
+    assert project.git("ls-files", "--stage") == before
+    redo(project)
+    assert project.git("diff", "--cached", "--name-only") == "a"
+
+
+def test_ignored_file_that_the_restore_made(project: Project) -> None:
+    """A file that a restore made is removed by undo, though the rules of the state before ignore it: it was not there.
+
+    One that somebody else made there since is kept.
+    """
+    project.write("app.log", "captured\n")
+    target = save(project)
+    project.remove("app.log")
+    project.write(".gitignore", "*.log\n")
+    before = contents(project)
+    restore(project, target)
+    assert project.read("app.log") == b"captured\n"
+    project.write("other.log", "not the restore's\n")
+
+    report = undo(project)
+
+    assert kept(report) == {b"other.log": "ignored"}
+    assert contents(project) == {**before, b"other.log": File("file", 0o644, b"not the restore's\n")}
+
+
+def test_the_list_is_damaged(project: Project) -> None:
+    """A damaged list of restores is said, with what to do, and changes nothing; without it a restore works again."""
+    (first, was_first), (_, was_second) = versions(project, 2)
+    restore(project, first)
+    path = Path(open_store(project).repo.state_dir, "restores.json")
+    for text in ("{", "[]", '{"undo": 7}', '{"undo": ["nonsense"]}', '{"extents": {"work@1": null}}'):
+        path.write_text(text)
+        with project.guard(), pytest.raises(StoreDamaged) as caught:
+            undo(project)
+        assert str(path) in caught.value.hint
+    assert contents(project) == was_first
+    path.unlink()
+    project.write("edited", "x\n")
+    restore(project, first)
+    assert contents(project) == was_first
+    assert was_second != was_first
+
+
+def test_the_list_is_bounded(project: Project) -> None:
+    """Only so many restores are remembered, and those the newest."""
+    (first, _), _ = versions(project, 2)
+    repo = open_store(project).repo
+    ids = tuple(first.id._replace(number=number) for number in range(1, 301))
+    journal.set_restores(repo, journal.Restores(ids, (), {id: journal.Extent() for id in ids}))
+
+    known = journal.restores(repo)
+
+    assert known.undo == ids[-journal.MOST :]
+    assert set(known.extents) == set(known.undo)
+
+
+# ---------------------------------------------------------------- any tree to any other
+
+NAMES = st.sampled_from([b"a", b"b", b"c\xff", b"x.log", b"keep.log", b".gitignore"])
+PATHS = st.lists(NAMES, min_size=1, max_size=3).map(b"/".join)
+# The same rules before and after: what changed rules do is tested case by case in test_restore.py.
+RULES = st.sampled_from([b"*.log\n", b"", b"*.log\n!keep.log\n", b"/a\n", b"!*.log\n"])
+NODES = st.one_of(
+    st.tuples(
+        st.just("file"), st.sampled_from([b"", b"one\n", b"two\n", b"\0\r\n"]), st.sampled_from([0o644, 0o755, 0o600])
+    ),
+    st.tuples(st.just("link"), st.sampled_from([b"a", b"nowhere", b"../.."]), st.just(0)),
+    st.tuples(st.just("empty"), st.just(b""), st.just(0)),
+)
+TREES = st.dictionaries(PATHS, NODES, max_size=10)
+
+
+Tree = dict[bytes, tuple[str, bytes, int]]
+
+
+def build(project: Project, tree: Tree, rules: bytes) -> None:
+    """Make the working tree look like this, from nothing. What would lie in a file or a link is left out."""
+    for name in os.listdir(os.fsencode(project.root)):
+        if name != b".git":
+            project.remove(name)
+    for path, (kind, data, mode) in {b".gitignore": ("file", rules, 0o644), **tree}.items():
+        above = [path[:place] for place, byte in enumerate(path) if byte == ord("/")]
+        if os.path.lexists(project.path(path)) or any(is_leaf(project.path(parent)) for parent in above):
+            continue
+        if kind == "file":
+            project.write(path, data, mode)
+        elif kind == "link":
+            project.symlink(path, data)
+        else:
+            os.makedirs(project.path(path), exist_ok=True)
+
+
+def is_leaf(path: bytes) -> bool:
+    """Whether a file or a link lies at `path`."""
+    return os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path))
+
+
+def visible(project: Project) -> set[bytes]:
+    """The files and links that git would add."""
+    listed = project.git("ls-files", "-z", "--others", "--exclude-standard")
+    return {name for name in listed.encode("utf-8", "surrogateescape").split(b"\0") if name}
+
+
+def of(files: Files, paths: Collection[bytes]) -> Files:
+    """What `files` has at these paths."""
+    return {path: file for path, file in files.items() if path in paths}
+
+
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(first=TREES, second=TREES, rules=RULES.map(lambda rules: (rules, rules)))
+def test_any_tree_to_any_other(
+    tmp_path_factory: pytest.TempPathFactory, first: Tree, second: Tree, rules: tuple[bytes, bytes]
+) -> None:
+    """From B back to A: what was captured of A is there again and what was ignored in B still is; undo is B again."""
+    project = Project(tmp_path_factory.mktemp("any") / "project")
+    build(project, first, rules[0])
+    captured = of(contents(project), visible(project))
+    target = save(project)
+    build(project, second, rules[1])
+    before = contents(project)
+    ignored = of(before, {path for path, file in before.items() if file.kind != "directory"} - visible(project))
+
+    with project.guard():
+        report = restore(project, target)
+    after = contents(project)
+    note(f"{captured=}\n{before=}\n{after=}\n{kept(report)=}")
+
+    left = kept(report)
+    assert of(after, captured.keys() - left.keys()) == of(captured, captured.keys() - left.keys())
+    assert of(after, ignored.keys()) == ignored
+    strangers = {path for path, file in after.items() if file.kind != "directory"} - captured.keys() - ignored.keys()
+    assert strangers <= left.keys()
+    assert report.failed == any(path in captured or path in target.snapshot.empty_directories for path in left)
+    if report.checkpoint is not None:
+        undo(project)
+        assert contents(project) == before
+    assert last(project).id.session == target.id.session
