@@ -97,7 +97,7 @@ def test_modules_satisfy_the_protocol() -> None:
     typed: tuple[Adapter, ...] = (claude_code,)
 
     assert [adapter.NAME for adapter in typed] == ["claude-code"]
-    assert {name: adapters.load(name).NAME for name in adapters.BUILTIN} == {name: name for name in adapters.BUILTIN}
+    assert {name: adapters.load(name).NAME for name in adapters.MODULES} == {name: name for name in adapters.MODULES}
 
 
 # ---------------------------------------------------------------- names of directories

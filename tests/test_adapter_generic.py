@@ -290,30 +290,3 @@ def test_format_names_its_adapter() -> None:
     named = {name: adapters.for_format(name).NAME for name in ("claude-code", "jsonl", "json", "text")}
 
     assert named == {"claude-code": "claude-code", "jsonl": "generic", "json": "generic", "text": "generic"}
-
-
-def install(directory: Path, target: str) -> None:
-    """A package in `directory` that brings an adapter for an agent called `other`."""
-    info = directory / "other-1.0.dist-info"
-    info.mkdir(parents=True)
-    info.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
-    info.joinpath("entry_points.txt").write_text(f"[gitcp.adapters]\nother = {target}\n")
-    directory.joinpath("other_agent.py").write_text("NAME = 'other'\n")
-
-
-def test_installed_adapter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another package's adapter is found by its entry point."""
-    install(tmp_path / "site", "other_agent")
-    monkeypatch.syspath_prepend(str(tmp_path / "site"))
-
-    assert adapters.load("other").NAME == "other"
-
-
-def test_installed_adapter_that_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that cannot be imported is an error in words, and no obstacle to showing what is stored."""
-    install(tmp_path / "site", "no_such_module")
-    monkeypatch.syspath_prepend(str(tmp_path / "site"))
-
-    with pytest.raises(BadValue, match="the adapter for other cannot be loaded"):
-        adapters.load("other")
-    assert adapters.for_format("other").NAME == "generic"

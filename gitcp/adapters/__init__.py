@@ -1,33 +1,53 @@
-"""The agents gitcp knows. One adapter is asked, by name; each is imported when it is needed.
-
-Other packages add agents through the entry-point group `gitcp.adapters`, which is looked at only for a name that is not
-built in: reading the installed packages takes longer than a whole save.
+"""The agents gitcp knows, and those that other packages add. One adapter is asked, by name; each is imported when it is
+needed, and by a save only if its agent was ever used here: importing them all takes longer than the save.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
+from gitcp.adapters import installed
 from gitcp.adapters.base import Adapter, Found, Running
 from gitcp.errors import BadValue
 from gitcp.model import Host
 
-BUILTIN = {
-    "claude-code": "gitcp.adapters.claude_code",
-    "generic": "gitcp.adapters.generic",
-}
+
+class Builtin(NamedTuple):
+    """One of our adapters, and how to tell without it that its agent is not here.
+
+    The agent is here if `directory`, below the home directory, is there (in which it keeps its sessions), or if one of
+    `variables` is set, which says that it keeps them elsewhere or that it is running us.
+    """
+
+    name: str
+    module: str
+    directory: str
+    variables: tuple[str, ...]
+
+
+BUILTIN = (
+    Builtin("claude-code", "gitcp.adapters.claude_code", ".claude", ("CLAUDE_CODE_SESSION_ID", "CLAUDE_CONFIG_DIR")),
+)
+GENERIC = "gitcp.adapters.generic"
+MODULES = {known.name: known.module for known in BUILTIN} | {"generic": GENERIC}
+"""Each built-in adapter by name, the one that belongs to no agent too."""
+
 PLAIN_FORMATS = ("json", "jsonl", "text")
 """Formats that belong to no agent. Any other format is the name of its adapter."""
 
-GROUP = "gitcp.adapters"
-
 
 def load(name: str) -> Adapter:
-    """The adapter of this name. Raises BadValue if there is none."""
-    if name in BUILTIN:
-        return import_module(BUILTIN[name])
-    return _installed(name)
+    """The adapter of this name. Raises BadValue if there is none, or if it cannot be loaded."""
+    if name in MODULES:
+        return import_module(MODULES[name])
+    adapter = installed.load(name)
+    if adapter is None:
+        known = ", ".join(sorted(MODULES))
+        raise BadValue(f"there is no adapter for an agent called {name!r}", hint=f"known are {known}")
+    return adapter
 
 
 def load_or_generic(name: str) -> Adapter:
@@ -44,33 +64,35 @@ def for_format(name: str) -> Adapter:
 
 
 def find_all(cwd: Path, host: Host) -> tuple[Found, ...]:
-    """The sessions of all built-in agents for this directory, newest first."""
-    found = [session for name in BUILTIN for session in load(name).find(cwd, host)]
+    """The sessions of all agents for this directory, newest first."""
+    found = [session for adapter in _present(host) for session in adapter.find(cwd, host)]
     return tuple(sorted(found, key=lambda session: -session.modified))
 
 
 def watched(cwd: Path, host: Host) -> tuple[Path, ...]:
     """Every path whose change could change what `find_all` and a capture say for this directory."""
-    return tuple(path for name in BUILTIN for path in load(name).watched(cwd, host))
+    directories = (host.home / known.directory for known in BUILTIN)
+    own = (path for adapter in _present(host) for path in adapter.watched(cwd, host))
+    return (*directories, *map(Path, installed.places()), *own)
 
 
 def running(host: Host) -> Running | None:
     """The agent that is running us, if the environment names one."""
-    for name in BUILTIN:
-        session_id = load(name).running(host)
+    named = (load(known.name) for known in BUILTIN if _names(host, known))
+    for adapter in (*named, *installed.adapters()):
+        session_id = adapter.running(host)
         if session_id is not None:
-            return Running(name, session_id)
+            return Running(adapter.NAME, session_id)
     return None
 
 
-def _installed(name: str) -> Adapter:
-    from importlib.metadata import entry_points  # 30 ms: only when a built-in name misses
+def _present(host: Host) -> Iterator[Adapter]:
+    """The adapters whose agents were ever used here, as far as that can be told from outside."""
+    for known in BUILTIN:
+        if _names(host, known) or (host.home / known.directory).exists():
+            yield load(known.name)
+    yield from installed.adapters()
 
-    for entry in entry_points(group=GROUP, name=name):
-        try:
-            adapter: Adapter = entry.load()
-        except (ImportError, AttributeError) as error:
-            raise BadValue(f"the adapter for {name} cannot be loaded: {error}") from None
-        return adapter
-    known = ", ".join(sorted(BUILTIN))
-    raise BadValue(f"there is no adapter for an agent called {name!r}", hint=f"known are {known}")
+
+def _names(host: Host, known: Builtin) -> bool:
+    return any(host.env.get(variable) for variable in known.variables)

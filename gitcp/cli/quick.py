@@ -31,7 +31,7 @@ FORMAT = 1
 MEMO = "unchanged"
 STATE = "worktree-state"
 QUIET = ("-q", "--quiet")
-DECIDING = ("CLAUDE", "CODEX", "GEMINI", "GIT_", "GITCP_", "HOME", "OPENCODE", "XDG_")
+DECIDING = ("CLAUDE", "CODEX", "COPILOT", "GEMINI", "GIT_", "GITCP_", "HOME", "OPENCODE", "XDG_")
 TICK_NS = 20_000_000
 """More than a tick of the clock that stamps files: what is not older than the save by this much could change unseen."""
 OPERATIONS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "rebase-merge", "rebase-apply")
