@@ -359,6 +359,7 @@ def _printed(project: Project) -> dict[str, set[str]]:
         ("restore", "1", "--yes"),
         ("log",),
         ("sessions",),
+        ("oplog",),
         ("tag",),
         ("check",),
     ):

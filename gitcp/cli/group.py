@@ -28,6 +28,7 @@ COMMANDS = {
         "diff": "Show what differs between a checkpoint and now, or another checkpoint",
         "status": "Show what a save would take, and what can be undone",
         "sessions": "List all sessions",
+        "oplog": "List what was done besides saving",
     },
     "Go back": {
         "restore": "Bring files and conversation back from a checkpoint",

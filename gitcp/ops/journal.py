@@ -11,6 +11,7 @@ import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,14 @@ class Restores(Value):
     extents: Mapping[CheckpointId, Extent] = EMPTY
 
 
+class Step(StrEnum):
+    """How a restore came about, which decides what can be undone after it."""
+
+    RESTORE = "restore"
+    UNDO = "undo"
+    REDO = "redo"
+
+
 class Unfinished(Value):
     """A restore that was begun: what it goes to, what was there before, and the paths it may have changed.
 
@@ -62,6 +71,7 @@ class Unfinished(Value):
     session_id: str | None = None
     before: Restores = Restores()
     after: Restores = Restores()
+    step: Step = Step.RESTORE
 
 
 @contextmanager
@@ -93,6 +103,7 @@ def begin(repo: Repository, unfinished: Unfinished) -> None:
             "session_id": unfinished.session_id,
             "before": _encode_restores(unfinished.before),
             "after": _encode_restores(unfinished.after),
+            "step": unfinished.step.value,
         },
     )
 
@@ -113,6 +124,7 @@ def unfinished(repo: Repository) -> Unfinished | None:
             session_id=fields.get("session_id"),
             before=_decode_restores(fields.get("before", {})),
             after=_decode_restores(fields.get("after", {})),
+            step=Step(fields.get("step", "restore")),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(path, repr(error)) from None
@@ -136,6 +148,14 @@ def restores(repo: Repository) -> Restores:
 def set_restores(repo: Repository, value: Restores) -> None:
     """Write down what can be undone and redone."""
     _write(repo.state_dir / RESTORES, {"schema": "gitcp.restores/1", **_encode_restores(value)})
+
+
+def stepped(known: Restores, step: Step, here: CheckpointId, extent: Extent) -> Restores:
+    """What can be undone and redone after a restore, from what could be before; `here` is its safety checkpoint."""
+    extents = {**known.extents, here: extent}
+    if step is Step.UNDO:
+        return Restores(known.undo[:-1], (*known.redo, here), extents)
+    return Restores((*known.undo, here), known.redo[:-1] if step is Step.REDO else (), extents)
 
 
 def _encode_restores(value: Restores) -> dict[str, object]:

@@ -16,11 +16,11 @@ from gitcp.errors import BadValue, ConversationUnreadable, Refused
 from gitcp.git.objects import Objects
 from gitcp.model import RESERVED, Agent, Checkpoint, CheckpointId, Conversation, Trigger
 from gitcp.ops import index as index_op
-from gitcp.ops import journal, placing, session
+from gitcp.ops import journal, oplog, placing, session
 from gitcp.ops.apply import apply_files, still_wrong
 from gitcp.ops.contents import Contents
 from gitcp.ops.disk import WorktreeDisk
-from gitcp.ops.journal import Extent, Restores, Unfinished
+from gitcp.ops.journal import Extent, Restores, Step, Unfinished
 from gitcp.ops.message import Rewound, before_message
 from gitcp.ops.placing import Placed
 from gitcp.ops.plan import FilePlan, Kept, Side, parents, plan_files
@@ -91,10 +91,6 @@ class Present(NamedTuple):
     kept: tuple[Kept, ...] = ()
 
 
-After = Callable[[Restores, CheckpointId, Extent], Restores]
-"""What can be undone and redone after a restore, from what could be before, the safety checkpoint, and the extent."""
-
-
 def plan(store: Store, request: Request) -> Plan:
     """What `restore` would do now. Writes nothing, anywhere. Raises BadValue for a path that is nowhere."""
     know_files(store, request.target)
@@ -115,38 +111,26 @@ def plan(store: Store, request: Request) -> Plan:
 
 def restore(store: Store, request: Request, agreed: Plan | None = None) -> Report:
     """Do it. Raises Refused, with nothing changed, if the files are no longer those that `agreed` was made for."""
-
-    def after(known: Restores, here: CheckpointId, extent: Extent) -> Restores:
-        return Restores((*known.undo, here), (), {**known.extents, here: extent})
-
     with journal.lock(store.repo):
-        return _restore(store, request, agreed, after)
+        return _restore(store, request, agreed, Step.RESTORE)
 
 
 def undo(store: Store, request_for: Callable[[CheckpointId], Request]) -> Report:
     """Go back to the state before the last restore. Raises Refused if there is none."""
-
-    def after(known: Restores, here: CheckpointId, extent: Extent) -> Restores:
-        return Restores(known.undo[:-1], (*known.redo, here), {**known.extents, here: extent})
-
     with journal.lock(store.repo):
         known = journal.restores(store.repo)
         if not known.undo:
             raise Refused("there is no restore to undo: nothing was changed", hint="gitcp log")
-        return _restore(store, stepping(store, request_for(known.undo[-1])), None, after, stepping=True)
+        return _restore(store, stepping(store, request_for(known.undo[-1])), None, Step.UNDO)
 
 
 def redo(store: Store, request_for: Callable[[CheckpointId], Request]) -> Report:
     """Take back the last undo. Raises Refused if there is none."""
-
-    def after(known: Restores, here: CheckpointId, extent: Extent) -> Restores:
-        return Restores((*known.undo, here), known.redo[:-1], {**known.extents, here: extent})
-
     with journal.lock(store.repo):
         known = journal.restores(store.repo)
         if not known.redo:
             raise Refused("there is no undo to take back: nothing was changed", hint="gitcp log")
-        return _restore(store, stepping(store, request_for(known.redo[-1])), None, after, stepping=True)
+        return _restore(store, stepping(store, request_for(known.redo[-1])), None, Step.REDO)
 
 
 def stepping(store: Store, request: Request) -> Request:
@@ -179,10 +163,11 @@ def finish(store: Store, request_for: Callable[[CheckpointId], Request], *, forw
         if not forward:
             here, extent = present.saved.checkpoint.id, replace(begun.extent, made=files.created)
             after = Restores((*begun.before.undo, here), begun.before.redo, {**begun.before.extents, here: extent})
-        return _carry_out(store, request, files, contents, present, placed, after)
+        step = begun.step if forward else Step.RESTORE
+        return _carry_out(store, request, files, contents, present, placed, after, step)
 
 
-def _restore(store: Store, request: Request, agreed: Plan | None, after: After, *, stepping: bool = False) -> Report:
+def _restore(store: Store, request: Request, agreed: Plan | None, step: Step) -> Report:
     _check_allowed(store, request)
     know_files(store, request.target)
     _check_paths(store, request)
@@ -194,10 +179,11 @@ def _restore(store: Store, request: Request, agreed: Plan | None, after: After, 
         raise Refused("the files changed since the plan was shown: nothing was restored", hint="run the command again")
     placed = _place(store, request)
     extent = Extent(request.files, request.conversation, request.index, request.paths, files.created)
-    then = after(known, here, extent)
+    then = journal.stepped(known, step, here, extent)
     if not files and not request.index and _is_placed(request, present.saved.checkpoint, placed):
-        if stepping:
+        if step is not Step.RESTORE:
             journal.set_restores(store.repo, then)
+            _record(store, step, request, (request.target.id, here))
         missing = any(kept.missing for kept in files.kept)
         return Report(request.target, here, None, (), (), (*files.kept, *present.kept), placed, failed=missing)
     begun = Unfinished(
@@ -209,9 +195,10 @@ def _restore(store: Store, request: Request, agreed: Plan | None, after: After, 
         session_id=placed.session_id if placed else None,
         before=known,
         after=then,
+        step=step,
     )
     journal.begin(store.repo, begun)
-    return _carry_out(store, request, files, contents, present, placed, then)
+    return _carry_out(store, request, files, contents, present, placed, then, step)
 
 
 def _carry_out(
@@ -222,6 +209,7 @@ def _carry_out(
     present: Present,
     placed: Placed | None,
     then: Restores,
+    step: Step,
 ) -> Report:
     """Everything after the journal is written. Each part that fails is reported, and the others are done."""
     with Writer(store.repo.root) as tree:
@@ -232,6 +220,7 @@ def _carry_out(
         after = _save_after(store, request, present.saved.checkpoint, placed)
         wrong = still_wrong(contents, files, done, tree, Side(store.objects, after.taken.snapshot))
     journal.set_restores(store.repo, then)
+    _record(store, step, request, (request.target.id, present.saved.checkpoint.id, after.checkpoint.id))
     journal.finish(store.repo)
     kept = (*files.kept, *done.failed, *wrong, *unset, *((unplaced,) if unplaced else ()), *present.kept)
     return Report(
@@ -244,6 +233,14 @@ def _carry_out(
         placed=placed,
         failed=any(one.missing for one in kept),
     )
+
+
+def _record(store: Store, step: Step, request: Request, ids: tuple[CheckpointId, ...]) -> None:
+    """Write the restore into the operation log, an undo or redo with the restore that it is of."""
+    standing = oplog.standing(oplog.entries(store.repo), store.repo.worktree_name)
+    walked = {Step.UNDO: standing.undo, Step.REDO: standing.redo}.get(step, ())
+    of = next((each.number for each in reversed(walked) if each.what == oplog.RESTORE), None)
+    oplog.record(store.repo, step.value, f"to {request.target.id}", checkpoints=ids, of=of)
 
 
 def _check_allowed(store: Store, request: Request) -> None:

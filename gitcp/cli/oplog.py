@@ -1,0 +1,61 @@
+"""`gitcp oplog`."""
+
+from __future__ import annotations
+
+import click
+
+from gitcp import wire
+from gitcp.cli import objects, words
+from gitcp.cli.context import Context
+from gitcp.cli.options import Command, json_option, pass_context, session_option
+from gitcp.ops import oplog
+from gitcp.ops.oplog import Operation
+
+
+@click.command(cls=Command)
+@click.option("-n", "limit", metavar="N", type=click.IntRange(0), help="show at most so many")
+@session_option
+@json_option
+@pass_context
+def command(context: Context, limit: int | None, session: str | None, *, as_json: bool) -> None:  # noqa: ARG001 -- --session is on every command
+    """List what was done besides saving
+
+    Restores and the like, the last one first, of all working trees.
+
+      gitcp oplog
+      gitcp oplog -n 5
+    """
+    found = oplog.entries(context.store.repo)[::-1][:limit]
+    if as_json:
+        for operation in found:
+            context.output.document(objects.document("operation", _fields(operation)))
+    else:
+        _print(context, found)
+
+
+def _fields(operation: Operation) -> wire.Json:
+    return {
+        "number": operation.number,
+        "time": wire.encode_time(operation.time),
+        "operation": operation.what,
+        "said": operation.said,
+        "worktree": operation.worktree,
+        "checkpoints": [str(id) for id in operation.checkpoints],
+        "trash": operation.trash,
+        "of": operation.of,
+        "automatic": operation.automatic,
+    }
+
+
+def _print(context: Context, found: tuple[Operation, ...]) -> None:
+    from gitcp.cli.table import Column, show  # rich: only for a table
+
+    columns = (Column("", right=True), Column("when"), Column("operation", "yellow"), Column("what", cut=True))
+    now = context.host.now()
+    rows = ((str(each.number), words.ago(each.time, now), _name(each), each.said) for each in found)
+    show(context.output, columns, rows)
+
+
+def _name(operation: Operation) -> str:
+    of = f" of {operation.of}" if operation.of is not None else ""
+    return operation.what + of + (" (automatic)" if operation.automatic else "")
