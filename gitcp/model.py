@@ -185,6 +185,7 @@ class Source(Value):
 
     `name` is the stream ("main", "agents/<id>"). `live` says that the agent may be writing: a torn last line is then
     left out. `place` is where the agent keeps it, relative to the directory of the main stream, for putting it back.
+    `end` is the size that the stream has, however long the file is when it is read.
     """
 
     name: str
@@ -192,6 +193,7 @@ class Source(Value):
     data: bytes | None = None
     live: bool = False
     place: str = ""
+    end: int | None = None
 
 
 class Capture(Value):

@@ -25,10 +25,15 @@ class ScriptedModel:
         self._steps = iter(steps)
         self._lock = threading.Lock()
         self.requests: list[dict[str, Any]] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self.handler())
         self._server.daemon_threads = True
         self._server.model = self  # type: ignore[attr-defined]
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    @classmethod
+    def handler(cls) -> type[BaseHTTPRequestHandler]:
+        """What speaks the protocol."""
+        return _Handler
 
     @property
     def url(self) -> str:

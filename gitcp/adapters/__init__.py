@@ -30,6 +30,7 @@ class Builtin(NamedTuple):
 
 BUILTIN = (
     Builtin("claude-code", "gitcp.adapters.claude_code", ".claude", ("CLAUDE_CODE_SESSION_ID", "CLAUDE_CONFIG_DIR")),
+    Builtin("gemini", "gitcp.adapters.gemini", ".gemini", ("GEMINI_SESSION_ID", "GEMINI_CLI_HOME")),
 )
 GENERIC = "gitcp.adapters.generic"
 MODULES = {known.name: known.module for known in BUILTIN} | {"generic": GENERIC}

@@ -179,7 +179,9 @@ def shorten(objects: Objects, segments: Sequence[Segment], size: int) -> Cut:
 
 @contextmanager
 def _open(source: Source) -> Iterator[tuple[Read, int]]:
-    """A reader of the file and its size now. What the agent appends from here on belongs to the next checkpoint."""
+    """A reader of the file and its size now, or the end that is given for the stream. What the agent appends from here
+    on belongs to the next checkpoint.
+    """
     path = source.path
     if path is None:
         raise _unreadable(source, "has neither a file nor bytes")
@@ -193,7 +195,8 @@ def _open(source: Source) -> Iterator[tuple[Read, int]]:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise _unreadable(source, "is a directory" if stat.S_ISDIR(status.st_mode) else "is no ordinary file")
-        yield _reader(source, descriptor), status.st_size
+        size = status.st_size if source.end is None else source.end
+        yield _reader(source, descriptor), size
     finally:
         os.close(descriptor)
 

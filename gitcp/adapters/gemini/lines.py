@@ -1,0 +1,160 @@
+"""What the lines of a chat of Gemini CLI say. A message that comes again under its id replaces the one before; a line
+may replace the whole history, or take its end back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from gitcp import wire
+from gitcp.adapters import base
+from gitcp.adapters.base import Message
+from gitcp.model import Digest, LastMessage
+from gitcp.value import replace
+
+NOT_TYPED = ("<session_context>", "<hook_context>")
+NO_CONTENT = (*NOT_TYPED, "/", "?")
+"""How texts begin that make no conversation: a chat of nothing else is not resumed."""
+
+
+def id_set(fields: dict[str, Any]) -> str | None:
+    """The session id that a line gives: the head of a chat, or a change of it."""
+    changed = fields.get("$set")
+    if isinstance(changed, dict):
+        return base.string(changed, "sessionId")
+    return base.string(fields, "sessionId") if "projectHash" in fields else None
+
+
+def says_something(fields: dict[str, Any]) -> bool:
+    """Whether a line has a message that makes a chat worth resuming."""
+    return any(_is_said(message) for message in (fields, *(replaced_by(fields) or ())))
+
+
+def _is_said(message: dict[str, Any]) -> bool:
+    text = _text(message.get("content")).strip()
+    if message.get("type") == "user":
+        return bool(text) and not text.startswith(NO_CONTENT)
+    return message.get("type") == "gemini" and bool(text or message.get("toolCalls") or message.get("thoughts"))
+
+
+def replaced_by(fields: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """The messages that a line puts in the place of all before it, None if it does not."""
+    changed = fields.get("$set")
+    messages = changed.get("messages") if isinstance(changed, dict) else None
+    return [entry for entry in messages if isinstance(entry, dict)] if isinstance(messages, list) else None
+
+
+def digest(before: Digest, lines: Iterable[bytes]) -> Digest:
+    """Counts what people and the agent said, and its calls of tools; a history put in the place of another anew."""
+    for line in lines:
+        fields = wire.parse_line(line) or {}
+        replaced = replaced_by(fields)
+        if replaced is not None:
+            before = replace(before, messages=0, last_message=None)
+        for message in replaced or [fields]:
+            before = _digest_message(before, message)
+        changed = fields.get("$set")
+        title = base.string(changed, "summary") if isinstance(changed, dict) else None
+        before = replace(before, title=title.strip()) if title and title.strip() else before
+    return before
+
+
+def _digest_message(before: Digest, message: dict[str, Any]) -> Digest:
+    text, id = _text(message.get("content")), base.string(message, "id")
+    if message.get("type") == "gemini":
+        before = replace(before, model=base.string(message, "model") or before.model)
+        text = text.strip() or "".join(f"[{name}]" for _, name, _ in _calls(message))
+        last = LastMessage("assistant", base.shown(text), id)
+    elif message.get("type") == "user" and not text.lstrip().startswith(NOT_TYPED):
+        before = replace(before, last_prompt=base.shown(text)) if text.strip() else before
+        last = LastMessage("user", base.shown(text), id)
+    else:
+        return before
+    if not last.text:
+        return before
+    again = before.last_message is not None and (before.last_message.role, before.last_message.id) == (last.role, id)
+    return replace(before, last_message=last, messages=before.messages + (not again))
+
+
+def messages(lines: Iterable[bytes]) -> Iterator[Message]:
+    """The parts of turns as a resume would know them: what was replaced or rewound is left out."""
+    tools: dict[str, str] = {}
+    answered: set[str] = set()
+    for message in _history(lines):
+        for part in _shown(message, tools, answered):
+            if part.text:
+                yield part
+
+
+def _history(lines: Iterable[bytes]) -> list[dict[str, Any]]:
+    history: dict[tuple[str, str], dict[str, Any]] = {}
+    for line in lines:
+        fields = wire.parse_line(line) or {}
+        replaced, rewound = replaced_by(fields), base.string(fields, "$rewindTo")
+        if replaced is not None:
+            history.clear()
+        if rewound is not None:
+            ids = [id for id, _ in history]
+            for key in list(history)[ids.index(rewound) if rewound in ids else 0 :]:
+                del history[key]
+        for message in [fields] if replaced is None else replaced:
+            id, kind = base.string(message, "id"), base.string(message, "type")
+            if id is not None and kind is not None:
+                history[id, kind] = message
+    return list(history.values())
+
+
+def _shown(message: dict[str, Any], tools: dict[str, str], answered: set[str]) -> Iterator[Message]:
+    roles = {"user": "user", "gemini": "assistant"}
+    text = _text(message.get("content"))
+    role = "system" if text.lstrip().startswith(NOT_TYPED) else roles.get(message["type"], "system")
+    shown = Message(role, text, message["id"], base.string(message, "timestamp"))
+    for thought in _objects(message.get("thoughts")):
+        said = (base.string(thought, name) for name in ("subject", "description"))
+        yield replace(shown, role="thinking", text="\n".join(filter(None, said)))
+    yield shown
+    for id, name, args in _calls(message):
+        tools[id] = name
+        yield replace(shown, role="assistant", text=wire.dumps(args).decode(), tool=name)
+    for part in _objects(message.get("content")):
+        answer = part.get("functionResponse")
+        # What was said before a resume is told twice after it.
+        if isinstance(answer, dict) and (id := str(answer.get("id"))) not in answered:
+            answered.add(id)
+            name = base.string(answer, "name") or tools.get(id, "?")
+            yield replace(shown, role="tool", text=_answer(answer.get("response")), tool=name)
+
+
+def _calls(message: dict[str, Any]) -> list[tuple[str, str, Any]]:
+    """The calls of tools in a message: id, name, input. They come beside its content, or in it after a resume."""
+    parts = [part.get("functionCall") for part in _objects(message.get("content"))]
+    calls = _objects(message.get("toolCalls")) or _objects(parts)
+    return [(str(call.get("id")), base.string(call, "name") or "?", call.get("args")) for call in calls]
+
+
+def _answer(response: Any) -> str:
+    if isinstance(response, dict):
+        text = base.string(response, "output") or base.string(response, "error")
+        return wire.dumps(response).decode() if text is None else text
+    return base.text_of(response)
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _text(content: Any) -> str:
+    parts = content if isinstance(content, list) else [content]
+    return base.text_of([part for part in parts if not (isinstance(part, dict) and part.get("thought"))])
+
+
+def before(lines: Iterable[bytes], message_id: str) -> int | None:
+    """The offset of the line of the user's message with this id, which it keeps however often it is listed again."""
+    needle = message_id.encode("utf-8", "replace")
+    for offset, line in base.offsets(lines):
+        if needle in line:
+            fields = wire.parse_line(line) or {}
+            if fields.get("type") == "user" and fields.get("id") == message_id:
+                return offset
+    return None
