@@ -119,6 +119,12 @@ class Store:
         if not refs.update_ref(self.repo.common_dir, name, checkpoint.commit, checkpoint.parent):
             raise StoreBusy(f"session {checkpoint.id.session} moved while {checkpoint.id} was made: it was not saved")
 
+    def begin(self, checkpoint: Checkpoint) -> None:
+        """Begin a session with `checkpoint`, whose parent is another session's. Raises Refused if it exists."""
+        name = checkpoint.id.session
+        if not refs.update_ref(self.repo.common_dir, refs.SESSIONS + name, checkpoint.commit, None):
+            raise Refused(f"there is a session {name} already: nothing was changed", hint="give another name: --name")
+
     # ------------------------------------------------------------ writing
 
     def commit(self, checkpoint: Checkpoint, readme: str) -> Checkpoint:
@@ -261,6 +267,8 @@ def subject(checkpoint: Checkpoint) -> str:
         return label
     if checkpoint.restored_from is not None:
         return f"restored {checkpoint.restored_from}"
+    if checkpoint.forked_from is not None:
+        return f"forked from {checkpoint.forked_from}"
     prompt = checkpoint.conversation.digest.last_prompt if checkpoint.conversation else None
     text = one_line(prompt or "", 60)
     return f"{checkpoint.trigger.value}: {text}" if text else f"{checkpoint.trigger.value} {checkpoint.id}"

@@ -352,6 +352,7 @@ def _printed(project: Project) -> dict[str, set[str]]:
     project.git("rm", "--quiet", "--cached", "b.log")
     talk.say("Go on.", "I go on.")
     for command in (
+        ("fork", "--worktree", "../fork"),
         ("diff",),
         ("diff", "--conversation"),
         ("status",),

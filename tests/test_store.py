@@ -244,7 +244,7 @@ def test_subjects(project: Project, store: Store, note: Note, prompt: str | None
     """A label on one line, or a line made from the trigger and the last prompt; git and we read the same."""
     conversation = talk(store, {"main": b"{}\n"})
     conversation = replace(conversation, digest=replace(conversation.digest, last_prompt=prompt))
-    made = put(store, full(store, note=note, conversation=conversation, restored_from=None))
+    made = put(store, full(store, note=note, conversation=conversation, restored_from=None, forked_from=None))
 
     assert subject(made) == expected
     assert store.summary(made.commit).subject == expected

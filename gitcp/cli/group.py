@@ -36,6 +36,9 @@ COMMANDS = {
         "undo": "Undo the last restore",
         "redo": "Take back the last undo",
     },
+    "Branch off": {
+        "fork": "Begin a new session at a checkpoint, beside the old one",
+    },
     "Name": {
         "tag": "Name a checkpoint, or list the names",
     },
@@ -49,6 +52,12 @@ COMMANDS = {
 }
 """The literal table: `gitcp --help` imports no command."""
 
+
+MISSING = {
+    "merge": "sessions are never merged: each is a line. `gitcp diff A B` shows what differs, "
+    "`gitcp restore B -- PATH` takes paths over; `git merge` merges what was committed on two branches",
+}
+"""Commands that one could expect and that there are not, and what to do instead."""
 
 COMPLETE = "_GITCP_COMPLETE"
 
@@ -73,7 +82,8 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in _names() and not ctx.resilient_parsing:
-            raise click.UsageError(f"there is no command {args[0]!r}{_suggestion(args[0])}", ctx)
+            instead = MISSING.get(args[0])
+            raise click.UsageError(instead or f"there is no command {args[0]!r}{_suggestion(args[0])}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 -- click's

@@ -16,10 +16,11 @@ from gitcp.cli.context import Context
 from gitcp.cli.options import REVISION, WORDS, Command, json_option, pass_context, session_option
 from gitcp.cli.output import YELLOW, Styled
 from gitcp.model import Oid
-from gitcp.ops.log import Line, Selection, line, lines, select
+from gitcp.ops.log import Line, Selection, graph, line, lines, select
 from gitcp.store import Summary
 
 CHUNK = 500
+UNDRAWN = ("reverse", "stat", "patch", "as_json")
 
 T = TypeVar("T")
 
@@ -34,6 +35,7 @@ T = TypeVar("T")
 @session_option
 @click.option("--all", "everything", is_flag=True, help="show the checkpoints of every session")
 @click.option("--reverse", is_flag=True, help="show the oldest first")
+@click.option("--graph", is_flag=True, help="draw sessions and their forks, one line for each")
 @click.option("--oneline", is_flag=True, help="show one line for each")
 @click.option("--stat", is_flag=True, help="show how much changed in which files")
 @click.option("-p", "--patch", is_flag=True, help="show what changed")
@@ -47,11 +49,18 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp log --oneline -n 20
       gitcp log --since "yesterday 09:00" --grep migration
       gitcp log before-migration..@ --stat
+      gitcp log --graph --all
     """
     short = given["oneline"] and not (given["stat"] or given["patch"] or given["as_json"])
     tips, selection = _tips(context, given), _selection(context, given)
+    if given["graph"] and (selection.filters or any(given[name] for name in UNDRAWN)):
+        raise click.UsageError(
+            "--graph draws all of a session on one line each: only -n, --all and a revision go with it"
+        )
     with nullcontext() if given["as_json"] else context.output.paged(context.core_pager):
-        if short:
+        if given["graph"]:
+            _draw(context, graph(context.store, tips, selection.limit))
+        elif short:
             _print_lines(context, _ordered(lines(context.store, tips, selection), given))
         elif given["as_json"]:
             _print_json(context, _ordered(select(context.store, tips, selection), given))
@@ -121,6 +130,15 @@ def _print_lines(context: Context, found: Iterable[Line]) -> None:
     texts = (f"{session}@{number}{names.get(commit, none).text} {said}" for commit, said, session, number in found)
     while chunk := list(islice(texts, CHUNK)):
         output.line("\n".join(chunk))
+
+
+def _draw(context: Context, rows: Iterable[tuple[str, Line | None]]) -> None:
+    for drawing, found in rows:
+        if found is None:
+            context.output.line(drawing)
+        else:
+            names = rendering.decoration(context.tags.get(Oid(found.commit), ()))
+            context.output.line(drawing, Styled(found.id, YELLOW), names, " ", found.subject)
 
 
 def _print(context: Context, summaries: Iterable[Summary], given: dict[str, Any]) -> None:

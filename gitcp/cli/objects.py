@@ -17,6 +17,7 @@ from gitcp.wire import Json
 
 if TYPE_CHECKING:
     from gitcp.adapters.base import Message
+    from gitcp.ops.fork import Forked
     from gitcp.ops.placing import Placed
     from gitcp.ops.plan import Kept
     from gitcp.ops.restore import Plan, Report
@@ -150,6 +151,20 @@ def plan(found: Plan, brought: Conversation | None) -> Json:
         "removed": [wire.encode_path(step.path) for step in (*files.clear, *files.remove)],
         "kept": _kept(files.kept),
         **_brought_back(found.target, found.placed, brought, found.effects),
+    }
+
+
+def forked(found: Forked) -> Json:
+    """What a fork made."""
+    made = found.checkpoint
+    return {
+        "session": made.id.session,
+        "checkpoint": str(made.id),
+        "forked_from": str(made.forked_from),
+        "worktree": path(found.worktree),
+        "branch": found.branch,
+        "kept": _kept(found.kept),
+        "resume": _resume(found.placed) if found.placed else None,
     }
 
 

@@ -111,7 +111,7 @@ def print_plan(context: Context, plan: Plan, request: Request, line: Callable[..
     _group(line, "permissions would be set", [path for path, _ in files.permissions])
     _group(line, "directories would be made", files.make_directories)
     _group(line, "directories would be removed, if empty", files.remove_directories)
-    _kept(line, "left alone", files.kept)
+    kept(line, "left alone", files.kept)
     if request.index:
         line("  the index would be set to what was staged then")
     if plan.placed is not None:
@@ -164,7 +164,7 @@ def print_report(context: Context, report: Report, effects: Sequence[str], *, ba
         output.line(done, " ", what, f"  ({_done(report)})")
     _group(output.line, words.count(len(report.written), "file") + " written", report.written)
     _group(output.line, words.count(len(report.removed), "file") + " removed", report.removed)
-    _kept(output.line, "left alone", report.kept)
+    kept(output.line, "left alone", report.kept)
     for command in effects:
         output.line(Styled("  not undone: ", BOLD), command)
     rendering.pairs(output, "Facts", target.note.facts.items())
@@ -172,10 +172,11 @@ def print_report(context: Context, report: Report, effects: Sequence[str], *, ba
     if report.checkpoint is not None:
         output.line(f"{back} with: gitcp {back}")
     if report.placed is not None:
-        _print_resume(output, report.placed, directory)
+        print_resume(output, report.placed, directory)
 
 
-def _print_resume(output: Output, placed: Placed, directory: str) -> None:
+def print_resume(output: Output, placed: Placed, directory: str) -> None:
+    """How the agent continues (in `directory`, unless here)."""
     if placed.placement.note:
         output.line(placed.placement.note)
     if placed.command:
@@ -196,10 +197,11 @@ def _group(line: Callable[..., None], title: str, paths: Sequence[bytes]) -> Non
             line(f"    {text}")
 
 
-def _kept(line: Callable[..., None], title: str, found: Sequence[Kept]) -> None:
+def kept(line: Callable[..., None], title: str, found: Sequence[Kept]) -> None:
+    """Paths that are not as wanted, and why."""
     if found:
         line(f"  {words.count(len(found), 'path')} {title}")
-        for text in words.listed([f"{display(kept.path)}  ({kept.reason})" for kept in found], MOST):
+        for text in words.listed([f"{display(one.path)}  ({one.reason})" for one in found], MOST):
             line(f"    {text}")
 
 

@@ -44,6 +44,7 @@ def _fields(session: Session, current: str | None) -> wire.Json:
         "last": str(session.last.id),
         "saved": wire.encode_time(session.last.created),
         "tags": list(session.tags),
+        "forked_from": session.forked_from,
     }
 
 
@@ -56,6 +57,7 @@ def _print(context: Context, found: tuple[Session, ...], current: str | None) ->
         Column("agent", "dim"),
         Column("checkpoints", right=True),
         Column("last saved"),
+        Column("forked from"),
         Column("tags", "yellow", cut=True),
         Column("about", cut=True),
     )
@@ -67,6 +69,7 @@ def _print(context: Context, found: tuple[Session, ...], current: str | None) ->
             session.last.agent.name if session.last.agent else "",
             str(session.count),
             words.ago(session.last.created, now),
+            session.forked_from or "",
             ", ".join(session.tags),
             session.title,
         )

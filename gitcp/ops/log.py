@@ -83,6 +83,17 @@ def lines(store: Store, tips: Iterable[Oid], selection: Selection) -> Iterator[L
     return map(line, select(store, chains, selection))
 
 
+def graph(store: Store, tips: Iterable[Oid], limit: int | None = None) -> Iterator[tuple[str, Line | None]]:
+    """The chains behind `tips` as git draws them: each line's drawing, and the checkpoint that stands there."""
+    count = () if limit is None else (f"--max-count={limit}",)
+    options = ("--graph", "--date-order", "--first-parent", "--no-patch", "--no-show-signature", "--no-color")
+    ends = "\n".join(tips).encode("ascii")
+    drawn = store.repo.git("log", *options, "--format=%x01%H", *count, "--stdin", input=ends).decode("ascii")
+    for row in drawn.splitlines():
+        drawing, _, commit = row.partition("\x01")
+        yield drawing if commit else drawing.rstrip(), line(store.summary(Oid(commit))) if commit else None
+
+
 def line(summary: Summary) -> Line:
     """The one-liner of a checkpoint."""
     return Line(summary.commit, summary.subject, summary.id.session, str(summary.id.number))
@@ -126,12 +137,12 @@ def _behind(store: Store, commit: Oid) -> frozenset[str]:
 
 def _merged(store: Store, tips: list[Oid], limit: int | None) -> Iterator[Summary]:
     """Several chains by time. A chain is walked only when its last checkpoint's turn has come."""
-    heads = [(-summary.created.timestamp(), order, summary) for order, summary in enumerate(map(store.summary, tips))]
+    heads = [_turn(order, summary) for order, summary in enumerate(map(store.summary, tips))]
     heapq.heapify(heads)
     walks: dict[int, Iterator[Summary]] = {}
     seen: set[Oid] = set()
     while heads:
-        _, order, summary = heapq.heappop(heads)
+        *_, order, summary = heapq.heappop(heads)
         if summary.commit in seen:
             continue  # shared with a session that was forked off, and so is all before it
         seen.add(summary.commit)
@@ -140,4 +151,9 @@ def _merged(store: Store, tips: list[Oid], limit: int | None) -> Iterator[Summar
             walks[order] = islice(store.history(summary.commit, limit), 1, None)
         following = next(walks[order], None)
         if following is not None:
-            heapq.heappush(heads, (-following.created.timestamp(), order, following))
+            heapq.heappush(heads, _turn(order, following))
+
+
+def _turn(order: int, summary: Summary) -> tuple[float, int, int, Summary]:
+    """When a checkpoint's turn comes. Of one second's the higher number comes first: it may stand on the other."""
+    return -summary.created.timestamp(), -summary.id.number, order, summary

@@ -23,7 +23,7 @@ def materialise(store: Store, request: Request, directory: Path) -> Report:
     The conversation is put where the agent resumes it in that directory, unless it has one of the same id already.
     Makes no checkpoint, needs none. Raises Refused if anything is in the directory.
     """
-    _require_empty(directory)
+    require_empty(directory)
     know_files(store, request.target)
     plan = whole(store, request.target.snapshot, request.paths) if request.files else FilePlan()
     _check_paths(store, request)
@@ -80,7 +80,8 @@ def _check_paths(store: Store, request: Request) -> None:
             raise BadValue(f"{display(path)} is not in {request.target.id}: nothing was written")
 
 
-def _require_empty(directory: Path) -> None:
+def require_empty(directory: Path) -> None:
+    """Raise Refused if anything is in the directory but a `.git`."""
     if not directory.exists() and not directory.is_symlink():
         return
     if not directory.is_dir() or any(name.name != ".git" for name in directory.iterdir()):

@@ -14,11 +14,11 @@ from gitcp.adapters.base import Placement, Reader, Stored, Write
 from gitcp.conversation import segments
 from gitcp.errors import GitcpError, Refused
 from gitcp.git.packs import sync_directory
-from gitcp.model import Agent, Conversation
+from gitcp.model import Agent, Conversation, Stream
 from gitcp.ops.conversation import stored
 from gitcp.ops.plan import Kept
 from gitcp.store import Store
-from gitcp.value import Value
+from gitcp.value import Value, replace
 
 TEMPORARY = ".gitcp-tmp-"
 
@@ -61,8 +61,7 @@ def plan(
     """
     name = agent.name if agent else "generic"
     adapter = adapters.load_or_generic(name)
-    streams = tuple((stream, _reader(store, conversation, stream.name)) for stream in conversation.streams)
-    what = Stored(agent or Agent("generic"), streams)
+    what = Stored(agent or Agent("generic"), _streams(store, conversation))
     place = store.repo.state_dir / "restored" if adapter.NAME == "generic" else cwd
     for new_id in filter(None, known):
         with suppress(Refused):
@@ -71,6 +70,16 @@ def plan(
             )
     placement = adapter.place(what, place, store.repo.host, new_id=str(uuid.uuid4()))
     return Placed(name, conversation.digest.messages, placement)
+
+
+def plan_copy(store: Store, conversation: Conversation, agent: Agent, cwd: Path, new_id: str) -> Placed | None:
+    """Where a copy of the conversation would go, under an id of its own; None if no agent can continue it."""
+    adapter = adapters.load_or_generic(agent.name)
+    what = Stored(replace(agent, session_id=None), _streams(store, conversation))
+    placement = adapter.place(what, cwd, store.repo.host, new_id=new_id) if adapter.NAME != "generic" else None
+    if placement is None or placement.session_id is None:
+        return None
+    return Placed(agent.name, conversation.digest.messages, placement)
 
 
 def write(placed: Placed) -> Kept | None:
@@ -96,6 +105,10 @@ def sweep(placed: Placed) -> None:
     for directory in {item.path.parent for item in placed.placement.files}:
         for path in directory.glob(f"{TEMPORARY}*"):
             path.unlink(missing_ok=True)
+
+
+def _streams(store: Store, conversation: Conversation) -> tuple[tuple[Stream, Reader], ...]:
+    return tuple((stream, _reader(store, conversation, stream.name)) for stream in conversation.streams)
 
 
 def _reader(store: Store, conversation: Conversation, name: str) -> Reader:

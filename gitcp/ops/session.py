@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -135,6 +136,19 @@ def manual(store: Store) -> str:
     return _read(store.repo.state_dir / MANUAL) or f"{MANUAL}-{os.urandom(3).hex()}"
 
 
+def begin_here(store: Store, session: str) -> None:
+    """Make a session that has no agent the one that this working tree saves into."""
+    for name in (CURRENT, MANUAL):
+        with suppress(OSError):
+            write_state(store.repo.state_dir / name, session)
+
+
+def free_name(store: Store, session: str) -> str:
+    """A name for another session like this one: the first of `NAME-2`, `NAME-3`, … that is free."""
+    taken = store.sessions()
+    return next(name for n in count(2) if (name := f"{session[:90]}-{n}") not in taken)
+
+
 def new_name(store: Store, agent_session: str) -> str:
     """A short name for a session: the beginning of the agent's own id, longer where that is taken."""
     plain = re.sub(r"[^A-Za-z0-9]", "", agent_session) or "session"
@@ -256,7 +270,10 @@ def _session_of(store: Store, agent: Agent | None) -> str | None:
     last = _read(store.repo.state_dir / CURRENT)
     likely = [name for name in sessions if plain.startswith(name) or name == last]
     by_tip = (name for name in (*likely, *sessions) if _bound(store.summary(sessions[name]).trailers, agent))
-    by_chain = (n for n in likely if any(_bound(s.trailers, agent) for s in store.history(sessions[n])))
+    # A session that was forked off reaches the checkpoints of the older one, and those are not its own.
+    by_chain = (
+        n for n in likely if any(s.id.session == n and _bound(s.trailers, agent) for s in store.history(sessions[n]))
+    )
     return next(by_tip, None) or next(by_chain, None)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from gitcp.errors import StoreDamaged
 from gitcp.model import Checkpoint, Oid
@@ -12,12 +12,13 @@ from gitcp.value import Value
 
 
 class Session(Value):
-    """One session: its last checkpoint, how many it has, the tags on them, and what it is about."""
+    """One session: its last checkpoint, how many are its own, the tags on them, and where it was forked from."""
 
     name: str
     last: Checkpoint
     count: int
     tags: tuple[str, ...]
+    forked_from: str | None = None
 
     @property
     def title(self) -> str:
@@ -30,18 +31,20 @@ class Session(Value):
 def listing(store: Store) -> tuple[tuple[Session, ...], tuple[tuple[str, StoreDamaged], ...]]:
     """Every session, the one saved last first; and those that cannot be read, with why."""
     tips = store.sessions()
-    parents = _parents(store, tips.values())
+    parents, begins = _parents(store, tips.values()), _forks(store, tips.values())
     tags = log.tags(store)
     found, damaged = [], []
     for name, tip in tips.items():
-        chain = _chain(parents, tip)
+        chain = _chain(parents, begins, tip)
         try:
             last = store.read(tip)
         except StoreDamaged as error:
             damaged.append((name, error))
             continue
         named = tuple(tag for commit in chain for tag in tags.get(commit, ()))
-        found.append(Session(name, last, len(chain), named))
+        fork = chain[-1] if chain and chain[-1] in begins else None
+        origin = store.summary(fork).trailers.get("Gitcp-Forked-From") if fork else None
+        found.append(Session(name, last, len(chain), named, origin))
     found.sort(key=lambda session: session.last.created, reverse=True)
     return tuple(found), tuple(damaged)
 
@@ -55,9 +58,17 @@ def _parents(store: Store, tips: Iterable[Oid]) -> dict[Oid, Oid | None]:
     return {Oid(row[0]): Oid(row[1]) if len(row) > 1 else None for row in rows}
 
 
-def _chain(parents: Mapping[Oid, Oid | None], tip: Oid) -> list[Oid]:
+def _forks(store: Store, tips: Iterable[Oid]) -> frozenset[Oid]:
+    """The commits with which forked sessions begin."""
+    options = ("--first-parent", "--ignore-missing", "--grep=^Gitcp-Forked-From: ", "--stdin")
+    listed = store.repo.git("rev-list", *options, input="\n".join(tips).encode("ascii"))
+    return frozenset(map(Oid, listed.decode("ascii").split()))
+
+
+def _chain(parents: Mapping[Oid, Oid | None], begins: Collection[Oid], tip: Oid) -> list[Oid]:
+    """The checkpoints of a session, the last one first, down to where it was forked off."""
     found, commit = [], tip if tip in parents else None
     while commit is not None:
         found.append(commit)
-        commit = parents.get(commit)
+        commit = None if commit in begins else parents.get(commit)
     return found

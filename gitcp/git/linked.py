@@ -1,0 +1,43 @@
+"""Linked working trees and branches, made by `git` itself when the user asks for one. No hook runs, no file is written.
+
+Not for saving: this is the one place that makes something of git's own.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from gitcp.errors import BadValue, GitFailed, Refused
+from gitcp.git import refs
+from gitcp.git.repo import Repository
+from gitcp.model import Oid
+
+HEADS = "refs/heads/"
+
+
+def check_branch(repo: Repository, name: str) -> None:
+    """Raise BadValue if no branch can be called `name`, Refused if one is."""
+    try:
+        repo.git("check-ref-format", "--branch", name)
+    except GitFailed:
+        raise BadValue(f"{name!r} cannot be the name of a branch: nothing was changed") from None
+    if name.startswith("-") or refs.read_ref(repo.common_dir, HEADS + name) is not None:
+        raise Refused(f"there is a branch {name} already: nothing was changed", hint="give another name: --branch")
+
+
+def add_branch(repo: Repository, name: str, commit: Oid) -> None:
+    """Make a branch at `commit`. HEAD stays where it is."""
+    repo.git("branch", "--no-track", name, commit)
+
+
+def add_worktree(repo: Repository, directory: Path, commit: Oid, branch: str | None) -> Repository:
+    """Make a linked working tree at `commit`, on a new branch or on none: git's part of it, without the files.
+
+    Its index is that of the commit. Raises GitFailed.
+    """
+    where = ("--no-track", "-b", branch) if branch else ("--detach",)
+    repo.git("worktree", "add", "--quiet", "--no-checkout", *where, os.fsencode(directory), commit)
+    made = Repository.open(directory, repo.host)
+    made.git("read-tree", commit)
+    return made
