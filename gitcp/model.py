@@ -274,10 +274,24 @@ class Note(Value):
     compensations: tuple[str, ...] = ()
 
 
+class Run(Value):
+    """What was run between a checkpoint and the one before it. `code` is None where its end was not seen.
+
+    `command` is empty for a part of a program (a transaction); `output` is the end of what was said.
+    """
+
+    command: tuple[str, ...]
+    code: int | None
+    milliseconds: int
+    output: str = ""
+
+
 class Checkpoint(Value):
     """One recovery point. `commit`, `root` and `parent` say where it is stored; the rest is what it says.
 
-    `root` is the commit's tree: the files plus `.gitcp`. `extra` are metadata fields this version does not know.
+    `root` is the commit's tree: the files plus `.gitcp`. `steps` is the tree of recorded results of steps.
+    `compensated` says how the compensations of this session that were run ended, by their key (gitcp.ops.compensate).
+    `extra` are metadata fields this version does not know.
     """
 
     id: CheckpointId
@@ -293,6 +307,9 @@ class Checkpoint(Value):
     changed: int
     restored_from: CheckpointId | None = None
     forked_from: CheckpointId | None = None
+    run: Run | None = None
+    steps: Oid | None = None
+    compensated: Mapping[str, str] = EMPTY
     extra: Mapping[str, Any] = EMPTY
 
 

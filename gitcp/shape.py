@@ -67,6 +67,8 @@ CHECKPOINT = {
     "handoff": {"task": str, "decisions": TEXTS, "failed": TEXTS, "next": TEXTS, "active": TEXTS},
     "position": PAIRS,
     "compensations": TEXTS,
+    "run": {"command": TEXTS, "exit_code": range(-1 << 31, 1 << 32), "milliseconds": NATURAL, "output": str},
+    "compensated": PAIRS,
     "restored_from": ID,
     "forked_from": ID,
 }

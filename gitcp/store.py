@@ -4,6 +4,7 @@
     .gitcp/checkpoint.json
     .gitcp/README.md
     .gitcp/conversation/<stream>/…
+    .gitcp/steps/…                    results of steps (gitcp.ops.steps)
     .gitcp/staged/<path>              where the index differs from the files
     .gitcp/conflicts/<stage>/<path>   where the index is unmerged
 
@@ -32,6 +33,7 @@ from gitcp.value import Value, replace
 METADATA = b"checkpoint.json"
 README = b"README.md"
 CONVERSATION = b"conversation"
+STEPS = b"steps"
 STAGED = b"staged"
 CONFLICTS = b"conflicts"
 
@@ -140,6 +142,8 @@ class Store:
         }
         if checkpoint.conversation is not None:
             reserved[CONVERSATION] = Entry(TREE, checkpoint.conversation.tree)
+        if checkpoint.steps is not None:
+            reserved[STEPS] = Entry(TREE, checkpoint.steps)
         holder = self.objects.write_tree([TreeEntry(name, *entry) for name, entry in reserved.items()])
         files = self.objects.read_tree(checkpoint.snapshot.tree)
         root = self.objects.write_tree([*files, TreeEntry(RESERVED, TREE, holder)])
@@ -193,7 +197,7 @@ class Store:
         inside = {e.name: e for e in self.objects.read_tree(holder.oid)} if holder else {}
         if METADATA not in inside:
             raise StoreDamaged(f"commit {commit[:10]} holds no {METADATA.decode()}", hint="gitcp check")
-        streams = inside.get(CONVERSATION)
+        streams, steps = inside.get(CONVERSATION), inside.get(STEPS)
         return wire.decode_checkpoint(
             self.objects.read_blob(inside[METADATA].oid),
             commit=commit,
@@ -201,6 +205,7 @@ class Store:
             parent=summary.parent,
             tree=self.objects.name_tree([entry for entry in here if entry.name != RESERVED]),
             streams=streams.oid if streams else None,
+            steps=steps.oid if steps else None,
         )
 
     def summary(self, commit: Oid) -> Summary:

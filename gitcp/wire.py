@@ -30,6 +30,7 @@ from gitcp.model import (
     NestedRepository,
     Note,
     Oid,
+    Run,
     Skip,
     SkipReason,
     Snapshot,
@@ -42,9 +43,11 @@ from gitcp.shape import CHECKPOINT, misfit
 FORMAT = 1
 READABLE = range(1, FORMAT + 1)
 KNOWN = frozenset(
-    "format agent base changed compensations conversation created facts files forked_from handoff label number "
-    "objective phase position restored_from session trigger".split()
+    "format agent base changed compensated compensations conversation created facts files forked_from handoff label "
+    "number objective phase position restored_from run session trigger".split()
 )
+LISTS = ("decisions", "failed", "next", "active")
+MARKS = ("intent_to_add", "skip_worktree", "assume_unchanged")
 
 Json = dict[str, Any]
 
@@ -128,6 +131,8 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
             "conversation": _encode_conversation(checkpoint.conversation),
             "restored_from": str(checkpoint.restored_from) if checkpoint.restored_from else None,
             "forked_from": str(checkpoint.forked_from) if checkpoint.forked_from else None,
+            "run": _encode_run(checkpoint.run),
+            "compensated": dict(checkpoint.compensated),
             **_encode_note(checkpoint.note),
         }
     )
@@ -140,12 +145,12 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
 
 
 def decode_checkpoint(
-    data: bytes, *, commit: Oid, root: Oid, parent: Oid | None, tree: Oid, streams: Oid | None
+    data: bytes, *, commit: Oid, root: Oid, parent: Oid | None, tree: Oid, streams: Oid | None, steps: Oid | None = None
 ) -> Checkpoint:
     """A checkpoint from its `checkpoint.json` and the objects that hold it.
 
-    `tree` is the files' tree without `.gitcp`, `streams` the tree of the conversation's streams. Raises FormatTooNew
-    for a format this version does not know, StoreDamaged for anything that is not a checkpoint.
+    `tree` is the files' tree without `.gitcp`, `streams` that of the conversation's streams, `steps` that of results.
+    Raises FormatTooNew for a format this version does not know, StoreDamaged for anything that is not a checkpoint.
     """
     try:
         fields = loads(data)
@@ -171,6 +176,9 @@ def decode_checkpoint(
             changed=fields["changed"],
             restored_from=parse_id(fields.get("restored_from")),
             forked_from=parse_id(fields.get("forked_from")),
+            run=_decode_run(fields.get("run")),
+            steps=steps,
+            compensated=fields.get("compensated", {}),
             extra={key: value for key, value in fields.items() if key not in KNOWN},
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -208,6 +216,20 @@ def _encode_base(base: Base) -> Json:
     return _present({"commit": base.commit, "branch": base.branch, "operation": base.operation})
 
 
+def _encode_run(run: Run | None) -> Json | None:
+    if run is None:
+        return None
+    fields = {"command": list(run.command), "milliseconds": run.milliseconds, "output": run.output}
+    return {**_present(fields), **({} if run.code is None else {"exit_code": run.code})}
+
+
+def _decode_run(fields: Json | None) -> Run | None:
+    if fields is None:
+        return None
+    command = tuple(fields.get("command", ()))
+    return Run(command, fields.get("exit_code"), fields.get("milliseconds", 0), fields.get("output", ""))
+
+
 def _encode_note(note: Note) -> Json:
     handoff = note.handoff
     return {
@@ -217,15 +239,7 @@ def _encode_note(note: Note) -> Json:
         "facts": dict(note.facts),
         "position": dict(note.position),
         "compensations": list(note.compensations),
-        "handoff": _present(
-            {
-                "task": handoff.task,
-                "decisions": list(handoff.decisions),
-                "failed": list(handoff.failed),
-                "next": list(handoff.next),
-                "active": list(handoff.active),
-            }
-        ),
+        "handoff": _present({"task": handoff.task, **{name: list(getattr(handoff, name)) for name in LISTS}}),
     }
 
 
@@ -236,13 +250,7 @@ def _decode_note(fields: Json) -> Note:
         phase=fields.get("phase"),
         objective=fields.get("objective"),
         facts=fields.get("facts", {}),
-        handoff=Handoff(
-            handoff.get("task"),
-            tuple(handoff.get("decisions", ())),
-            tuple(handoff.get("failed", ())),
-            tuple(handoff.get("next", ())),
-            tuple(handoff.get("active", ())),
-        ),
+        handoff=Handoff(handoff.get("task"), *(tuple(handoff.get(name, ())) for name in LISTS)),
         position=fields.get("position", {}),
         compensations=tuple(fields.get("compensations", ())),
     )
@@ -332,22 +340,15 @@ def _encode_index_entry(entry: IndexEntry) -> Json:
             "mode": f"{entry.mode:06o}",
             "oid": entry.oid,
             "stage": entry.stage or None,
-            "intent_to_add": entry.intent_to_add or None,
-            "skip_worktree": entry.skip_worktree or None,
-            "assume_unchanged": entry.assume_unchanged or None,
+            **{name: getattr(entry, name) or None for name in MARKS},
         }
     )
 
 
 def _decode_index_entry(fields: Json) -> IndexEntry:
+    marks = {name: fields.get(name, False) for name in MARKS}
     return IndexEntry(
-        decode_path(fields["path"]),
-        int(fields["mode"], 8),
-        fields["oid"],
-        fields.get("stage", 0),
-        fields.get("intent_to_add", False),
-        fields.get("skip_worktree", False),
-        fields.get("assume_unchanged", False),
+        decode_path(fields["path"]), int(fields["mode"], 8), fields["oid"], fields.get("stage", 0), **marks
     )
 
 

@@ -24,7 +24,7 @@ from pages import ANYTHING, Sandbox, Typed, agrees, blocks, typed
 from talk import Talk
 
 from gitcp import dates, errors, store, wire
-from gitcp.cli import failure, settings
+from gitcp.cli import failure
 from gitcp.cli.context import Context
 from gitcp.cli.group import COMMANDS, root
 from gitcp.model import (
@@ -40,6 +40,7 @@ from gitcp.model import (
     NestedRepository,
     Note,
     Oid,
+    Run,
     Skip,
     SkipReason,
     Snapshot,
@@ -47,6 +48,7 @@ from gitcp.model import (
     Submodule,
     Trigger,
 )
+from gitcp.ops import settings
 from gitcp.value import replace
 
 from driver import SOURCE, Project
@@ -384,7 +386,7 @@ def _damage(project: Project, name: str) -> None:
     Path(os.fsdecode(path)).write_bytes(b"damaged")
 
 
-FREE = ("facts", "position")
+FREE = ("facts", "position", "compensated")
 """Objects whose keys are the user's."""
 
 SAME = {"checkpoint", "last"}
@@ -479,6 +481,8 @@ def everything() -> Any:
         changed=1,
         restored_from=CheckpointId("alpha", 1),
         forked_from=CheckpointId("alpha", 1),
+        run=Run(("make",), 2, 1500, "no rule"),
+        compensated={"alpha@1:0": "done"},
     )
 
 

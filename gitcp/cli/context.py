@@ -84,7 +84,7 @@ class Context:
 
     def limits(self, include: tuple[str, ...] = ()) -> Limits:
         """What a save takes here."""
-        from gitcp.cli import settings
+        from gitcp.ops import settings
 
         return settings.limits(self.store.repo, include)
 

@@ -36,6 +36,10 @@ class TreeWriter(Protocol):
     def write_tree(self, entries: list[TreeEntry]) -> Oid: ...
 
 
+class TreeStore(TreeReader, TreeWriter, Protocol):
+    """Where trees are read from and written to."""
+
+
 def parse(data: bytes) -> list[TreeEntry]:
     """The entries of a raw tree object, in its order. Raises StoreDamaged if it is not one."""
     entries, position, end = [], 0, len(data)
@@ -99,6 +103,17 @@ def lookup(reader: TreeReader, tree: Oid, path: bytes) -> Entry | None:
             return None
         entry = Entry(found.mode, found.oid)
     return entry
+
+
+def put(store: TreeStore, tree: Oid | None, path: bytes, entry: Entry) -> Oid:
+    """A tree with `entry` at `path`, and all else as it was in `tree`. Writes the trees on the way to it."""
+    name, _, rest = path.partition(b"/")
+    here = {e.name: e for e in store.read_tree(tree)} if tree else {}
+    if rest:
+        below = here.get(name)
+        entry = Entry(TREE, put(store, below.oid if below and below.mode == TREE else None, rest, entry))
+    here[name] = TreeEntry(name, *entry)
+    return store.write_tree(list(here.values()))
 
 
 def walk(reader: TreeReader, tree: Oid, prefix: bytes = b"") -> Iterator[tuple[bytes, Entry]]:

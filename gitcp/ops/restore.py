@@ -309,7 +309,7 @@ def _save_present(store: Store, request: Request) -> Present:
 
 
 def _save_after(store: Store, request: Request, safety: Checkpoint, placed: Placed | None) -> Saved:
-    """The checkpoint that says what was restored. With the conversation its words come back: facts, handoff, phase."""
+    """The checkpoint that says what was restored. With the conversation its words come back, and results of steps."""
     stored, words = (safety.conversation, safety.agent), safety.note
     if request.conversation:
         words = request.target.note
@@ -327,6 +327,7 @@ def _save_after(store: Store, request: Request, safety: Checkpoint, placed: Plac
             choice=session.Choice(request.target.id.session, None, "restored"),
             stored=stored,
             words=replace(words, label=None, compensations=()),
+            steps_of=request.target if request.conversation else None,
         ),
     )
 

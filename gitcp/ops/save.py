@@ -4,16 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gitcp import readme
 from gitcp.errors import StoreBusy
 from gitcp.git import trees
-from gitcp.model import Agent, Checkpoint, CheckpointId, Conversation, FileChange, Note, Oid, Snapshot, Source, Trigger
+from gitcp.model import (
+    Agent,
+    Checkpoint,
+    CheckpointId,
+    Conversation,
+    FileChange,
+    Note,
+    Oid,
+    Run,
+    Snapshot,
+    Source,
+    Trigger,
+)
 from gitcp.ops import conversation, session, tag
 from gitcp.ops.session import Choice
 from gitcp.store import Store
-from gitcp.value import Value, replace
+from gitcp.value import EMPTY, Value, replace
 from gitcp.worktree.snapshot import Limits, Taken, take
+
+if TYPE_CHECKING:
+    from gitcp.ops.steps import Result
 
 TRIES = 5
 UNKNOWN = Oid("0" * 40)
@@ -23,7 +39,10 @@ class Request(Value):
     """What to save and under which words. `conversation` is a file or the bytes of one, given by hand.
 
     A restore gives its `choice` of session and conversation, `stored`, a conversation that lies in the store already,
-    and `words`, which replace the note that would be inherited.
+    `words`, which replace the note that would be inherited, and `steps_of`, whose results of steps stand.
+
+    `run` is what was run, `results` are those of steps that were done, `compensated` says how compensations ended; a
+    key that is there already keeps what it says.
     """
 
     cwd: Path
@@ -39,6 +58,10 @@ class Request(Value):
     choice: Choice | None = None
     stored: tuple[Conversation | None, Agent | None] | None = None
     words: Note | None = None
+    steps_of: Checkpoint | None = None
+    run: Run | None = None
+    results: tuple[Result, ...] = ()
+    compensated: Mapping[str, str] = EMPTY
 
 
 class Saved(Value):
@@ -112,6 +135,7 @@ def _with_retries(store: Store, request: Request, choice: Choice, taken: Taken) 
 
 def _draft(store: Store, request: Request, choice: Choice, snapshot: Snapshot, parent: Checkpoint | None) -> Checkpoint:
     kept, agent = request.stored or conversation.keep(store, choice.capture, parent)
+    done = {**request.compensated, **parent.compensated} if parent else request.compensated
     return Checkpoint(
         id=CheckpointId(choice.session, parent.id.number + 1 if parent else 1),
         commit=UNKNOWN,
@@ -125,7 +149,22 @@ def _draft(store: Store, request: Request, choice: Choice, snapshot: Snapshot, p
         conversation=kept,
         changed=0,
         restored_from=request.restored_from,
+        run=request.run,
+        steps=_steps(store, request, parent),
+        compensated=done,
     )
+
+
+def _steps(store: Store, request: Request, parent: Checkpoint | None) -> Oid | None:
+    """The results of steps that hold with this checkpoint."""
+    holder = request.steps_of or parent
+    found = holder.steps if holder else None
+    if request.results:
+        from gitcp.ops import steps  # only where a program records them
+
+        for result in request.results:
+            found = steps.add(store, found, result)
+    return found
 
 
 def inherit(before: Note, given: Note) -> Note:
@@ -159,7 +198,9 @@ def _added(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
 
 def _is_saved(draft: Checkpoint, parent: Checkpoint) -> bool:
     """Whether the parent says all that this checkpoint would say."""
-    if draft.note.label or draft.note.compensations:
+    if draft.note.label or draft.note.compensations or draft.run:
+        return False
+    if (draft.steps, draft.compensated) != (parent.steps, parent.compensated):
         return False
     same_note = draft.note == replace(parent.note, label=None, compensations=())
     return same_note and draft.snapshot == parent.snapshot and _same_conversation(draft, parent)

@@ -1,0 +1,120 @@
+"""The same for asyncio: each call runs in a thread, so that the event loop goes on meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Self
+
+from gitcp.api.checkpoints import Checkpoints
+from gitcp.api.session import Session
+from gitcp.model import Checkpoint, FileChange
+from gitcp.ops.check import CheckReport
+from gitcp.ops.restore import Plan, Report
+from gitcp.ops.save import Saved
+from gitcp.ops.sessions import Session as Listed
+from gitcp.ops.show import Listing
+from gitcp.store import Summary
+
+
+class AsyncCheckpoints:
+    """Checkpoints whose calls are awaited; `blocking` is what they are calls of. Arguments are the same."""
+
+    def __init__(self, blocking: Checkpoints) -> None:
+        self.blocking = blocking
+
+    def session(self, name: str) -> AsyncSession:
+        """See Checkpoints.session."""
+        return AsyncSession(self.blocking.session(name))
+
+    async def save(self, label: str | None = None, **given: Any) -> Saved:
+        """See Checkpoints.save."""
+        return await asyncio.to_thread(self.blocking.save, label, **given)
+
+    async def tag(self, name: str, revision: str = "@", **given: Any) -> None:
+        """See Checkpoints.tag."""
+        await asyncio.to_thread(self.blocking.tag, name, revision, **given)
+
+    async def log(self, revision: str = "@", **given: Any) -> tuple[Summary, ...]:
+        """See Checkpoints.log."""
+        return await asyncio.to_thread(self.blocking.log, revision, **given)
+
+    async def show(self, revision: str = "@", **given: Any) -> Checkpoint:
+        """See Checkpoints.show."""
+        return await asyncio.to_thread(self.blocking.show, revision, **given)
+
+    async def file(self, revision: str, path: str | bytes, **given: Any) -> bytes | Listing:
+        """See Checkpoints.file."""
+        return await asyncio.to_thread(self.blocking.file, revision, path, **given)
+
+    async def conversation(self, revision: str = "@", **given: Any) -> bytes:
+        """See Checkpoints.conversation."""
+        return await asyncio.to_thread(self.blocking.conversation, revision, **given)
+
+    async def diff(self, old: str = "@", new: str | None = None, **given: Any) -> tuple[FileChange, ...]:
+        """See Checkpoints.diff."""
+        return await asyncio.to_thread(self.blocking.diff, old, new, **given)
+
+    async def sessions(self) -> tuple[Listed, ...]:
+        """See Checkpoints.sessions."""
+        return await asyncio.to_thread(self.blocking.sessions)
+
+    async def check(self) -> CheckReport:
+        """See Checkpoints.check."""
+        return await asyncio.to_thread(self.blocking.check)
+
+    async def plan(self, revision: str = "@", **given: Any) -> Plan:
+        """See Checkpoints.plan."""
+        return await asyncio.to_thread(self.blocking.plan, revision, **given)
+
+    async def restore(self, revision: str = "@", **given: Any) -> Report:
+        """See Checkpoints.restore."""
+        return await asyncio.to_thread(self.blocking.restore, revision, **given)
+
+    async def undo(self) -> Report:
+        """See Checkpoints.undo."""
+        return await asyncio.to_thread(self.blocking.undo)
+
+    async def redo(self) -> Report:
+        """See Checkpoints.redo."""
+        return await asyncio.to_thread(self.blocking.redo)
+
+    async def finish(self, *, forward: bool) -> Report:
+        """See Checkpoints.finish."""
+        return await asyncio.to_thread(self.blocking.finish, forward=forward)
+
+
+class AsyncSession:
+    """A session whose calls are awaited."""
+
+    def __init__(self, blocking: Session) -> None:
+        self.blocking = blocking
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            await self.save()
+
+    async def save(self, label: str | None = None, **given: Any) -> Saved:
+        """See Session.save."""
+        return await asyncio.to_thread(self.blocking.save, label, **given)
+
+    async def resume(self) -> Report | None:
+        """See Session.resume."""
+        return await asyncio.to_thread(self.blocking.resume)
+
+    async def step(self, name: str, do: Callable[[], Awaitable[Any]] | None = None, *, key: str = "") -> Any:
+        """See Session.step; `do` is a coroutine function, and runs in the caller's event loop."""
+        if do is None:
+            return await asyncio.to_thread(self.blocking.step, name, key=key)
+        loop = asyncio.get_running_loop()
+
+        async def done() -> Any:
+            return await do()
+
+        def wait() -> Any:
+            return asyncio.run_coroutine_threadsafe(done(), loop).result()
+
+        return await asyncio.to_thread(self.blocking.step, name, wait, key=key)

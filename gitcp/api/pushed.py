@@ -1,0 +1,42 @@
+"""A conversation that a program hands over: bytes, files, streams by name → a Capture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from gitcp.adapters import base, generic
+from gitcp.errors import BadValue
+from gitcp.model import Agent, Capture, Source
+from gitcp.ops.conversation import MAIN
+from gitcp.value import replace
+
+Stream = bytes | Path
+Pushed = Stream | Mapping[str, Stream]
+
+
+def capture(pushed: Pushed, agent: Agent | str | None, format: str | None) -> Capture:
+    """The conversation as a save takes it. Each stream is kept to its last byte; a file is read when it is stored.
+
+    `format` is the name of an adapter, or "jsonl", "json", "text"; found out from the first bytes unless it is given.
+    Raises BadValue for a stream that cannot be called so, ConversationUnreadable for a file that is not there.
+    """
+    streams = pushed if isinstance(pushed, Mapping) else {MAIN: pushed}
+    if MAIN not in streams:
+        raise BadValue(f"a conversation needs a stream {MAIN!r}: nothing was saved")
+    for name in streams:
+        parts = name.split("/")
+        if len(parts) > 2 or not all(map(base.STREAM_PART.fullmatch, parts)):
+            raise BadValue(f"{name[:80]!r} cannot be the name of a stream: nothing was saved")
+    captured = {name: _capture(stream) for name, stream in streams.items()}
+    sources = tuple(_named(name, captured[name].sources[0]) for name in sorted(streams, key=lambda name: name != MAIN))
+    who = Agent(agent) if isinstance(agent, str) else agent
+    return Capture(who, format or captured[MAIN].format, sources)
+
+
+def _capture(stream: Stream) -> Capture:
+    return generic.from_bytes(stream) if isinstance(stream, bytes) else generic.from_file(stream)
+
+
+def _named(name: str, source: Source) -> Source:
+    return replace(source, name=name)

@@ -1,0 +1,275 @@
+"""The Python API: what a program does through it is what the command line does, for threads and asyncio too."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import programs
+import pytest
+
+import gitcp
+from gitcp.api.checkpoints import Checkpoints
+from gitcp.api.opened import Opened
+from gitcp.errors import BadValue, Refused, RepositoryNotFound, RevisionNotFound
+from gitcp.model import Agent, Handoff, Kind
+
+from driver import SOURCE, Project
+
+LINE = b'{"role":"user","content":"hello"}\n'
+
+
+@pytest.fixture
+def checkpoints(project: Project) -> Checkpoints:
+    """The API of a project with one commit."""
+    project.write("a.txt", "one\n")
+    project.commit()
+    return gitcp.open(project.root)
+
+
+def test_public_names() -> None:
+    """Every public name is there, and is loaded only when it is asked for."""
+    assert all(getattr(gitcp, name) for name in gitcp._PUBLIC)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = gitcp.nothing
+    code = "import gitcp, sys; print([m for m in sys.modules if m.startswith('gitcp.')])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(SOURCE)}, capture_output=True
+    )
+    assert done.stdout.strip() == b"[]"
+
+
+def test_prints_nothing(project: Project) -> None:
+    """Saving, looking and restoring print nothing, and ask nothing."""
+    project.write("a.txt", "one\n")
+    project.commit()
+
+    program = """
+        checkpoints.save("one", session="s", conversation=b"hello")
+        Path("a.txt").write_text("two")
+        checkpoints.log(), checkpoints.show(), checkpoints.diff(), checkpoints.sessions(), checkpoints.check()
+        checkpoints.restore("s")
+    """
+    with project.guard():
+        assert programs.run(project, program) == ""
+
+
+def test_no_repository(tmp_path: Path) -> None:
+    """Where there is no repository, that is said at once."""
+    with pytest.raises(RepositoryNotFound):
+        gitcp.open(tmp_path)
+
+
+def test_save_and_look(checkpoints: Checkpoints, project: Project) -> None:
+    """What is saved with all its words is what `show`, `log` and the command line say."""
+    with project.guard():
+        saved = checkpoints.save(
+            "first",
+            session="nightly",
+            phase="load",
+            objective="all of it",
+            facts={"tables": 3},
+            position={"record": 7_000_000},
+            handoff=Handoff("go on", decisions=("one file",)),
+            compensate=["drop it"],
+            tags=["start"],
+            trigger="before-risky-change",
+        )
+
+    assert saved.saved
+    assert checkpoints.show("start") == checkpoints.show("nightly@1")
+    assert checkpoints.show("start").commit == saved.checkpoint.commit
+    assert [s.subject for s in checkpoints.log()] == ["first"]
+    shown = project.json("show", "start")
+    assert (shown["id"], shown["position"], shown["facts"]) == ("nightly@1", {"record": "7000000"}, {"tables": "3"})
+    assert (shown["phase"], shown["objective"], shown["trigger"]) == ("load", "all of it", "before-risky-change")
+    assert project.gitcp("show", "@", "--position", "record", check=0).out == "7000000\n"
+    assert not checkpoints.save(session="nightly").saved
+
+
+def test_very_name(checkpoints: Checkpoints) -> None:
+    """A program's session is the one it names, even where that is the beginning of another's name."""
+    checkpoints.save(session="thread-10", force=True)
+
+    assert checkpoints.save(session="thread-1", force=True).checkpoint.id == ("thread-1", 1)
+    assert checkpoints.show("thread-1").id.session == "thread-1"
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", "-x", "a b", "x" * 101])
+def test_bad_session(checkpoints: Checkpoints, name: str) -> None:
+    """A name that can be no session's is refused before anything is written."""
+    with pytest.raises(BadValue):
+        checkpoints.save(session=name)
+    with pytest.raises(BadValue):
+        checkpoints.session(name)
+    assert checkpoints.sessions() == ()
+
+
+def test_pushed_conversation(checkpoints: Checkpoints, project: Project) -> None:
+    """A conversation is pushed as bytes, a file, or streams by name, and comes back byte for byte."""
+    file = project.root.parent / "talk.jsonl"
+    file.write_bytes(LINE * 2)
+    who = Agent("langgraph", "thread 1")
+    streams = {"agents/one": b"\x00\xff", "main": LINE}
+
+    one = checkpoints.save(session="s", conversation=LINE, agent="robot").checkpoint
+    two = checkpoints.save(session="s", conversation=file).checkpoint
+    three = checkpoints.save(session="s", conversation=streams, agent=who, format="jsonl").checkpoint
+
+    assert [checkpoints.conversation(str(c.id)) for c in (one, two, three)] == [LINE, LINE * 2, LINE]
+    assert checkpoints.conversation("s", "agents/one") == b"\x00\xff"
+    assert (one.agent, two.agent, three.agent) == (Agent("robot"), None, who)
+    assert three.conversation is not None
+    assert [stream.name for stream in three.conversation.streams] == ["main", "agents/one"]
+    assert checkpoints.check().ok
+
+
+@pytest.mark.parametrize("streams", [{}, {"other": b""}, {"main": b"", "../x": b""}, {"main": b"", "a/b/c": b""}])
+def test_bad_streams(checkpoints: Checkpoints, streams: dict[str, bytes]) -> None:
+    """Streams without a main one, or under names that lead elsewhere, are refused."""
+    with pytest.raises(BadValue):
+        checkpoints.save(session="s", conversation=streams)
+
+
+def test_conversation_needs_its_session(checkpoints: Checkpoints) -> None:
+    """A conversation that is pushed is not put where some agent's happens to go."""
+    with pytest.raises(BadValue, match="needs the session"):
+        checkpoints.save(conversation=LINE)
+    with pytest.raises(BadValue, match="no trigger"):
+        checkpoints.save(trigger="boredom")
+
+
+def test_restore(checkpoints: Checkpoints, project: Project) -> None:
+    """A plan writes nothing; what was agreed to is done, or nothing is; undo and redo walk back and forth."""
+    checkpoints.save("one", session="s")
+    project.write("a.txt", "two\n")
+    project.write("new.txt", "new\n")
+    kinds = {change.path: change.kind for change in checkpoints.diff("s@1")}
+    plan = checkpoints.plan("s@1")
+
+    assert kinds == {b"a.txt": Kind.MODIFIED, b"new.txt": Kind.ADDED}
+    assert plan
+    assert project.read("a.txt") == b"two\n"
+    project.write("a.txt", "three\n")
+    project.write("more.txt", "more\n")
+    with pytest.raises(Refused):
+        checkpoints.restore("s@1", agreed=plan)
+    assert project.read("a.txt") == b"three\n"
+    with project.guard():
+        report = checkpoints.restore("s@1", agreed=checkpoints.plan("s@1"))
+        assert report.written == (b"a.txt",)
+        assert project.read("a.txt") == b"one\n"
+        checkpoints.undo()
+        assert project.read("a.txt") == b"three\n"
+        checkpoints.redo()
+        assert project.read("a.txt") == b"one\n"
+
+
+def test_restore_paths(checkpoints: Checkpoints, project: Project) -> None:
+    """With paths, no other file changes."""
+    project.write("b.txt", "one\n")
+    checkpoints.save("one", session="s")
+    project.write("a.txt", "two\n")
+    project.write("b.txt", "two\n")
+
+    checkpoints.restore("s@1", paths=[b"a.txt"])
+
+    assert (project.read("a.txt"), project.read("b.txt")) == (b"one\n", b"two\n")
+
+
+def test_look_inside(checkpoints: Checkpoints) -> None:
+    """Files and their differences can be read without restoring anything."""
+    checkpoints.save("one", session="s")
+    checkpoints.root.joinpath("a.txt").write_text("two\n")
+    checkpoints.save("two", session="s")
+
+    assert checkpoints.file("s@1", "a.txt") == b"one\n"
+    assert [change.path for change in checkpoints.diff("s@1", "s@2")] == [b"a.txt"]
+    assert checkpoints.diff("s@2") == ()
+    assert [str(s.id) for s in checkpoints.log("s@1..s@2")] == ["s@2"]
+    with pytest.raises(RevisionNotFound):
+        checkpoints.show("s@3")
+
+
+def test_nothing_yet(checkpoints: Checkpoints) -> None:
+    """Without a checkpoint a listing is empty, and what needs one says so."""
+    assert (checkpoints.log(), checkpoints.sessions()) == ((), ())
+    with pytest.raises(RevisionNotFound):
+        checkpoints.show()
+    with pytest.raises(Refused):
+        checkpoints.undo()
+
+
+def test_threads(checkpoints: Checkpoints, project: Project) -> None:
+    """Threads that save into one session and into sessions of their own lose nothing."""
+    errors: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for turn in range(5):
+                checkpoints.save(f"{number}.{turn}", session="shared", position={f"p{number}": turn})
+                checkpoints.save(f"{number}.{turn}", session=f"own-{number}")
+        except BaseException as error:
+            errors.append(error)
+
+    with project.guard():
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert errors == []
+    assert sorted(s.subject for s in checkpoints.log("shared")) == sorted(
+        f"{n}.{t}" for n in range(4) for t in range(5)
+    )
+    assert checkpoints.show("shared").note.position == {f"p{number}": "4" for number in range(4)}
+    assert [len(checkpoints.log(f"own-{number}")) for number in range(4)] == [5] * 4
+    assert checkpoints.check().ok
+
+
+def test_asyncio(project: Project) -> None:
+    """The same calls, awaited; a step's coroutine runs in the caller's loop."""
+    project.write("a.txt", "one\n")
+    project.commit()
+
+    async def main() -> None:
+        checkpoints = await gitcp.aopen(project.root)
+        loop = asyncio.get_running_loop()
+
+        async def add() -> list[int]:
+            assert asyncio.get_running_loop() is loop
+            await asyncio.sleep(0)
+            return [1]
+
+        async with checkpoints.session("s") as session:
+            assert [await session.step("add", add), await session.step("add")] == [[1], [1]]
+            await session.save("one", position={"p": 1})
+        project.write("a.txt", "two\n")
+        assert (await checkpoints.show("s")).note.position == {"p": "1"}
+        assert [change.path for change in await checkpoints.diff("s")] == [b"a.txt"]
+        assert (await checkpoints.plan("s")).files
+        await checkpoints.restore("s@2")
+        await checkpoints.undo()
+        await checkpoints.redo()
+        await checkpoints.tag("good", "s@2")
+        assert (await checkpoints.check()).ok
+        assert [s.name for s in await checkpoints.sessions()] == ["s"]
+        assert len(await checkpoints.log("good")) == 2
+        saved = await checkpoints.save("talk", session="t", conversation=LINE)
+        assert saved.saved
+        assert await checkpoints.conversation("t") == LINE
+
+    asyncio.run(main())
+    assert project.read("a.txt") == b"one\n"
+
+
+def test_async_is_complete() -> None:
+    """What the blocking API has and may take long, the other has too."""
+    names = {name for cls in (Checkpoints, Opened) for name in vars(cls) if not name.startswith("_")}
+
+    assert names - set(vars(gitcp.AsyncCheckpoints)) == {"store", "request"}
