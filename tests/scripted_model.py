@@ -1,6 +1,7 @@
 """A model on loopback that says what a script tells it to, so that a real agent can be run without a network.
 
-Speaks as much of the Anthropic Messages protocol as Claude Code needs, streamed and whole. Keeps every request.
+Speaks as much as agents need of Anthropic Messages (Claude Code, Copilot), streamed and whole, and of OpenAI Responses
+(Codex), streamed. Keeps every request.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
 Step = dict[str, Any]
-"""{"text": …} or {"tool": name, "input": {…}}."""
+"""{"text": …} or {"tool": name, "input": {…}}; for Codex's free-form tools the input is a text."""
 
 
 class ScriptedModel:
@@ -60,6 +61,8 @@ class ScriptedModel:
 
 def said(body: dict[str, Any]) -> list[str]:
     """What a request tells the model of the conversation: its texts, and the names of the tools that were called."""
+    if "input" in body:
+        return [text for item in body["input"] for text in _parts(item.get("content") or [item])]
     return [text for message in body["messages"] for text in _parts(message["content"])]
 
 
@@ -68,9 +71,9 @@ def _parts(content: Any) -> Iterator[str]:
         yield content
         return
     for part in content:
-        if part["type"] == "text":
+        if part["type"] in {"text", "input_text", "output_text"}:
             yield part["text"]
-        elif part["type"] == "tool_use":
+        elif part["type"] in {"tool_use", "function_call", "custom_tool_call"}:
             yield part["name"]
 
 
@@ -89,12 +92,15 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))) or b"{}")
         path = self.path.partition("?")[0]
+        if path.endswith("/responses"):
+            self._stream(_responses(_response(body, self.server.model.answer(body))))  # type: ignore[attr-defined]
+            return
         if not path.endswith("/messages"):
             self._send({"input_tokens": 100})
             return
         step = self.server.model.answer(body)  # type: ignore[attr-defined]
         if body.get("stream"):
-            self._stream(_message(body, step))
+            self._stream(_events(_message(body, step)))
         else:
             self._send(_message(body, step))
 
@@ -107,13 +113,13 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(data)
 
-    def _stream(self, message: dict[str, Any]) -> None:
+    def _stream(self, events: Iterator[dict[str, Any]]) -> None:
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("connection", "close")
         self.end_headers()
         self.close_connection = True
-        for event in _events(message):
+        for event in events:
             self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
 
 
@@ -149,3 +155,36 @@ def _events(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
     stop = {"stop_reason": message["stop_reason"], "stop_sequence": None}
     yield {"type": "message_delta", "delta": stop, "usage": {"output_tokens": 10}}
     yield {"type": "message_stop"}
+
+
+# ---------------------------------------------------------------- OpenAI Responses
+
+
+def _response(body: dict[str, Any], step: Step) -> dict[str, Any]:
+    number = id(step) % 10**9
+    item: dict[str, Any] = {"id": f"item_{number}", "status": "completed"}
+    if "text" in step:
+        item |= {"type": "message", "role": "assistant"}
+        item |= {"content": [{"type": "output_text", "text": step["text"], "annotations": []}]}
+    elif isinstance(step["input"], str):
+        item |= {"type": "custom_tool_call", "call_id": f"call_{number}", "name": step["tool"], "input": step["input"]}
+    else:
+        item |= {"type": "function_call", "call_id": f"call_{number}", "name": step["tool"]}
+        item |= {"arguments": json.dumps(step["input"])}
+    usage = {"input_tokens": 10, "output_tokens": 10, "total_tokens": 20}
+    return {
+        "id": f"resp_{number}",
+        "object": "response",
+        "model": body.get("model", "scripted"),
+        "status": "completed",
+        "output": [item],
+        "usage": usage,
+    }
+
+
+def _responses(response: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    (item,) = response["output"]
+    yield {"type": "response.created", "response": {**response, "status": "in_progress", "output": [], "usage": None}}
+    yield {"type": "response.output_item.added", "output_index": 0, "item": {**item, "status": "in_progress"}}
+    yield {"type": "response.output_item.done", "output_index": 0, "item": item}
+    yield {"type": "response.completed", "response": response}

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, Protocol
 
+from gitcp import wire
 from gitcp.errors import StoreDamaged
 from gitcp.model import Agent, Capture, Digest, Host, Stream
 from gitcp.value import Value
@@ -25,6 +26,8 @@ SHOWN = 200
 SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 STREAM_PART = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 PLACE_PART = re.compile(r"[^\x00-\x1f\x7f/\\\ud800-\udfff]{1,200}")
+
+LONGEST_LINE = 16 << 20
 
 NOTHING = "nothing was written"
 CHECK = "gitcp check"
@@ -193,7 +196,45 @@ def shown(text: str) -> str:
     return text.strip()[:SHOWN]
 
 
+def first_line(path: Path) -> dict[str, Any]:
+    """The object on the first line of a file, empty where there is none or it is too long to be one."""
+    try:
+        with open(path, "rb") as file:
+            return wire.parse_line(file.readline(LONGEST_LINE)) or {}
+    except (OSError, ValueError):
+        return {}
+
+
+def renamed(content: Reader, old: str, new: str) -> Reader:
+    """The content with another session id for `old` in its first line, where some agents look for it; no other byte
+    differs. With "" for `old`, it stays as it is.
+    """
+
+    def chunks() -> Iterator[bytes]:
+        rest = lines(content())
+        yield next(rest, b"").replace(old.encode(), new.encode())
+        yield from rest
+
+    return chunks if old and old != new else content
+
+
 # ---------------------------------------------------------------- places
+
+
+def roots(cwd: Path) -> set[str]:
+    """A directory and the root of its repository, by their real paths."""
+    place = Path(os.path.realpath(cwd))
+    root = next((d for d in (place, *place.parents) if os.path.lexists(d / ".git")), place)
+    return {str(place), str(root)}
+
+
+def found(agent: str, session_id: str, path: Path) -> Found | None:
+    """A session whose main file is this one; None if it is no regular file."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return Found(agent, session_id, path, status.st_mtime) if stat.S_ISREG(status.st_mode) else None
 
 
 def check_session_id(session_id: str) -> str:
@@ -210,13 +251,18 @@ def place_parts(place: str) -> tuple[str, ...] | None:
     return parts if sound and len(parts) <= 8 else None
 
 
+def check_distinct(paths: Sequence[Path]) -> None:
+    """Raises StoreDamaged if two streams would be one file."""
+    if len(set(paths)) < len(paths):
+        raise StoreDamaged(f"two streams of the conversation have one place: {NOTHING}", hint=CHECK)
+
+
 def plan_writes(files: Sequence[tuple[Path, Reader]]) -> tuple[Write, ...] | None:
     """How each file is to be written, None if one of them is there and says something else.
 
     Raises StoreDamaged if two streams would be one file.
     """
-    if len({path for path, _ in files}) < len(files):
-        raise StoreDamaged(f"two streams of the conversation have one place: {NOTHING}", hint=CHECK)
+    check_distinct([path for path, _ in files])
     writes = []
     for path, content in files:
         met = _meet(path, content)

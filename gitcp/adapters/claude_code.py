@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -59,7 +58,7 @@ NOT_TYPED = (
 
 def find(cwd: Path, host: Host) -> tuple[Found, ...]:
     """The sessions started in `cwd` or at the root of its repository, and the one that is running us; newest first."""
-    places = {os.path.realpath(place) for place in (cwd, _repository_root(cwd))}
+    places = base.roots(cwd)
     found = {}
     for directory in _directories(places, host):
         for path in _transcripts(directory):
@@ -74,7 +73,7 @@ def find(cwd: Path, host: Host) -> tuple[Found, ...]:
 
 def watched(cwd: Path, host: Host) -> tuple[Path, ...]:
     """The directories of this directory's sessions, and for each session its transcript and what lies beside it."""
-    places = {os.path.realpath(place) for place in (cwd, _repository_root(cwd))}
+    places = base.roots(cwd)
     names = {directory_name(place) for place in places} | {_chosen_name(host) or ""} - {""}
     beside = (path for found in find(cwd, host) for path in (found.path, *_places(found.path)))
     return (_projects(host), *(_projects(host) / name for name in names), *beside)
@@ -166,11 +165,7 @@ def _transcripts(directory: Path) -> list[Path]:
 
 
 def _found(path: Path) -> Found | None:
-    try:
-        status = path.lstat()
-    except OSError:
-        return None
-    return Found(NAME, path.stem, path, status.st_mtime) if stat.S_ISREG(status.st_mode) else None
+    return base.found(NAME, path.stem, path)
 
 
 def _belongs(path: Path, places: set[str]) -> bool:
@@ -195,11 +190,6 @@ def _cwd(path: Path) -> str | None:
     except (OSError, ValueError):
         pass  # unreadable, or a path that is none
     return None
-
-
-def _repository_root(cwd: Path) -> Path:
-    place = Path(os.path.realpath(cwd))
-    return next((d for d in (place, *place.parents) if os.path.lexists(d / ".git")), place)
 
 
 # ---------------------------------------------------------------- capturing
