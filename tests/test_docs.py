@@ -347,6 +347,7 @@ def _printed(project: Project) -> dict[str, set[str]]:
     talk = Talk(project)
     talk.say("Begin.", "I begin.")
     noted = ("--fact", "a=b", "--task", "t", "--decided", "d", "--position", "p=1", "--compensate", "c", "--tag", "x")
+    project.write(".claude/settings.json", "no JSON")
     texts = [project.gitcp("save", "one", *noted, "--json", check=0).out]
     project.write("a.txt", "b\n")
     project.write("b.log", "not to be captured\n")
@@ -365,6 +366,7 @@ def _printed(project: Project) -> dict[str, set[str]]:
         ("oplog",),
         ("tag",),
         ("check",),
+        ("enable", "claude", "codex", "--yes"),
     ):
         done = project.gitcp(*command, "--json")
         assert done.code in (0, failure.IN_PART), done

@@ -46,6 +46,8 @@ COMMANDS = {
         "check": "Verify that every checkpoint is whole",
     },
     "Set up": {
+        "enable": "Set up agents so that they save by themselves",
+        "disable": "Take back what enable set up",
         "completion": "Print the completion script for a shell",
         "demo": "Show gitcp at work in a scratch repository",
     },

@@ -1,0 +1,150 @@
+"""What enable and disable share: which agents, the plan as it is shown, the question, the report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gitcp.cli import objects
+from gitcp.cli.context import Context
+from gitcp.cli.failure import IN_PART
+from gitcp.cli.output import BOLD, CYAN, GREEN, RED, YELLOW, Part, Styled
+from gitcp.errors import BadValue, Refused
+from gitcp.hooks.agents import NAMES, TARGETS, Target, detected, named
+from gitcp.hooks.apply import Report, apply
+from gitcp.hooks.plan import Change, Left, Plan, Scope
+from gitcp.wire import Json
+
+COLOURS = {"+": GREEN, "-": RED, "@": CYAN}
+
+agents_argument = click.argument("agents", nargs=-1, type=click.Choice(NAMES), metavar="[AGENT]...")
+user_option = click.option("--user", is_flag=True, help="in your home, for every project, not in this one")
+
+
+def meant(
+    context: Context, agents: tuple[str, ...], *, user: bool, all_known: bool = False
+) -> tuple[tuple[Target, ...], Scope]:
+    """The agents and the place that are meant. Raises BadValue if no agent is installed."""
+    scope = Scope(None if user else context.store.repo.root, user)
+    if agents:
+        return tuple(map(named, dict.fromkeys(agents))), scope
+    if all_known:
+        return tuple(target for target in TARGETS if target.home or not user), scope
+    found = detected(context.host)
+    if not found:
+        raise BadValue("no agent is installed here that has hooks: nothing was changed", hint="gitcp enable AGENT")
+    return found, scope
+
+
+def carry_out(context: Context, plan: Plan, given: Mapping[str, Any], *, verb: str) -> None:
+    """Show the plan, ask, apply, report. Raises Refused if nobody agreed. Ends the command."""
+    as_json, changes = given["as_json"], plan.changes
+    report = None
+    if not given["dry_run"]:
+        if changes and not given["yes"]:
+            _agree(context, plan, verb)
+        report = apply(plan)
+    if as_json:
+        context.output.document(objects.document("enable", _fields(plan, report)))
+    elif not plan.steps:
+        context.output.line("nothing of gitcp's is set up here")
+    elif report is None:
+        print_plan(context, plan, context.output.line)
+    else:
+        _print_report(context, plan, report)
+    failed = report is not None and report.left
+    click.get_current_context().exit((IN_PART if report and report.done else 1) if failed else 0)
+
+
+def _agree(context: Context, plan: Plan, verb: str) -> None:
+    print_plan(context, plan, context.output.say)
+    agreed = context.output.ask(f"{verb.capitalize()}?")
+    if agreed is None:
+        raise Refused("there is nobody to ask: nothing was changed", hint=context.with_option("--yes"))
+    if not agreed:
+        raise Refused(f"not {verb}d: nothing was changed")
+
+
+def print_plan(context: Context, plan: Plan, line: Callable[..., None]) -> None:
+    """What would change, file by file, with the lines that do; of files that are gitcp's own only the name."""
+    for step in plan.steps:
+        line(Styled(step.target.title, BOLD), *([] if step.changes or step.left else [": nothing to do"]))
+        for change in step.changes:
+            line("  ", Styled(f"{change.kind:8}", YELLOW), " ", *_where(context, change))
+            if change.kind == "changed":
+                for text in _difference(change):
+                    line("    ", Styled(text, COLOURS.get(text[:1], "")))
+        _print_left(context, step.left, line)
+        for note in step.notes:
+            line("  note: ", note)
+
+
+def _print_report(context: Context, plan: Plan, report: Report) -> None:
+    line = context.output.line
+    for step in plan.steps:
+        done = [change for change in step.changes if change in report.done]
+        left = [left for left in report.left if any(left.path == c.path for c in step.changes) or left in step.left]
+        line(Styled(step.target.title, BOLD), *([] if done or left else [": nothing to do"]))
+        for change in done:
+            line("  ", Styled(f"{change.kind:8}", GREEN), " ", *_where(context, change))
+        _print_left(context, tuple(left), line)
+        for note in step.notes:
+            line("  note: ", note)
+    if report.done:
+        line("sessions that are running see it when they are started anew")
+
+
+def _print_left(context: Context, left: tuple[Left, ...], line: Callable[..., None]) -> None:
+    for each in left:
+        line("  ", Styled(f"{'left':8}", RED), " ", _shown(context, each.path), f": {each.why}")
+
+
+def _where(context: Context, change: Change) -> Iterator[Part]:
+    yield _shown(context, change.path)
+    if change.seen.target != Path(os.path.realpath(change.path.parent), change.path.name):
+        yield f"  (a link to {change.seen.target})"
+
+
+def _shown(context: Context, path: Path) -> str:
+    """A path as its reader would write it."""
+    home = context.host.home
+    if path.is_relative_to(context.cwd):
+        return str(path.relative_to(context.cwd))
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+
+
+def _difference(change: Change) -> Iterator[str]:
+    from difflib import unified_diff  # only for a plan that is shown
+
+    old, new = ((data or b"").decode("utf-8", "replace").splitlines() for data in (change.seen.data, change.after))
+    lines = unified_diff(old, new, n=1, lineterm="")
+    return (line for number, line in enumerate(lines) if number > 1)
+
+
+def _fields(plan: Plan, report: Report | None) -> Json:
+    left = plan.left if report is None else report.left
+    return {
+        "scope": "user" if plan.scope.user else "project",
+        "applied": report is not None,
+        "agents": [
+            {
+                "agent": step.target.name,
+                "changes": [
+                    {"path": str(change.path), "kind": change.kind}
+                    for change in step.changes
+                    if report is None or change in report.done
+                ],
+                "left": [
+                    {"path": str(each.path), "reason": each.why}
+                    for each in left
+                    if each in step.left or any(each.path == change.path for change in step.changes)
+                ],
+                "notes": list(step.notes),
+            }
+            for step in plan.steps
+        ],
+    }
