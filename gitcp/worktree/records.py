@@ -39,21 +39,20 @@ class File(NamedTuple):
     attributes: Any = None
 
 
-PlainLine = tuple[int, int, list[bytes], list[int], tuple[Any, ...]]
-"""A Line as it is kept, for marshal takes only plain tuples: stamp, inode, names, their stamps, the rest."""
+PlainLine = tuple[int, int, bytes, tuple[Any, ...]]
+"""A Line as it is kept, for marshal takes only plain tuples: stamp, inode, what was seen in it, the rest."""
 
 
 class Line(NamedTuple):
     """A directory as the state file keeps it.
 
-    `names` are the entries to look at, `stamps` their ctimes. `rest` holds what the properties name, and third the
-    number of captured paths that lie directly here.
+    `seen` are the entries to look at and their ctimes, two lists, marshalled: most are never taken out. `rest` holds
+    what the properties name, and third the number of captured paths that lie directly here.
     """
 
     stamp: int
     inode: int
-    names: list[bytes]
-    stamps: list[int]
+    seen: bytes
     rest: tuple[Any, ...]
 
     @property
@@ -174,7 +173,7 @@ class Record:
         flags = (self.ignored, self.included, self.blocked, self.tracked)
         count = len(self.files) + len(self.links) + len(self.absent)
         rest = (self.digest, self.tree, count, flags, marshal.dumps(detail))
-        return self.stamp, self.inode, list(watched), list(watched.values()), rest
+        return self.stamp, self.inode, marshal.dumps((list(watched), list(watched.values()))), rest
 
     def _odd_slots(self) -> dict[bytes, list[tuple[int, bytes, int]]]:
         """What the index has here and cannot be told from the files: all but plain entries equal to them."""

@@ -8,7 +8,7 @@ tree is scanned. Nothing of git's is ever written, and the objects of a snapshot
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection, Container
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gitcp.git import index as git_index
@@ -63,9 +63,20 @@ class Taken(NamedTuple):
     snapshot: Snapshot
     stamp: Callable[[bytes], Stamp | None]
     remember: Callable[[], None]
+    memory: Memory
 
 
-def take(repo: Repository, objects: Objects, limits: Limits, live: Container[Oid]) -> Taken:
+class Since(NamedTuple):
+    """A snapshot that this process made a moment ago and remembered, and the directories it changed something in since.
+
+    Elsewhere nothing is looked at: what others change there meanwhile is for the next snapshot.
+    """
+
+    taken: Taken
+    directories: Collection[bytes]
+
+
+def take(repo: Repository, objects: Objects, limits: Limits, live: Container[Oid], since: Since | None = None) -> Taken:
     """Capture the working tree of `repo` as it is now.
 
     `live` are trees of files that a checkpoint ref holds: what is remembered of one of them is trusted, anything else
@@ -76,13 +87,13 @@ def take(repo: Repository, objects: Objects, limits: Limits, live: Container[Oid
     started = tick()
     settings = (limits.max_untracked_file, limits.max_dependency_files, limits.include)
     basis = basis_of(repo, settings)
-    memory = state.load(repo, basis)
+    memory = since.taken.memory if since else state.load(repo, basis)
     found = git_index.found(repo)
-    is_live = memory is not None and Oid(memory.tree.hex()) in live
+    is_live = memory is not None and (since is not None or Oid(memory.tree.hex()) in live)
     work = _Work(repo, objects, limits, basis, started, is_live=is_live)
     now = None
     if memory is not None and is_live and (memory.decisions, memory.contents) == (basis.decisions, basis.contents):
-        now = work.again(memory, found)
+        now = work.again(memory, found, since.directories if since else None)
     if now is None:
         now = work.anew(memory, found)
     snapshot = snapshot_of(Oid(now.tree.hex()), repo.head(), now.notes, now.folded)
@@ -91,7 +102,7 @@ def take(repo: Repository, objects: Objects, limits: Limits, live: Container[Oid
         if now is not memory:
             state.save(repo, basis, now)
 
-    return Taken(snapshot, _stamps(now.lines), remember)
+    return Taken(snapshot, _stamps(now.lines), remember, now)
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
@@ -117,7 +128,7 @@ def _reindexed(memory: Memory, index: Index) -> list[bytes]:
     found = []
     for path, line in memory.lines.items():
         folder = index.folders.get(path)
-        if line[4][0] != (folder.digest() if folder else b""):
+        if line[3][0] != (folder.digest() if folder else b""):
             found.append(path)
     return found
 
@@ -136,12 +147,15 @@ class _Work:
         self._is_live = is_live
         self._root = os.fsencode(repo.root)
 
-    def again(self, memory: Memory, found: git_index.Found | None) -> Memory | None:
-        """What is remembered, brought up to date; None if everything must be looked at anew."""
+    def again(
+        self, memory: Memory, found: git_index.Found | None, directories: Collection[bytes] | None
+    ) -> Memory | None:
+        """What is remembered, brought up to date; None if everything must be looked at anew.
+
+        Where it is known in which `directories` something changed, nothing else is looked at.
+        """
         index = None if found == memory.index_file else git_index.read(self._repo)
-        changed = look.answer(self._root, memory.file)
-        if changed is None:
-            changed = look.changed(self._root, list(memory.lines.items()))
+        changed = list(self._looked(memory) if directories is None else directories)
         changed += self._moved(memory)
         if index is not None:
             changed += _reindexed(memory, index)
@@ -155,9 +169,16 @@ class _Work:
             scan.at(changed)
         except RulesChanged:
             return None
-        lines = {path: line for path, line in memory.lines.items() if not scan.is_gone(path)}
-        notes = {path: said for path, said in memory.notes.items() if path in lines}
-        return self._together(scan, suspicion, lines, notes, found)
+        gone = {path for path in memory.lines if scan.is_gone(path)} if scan.gone else set()
+        lines = {path: line for path, line in memory.lines.items() if path not in gone}
+        notes = {path: said for path, said in memory.notes.items() if path not in gone}
+        now = self._together(scan, suspicion, lines, notes, found)
+        touched = (memory.changed or frozenset()).union(scan.records, gone)
+        return now._replace(file=memory.file, changed=touched)
+
+    def _looked(self, memory: Memory) -> list[bytes]:
+        changed = look.answer(self._root, memory.file.identity)
+        return look.changed(self._root, list(memory.lines.items())) if changed is None else changed
 
     def anew(self, memory: Memory | None, found: git_index.Found | None) -> Memory:
         """A scan of everything. Files that are as remembered are not read again, if their blobs can be trusted."""
@@ -190,8 +211,10 @@ class _Work:
             notes[path] = record.notes(basis.umask, file_mode=basis.file_mode)
         notes = {path: said for path, said in notes.items() if said}
         words = frozenset(suspicion.words)
+        said = fold(lines, notes)
+        index = self._kept(found)
         return state.Memory(
-            tree, self._kept(found), words, lines, notes, fold(lines, notes), basis.decisions, basis.contents
+            tree, index, words, lines, notes, said, basis.decisions, basis.contents, state.File(), changed=None
         )
 
     def _kept(self, found: git_index.Found | None) -> git_index.Found | None:

@@ -1,19 +1,23 @@
 """The state file of a working tree: what the last scan saw, so that the next one need only look for changes.
 
-One file, `<git dir>/gitcp/worktree-state`, written as a whole and then renamed. It is a cache and nothing else:
-anything unexpected in it (another Python, another root, a checksum that is off) means that there is none.
+One file, `<git dir>/gitcp/worktree-state`. A save appends to it what is otherwise than before, so that its cost does
+not follow the size of the tree; when that has grown as large as the rest, the whole is written anew and renamed. It is
+a cache and nothing else: anything unexpected in it (another Python, another root, a checksum that is off, an end that
+is missing) means that there is none.
 """
 
 from __future__ import annotations
 
-import marshal
+import fcntl
 import os
-import zlib
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gitcp.worktree import look
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gitcp.git.index import Found
     from gitcp.git.repo import Repository
     from gitcp.worktree.basis import Basis
@@ -21,13 +25,26 @@ if TYPE_CHECKING:
 
 NAME = "worktree-state"
 
+SPARE = 1 << 16
+"""Bytes that may always be appended."""
+
+
+class File:
+    """The state file that a memory is kept in; `identity` tells it from any other, and from itself when it grows."""
+
+    __slots__ = ("identity",)
+
+    def __init__(self, identity: tuple[int, ...] | None = None) -> None:
+        self.identity = identity
+
 
 class Memory(NamedTuple):
     """What is remembered of a scan.
 
     `tree` is what was captured, `index_file` the index it was compared with. `words` are the attributes that were
     named anywhere. `notes` has an entry for each directory that has something to say, `folded` what is said of the
-    whole (see gitcp.worktree.summary). `file` tells the state file it was read from.
+    whole (see gitcp.worktree.summary). `file` is where it is kept, and `changed` names the directories that are
+    otherwise there; None for all of them.
     """
 
     tree: bytes
@@ -38,42 +55,72 @@ class Memory(NamedTuple):
     folded: dict[str, Any]
     decisions: tuple[str, ...]
     contents: tuple[str, ...]
-    file: tuple[int, ...] | None = None
+    file: File
+    changed: frozenset[bytes] | None = frozenset()
 
 
 def load(repo: Repository, basis: Basis) -> Memory | None:
     """What is remembered of this working tree, None if nothing. Never raises, never writes."""
     try:
-        read, unpacked = look.load(str(repo.git_dir / "gitcp" / NAME))
-        place, tree, index, words, lines, notes, folded, decisions, contents = unpacked
+        identity, (head, lines, notes) = look.load(str(repo.git_dir / "gitcp" / NAME))
+        place, tree, index, words, folded, decisions, contents = head
     except (OSError, ValueError, TypeError):
         return None
     if place != tuple(basis.place):
         return None
-    return Memory(tree, index, frozenset(words), lines, notes, folded, decisions, contents, read)
+    return Memory(tree, index, frozenset(words), lines, notes, folded, decisions, contents, File(identity))
 
 
 def save(repo: Repository, basis: Basis, memory: Memory) -> None:
     """Put it in place of what was remembered before, readable by nobody else. A full disk is no error here."""
-    body = marshal.dumps(
-        (
-            tuple(basis.place),
-            memory.tree,
-            memory.index_file,
-            sorted(memory.words),
-            memory.lines,
-            memory.notes,
-            memory.folded,
-            memory.decisions,
-            memory.contents,
-        )
+    head = (
+        tuple(basis.place),
+        memory.tree,
+        memory.index_file,
+        sorted(memory.words),
+        memory.folded,
+        memory.decisions,
+        memory.contents,
     )
     path = repo.state_dir / NAME
-    temporary = repo.state_dir / f"{NAME}.{os.getpid()}"
+    with suppress(OSError):
+        if not _append(path, memory, head):
+            _write(path, memory, head)
+
+
+def _append(path: Path, memory: Memory, head: tuple[Any, ...]) -> bool:
+    """Whether what is otherwise was added: only to the very file that the memory goes by, while it is small enough."""
+    if memory.changed is None or memory.file.identity is None:
+        return False
+    lines = {directory: memory.lines.get(directory) for directory in memory.changed}
+    notes = {directory: memory.notes.get(directory) for directory in memory.changed}
+    part = look.part((head, lines, notes))
+    try:
+        file = open(os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW), "r+b", buffering=0)
+    except FileNotFoundError:
+        return False
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        status = os.fstat(file.fileno())
+        file.seek(len(look.MAGIC))
+        first = int.from_bytes(file.read(4), "big")
+        if look.identity(status) != memory.file.identity or status.st_size + len(part) > 2 * first + SPARE:
+            return False
+        file.write(part)
+        memory.file.identity = look.identity(os.fstat(file.fileno()))
+    return True
+
+
+def _write(path: Path, memory: Memory, head: tuple[Any, ...]) -> None:
+    temporary = path.with_name(f"{NAME}.{os.getpid()}")
     try:
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(look.MAGIC + zlib.crc32(body).to_bytes(4, "big"))
-            file.write(body)
+            file.write(look.MAGIC)
+            file.write(look.part((head, memory.lines, memory.notes)))
+            file.flush()
+            identity = look.identity(os.fstat(file.fileno()))
         os.rename(temporary, path)
     except OSError:
         temporary.unlink(missing_ok=True)
+        raise
+    memory.file.identity = identity

@@ -21,7 +21,7 @@ Notes = Mapping[bytes, Mapping[str, list[Any]]]
 def fold(lines: Mapping[bytes, PlainLine], notes: Notes) -> dict[str, Any]:
     """What all directories say together: the number of captured paths, the empty directories, the untracked ones."""
     total, vacant, untracked = 0, set(), []
-    for path, (stamp, _, _, _, (_, tree, count, (ignored, _, _, tracked), _)) in lines.items():
+    for path, (stamp, _, _, (_, tree, count, (ignored, _, _, tracked), _)) in lines.items():
         total += count
         if not path:
             continue
@@ -30,7 +30,7 @@ def fold(lines: Mapping[bytes, PlainLine], notes: Notes) -> dict[str, Any]:
                 vacant.add(path)
         elif not tracked:
             parent = path.rpartition(b"/")[0]
-            if not parent or lines[parent][4][3][3]:
+            if not parent or lines[parent][3][3][3]:
                 untracked.append(path)
     for path, said in notes.items():
         if "skipped" in said or "nested" in said:
