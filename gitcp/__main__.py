@@ -10,6 +10,9 @@ import gc
 import os
 import sys
 
+SCANNING = frozenset(("redo", "restore", "rollback", "status", "undo"))
+"""Commands for which the look at the working tree begins before they are loaded."""
+
 
 def main() -> None:
     """Run the command line on this process's arguments; does not return."""
@@ -32,6 +35,10 @@ def _run(args: list[str]) -> int:
             from gitcp.cli.saving import plainly
 
             return plainly(args, plain[0], quiet=plain[1])
+    if args[:1] and args[0] in SCANNING:
+        from gitcp.cli import quick
+
+        quick.begin()
     from gitcp.cli.group import run
 
     return run(args)

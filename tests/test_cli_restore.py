@@ -295,12 +295,12 @@ import os, sys
 from gitcp.cli.group import run
 from gitcp.errors import GitcpError
 from gitcp.worktree.writer import Writer
-write = Writer.write
+prepare = Writer.prepare
 def fail(self, path, *args, **kwargs):
     if path == b"app.py":
         {failing}
-    return write(self, path, *args, **kwargs)
-Writer.write = fail
+    return prepare(self, path, *args, **kwargs)
+Writer.prepare = fail
 sys.exit(run(sys.argv[1:]))
 """
     command = [sys.executable, "-P", "-c", code, *args]

@@ -26,14 +26,15 @@ from back import (
     undo,
 )
 
-from gitcp.errors import BadValue, Refused, StoreBusy, StoreDamaged
+from gitcp.errors import BadValue, DiskFull, Refused, StoreBusy, StoreDamaged
 from gitcp.git import trees
 from gitcp.model import Checkpoint, Note, Trigger
 from gitcp.ops import journal
 from gitcp.ops import restore as op
+from gitcp.ops.apply import BATCH
 from gitcp.ops.restore import Request
 from gitcp.worktree.snapshot import Limits
-from gitcp.worktree.writer import Writer
+from gitcp.worktree.writer import Prepared, Writer
 
 from driver import Project
 from samples import open_store
@@ -727,15 +728,27 @@ def test_a_file_that_appears_before_its_place_is_taken(project: Project, monkeyp
 
 
 def before_writing(monkeypatch: pytest.MonkeyPatch, path: bytes, act: Callable[[], object]) -> None:
-    """Let something happen between the last look at a path and the making of its new file."""
-    plain = Writer.write
+    """Let something happen between the look at a path and the making of its new file."""
+    plain = Writer.prepare
 
-    def write(self: Writer, given: bytes, chunks: Iterator[bytes], permissions: int) -> os.stat_result:
+    def prepare(self: Writer, given: bytes, chunks: Iterator[bytes], permissions: int) -> Prepared:
         if given == path:
             act()
         return plain(self, given, chunks, permissions)
 
-    monkeypatch.setattr(Writer, "write", write)
+    monkeypatch.setattr(Writer, "prepare", prepare)
+
+
+def before_placing(monkeypatch: pytest.MonkeyPatch, path: bytes, act: Callable[[], object]) -> None:
+    """Let something happen just before a new file gets its name."""
+    plain = Writer.place
+
+    def place(self: Writer, prepared: Prepared) -> os.stat_result:
+        if prepared.path == path:
+            act()
+        return plain(self, prepared)
+
+    monkeypatch.setattr(Writer, "place", place)
 
 
 def test_a_file_that_changes_before_it_is_written(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -779,12 +792,47 @@ def test_a_change_just_after_is_reported(project: Project, monkeypatch: pytest.M
     target = save(project)
     project.write("a", "new\n")
     project.write("b", "new\n")
-    before_writing(monkeypatch, b"b", lambda: project.write("a", "formatted\n"))
+    before_placing(monkeypatch, b"b", lambda: project.write("a", "formatted\n"))
 
     report = restore(project, target)
 
     assert report.failed
     assert kept(report) == {b"a": "changed again just after it was restored"}
+
+
+def test_more_files_than_wait_at_a_time(project: Project) -> None:
+    """Files are written in batches; all of them come back, those in directories that are gone too."""
+    for number in range(2 * BATCH + 3):
+        project.write(f"{number % 7}/{number}", "old\n")
+    target, before = save(project), project.files()
+    for number in range(7):
+        project.remove(str(number)) if number % 2 else project.write(f"{number}/{number}", "new\n")
+
+    with project.guard():
+        report = restore(project, target)
+
+    assert not report.failed
+    assert project.files() == before
+
+
+def test_a_disk_that_fills_up_in_a_batch(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the disk is full at one of the files, none of those that wait is left beside its place."""
+    for number in range(5):
+        project.write(f"dir{number}/file", "old\n")
+    target = save(project)
+    for number in range(5):
+        project.remove(f"dir{number}")
+    before = project.files()
+
+    def full() -> None:
+        raise DiskFull("the disk is full")
+
+    before_writing(monkeypatch, b"dir3/file", full)
+
+    with project.guard(), pytest.raises(DiskFull):
+        restore(project, target)
+
+    assert project.files() == before
 
 
 def test_a_program_that_writes_all_the_time(project: Project) -> None:

@@ -62,6 +62,13 @@ def answered(options: Sequence[str]) -> bool:
     return True
 
 
+def begin() -> None:
+    """Begin to look, for a command that will scan."""
+    where = _discover()
+    if where is not None:
+        look.start(os.fsencode(where[0]), os.path.join(where[1], "gitcp", STATE))
+
+
 def plain(options: Sequence[str]) -> tuple[str | None, bool] | None:
     """The label and whether to be quiet, where `gitcp save OPTIONS` has nothing but these; None for anything else."""
     labels = [option for option in options if option not in QUIET]

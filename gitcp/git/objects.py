@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from gitcp.errors import DiskFull, GitcpError, StoreDamaged
 from gitcp.git.packs import PackIndex, PackWriter, indexes, oid_of, sync_directory
 from gitcp.git.trees import EMPTY_TREE, TreeEntry, parse, serialise
-from gitcp.git.unpack import read_packed
+from gitcp.git.unpack import LARGEST, read_packed
 from gitcp.model import Oid
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Objects:
         self._streamed: dict[Oid, Path] = {}
         self._pack: PackWriter | None = None
         self._trees: dict[Oid, list[TreeEntry]] = {EMPTY_TREE: []}
-        self._fresh: set[Path] = set()
+        self._fresh: set[str] = set()
         self.new_bytes = 0
         self.new_objects = 0
 
@@ -62,11 +62,17 @@ class Objects:
             return self._pending[oid]
         if self._pack is not None and bytes.fromhex(oid) in self._pack:
             return self._pack.read(bytes.fromhex(oid))
-        return self._read_loose(oid) or self._read_packed(oid) or self._library.read(oid)
-
-    def _read_packed(self, oid: Oid) -> tuple[str, bytes] | None:
         try:
-            found = (read_packed(index, oid, self.read) for index in self._indexes)
+            return self._read_loose(oid) or self._read_packed(oid) or self._library.read(oid)
+        except StoreDamaged:
+            packed = self._read_packed(oid)  # of a damaged loose object there may be a copy
+            if packed is None:
+                raise
+            return packed
+
+    def _read_packed(self, oid: Oid, largest: int = LARGEST) -> tuple[str, bytes] | None:
+        try:
+            found = (read_packed(index, oid, self.read, largest=largest) for index in self._indexes)
             return next((packed for packed in found if packed is not None), None)
         except (StoreDamaged, struct.error):
             return None  # libgit2 may know another copy of it
@@ -94,6 +100,10 @@ class Objects:
                 with loose:
                     yield from _inflate(loose, oid)
                 return
+        packed = self._read_packed(oid, CHUNK)
+        if packed is not None and packed[0] == "blob":
+            yield packed[1]
+            return
         view = self._library.view_blob(oid)
         for start in range(0, len(view), CHUNK):
             yield bytes(view[start : start + CHUNK])
@@ -118,15 +128,15 @@ class Objects:
             return True
         return any(self._refresh(place) for place in self._places(raw))
 
-    def _places(self, oid: bytes) -> Iterable[Path]:
+    def _places(self, oid: bytes) -> Iterable[str]:
         name = oid.hex()
         for directory in self._directories:
-            yield directory / name[:2] / name[2:]
+            yield f"{directory}/{name[:2]}/{name[2:]}"
         for index in self._indexes:
             if oid in index:
-                yield index.pack
+                yield str(index.pack)
 
-    def _refresh(self, path: Path) -> bool:
+    def _refresh(self, path: str) -> bool:
         if path in self._fresh:
             return True
         try:
@@ -134,8 +144,8 @@ class Objects:
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError:  # another user's, or on a disk that is only read
-            return path.exists()
-        if path.suffix == ".pack":
+            return os.path.exists(path)
+        if path.endswith(".pack"):
             self._fresh.add(path)
         return True
 
@@ -309,7 +319,7 @@ def read_loose(directory: Path, oid: Oid) -> tuple[str, bytes] | None:
 def _open_loose(directory: Path, oid: Oid) -> BinaryIO | None:
     with _unreadable(oid):
         try:
-            return open(directory / oid[:2] / oid[2:], "rb")
+            return open(f"{directory}/{oid[:2]}/{oid[2:]}", "rb")
         except (FileNotFoundError, NotADirectoryError):
             return None
 

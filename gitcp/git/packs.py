@@ -12,6 +12,7 @@ import os
 import struct
 import zlib
 from bisect import bisect_left
+from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
@@ -35,6 +36,12 @@ class PackIndex:
     def __contains__(self, oid: bytes) -> bool:
         return self._number(oid) is not None
 
+    @cached_property
+    def content(self) -> mmap.mmap:
+        """The pack itself. Raises OSError or ValueError if it cannot be mapped."""
+        with self.pack.open("rb") as file:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
     def offset(self, oid: bytes) -> int | None:
         """Where in the pack an object stands, None if it is not in it."""
         number = self._number(oid)
@@ -57,7 +64,11 @@ class PackIndex:
         return names[place] if place < len(names) and self._name(names[place]) == oid else None
 
     def _fan_out(self, byte: int) -> int:
-        return int(struct.unpack_from(">I", self._map, 8 + 4 * byte)[0])
+        return self._counts[byte]
+
+    @cached_property
+    def _counts(self) -> tuple[int, ...]:
+        return struct.unpack_from(">256I", self._map, 8)
 
     def _name(self, number: int) -> bytes:
         start = 8 + 1024 + 20 * number

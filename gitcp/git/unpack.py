@@ -14,7 +14,7 @@ from gitcp.model import Oid
 
 NAMES = {number: name for name, number in KINDS.items()}
 OFFSET_DELTA, NAME_DELTA = 6, 7
-BLOCK = 1 << 16
+BLOCK = 1 << 20
 LARGEST = 64 << 20
 """Objects that are larger are left to libgit2, which maps them."""
 
@@ -22,26 +22,28 @@ Base = Callable[[Oid], tuple[str, bytes]]
 """Reads an object that a delta names as its base."""
 
 
-def read_packed(index: PackIndex, oid: Oid, base: Base) -> tuple[str, bytes] | None:
-    """An object's kind and content if this pack has it and it is what its name says; None otherwise."""
+def read_packed(index: PackIndex, oid: Oid, base: Base, *, largest: int = LARGEST) -> tuple[str, bytes] | None:
+    """An object's kind and content if this pack has it and it is what its name says; None otherwise.
+
+    None too if it, or one that it is a delta of, is larger than `largest` bytes.
+    """
     offset = index.offset(bytes.fromhex(oid))
     if offset is None:
         return None
     try:
-        with index.pack.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as pack:
-            kind, data = _read(pack, offset, base)
+        kind, data = _read(index.content, offset, base, largest)
     except (OSError, ValueError, IndexError, KeyError, zlib.error, RecursionError):
         return None
     return (kind, data) if oid_of(kind, data) == oid else None
 
 
-def _read(pack: mmap.mmap, offset: int, base: Base) -> tuple[str, bytes]:
+def _read(pack: mmap.mmap, offset: int, base: Base, largest: int) -> tuple[str, bytes]:
     number, size, place = _header(pack, offset)
-    if size > LARGEST:
+    if size > largest:
         raise ValueError("too large")
     if number == OFFSET_DELTA:
         back, place = _distance(pack, place)
-        kind, source = _read(pack, offset - back, base)
+        kind, source = _read(pack, offset - back, base, largest)
     elif number == NAME_DELTA:
         kind, source = base(Oid(pack[place : place + 20].hex()))
         place += 20
@@ -75,12 +77,13 @@ def _distance(pack: mmap.mmap, place: int) -> tuple[int, int]:
 
 def _inflate(pack: mmap.mmap, place: int, size: int) -> bytes:
     stream, parts = zlib.decompressobj(), []
+    length = min(BLOCK, size + (size >> 8) + 64)  # what was deflated is hardly ever longer than it was
     while not stream.eof:
-        block = pack[place : place + BLOCK]
+        block = pack[place : place + length]
         if not block:
             raise ValueError("cut off")
         parts.append(stream.decompress(block))
-        place += BLOCK
+        place += length
     data = b"".join(parts)
     if len(data) != size:
         raise ValueError("another size")

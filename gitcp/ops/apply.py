@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 from gitcp.errors import DiskFull, GitcpError
 from gitcp.model import EXECUTABLE, SYMLINK
 from gitcp.ops.contents import Contents
 from gitcp.ops.plan import ORDINARY, FilePlan, Kept, Side, Step
 from gitcp.worktree.snapshot import Stamp, stamp_of
-from gitcp.worktree.writer import Writer
+from gitcp.worktree.writer import Prepared, Writer
+
+T = TypeVar("T")
+
+BATCH = 64
+"""Files that wait to be placed at a time; each holds two descriptors."""
 
 Seen = Callable[[bytes], Stamp | None]
 """What lstat said of a path when it was captured; None if nothing was."""
@@ -37,13 +43,18 @@ def apply_files(contents: Contents, plan: FilePlan, tree: Writer, seen: Seen) ->
     Raises DiskFull, after which the plan can be carried out again: each path is then entirely old or entirely new.
     """
     work = _Work(contents, tree, seen)
-    for path, action in _actions(work, plan):
-        try:
-            action()
-        except DiskFull:
-            raise
-        except GitcpError as error:
-            work.done.failed.append(Kept(path, str(error), missing=True))
+    for step in plan.clear:
+        work.attempt(step.path, partial(work.remove, step))
+    for start in range(0, len(plan.write), BATCH):
+        work.write(plan.write[start : start + BATCH])
+    for step in plan.remove:
+        work.attempt(step.path, partial(work.remove, step))
+    for directory in plan.make_directories:
+        work.attempt(directory, partial(tree.make_directory, directory))
+    for directory in plan.remove_directories:
+        work.attempt(directory, partial(tree.remove_directory, directory))
+    for path, bits in plan.permissions:
+        work.attempt(path, partial(_permit, tree, path, bits))
     tree.flush()
     return work.done
 
@@ -58,23 +69,6 @@ def still_wrong(contents: Contents, plan: FilePlan, done: Done, tree: Writer, af
         if step.new is not None and after.entry(path) != step.new:
             wrong += [] if contents.stands(tree, path, step.new, step.conversion) else [path]
     return [Kept(path, "changed again just after it was restored", missing=True) for path in wrong]
-
-
-def _actions(work: _Work, plan: FilePlan) -> Iterator[tuple[bytes, Callable[[], object]]]:
-    """What is to be done, path by path, in the plan's order."""
-    tree = work.tree
-    for step in plan.clear:
-        yield step.path, partial(work.remove, step)
-    for step in plan.write:
-        yield step.path, partial(work.write, step)
-    for step in plan.remove:
-        yield step.path, partial(work.remove, step)
-    for directory in plan.make_directories:
-        yield directory, partial(tree.make_directory, directory)
-    for directory in plan.remove_directories:
-        yield directory, partial(tree.remove_directory, directory)
-    for path, bits in plan.permissions:
-        yield path, partial(_permit, tree, path, bits)
 
 
 class _Work:
@@ -93,24 +87,59 @@ class _Work:
         self._remember_links(found)
         self.done.removed.append(step.path)
 
-    def write(self, step: Step) -> None:
+    def attempt(self, path: bytes, action: Callable[[], T]) -> T | None:
+        """What `action` returns; None if it failed, which is then reported. Raises DiskFull."""
+        try:
+            return action()
+        except DiskFull:
+            raise
+        except GitcpError as error:
+            self.done.failed.append(Kept(path, str(error), missing=True))
+            return None
+
+    def write(self, steps: Sequence[Step]) -> None:
+        """Bring back files and links: all are written beside their places, then synced, then given their names."""
+        waiting: dict[Step, Prepared] = {}
+        try:
+            for step in steps:
+                prepared = self.attempt(step.path, partial(self._prepare, step))
+                if prepared is not None:
+                    waiting[step] = prepared
+            self.tree.sync(waiting.values())
+            for step in tuple(waiting):
+                self.attempt(step.path, partial(self._place, step, waiting.pop(step)))
+        except BaseException:
+            for prepared in waiting.values():
+                self.tree.drop(prepared)
+            raise
+
+    def _prepare(self, step: Step) -> Prepared | None:
+        """A file beside its place. A link is put in its place at once: there is nothing to sync."""
         assert step.new is not None
         before = self.tree.lstat(step.path)
         if before is not None and stat.S_ISDIR(before.st_mode):
             _clear_directories(self.tree, step.path)
         before = self._require_unchanged(step.path)
-        if step.new.mode == SYMLINK:
-            self.tree.symlink(step.path, b"".join(self._contents.of(step.new, None)))
-        else:
-            self.tree.write(step.path, self._guarded(step), permissions(step, before))
+        if step.new.mode != SYMLINK:
+            content = self._contents.of(step.new, step.conversion)
+            return self.tree.prepare(step.path, content, permissions(step, before))
+        self.tree.symlink(step.path, b"".join(self._contents.of(step.new, None)))
+        self._replaced(step, before)
+        return None
+
+    def _place(self, step: Step, prepared: Prepared) -> None:
+        """A last look at what it replaces, just before it takes its place."""
+        try:
+            before = self._require_unchanged(step.path)
+        except BaseException:
+            self.tree.drop(prepared)
+            raise
+        self.tree.place(prepared)
+        self._replaced(step, before)
+
+    def _replaced(self, step: Step, before: os.stat_result | None) -> None:
         self._remember_links(before)
         self.done.written.append(step.path)
-
-    def _guarded(self, step: Step) -> Iterator[bytes]:
-        """The bytes of a file; then, just before it takes its place, a last look at what it replaces."""
-        assert step.new is not None
-        yield from self._contents.of(step.new, step.conversion)
-        self._require_unchanged(step.path)
 
     def _require_unchanged(self, path: bytes) -> os.stat_result | None:
         """What lies at a path. Raises GitcpError if it is not what was captured."""

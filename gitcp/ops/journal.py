@@ -21,6 +21,7 @@ from gitcp.git.packs import sync_directory
 from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId
 from gitcp.value import EMPTY, Value
+from gitcp.worktree.writer import Writer
 
 RESTORE = "restore.json"
 RESTORES = "restores.json"
@@ -222,3 +223,10 @@ def _write(path: Path, fields: dict[str, object]) -> None:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DiskFull(f"the disk is full: {path.name} was not written", hint="free some space") from None
         raise GitcpError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def sweep(repo: Repository, begun: Unfinished) -> None:
+    """Remove the temporary files that an interrupted restore left beside the paths it was writing."""
+    with Writer(repo.root) as tree:
+        for directory in sorted({path.rpartition(b"/")[0] for path in begun.paths}):
+            tree.sweep(directory)

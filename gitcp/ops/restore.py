@@ -23,13 +23,13 @@ from gitcp.ops.disk import WorktreeDisk
 from gitcp.ops.journal import Extent, Restores, Step, Unfinished
 from gitcp.ops.message import Rewound, before_message
 from gitcp.ops.placing import Placed
-from gitcp.ops.plan import FilePlan, Kept, Side, parents, plan_files
+from gitcp.ops.plan import FilePlan, Kept, Side, plan_files
 from gitcp.ops.save import Request as SaveRequest
 from gitcp.ops.save import Saved, live_trees, save
 from gitcp.store import Store, Summary
 from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
-from gitcp.worktree.snapshot import Limits, Taken, take
+from gitcp.worktree.snapshot import Limits, Since, Taken, take
 from gitcp.worktree.writer import Writer
 
 
@@ -152,7 +152,7 @@ def finish(store: Store, request_for: Callable[[CheckpointId], Request], *, forw
             raise Refused("no restore was interrupted here: nothing was changed", hint="gitcp log")
         request = _resumed(store, request_for(begun.target if forward else begun.safety), begun, forward=forward)
         know_files(store, request.target)
-        _sweep(store, begun)
+        journal.sweep(store.repo, begun)
         present = _save_present(store, request)
         made = _extent_of(begun.before, request.target).made if forward else begun.extent.made
         files, contents = _prepare(store, request, present, begun.paths, made)
@@ -217,7 +217,7 @@ def _carry_out(
         unset = index_op.restore(store, request.target, request.paths) if request.index else ()
         unplaced = placing.write(placed) if placed is not None else None
         placed = placed if unplaced is None else None
-        after = _save_after(store, request, present.saved.checkpoint, placed)
+        after = _save_after(store, request, present.saved, placed, frozenset(tree.changed))
         wrong = still_wrong(contents, files, done, tree, Side(store.objects, after.taken.snapshot))
     journal.set_restores(store.repo, then)
     _record(store, step, request, (request.target.id, present.saved.checkpoint.id, after.checkpoint.id))
@@ -308,8 +308,14 @@ def _save_present(store: Store, request: Request) -> Present:
         return Present(save(store, replace(wanted, choice=choice._replace(capture=None))), (kept,))
 
 
-def _save_after(store: Store, request: Request, safety: Checkpoint, placed: Placed | None) -> Saved:
-    """The checkpoint that says what was restored. With the conversation its words come back, and results of steps."""
+def _save_after(
+    store: Store, request: Request, before: Saved, placed: Placed | None, changed: frozenset[bytes]
+) -> Saved:
+    """The checkpoint that says what was restored. With the conversation its words come back, and results of steps.
+
+    `changed` are the paths that the restore changed.
+    """
+    safety = before.checkpoint
     stored, words = (safety.conversation, safety.agent), safety.note
     if request.conversation:
         words = request.target.note
@@ -328,6 +334,7 @@ def _save_after(store: Store, request: Request, safety: Checkpoint, placed: Plac
             stored=stored,
             words=replace(words, label=None, compensations=()),
             steps_of=request.target if request.conversation else None,
+            since=Since(before.taken, changed),
         ),
     )
 
@@ -384,11 +391,3 @@ def _later(store: Store, target: Checkpoint) -> tuple[Summary, ...]:
     if tip is None:
         return ()
     return tuple(s for s in store.history(tip) if s.id.number > target.id.number)
-
-
-def _sweep(store: Store, begun: Unfinished) -> None:
-    """Remove the temporary files that an interrupted restore left beside the paths it was writing."""
-    directories = {(parents(path) or [b""])[-1] for path in begun.paths}
-    with Writer(store.repo.root) as tree:
-        for directory in sorted(directories):
-            tree.sweep(directory)

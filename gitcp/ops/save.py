@@ -26,7 +26,7 @@ from gitcp.ops import conversation, session, tag
 from gitcp.ops.session import Choice
 from gitcp.store import Store
 from gitcp.value import EMPTY, Value, replace
-from gitcp.worktree.snapshot import Limits, Taken, take
+from gitcp.worktree.snapshot import Limits, Since, Taken, take
 
 if TYPE_CHECKING:
     from gitcp.ops.steps import Result
@@ -39,7 +39,8 @@ class Request(Value):
     """What to save and under which words. `conversation` is a file or the bytes of one, given by hand.
 
     A restore gives its `choice` of session and conversation, `stored`, a conversation that lies in the store already,
-    `words`, which replace the note that would be inherited, and `steps_of`, whose results of steps stand.
+    `words`, which replace the note that would be inherited, `steps_of`, whose results of steps stand, and `since`, so that
+    only what it changed is looked at.
 
     `run` is what was run, `results` are those of steps that were done, `compensated` says how compensations ended; a
     key that is there already keeps what it says.
@@ -62,6 +63,7 @@ class Request(Value):
     run: Run | None = None
     results: tuple[Result, ...] = ()
     compensated: Mapping[str, str] = EMPTY
+    since: Since | None = None
 
 
 class Saved(Value):
@@ -91,7 +93,7 @@ def save(store: Store, request: Request) -> Saved:
         store, request.cwd, session=request.session, agent=request.agent, conversation=request.conversation
     )
     try:
-        taken = take(store.repo, store.objects, request.limits, live_trees(store, choice.session))
+        taken = take(store.repo, store.objects, request.limits, live_trees(store, choice.session), request.since)
         with store.lock():
             saved = _with_retries(store, request, choice, taken)
     except BaseException:

@@ -45,7 +45,8 @@ class Scope(Value):
 
     `own` are this repository's git directories. `past` is what is remembered, to find unchanged files in, and
     `trusted` says of a remembered blob whether it may be used. A `deep` scan goes everywhere and has the index; another
-    goes where it is sent and has the index only if that changed.
+    goes where it is sent and has the index only if that changed. Of the files that are known, only those in `touched`
+    are looked at; None for all of them.
     """
 
     root: bytes
@@ -58,6 +59,7 @@ class Scope(Value):
     trusted: Callable[[bytes], bool]
     deep: bool
     started: int
+    touched: frozenset[bytes] | None = None
 
 
 class Scan:
@@ -219,6 +221,10 @@ class Scan:
 
     def _file(self, record: Record, name: bytes, full: bytes, old: Record | None) -> None:
         slots = record.folder.files.get(name, ())
+        known = old.files.get(name) if old else None
+        if known and self._scope.touched is not None and record.below(name) not in self._scope.touched:
+            record.files[name] = known
+            return
         if not slots and self._is_left_out(record, name):
             return
         try:
@@ -233,7 +239,6 @@ class Scan:
         if stat.S_ISDIR(status.st_mode):
             record.stamp = UNSETTLED  # it was a file a moment ago
         elif self._is_storable(record, name, status, slots):
-            known = old.files.get(name) if old else None
             if old and known and self._is_unchanged(known, status) and _is_judged_alike(known, old, name, slots):
                 mode = self._blobs.mode(status.st_mode, slots)
                 record.files[name] = known if known.mode == mode else known._replace(mode=mode)

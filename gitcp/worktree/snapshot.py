@@ -8,7 +8,7 @@ tree is scanned. Nothing of git's is ever written, and the objects of a snapshot
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Container
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gitcp.git import index as git_index
@@ -67,13 +67,18 @@ class Taken(NamedTuple):
 
 
 class Since(NamedTuple):
-    """A snapshot that this process made a moment ago and remembered, and the directories it changed something in since.
+    """A snapshot that this process made a moment ago and remembered, and every path that it changed since.
 
-    Elsewhere nothing is looked at: what others change there meanwhile is for the next snapshot.
+    Nothing else is looked at: what others change meanwhile is for the next snapshot.
     """
 
     taken: Taken
-    directories: Collection[bytes]
+    paths: frozenset[bytes]
+
+    @property
+    def directories(self) -> set[bytes]:
+        """Where something changed: above each path, and the path itself if it is a directory."""
+        return {path.rpartition(b"/")[0] for path in self.paths} | self.paths
 
 
 def take(repo: Repository, objects: Objects, limits: Limits, live: Container[Oid], since: Since | None = None) -> Taken:
@@ -93,7 +98,7 @@ def take(repo: Repository, objects: Objects, limits: Limits, live: Container[Oid
     work = _Work(repo, objects, limits, basis, started, is_live=is_live)
     now = None
     if memory is not None and is_live and (memory.decisions, memory.contents) == (basis.decisions, basis.contents):
-        now = work.again(memory, found, since.directories if since else None)
+        now = work.again(memory, found, since)
     if now is None:
         now = work.anew(memory, found)
     snapshot = snapshot_of(Oid(now.tree.hex()), repo.head(), now.notes, now.folded)
@@ -147,15 +152,10 @@ class _Work:
         self._is_live = is_live
         self._root = os.fsencode(repo.root)
 
-    def again(
-        self, memory: Memory, found: git_index.Found | None, directories: Collection[bytes] | None
-    ) -> Memory | None:
-        """What is remembered, brought up to date; None if everything must be looked at anew.
-
-        Where it is known in which `directories` something changed, nothing else is looked at.
-        """
+    def again(self, memory: Memory, found: git_index.Found | None, since: Since | None) -> Memory | None:
+        """What is remembered, brought up to date; None if everything must be looked at anew."""
         index = None if found == memory.index_file else git_index.read(self._repo)
-        changed = list(self._looked(memory) if directories is None else directories)
+        changed = list(self._looked(memory) if since is None else since.directories)
         changed += self._moved(memory)
         if index is not None:
             changed += _reindexed(memory, index)
@@ -164,7 +164,8 @@ class _Work:
             return memory if index is None else memory._replace(index_file=self._kept(found))
         from gitcp.worktree.rules import RulesChanged  # none of the scan is loaded where nothing changed
 
-        scan, suspicion = self._scan(memory, index, memory.words, deep=False)
+        touched = since.paths if since and index is None else None
+        scan, suspicion = self._scan(memory, index, memory.words, deep=False, touched=touched)
         try:
             scan.at(changed)
         except RulesChanged:
@@ -173,8 +174,8 @@ class _Work:
         lines = {path: line for path, line in memory.lines.items() if path not in gone}
         notes = {path: said for path, said in memory.notes.items() if path not in gone}
         now = self._together(scan, suspicion, lines, notes, found)
-        touched = (memory.changed or frozenset()).union(scan.records, gone)
-        return now._replace(file=memory.file, changed=touched)
+        changed_since = (memory.changed or frozenset()).union(scan.records, gone)
+        return now._replace(file=memory.file, changed=changed_since)
 
     def _looked(self, memory: Memory) -> list[bytes]:
         changed = look.answer(self._root, memory.file.identity)
@@ -234,7 +235,13 @@ class _Work:
         return found
 
     def _scan(
-        self, memory: Memory | None, index: Index | None, words: frozenset[str], *, deep: bool
+        self,
+        memory: Memory | None,
+        index: Index | None,
+        words: frozenset[str],
+        *,
+        deep: bool,
+        touched: frozenset[bytes] | None = None,
     ) -> tuple[Scan, Suspicion]:
         from gitcp.worktree.attributes import Suspicion
         from gitcp.worktree.blobs import Blobs
@@ -255,5 +262,6 @@ class _Work:
             trusted=(lambda _: True) if self._is_live else (lambda oid: objects.exists(Oid(oid.hex()))),
             deep=deep,
             started=self._started,
+            touched=touched,
         )
         return Scan(scope, basis, objects, blobs, suspicion), suspicion

@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from errno import EDQUOT, EEXIST, EINVAL, ENOENT, ENOSPC, ENOTDIR, ENOTEMPTY
-from typing import Self
+from typing import NamedTuple, Self
 
 from gitcp.errors import BadValue, DiskFull, GitcpError
 from gitcp.worktree.directories import KINDS, Directories, PathBlocked, identity, kind, lstat_in, named
@@ -35,6 +35,24 @@ def is_temporary(name: bytes) -> bool:
     return prefix == TEMPORARY and _HEX_DIGITS.issuperset(digits)
 
 
+class Prepared(NamedTuple):
+    """A file that waits beside its place: its path, its temporary name, its directory's descriptor, its own (-1 for a
+    link), and the directories that were made for it.
+    """
+
+    path: bytes
+    temporary: bytes
+    directory: int
+    descriptor: int
+    made: tuple[bytes, ...]
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        os.close(self.directory)
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+
+
 class Writer:
     """Reads and changes what lies below one directory, the root, and never anything outside it.
 
@@ -51,6 +69,8 @@ class Writer:
             shown = display(os.fsencode(root))
             raise GitcpError(f"cannot open {shown}: {error.strerror}. Nothing was changed") from None
         self._touched: set[bytes] = set()
+        self.changed: set[bytes] = set()
+        """Every path that was made, replaced or removed, or got another mode."""
 
     def __enter__(self) -> Self:
         return self
@@ -99,13 +119,59 @@ class Writer:
         name after `flush`. Returns the new file's stat; should another program have replaced it already, a stat that
         matches nothing on the disk. Raises PathBlocked for a directory or a special file, and what `chunks` raises.
         """
-        return self._replace(path, lambda directory, name: _fill(directory, name, chunks, permissions & 0o777))
+        prepared = self.prepare(path, chunks, permissions)
+        self.sync([prepared])
+        return self.place(prepared)
+
+    def prepare(self, path: bytes, chunks: Iterable[bytes], permissions: int) -> Prepared:
+        """The first part of `write`: the file, under a temporary name beside its place. `place` or `drop` must follow.
+
+        It holds two descriptors. Many files that are prepared, then synced, then placed, wait for the disk once.
+        """
+        return self._beside(path, lambda directory, name: _fill(directory, name, chunks, permissions & 0o777))
+
+    def sync(self, prepared: Iterable[Prepared]) -> None:
+        """The second part: their contents are on the disk when this returns. If one fails, all are dropped."""
+        prepared = list(prepared)
+        try:
+            for one in prepared:
+                with _reporting("write", one.path):
+                    os.fsync(one.descriptor)
+        except BaseException:
+            for one in prepared:
+                self.drop(one)
+            raise
+
+    def place(self, prepared: Prepared) -> os.stat_result:
+        """The last part: gives the file its name, and returns what `write` returns. If that fails, it is dropped."""
+        name, parent, directory = _name(prepared.path), _parent(prepared.path), prepared.directory
+        try:
+            with _reporting("write", prepared.path):
+                _require(_FILE_OR_LINK, lstat_in(directory, name), prepared.path)
+                self._require_in_place(directory, parent)
+                fresh = os.stat(prepared.temporary, dir_fd=directory, follow_symlinks=False)
+                os.rename(prepared.temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+                self._note(prepared.path)
+                placed = lstat_in(directory, name)
+        except BaseException:
+            self.drop(prepared)
+            raise
+        prepared.close()
+        # The rename changed the ctime; a stat without that can do no more harm than to be taken for a change.
+        return placed if placed and identity(placed) == identity(fresh) else fresh
+
+    def drop(self, prepared: Prepared) -> None:
+        """Removes what `prepare` made, the directories too if nothing else is in them. Never raises."""
+        with suppress(OSError):
+            os.unlink(prepared.temporary, dir_fd=prepared.directory)
+        prepared.close()
+        self._unmake(prepared.made)
 
     def symlink(self, path: bytes, target: bytes) -> os.stat_result:
         """Puts a symbolic link to `target` at `path`, in the same way as `write`. Where it points is not looked at."""
         if not target or b"\0" in target:
             raise BadValue(f"{display(path)} cannot be a link to {display(target)!r}. Nothing was changed")
-        return self._replace(path, lambda directory, name: os.symlink(target, name, dir_fd=directory))
+        return self.place(self._beside(path, lambda directory, name: _link(directory, name, target)))
 
     def remove(self, path: bytes) -> None:
         """Removes a file or a link; nothing there is fine. Raises PathBlocked for a directory or a special file."""
@@ -117,7 +183,7 @@ class Writer:
             _require(_FILE_OR_LINK, found, path)
             with suppress(FileNotFoundError):
                 os.unlink(_name(path), dir_fd=directory)
-            self._touched.add(_parent(path))
+            self._note(path)
 
     def chmod(self, path: bytes, permissions: int) -> None:
         """Sets the rwx bits of a file or a directory; it need not be readable. A directory keeps its other bits.
@@ -131,6 +197,7 @@ class Writer:
                 self.write(path, self.read(path), permissions)
             else:
                 _change_mode(directory, name, permissions & 0o777, path)
+            self.changed.add(path)
 
     def make_directory(self, path: bytes) -> None:
         """Makes a directory and those above it, as far as they are missing."""
@@ -149,7 +216,7 @@ class Writer:
                 if error.errno in (ENOENT, ENOTDIR, ENOTEMPTY, EEXIST):
                     return False
                 raise
-            self._touched.add(_parent(path))
+            self._note(path)
             return True
 
     def sweep(self, directory: bytes) -> int:
@@ -175,29 +242,21 @@ class Writer:
                     _sync_directory(descriptor)
             self._touched.discard(directory)
 
-    def _replace(self, path: bytes, create: Callable[[int, bytes], None]) -> os.stat_result:
-        """Lets `create` make a new file or link under a temporary name, and renames it to `path`."""
-        parent, name = _parent(path), _name(path)
+    def _beside(self, path: bytes, create: Callable[[int, bytes], int]) -> Prepared:
+        """Lets `create` make a new file or link under a temporary name, and return a descriptor, or -1."""
         temporary = TEMPORARY + os.urandom(8).hex().encode()
         with _reporting("write", path), self._making() as made:
             # `create` may run our own `read`, which moves on to another directory: this one must stay open.
-            directory = os.dup(self._directories.open(parent, made))
+            directory = os.dup(self._directories.open(_parent(path), made))
             try:
-                _require(_FILE_OR_LINK, lstat_in(directory, name), path)
-                create(directory, temporary)
-                fresh = os.stat(temporary, dir_fd=directory, follow_symlinks=False)
-                self._require_in_place(directory, parent)
-                os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-                self._touched.add(parent)
-                placed = lstat_in(directory, name)
+                _require(_FILE_OR_LINK, lstat_in(directory, _name(path)), path)
+                descriptor = create(directory, temporary)
             except BaseException:
                 with suppress(OSError):
                     os.unlink(temporary, dir_fd=directory)
-                raise
-            finally:
                 os.close(directory)
-        # The rename changed the ctime; a stat without that can do no more harm than to be taken for a change.
-        return placed if placed and identity(placed) == identity(fresh) else fresh
+                raise
+        return Prepared(path, temporary, directory, descriptor, tuple(made))
 
     def _require_in_place(self, descriptor: int, directory: bytes) -> None:
         """A long write gives others time to move the directory away; the file would go with it."""
@@ -212,11 +271,20 @@ class Writer:
         try:
             yield made
         except BaseException:
-            for directory in reversed(made):
-                with suppress(GitcpError):
-                    self.remove_directory(directory)
+            self._unmake(made)
             raise
-        self._touched.update(map(_parent, made))
+        for directory in made:
+            self._note(directory)
+
+    def _unmake(self, made: Sequence[bytes]) -> None:
+        for directory in reversed(made):
+            with suppress(GitcpError):
+                self.remove_directory(directory)
+
+    def _note(self, path: bytes) -> None:
+        """A name was made, replaced or removed: its directory is to be synced."""
+        self.changed.add(path)
+        self._touched.add(_parent(path))
 
     def _find(self, directory: bytes) -> int | None:
         """The descriptor of `directory`, valid until the next call; None if there is no such directory."""
@@ -232,8 +300,8 @@ class Writer:
         return directory, name
 
 
-def _fill(directory: int, name: bytes, chunks: Iterable[bytes], permissions: int) -> None:
-    """A new file with the bytes of `chunks`, on the disk when this returns."""
+def _fill(directory: int, name: bytes, chunks: Iterable[bytes], permissions: int) -> int:
+    """A new file with the bytes of `chunks`, open; it is still to be synced."""
     descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=directory)
     try:
         for chunk in chunks:
@@ -241,9 +309,15 @@ def _fill(directory: int, name: bytes, chunks: Iterable[bytes], permissions: int
             while rest:
                 rest = rest[os.write(descriptor, rest) :]
         os.fchmod(descriptor, permissions)
-        os.fsync(descriptor)
-    finally:
+    except BaseException:
         os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _link(directory: int, name: bytes, target: bytes) -> int:
+    os.symlink(target, name, dir_fd=directory)
+    return -1
 
 
 def _change_mode(directory: int, name: bytes, permissions: int, path: bytes) -> None:
