@@ -39,8 +39,8 @@ class Request(Value):
     """What to save and under which words. `conversation` is a file or the bytes of one, given by hand.
 
     A restore gives its `choice` of session and conversation, `stored`, a conversation that lies in the store already,
-    `words`, which replace the note that would be inherited, `steps_of`, whose results of steps stand, and `since`, so that
-    only what it changed is looked at.
+    `words`, which replace the note that would be inherited, `steps_of`, whose results of steps stand, and `since`, so
+    that only what it changed is looked at.
 
     `run` is what was run, `results` are those of steps that were done, `compensated` says how compensations ended; a
     key that is there already keeps what it says.
