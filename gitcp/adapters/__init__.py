@@ -31,6 +31,7 @@ class Builtin(NamedTuple):
 BUILTIN = (
     Builtin("claude-code", "gitcp.adapters.claude_code", ".claude", ("CLAUDE_CODE_SESSION_ID", "CLAUDE_CONFIG_DIR")),
     Builtin("codex", "gitcp.adapters.codex", ".codex", ("CODEX_HOME", "CODEX_SESSION_ID", "CODEX_THREAD_ID")),
+    Builtin("copilot", "gitcp.adapters.copilot", ".copilot", ("COPILOT_AGENT_SESSION_ID", "COPILOT_HOME")),
     Builtin("gemini", "gitcp.adapters.gemini", ".gemini", ("GEMINI_SESSION_ID", "GEMINI_CLI_HOME")),
 )
 GENERIC = "gitcp.adapters.generic"

@@ -1,0 +1,153 @@
+"""The real Copilot CLI, offline, against a scripted model: saved, wrecked, restored elsewhere, continued."""
+
+from __future__ import annotations
+
+import json
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents import COPILOT, clone, copilot, in_order
+
+from driver import SOURCE, Project
+from scripted_model import ScriptedModel, said
+
+pytestmark = pytest.mark.skipif(not COPILOT.exists(), reason=f"needs Copilot CLI (npm) in {COPILOT.parents[2]}")
+
+SHELL = "printf 'by the shell\\n' > by_shell.txt; chmod 755 by_shell.txt; rm a.txt"
+FIRST = ["first: write a file", "create", "Written by tool."]
+SECOND = ["second: use the shell", "bash", "Done in the shell."]
+
+
+def shell(command: str) -> dict[str, Any]:
+    return {"tool": "bash", "input": {"command": command, "description": "a command"}}
+
+
+@pytest.fixture
+def session(project: Project, tmp_path: Path) -> tuple[str, Path]:
+    """A session of two turns: one edits a file with a tool, one with the shell. Its id and the agent's home."""
+    project.write("a.txt", "one\n")
+    project.commit()
+    home, session_id = tmp_path / "first-home", str(uuid.uuid4())
+    create = {"path": str(project.root / "by_tool.txt"), "file_text": "by the tool\n"}
+    with ScriptedModel({"tool": "create", "input": create}, {"text": "Written by tool."}) as model:
+        copilot(home, project.root, model, "--session-id", session_id, "first: write a file")
+    with ScriptedModel(shell(SHELL), {"text": "Done in the shell."}) as model:
+        copilot(home, project.root, model, f"--resume={session_id}", "second: use the shell")
+    return session_id, home
+
+
+def events(home: Path, session_id: str) -> Path:
+    return home / ".copilot" / "session-state" / session_id / "events.jsonl"
+
+
+def save(project: Project, home: Path, label: str) -> Any:
+    said = project.gitcp("save", label, "--json", env={"HOME": str(home)}, check=0).out
+    return json.loads(said)["checkpoint"]
+
+
+def restore(project: Project, home: Path, *args: str) -> Any:
+    return json.loads(project.gitcp("restore", *args, "--yes", "--json", env={"HOME": str(home)}, check=0).out)
+
+
+def heard_after(project: Project, home: Path, report: Any, prompt: str) -> list[str]:
+    """What the model is sent when the agent goes on, by the command that a restore printed, and leaves a file."""
+    name, *arguments = report["resume"]["command"]
+    assert name == "copilot"
+    with ScriptedModel(shell("pwd > where.txt; echo $COPILOT_AGENT_SESSION_ID >> where.txt"), {"text": "On."}) as model:
+        copilot(home, project.root, model, *arguments, prompt)
+    assert project.read("where.txt").decode() == f"{project.root}\n{report['resume']['session_id']}\n"
+    return said(model.requests[0])
+
+
+def test_it_continues_in_an_empty_home_at_another_path(
+    project: Project, session: tuple[str, Path], tmp_path: Path
+) -> None:
+    """Save, wreck, clone elsewhere, restore into an empty home: the model is sent every earlier message, the agent
+    works in the new place, and what was said there is saved there without being named.
+    """
+    session_id, home = session
+    before = project.files()
+    checkpoint = save(project, home, "both turns")
+    assert checkpoint["agent"]["session_id"] == session_id
+    assert checkpoint["agent"]["version"]
+    assert before.keys() >= {b"by_tool.txt", b"by_shell.txt"}
+    assert b"a.txt" not in before
+    project.write("by_tool.txt", "wrecked\n")
+    project.remove("by_shell.txt")
+
+    other, empty = clone(project, tmp_path / "elsewhere"), tmp_path / "second-home"
+    report = restore(other, empty, checkpoint["id"])
+
+    assert other.files() == before
+    assert report["resume"]["session_id"] == session_id
+    assert events(empty, session_id).read_bytes() == events(home, session_id).read_bytes()
+    heard = heard_after(other, empty, report, "third: go on")
+    assert in_order([*FIRST, *SECOND, "third: go on"], heard), heard
+    again = save(other, empty, "went on")
+    assert (again["agent"]["session_id"], again["session"]) == (session_id, checkpoint["session"])
+    assert again["conversation"]["messages"] > checkpoint["conversation"]["messages"]
+
+
+def test_a_restore_in_place_changes_no_byte(project: Project, session: tuple[str, Path]) -> None:
+    """Where the session did not go on, it continues under its own id, in its own file."""
+    session_id, home = session
+    before, whole = project.files(), events(home, session_id).read_bytes()
+    checkpoint = save(project, home, "both turns")
+    project.write("by_tool.txt", "wrecked\n")
+
+    report = restore(project, home, checkpoint["id"])
+
+    assert project.files() == before
+    assert events(home, session_id).read_bytes() == whole
+    assert report["resume"]["session_id"] == session_id
+    heard = heard_after(project, home, report, "third: go on")
+    assert in_order([*FIRST, *SECOND, "third: go on"], heard), heard
+
+
+def test_going_back_to_the_first_turn_forgets_the_second(project: Project, session: tuple[str, Path]) -> None:
+    """A restore before a message, in the same home: a new session that knows turn one and nothing of turn two."""
+    session_id, home = session
+    whole = events(home, session_id).read_bytes()
+    save(project, home, "both turns")
+    second = [json.loads(line) for line in whole.splitlines() if b'"content":"second: use the shell"' in line]
+
+    report = restore(project, home, "--message", second[0]["id"])
+
+    assert events(home, session_id).read_bytes() == whole
+    assert report["resume"]["session_id"] != session_id
+    heard = heard_after(project, home, report, "third: another way")
+    assert in_order([*FIRST, "third: another way"], heard), heard
+    assert not any("second: use the shell" in text or "Done in the shell." in text for text in heard)
+    assert events(home, session_id).read_bytes() == whole
+
+
+def test_another_working_tree_gets_a_session_of_its_own(
+    project: Project, session: tuple[str, Path], tmp_path: Path
+) -> None:
+    """The agent goes where its session works: one that works here is not continued in a tree that is elsewhere."""
+    session_id, home = session
+    checkpoint = save(project, home, "both turns")
+    other = clone(project, tmp_path / "elsewhere")
+
+    report = restore(other, home, checkpoint["id"])
+
+    assert report["resume"]["session_id"] != session_id
+    heard = heard_after(other, home, report, "third: go on")
+    assert in_order([*FIRST, *SECOND, "third: go on"], heard), heard
+
+
+def test_the_running_agent_is_found_by_a_save_from_its_shell(project: Project, session: tuple[str, Path]) -> None:
+    """`gitcp save` typed by the agent in its own shell takes that agent's conversation."""
+    session_id, home = session
+    launcher = project.root.parent / "bin" / "gitcp"
+    launcher.parent.mkdir()
+    launcher.write_text(f'#!/bin/sh\nPYTHONPATH="{SOURCE}" exec "{sys.executable}" -m gitcp "$@"\n')
+    launcher.chmod(0o755)
+    with ScriptedModel(shell(f"{launcher} save 'by the agent itself'"), {"text": "Saved."}) as model:
+        copilot(home, project.root, model, f"--resume={session_id}", "third: save yourself")
+    shown = json.loads(project.gitcp("show", "--json", env={"HOME": str(home)}, check=0).out)
+    assert shown["label"] == "by the agent itself"
+    assert shown["agent"]["session_id"] == session_id
