@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from driver import Project
 from scripted_model import ScriptedModel
@@ -13,6 +15,8 @@ from scripted_model import ScriptedModel
 PREFIX = Path(os.environ.get("AGENTS_PREFIX", Path.home() / ".cache/agents"))
 CODEX = PREFIX / "codex/node_modules/.bin/codex"
 COPILOT = PREFIX / "copilot/node_modules/.bin/copilot"
+GEMINI = PREFIX / "gemini/node_modules/.bin/gemini"
+OPENCODE = PREFIX / "opencode/node_modules/.bin/opencode"
 
 CODEX_SETTINGS = """\
 model = "gpt-5.5"
@@ -33,6 +37,13 @@ enabled = false
 [otel]
 exporter = "none"
 """
+
+GEMINI_SETTINGS = {
+    "security": {"auth": {"selectedType": "gemini-api-key"}},
+    "general": {"disableAutoUpdate": True, "disableUpdateNag": True},
+    "privacy": {"usageStatisticsEnabled": False},
+    "telemetry": {"enabled": False},
+}
 
 
 def run(home: Path, cwd: Path, command: list[str], env: dict[str, str]) -> str:
@@ -76,6 +87,59 @@ def copilot(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> None:
         "COPILOT_MODEL": "claude-sonnet-4-20250514",
     }
     run(home, cwd, [str(COPILOT), "--allow-all-tools", "--allow-all-paths", *args[:-1], "-p", args[-1]], env)
+
+
+def gemini(home: Path, cwd: Path, model: ScriptedModel, *args: str, hooks: dict[str, Any] | None = None) -> str:
+    """Run `gemini ARGS --prompt PROMPT`; the prompt is the last of the arguments. The id of the session."""
+    settings = home / ".gemini" / "settings.json"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(json.dumps({**GEMINI_SETTINGS, **({"hooks": hooks} if hooks else {})}))
+    env = {
+        "GEMINI_API_KEY": "not-a-key",
+        "GOOGLE_GEMINI_BASE_URL": model.url,
+        "GEMINI_CLI_TRUST_WORKSPACE": "true",
+        "NO_BROWSER": "1",
+        "TERM": "xterm",
+    }
+    command = [str(GEMINI), "--yolo", "--output-format", "json", "--model", "gemini-2.5-pro"]
+    session_id: str = json.loads(run(home, cwd, [*command, *args[:-1], "--prompt", args[-1]], env))["session_id"]
+    return session_id
+
+
+def opencode(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
+    """Run `opencode ARGS`; what it printed."""
+    settings = home / ".config" / "opencode" / "opencode.json"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(json.dumps(_opencode_settings(model.url)))
+    without = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS", "SHARE")
+    env = {f"OPENCODE_DISABLE_{what}": "1" for what in without}
+    return run(home, cwd, [str(OPENCODE), *args], {**env, "TERM": "xterm", "npm_config_fetch_retries": "0"})
+
+
+def opencode_run(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
+    """Run `opencode run ARGS`; the id of the session."""
+    said = opencode(home, cwd, model, "run", "--format", "json", *args)
+    session_id: str = json.loads(said.splitlines()[0])["sessionID"]
+    return session_id
+
+
+def _opencode_settings(url: str) -> dict[str, Any]:
+    """Settings that know one model, the scripted one."""
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "name": "scripted",
+        "options": {"baseURL": f"{url}/v1", "apiKey": "not-a-key"},
+        "models": {"m": {"name": "m", "tool_call": True, "limit": {"context": 200000, "output": 8000}}},
+    }
+    return {
+        "model": "scripted/m",
+        "small_model": "scripted/m",
+        "enabled_providers": ["scripted"],
+        "provider": {"scripted": provider},
+        "permission": "allow",
+        "autoupdate": False,
+        "share": "disabled",
+    }
 
 
 def in_order(needles: list[str], hay: list[str]) -> bool:

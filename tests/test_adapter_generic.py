@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from gitcp import adapters
 from gitcp.adapters import generic
-from gitcp.adapters.base import Adapter, Message, Stored
+from gitcp.adapters.base import Adapter, Message, Placement, Stored
 from gitcp.errors import BadValue, ConversationUnreadable, Refused, StoreDamaged
 from gitcp.model import Agent, Capture, Digest, Host, LastMessage, Source, Stream
+from gitcp.value import replace
 
 CHAT = (
     b'{"role":"user","content":"hello","id":"1"}\n',
@@ -208,9 +209,14 @@ def stored(*streams: tuple[str, str, bytes], agent: str = "generic", sha256: str
     )
 
 
+def placed(conversation: Stored, aside: Path, host: Host, *, new_id: str) -> Placement:
+    """Where it goes, with `aside` for what no agent finds."""
+    return generic.place(replace(conversation, aside=aside), Path("/elsewhere"), host, new_id=new_id)
+
+
 def test_place(tmp_path: Path, host: Host) -> None:
     """The conversation goes into a directory of its own, under the name its file had; nothing is to be run."""
-    placement = generic.place(stored(("main", "chat.jsonl", DATA)), tmp_path / "kept", host, new_id="x")
+    placement = placed(stored(("main", "chat.jsonl", DATA)), tmp_path / "kept", host, new_id="x")
 
     assert not tmp_path.joinpath("kept").exists()
     assert [(write.path, write.how) for write in placement.files] == [
@@ -224,21 +230,21 @@ def test_place(tmp_path: Path, host: Host) -> None:
 def test_place_again(tmp_path: Path, host: Host) -> None:
     """The same conversation is there once; one that was changed there is left alone, and that is said."""
     conversation = stored(("main", "", DATA))
-    path = generic.place(conversation, tmp_path, host, new_id="x").files[0].path
+    path = placed(conversation, tmp_path, host, new_id="x").files[0].path
     path.parent.mkdir()
     path.write_bytes(DATA)
 
     assert path.name == "main"
-    assert [write.how for write in generic.place(conversation, tmp_path, host, new_id="y").files] == ["same"]
+    assert [write.how for write in placed(conversation, tmp_path, host, new_id="y").files] == ["same"]
     path.write_bytes(DATA + b"more")
     with pytest.raises(Refused, match="left as they are"):
-        generic.place(conversation, tmp_path, host, new_id="z")
+        placed(conversation, tmp_path, host, new_id="z")
 
 
 def test_place_of_an_unknown_agents_streams(tmp_path: Path, host: Host) -> None:
     """Where an agent's adapter is missing, each stream goes under its own name, the main one first."""
     conversation = stored(("agents/1", "{session}/a/b", b"a"), ("main", "{session}.jsonl", DATA), agent="of-tomorrow")
-    placement = generic.place(conversation, tmp_path, host, new_id="x")
+    placement = placed(conversation, tmp_path, host, new_id="x")
 
     assert [str(write.path.relative_to(tmp_path / SHA[:16])) for write in placement.files] == ["main", "agents/1"]
     assert "of-tomorrow" in placement.note
@@ -247,7 +253,7 @@ def test_place_of_an_unknown_agents_streams(tmp_path: Path, host: Host) -> None:
 @pytest.mark.parametrize("place", ["../x", "/etc/passwd", "..", "a/../../x", "x\0", "x\n", "a/b"])
 def test_hostile_place_is_not_followed(tmp_path: Path, host: Host, place: str) -> None:
     """A file name that is none is not used."""
-    placement = generic.place(stored(("main", place, DATA)), tmp_path, host, new_id="x")
+    placement = placed(stored(("main", place, DATA)), tmp_path, host, new_id="x")
 
     assert [write.path for write in placement.files] == [tmp_path / SHA[:16] / "main"]
 
@@ -256,20 +262,20 @@ def test_hostile_place_is_not_followed(tmp_path: Path, host: Host, place: str) -
 def test_hostile_stream_is_refused(tmp_path: Path, host: Host, name: str) -> None:
     """A stream name that could lead elsewhere is refused before anything is written."""
     with pytest.raises(StoreDamaged, match="nothing was written"):
-        generic.place(stored(("main", "", DATA), (name, "", b"evil")), tmp_path, host, new_id="x")
+        placed(stored(("main", "", DATA), (name, "", b"evil")), tmp_path, host, new_id="x")
 
 
 @pytest.mark.parametrize("sha256", ["", "../../x", "A" * 64, "0" * 63, "0" * 64 + "\n"])
 def test_hostile_checksum_is_refused(tmp_path: Path, host: Host, sha256: str) -> None:
     """A checksum that is none never becomes a directory."""
     with pytest.raises(StoreDamaged):
-        generic.place(stored(("main", "", DATA), sha256=sha256), tmp_path, host, new_id="x")
+        placed(stored(("main", "", DATA), sha256=sha256), tmp_path, host, new_id="x")
 
 
 def test_conversation_without_a_main_stream(tmp_path: Path, host: Host) -> None:
     """Without its main stream there is nothing to put back, and that is damage."""
     with pytest.raises(StoreDamaged):
-        generic.place(stored(("agents/1", "", DATA)), tmp_path, host, new_id="x")
+        placed(stored(("agents/1", "", DATA)), tmp_path, host, new_id="x")
 
 
 # ---------------------------------------------------------------- agents by name

@@ -3,59 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
+from agents import GEMINI, clone, gemini, in_order
 from scripted_gemini import ScriptedGemini, said
 
 from driver import Project
 
-GEMINI = Path(os.environ.get("AGENTS_PREFIX", Path.home() / ".cache/agents")) / "gemini/node_modules/.bin/gemini"
-
 pytestmark = pytest.mark.skipif(not GEMINI.exists(), reason=f"needs Gemini CLI (npm) in {GEMINI.parents[2]}")
-
-SETTINGS = {
-    "security": {"auth": {"selectedType": "gemini-api-key"}},
-    "general": {"disableAutoUpdate": True, "disableUpdateNag": True},
-    "privacy": {"usageStatisticsEnabled": False},
-    "telemetry": {"enabled": False},
-}
-
-
-def gemini(home: Path, cwd: Path, model: ScriptedGemini, *args: str, hooks: dict[str, Any] | None = None) -> str:
-    """Run Gemini CLI once, headless; the id of the session."""
-    home.joinpath(".gemini").mkdir(parents=True, exist_ok=True)
-    settings = json.dumps({**SETTINGS, **({"hooks": hooks} if hooks else {})})
-    home.joinpath(".gemini", "settings.json").write_text(settings)
-    env = {
-        "HOME": str(home),
-        "PATH": os.environ["PATH"],
-        "LANG": "C.UTF-8",
-        "TERM": "xterm",
-        "GEMINI_API_KEY": "not-a-key",
-        "GOOGLE_GEMINI_BASE_URL": model.url,
-        "GEMINI_CLI_TRUST_WORKSPACE": "true",
-        "NO_BROWSER": "1",
-        # Whatever is not loopback goes to a proxy that is not there.
-        "HTTPS_PROXY": "http://127.0.0.1:9",
-        "NO_PROXY": "127.0.0.1",
-    }
-    command = [str(GEMINI), "--yolo", "--output-format", "json", "--model", "gemini-2.5-pro", *args]
-    done = subprocess.run(
-        command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, (done.stdout[-2000:], done.stderr[-2000:])
-    session_id: str = json.loads(done.stdout)["session_id"]
-    return session_id
-
-
-def in_order(needles: list[str], hay: list[str]) -> bool:
-    """Whether each needle is found in some element, one after the other."""
-    rest = iter(hay)
-    return all(any(needle in text for text in rest) for needle in needles)
 
 
 @pytest.fixture
@@ -66,10 +22,10 @@ def session(project: Project, tmp_path: Path) -> tuple[str, Path]:
     home = tmp_path / "first-home"
     write = {"file_path": str(project.root / "by_tool.txt"), "content": "by the tool\n"}
     with ScriptedGemini({"tool": "write_file", "input": write}, {"text": "Written by tool."}) as model:
-        session_id = gemini(home, project.root, model, "--prompt", "first: write a file")
+        session_id = gemini(home, project.root, model, "first: write a file")
     shell = {"command": "printf 'by the shell\\n' > by_shell.txt; chmod 755 by_shell.txt; rm a.txt"}
     with ScriptedGemini({"tool": "run_shell_command", "input": shell}, {"text": "Done in the shell."}) as model:
-        gemini(home, project.root, model, "--resume", session_id, "--prompt", "second: use the shell")
+        gemini(home, project.root, model, "--resume", session_id, "second: use the shell")
     return session_id, home
 
 
@@ -93,14 +49,14 @@ def test_it_continues_in_an_empty_home_at_another_path(
     assert project.files() == before
     assert json.loads(report.out)["resume"]["session_id"] == session_id
 
-    other = Project(_clone(project, tmp_path / "elsewhere"))
+    other = clone(project, tmp_path / "elsewhere")
     empty = tmp_path / "second-home"
     report = other.gitcp("restore", checkpoint["id"], "--yes", "--json", env={"HOME": str(empty)}, check=0)
     assert other.files() == before
     command = json.loads(report.out)["resume"]["command"]
     assert command == ["gemini", "--resume", session_id]
     with ScriptedGemini({"text": "Going on."}) as model:
-        assert gemini(empty, other.root, model, *command[1:], "--prompt", "third: go on") == session_id
+        assert gemini(empty, other.root, model, *command[1:], "third: go on") == session_id
     heard = said(model.requests[0])
     told = [
         "first: write a file",
@@ -131,7 +87,7 @@ def test_going_back_to_the_first_turn_forgets_the_second(project: Project, sessi
     assert new_id != session_id
     for turn in ("third: another way", "fourth: and on"):
         with ScriptedGemini({"text": f"Again after {turn}."}) as model:
-            assert gemini(home, project.root, model, *report["resume"]["command"][1:], "--prompt", turn) == new_id
+            assert gemini(home, project.root, model, *report["resume"]["command"][1:], turn) == new_id
     heard = said(model.requests[0])
     told = ["first: write a file", "Written by tool.", "third: another way", "Again after third", "fourth: and on"]
     assert in_order(told, heard), heard
@@ -139,9 +95,3 @@ def test_going_back_to_the_first_turn_forgets_the_second(project: Project, sessi
     saved = json.loads(project.gitcp("save", "--json", env=home_env, check=0).out)["checkpoint"]
     assert saved["session"] == session_id.replace("-", "")[:8]
     assert saved["agent"]["session_id"] == new_id
-
-
-def _clone(project: Project, directory: Path) -> Path:
-    subprocess.run(["git", "clone", "--quiet", str(project.root), str(directory)], check=True)
-    subprocess.run(["git", "fetch", "--quiet", "origin", "refs/gitcp/*:refs/gitcp/*"], cwd=directory, check=True)
-    return directory

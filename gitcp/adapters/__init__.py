@@ -33,6 +33,7 @@ BUILTIN = (
     Builtin("codex", "gitcp.adapters.codex", ".codex", ("CODEX_HOME", "CODEX_SESSION_ID", "CODEX_THREAD_ID")),
     Builtin("copilot", "gitcp.adapters.copilot", ".copilot", ("COPILOT_AGENT_SESSION_ID", "COPILOT_HOME")),
     Builtin("gemini", "gitcp.adapters.gemini", ".gemini", ("GEMINI_SESSION_ID", "GEMINI_CLI_HOME")),
+    Builtin("opencode", "gitcp.adapters.opencode", ".local/share/opencode", ("OPENCODE_DB", "XDG_DATA_HOME")),
 )
 GENERIC = "gitcp.adapters.generic"
 MODULES = {known.name: known.module for known in BUILTIN} | {"generic": GENERIC}

@@ -72,10 +72,13 @@ class Message(Value):
 
 
 class Stored(Value):
-    """A stored conversation: whose it is, its streams, and how each is read."""
+    """A stored conversation: whose it is, its streams, and how each is read. `aside` is a directory of gitcp's own, for
+    what an agent does not find by itself.
+    """
 
     agent: Agent
     streams: tuple[tuple[Stream, Reader], ...]
+    aside: Path | None = None
 
 
 class Write(Value):
@@ -95,13 +98,15 @@ class Placement(Value):
     """Where a conversation goes, and how it is continued.
 
     `session_id` is the agent's (None: no agent resumes it), `files` begin with the main one, `note` is for people
-    ("" where there is nothing to say).
+    ("" where there is nothing to say). `prepare` are commands to be run before `command`, in the same directory. Nobody
+    but the person runs any of them.
     """
 
     session_id: str | None
     files: tuple[Write, ...]
     command: tuple[str, ...]
     note: str = ""
+    prepare: tuple[tuple[str, ...], ...] = ()
 
 
 class Adapter(Protocol):

@@ -201,14 +201,15 @@ def _id(entry: dict[str, Any]) -> str | None:
 
 
 def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:  # noqa: ARG001 -- the protocol's
-    """Into a directory of its own below `cwd`, which is where restored conversations are kept: no agent reads it.
+    """Into a directory of its own where restored conversations are kept: no agent reads it.
 
     The directory is named by the content, so that the same conversation is there once however often it is restored.
     """
     main = next((stream for stream, _ in stored.streams if stream.name == MAIN), None)
     if main is None or SHA256.fullmatch(main.sha256) is None:
         raise StoreDamaged(f"the stored conversation does not say what it is: {base.NOTHING}", hint=base.CHECK)
-    directory = cwd / main.sha256[:16]
+    assert stored.aside is not None
+    directory = stored.aside / main.sha256[:16]
     streams = sorted(stored.streams, key=lambda item: item[0] is not main)
     files = base.plan_writes([(directory.joinpath(*_target(stream)), read) for stream, read in streams])
     if files is None:

@@ -190,6 +190,7 @@ def _resume(placed: Placed) -> Json:
     return {
         "agent": placed.agent,
         "session_id": placed.session_id,
+        "prepare": [list(command) for command in placed.prepare],
         "command": list(placed.command),
         "path": path(placed.path),
     }

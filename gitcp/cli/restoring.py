@@ -144,7 +144,7 @@ def plan_document(plan: Plan, request: Request) -> Json:
     """The plan for programs. An id that only the restore itself gives out is not in it."""
     fields = objects.plan(plan, request.stored[0])
     if plan.placed is not None and _moves_on(plan.placed, request.stored[1]):
-        fields["resume"] = {"agent": plan.placed.agent, "session_id": None, "command": [], "path": None}
+        fields["resume"] = {"agent": plan.placed.agent, "session_id": None, "prepare": [], "command": [], "path": None}
     return objects.document("restore-plan", fields)
 
 
@@ -180,8 +180,9 @@ def print_resume(output: Output, placed: Placed, directory: str) -> None:
     if placed.placement.note:
         output.line(placed.placement.note)
     if placed.command:
-        there = f"cd {shlex.quote(directory)} && " if directory else ""
-        output.line("continue with: ", Styled(there + shlex.join(placed.command), BOLD))
+        there = [("cd", directory)] if directory else []
+        commands = (*there, *placed.prepare, placed.command)
+        output.line("continue with: ", Styled(" && ".join(map(shlex.join, commands)), BOLD))
 
 
 def _done(report: Report) -> str:

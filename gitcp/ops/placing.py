@@ -14,7 +14,7 @@ from gitcp.adapters.base import Placement, Reader, Stored, Write
 from gitcp.conversation import segments
 from gitcp.errors import GitcpError, Refused
 from gitcp.git.packs import sync_directory
-from gitcp.model import Agent, Conversation, Stream
+from gitcp.model import Agent, Conversation
 from gitcp.ops.conversation import stored
 from gitcp.ops.plan import Kept
 from gitcp.store import Store
@@ -41,6 +41,11 @@ class Placed(Value):
         return self.placement.command
 
     @property
+    def prepare(self) -> tuple[tuple[str, ...], ...]:
+        """The commands that must be run before that one."""
+        return self.placement.prepare
+
+    @property
     def path(self) -> Path | None:
         """The main file."""
         return self.placement.files[0].path if self.placement.files else None
@@ -61,21 +66,18 @@ def plan(
     """
     name = agent.name if agent else "generic"
     adapter = adapters.load_or_generic(name)
-    what = Stored(agent or Agent("generic"), _streams(store, conversation))
-    place = store.repo.state_dir / "restored" if adapter.NAME == "generic" else cwd
+    what = _what(store, conversation, agent or Agent("generic"))
     for new_id in filter(None, known):
         with suppress(Refused):
-            return Placed(
-                name, conversation.digest.messages, adapter.place(what, place, store.repo.host, new_id=new_id)
-            )
-    placement = adapter.place(what, place, store.repo.host, new_id=str(uuid.uuid4()))
+            return Placed(name, conversation.digest.messages, adapter.place(what, cwd, store.repo.host, new_id=new_id))
+    placement = adapter.place(what, cwd, store.repo.host, new_id=str(uuid.uuid4()))
     return Placed(name, conversation.digest.messages, placement)
 
 
 def plan_copy(store: Store, conversation: Conversation, agent: Agent, cwd: Path, new_id: str) -> Placed | None:
     """Where a copy of the conversation would go, under an id of its own; None if no agent can continue it."""
     adapter = adapters.load_or_generic(agent.name)
-    what = Stored(replace(agent, session_id=None), _streams(store, conversation))
+    what = _what(store, conversation, replace(agent, session_id=None))
     placement = adapter.place(what, cwd, store.repo.host, new_id=new_id) if adapter.NAME != "generic" else None
     if placement is None or placement.session_id is None:
         return None
@@ -107,8 +109,9 @@ def sweep(placed: Placed) -> None:
             path.unlink(missing_ok=True)
 
 
-def _streams(store: Store, conversation: Conversation) -> tuple[tuple[Stream, Reader], ...]:
-    return tuple((stream, _reader(store, conversation, stream.name)) for stream in conversation.streams)
+def _what(store: Store, conversation: Conversation, agent: Agent) -> Stored:
+    streams = tuple((stream, _reader(store, conversation, stream.name)) for stream in conversation.streams)
+    return Stored(agent, streams, store.repo.state_dir / "restored")
 
 
 def _reader(store: Store, conversation: Conversation, name: str) -> Reader:

@@ -1,0 +1,87 @@
+"""Reads opencode's database, and never writes it. A session is one row; its messages, and their parts, are rows whose
+`data` is JSON, written out here as `opencode export` writes them: with their ids, the data as it lies there.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from gitcp import wire
+from gitcp.model import Host
+
+DESCENDANTS = """
+    with recursive line(id, depth) as (
+        select id, 0 from session where id = ?
+        union select session.id, depth + 1 from session join line on session.parent_id = line.id where depth < 100
+    ) select * from session where id in (select id from line) order by time_created, id
+"""
+
+
+class Session(NamedTuple):
+    """One session: its row by column, and its messages in order, each with its parts, as lines of JSON."""
+
+    row: dict[str, Any]
+    messages: tuple[bytes, ...]
+
+
+def path_of(host: Host) -> Path:
+    """Where the database is, or would be."""
+    data = Path(host.env.get("XDG_DATA_HOME") or host.home / ".local" / "share") / "opencode"
+    return data / (host.env.get("OPENCODE_DB") or "opencode.db")
+
+
+def sessions_in(path: Path, directories: set[str]) -> list[tuple[str, float]]:
+    """The sessions started in these directories, no sub-agent's, and when each last changed; newest first."""
+    marks = ",".join("?" * len(directories))
+    query = (
+        f"select id, time_updated from session where parent_id is null and directory in ({marks}) order by 2 desc, 1"  # noqa: S608
+    )
+    with _open(path) as database:
+        return [(id, updated / 1000) for id, updated in database.execute(query, sorted(directories))]
+
+
+def read(path: Path, session_id: str) -> list[Session]:
+    """A session and those of its sub-agents, as they are at one moment; it comes first. Empty if it is not there.
+
+    Raises sqlite3.Error where the database cannot be read.
+    """
+    with _open(path) as database:
+        database.execute("begin")
+        rows = [dict(row) for row in database.execute(DESCENDANTS, (session_id,))]
+        rows.sort(key=lambda row: row["id"] != session_id)
+        return [Session(row, tuple(_messages(database, row["id"]))) for row in rows]
+
+
+def _messages(database: sqlite3.Connection, session_id: str) -> Iterator[bytes]:
+    parts: dict[str, list[str]] = {}
+    query = "select id, message_id, data from part where session_id = ? order by id"
+    for id, message_id, data in database.execute(query, (session_id,)):
+        parts.setdefault(message_id, []).append(_with_ids(data, id=id, sessionID=session_id, messageID=message_id))
+    query = "select id, data from message where session_id = ? order by time_created, id"
+    for id, data in database.execute(query, (session_id,)):
+        info = _with_ids(data, id=id, sessionID=session_id)
+        yield f'{{"info":{info},"parts":[{",".join(parts.get(id, ()))}]}}\n'.encode("utf-8", "surrogateescape")
+
+
+def _with_ids(data: str, **ids: str) -> str:
+    """An object with its ids behind what it holds."""
+    inner = data.strip().removeprefix("{").removesuffix("}").strip()
+    own = wire.dumps(ids).decode().strip()[1:-1]
+    return f"{{{inner},{own}}}" if inner else f"{{{own}}}"
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[sqlite3.Connection]:
+    """Read only. Where no program has it open, nothing is made beside it either."""
+    log = path.with_name(f"{path.name}-wal")
+    alone = "" if log.exists() else "&immutable=1"
+    with closing(
+        sqlite3.connect(f"file:{quote(str(path))}?mode=ro{alone}", uri=True, isolation_level=None)
+    ) as database:
+        database.row_factory = sqlite3.Row
+        yield database

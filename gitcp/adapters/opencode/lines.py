@@ -1,0 +1,97 @@
+"""What the lines of a conversation of opencode say: one message and its parts each, and at the head its session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from gitcp import wire
+from gitcp.adapters import base
+from gitcp.adapters.base import Message
+from gitcp.model import Digest, LastMessage
+from gitcp.value import replace
+
+ROLES = ("user", "assistant")
+
+
+def head(row: dict[str, Any]) -> bytes:
+    """The first line of a conversation: what a listing shows of its session, and that seldom changes."""
+    return wire.dumps({"session": {name: row.get(name) for name in ("id", "title", "version")}}).rstrip() + b"\n"
+
+
+def digest(before: Digest, lines: Iterable[bytes]) -> Digest:
+    """Counts the messages of the user and of the assistant."""
+    for line in lines:
+        fields = wire.parse_line(line) or {}
+        session = fields.get("session")
+        if isinstance(session, dict):
+            title, version = base.string(session, "title"), base.string(session, "version")
+            before = replace(before, title=title or before.title, version=version or before.version)
+        info, parts = opened(fields)
+        if info.get("role") in ROLES:
+            before = _digest_message(replace(before, messages=before.messages + 1), info, parts)
+    return before
+
+
+def _digest_message(before: Digest, info: dict[str, Any], parts: list[dict[str, Any]]) -> Digest:
+    text = "\n".join(_said(parts))
+    if info["role"] == "user":
+        before = replace(before, last_prompt=base.shown(text)) if text.strip() else before
+    else:
+        before = replace(before, model=base.string(info, "modelID") or before.model)
+        text = text or "".join(f"[{part.get('tool')}]" for part in parts if part.get("type") == "tool")
+    last = LastMessage(info["role"], base.shown(text), base.string(info, "id"))
+    return replace(before, last_message=last) if last.text else before
+
+
+def _said(parts: list[dict[str, Any]]) -> Iterator[str]:
+    """The texts that were typed or said; not those that the program put in."""
+    for part in parts:
+        if part.get("type") == "text" and not part.get("synthetic") and not part.get("ignored"):
+            yield base.text_of(part)
+
+
+def messages(lines: Iterable[bytes]) -> Iterator[Message]:
+    """The parts of turns in order."""
+    for line in lines:
+        info, parts = opened(wire.parse_line(line) or {})
+        if info.get("role") in ROLES:
+            shown = Message(info["role"], "", base.string(info, "id"), None)
+            for part in parts:
+                yield from (message for message in _shown(shown, part) if message.text)
+
+
+def _shown(shown: Message, part: dict[str, Any]) -> Iterator[Message]:
+    match part.get("type"):
+        case "text":
+            yield replace(shown, role="system" if part.get("synthetic") else shown.role, text=base.text_of(part))
+        case "reasoning":
+            yield replace(shown, role="thinking", text=base.text_of(part))
+        case "tool":
+            name, state = base.string(part, "tool") or "?", part.get("state")
+            state = state if isinstance(state, dict) else {}
+            yield replace(shown, role="assistant", text=wire.dumps(state.get("input")).decode(), tool=name)
+            answer = base.string(state, "output") or base.string(state, "error") or ""
+            yield replace(shown, role="tool", text=answer, tool=name)
+        case "file":
+            yield replace(shown, text=f"[{base.string(part, 'filename') or 'file'}]")
+        case "compaction":
+            yield replace(shown, role="system", text="[compaction]")
+
+
+def before(lines: Iterable[bytes], message_id: str) -> int | None:
+    """The offset of the line of the user's message with this id."""
+    needle = message_id.encode("utf-8", "replace")
+    for offset, line in base.offsets(lines):
+        if needle in line:
+            info, _ = opened(wire.parse_line(line) or {})
+            if info.get("role") == "user" and info.get("id") == message_id:
+                return offset
+    return None
+
+
+def opened(fields: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The message of a line and its parts; both empty for a line that is none."""
+    info, parts = fields.get("info"), fields.get("parts")
+    found = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    return (info, found) if isinstance(info, dict) else ({}, [])

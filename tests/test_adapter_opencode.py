@@ -1,0 +1,461 @@
+"""opencode: its sessions read from its database, kept, understood as far as it goes, and made ready to be imported."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from back import restore, save
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitcp.adapters import opencode
+from gitcp.adapters.base import Adapter, Found, Message, Placement, Stored
+from gitcp.errors import ConversationUnreadable, Refused, StoreDamaged
+from gitcp.model import Agent, Capture, Digest, Host, LastMessage, Stream
+from gitcp.ops.placing import Placed, write
+
+from driver import Project
+
+ID = "ses_e015b9a4affeCV4kKz0s1foBb5"
+CHILD = "ses_e015b5ed5ffe6BmpXdG9AXel8D"
+NEW = "99999999-8888-4777-8666-555555555555"
+
+SCHEMA = """
+    create table session (id text primary key, project_id text, parent_id text, slug text, directory text, path text,
+        title text, version text, summary_additions integer, summary_files integer, tokens_input integer, cost real,
+        permission text, model text, revert text, time_created integer, time_updated integer, of_next_year text);
+    create table message (id text primary key, session_id text, time_created integer, time_updated integer, data text);
+    create table part (id text primary key, message_id text, session_id text, data text);
+"""
+
+Line = tuple[str, dict[str, Any], list[dict[str, Any]]]
+
+
+def host(home: Path, env: Mapping[str, str] | None = None) -> Host:
+    return Host(env or {}, home, lambda: datetime(2026, 11, 21, 12, 0, tzinfo=UTC))
+
+
+def message_id(number: int) -> str:
+    return f"msg_1fea46{number:06d}VZprgq0M01V68m"
+
+
+# ---------------------------------------------------------------- a database in the shape that opencode has
+
+
+class Database:
+    """The agent's database in a home, with sessions that say what they are told to."""
+
+    def __init__(self, home: Path) -> None:
+        self.path = home / ".local" / "share" / "opencode" / "opencode.db"
+        self.path.parent.mkdir(parents=True)
+        self.count = 0
+        with self.open() as database:
+            database.executescript(SCHEMA)
+
+    def open(self) -> Any:
+        return closing(sqlite3.connect(self.path, isolation_level=None))
+
+    def session(self, cwd: Path, id: str = ID, *, updated: int = 1000, parent: str | None = None, **more: Any) -> None:
+        """A new session, or another in its place."""
+        row: dict[str, Any] = {
+            "id": id,
+            "project_id": "0" * 40,
+            "parent_id": parent,
+            "slug": "cosmic-island",
+            "title": "a title",
+        }
+        row |= {"directory": os.path.realpath(cwd), "path": "", "version": "1.18.33", "tokens_input": 60, "cost": 0.5}
+        row |= {"summary_additions": 2, "permission": '[{"action":"deny"}]', "model": '{"id":"m"}', **more}
+        row |= {"time_created": updated - 10, "time_updated": updated}
+        names, marks = ",".join(row), ",".join("?" * len(row))
+        with self.open() as database:
+            database.execute(f"insert or replace into session ({names}) values ({marks})", list(row.values()))
+
+    def say(self, role: str, *parts: dict[str, Any], session_id: str = ID) -> str:
+        """A message; its id."""
+        self.count += 1
+        id, data = message_id(self.count), {"role": role, "time": {"created": self.count}, "of": {"next": "year"}}
+        data |= {"modelID": "m", "parentID": message_id(self.count - 1)} if role == "assistant" else {}
+        with self.open() as database:
+            database.execute("insert into message values (?,?,?,?,?)", (id, session_id, self.count, 0, _dumps(data)))
+            for number, part in enumerate(parts):
+                own = f"prt_1fea46{self.count:03d}{number:03d}ELbXU5sp467XCJ"
+                database.execute("insert into part values (?,?,?,?)", (own, id, session_id, _dumps(part)))
+        return id
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def text(said: str, **more: Any) -> dict[str, Any]:
+    return {"type": "text", "text": said, **more}
+
+
+def tool(name: str, output: str, **input: Any) -> dict[str, Any]:
+    state = {"status": "completed", "input": input, "output": output, "metadata": {"sessionId": CHILD}}
+    return {"type": "tool", "tool": name, "callID": "c1", "state": state}
+
+
+@pytest.fixture
+def agent(project: Project, sealed: Path) -> Database:
+    """A session of one turn in the project, with a sub-agent's."""
+    database = Database(sealed)
+    database.session(project.root)
+    database.say("user", text("make a file"), text("a reminder", synthetic=True))
+    database.say(
+        "assistant", {"type": "step-start"}, {"type": "reasoning", "text": "A file."}, tool("write", "größer", path="b")
+    )
+    database.say("assistant", text("All done."))
+    database.session(project.root, CHILD, parent=ID)
+    database.say("user", text("look around"), session_id=CHILD)
+    return database
+
+
+def captured(project: Project, home: Path) -> Capture:
+    return opencode.capture(opencode.find(project.root, host(home))[0])
+
+
+def main_of(capture: Capture) -> list[bytes]:
+    data = capture.sources[0].data
+    assert data is not None
+    return data.splitlines()
+
+
+# ---------------------------------------------------------------- finding
+
+
+def test_it_satisfies_the_protocol() -> None:
+    """mypy checks the rest here."""
+    typed: Adapter = opencode
+
+    assert typed.NAME == "opencode"
+
+
+def test_find(project: Project, agent: Database, sealed: Path) -> None:
+    """The sessions of this directory and of the repository's root, newest first; no sub-agent's, no other's."""
+    below = project.root / "below"
+    below.mkdir()
+    agent.session(below, "ses_below0000000000000000000001", updated=2000)
+    agent.session(sealed, "ses_other0000000000000000000001", updated=3000)
+
+    found = [session.session_id for session in opencode.find(below, host(sealed))]
+
+    assert found == ["ses_below0000000000000000000001", ID]
+    assert opencode.find(below, host(sealed))[1] == Found("opencode", ID, agent.path, 1.0)
+    assert [session.session_id for session in opencode.find(project.root, host(sealed))] == [ID]
+
+
+def test_find_where_it_is_said(project: Project, agent: Database, sealed: Path, tmp_path: Path) -> None:
+    """The variables that opencode knows, and a home without it."""
+    at = {"XDG_DATA_HOME": str(agent.path.parents[1])}, {"OPENCODE_DB": str(agent.path)}
+    for env in at:
+        assert [session.session_id for session in opencode.find(project.root, host(tmp_path, env))] == [ID]
+    assert opencode.find(project.root, host(tmp_path)) == ()
+    agent.path.write_bytes(b"no database at all, " * 100)
+    assert opencode.find(project.root, host(sealed)) == ()
+
+
+def test_nothing_is_made_beside_the_database(agent: Database, project: Project, sealed: Path) -> None:
+    """Reading leaves the directory as it was, also while a program has the database open."""
+    before = sorted(path.name for path in agent.path.parent.iterdir())
+    captured(project, sealed)
+    assert sorted(path.name for path in agent.path.parent.iterdir()) == before
+    with agent.open() as database:
+        database.execute("pragma journal_mode=wal")
+        database.execute("update session set title = 'new' where id = ?", (ID,))
+        names = sorted(path.name for path in agent.path.parent.iterdir())
+        assert json.loads(main_of(captured(project, sealed))[0])["session"]["title"] == "new"
+        assert sorted(path.name for path in agent.path.parent.iterdir()) == names
+        assert set(opencode.watched(project.root, host(sealed))) >= {agent.path.parent / name for name in names[:1]}
+
+
+def test_running(sealed: Path) -> None:
+    """opencode does not say which session runs a command."""
+    assert opencode.running(host(sealed, {"OPENCODE": "1", "OPENCODE_PID": "1"})) is None
+
+
+# ---------------------------------------------------------------- capturing
+
+
+def test_capture(project: Project, agent: Database, sealed: Path) -> None:
+    """Each message as the database has it, to the byte, with its ids behind; the rows; the sub-agent's messages."""
+    capture = captured(project, sealed)
+
+    assert (capture.agent, capture.format) == (Agent("opencode", ID), "opencode")
+    assert [source.name for source in capture.sources] == ["main", "sessions", f"agents/{CHILD}"]
+    head, first, *others = main_of(capture)
+    assert json.loads(head) == {"session": {"id": ID, "title": "a title", "version": "1.18.33"}}
+    info = b'{"role":"user","time":{"created":1},"of":{"next":"year"},"id":"%s","sessionID":"%s"}'
+    assert first.startswith(b'{"info":' + info % (message_id(1).encode(), ID.encode()) + b',"parts":[{"type":"text",')
+    assert "größer".encode() in others[0]
+    assert len(others) == 2
+    rows = [json.loads(line) for line in (capture.sources[1].data or b"").splitlines()]
+    assert [(row["id"], row["parent_id"], "of_next_year" in row) for row in rows] == [
+        (ID, None, True),
+        (CHILD, ID, True),
+    ]
+
+
+def test_capture_of_what_is_not_there(project: Project, agent: Database, sealed: Path) -> None:
+    """An unknown session, and a file that is no database, make no checkpoint and say why."""
+    with pytest.raises(ConversationUnreadable, match="has no session"):
+        opencode.capture(Found("opencode", "ses_no", agent.path, 0))
+    with pytest.raises(ConversationUnreadable, match="cannot be read"):
+        opencode.capture(Found("opencode", ID, sealed / ".gitconfig" / "no", 0))
+    project.write("chat.json", "{}")
+    refused = project.gitcp("save", "--agent", "opencode", "--conversation", "chat.json")
+    assert refused.code == 1
+    assert "cannot be read" in refused.err
+
+
+# ---------------------------------------------------------------- understanding
+
+
+def test_digest(project: Project, agent: Database, sealed: Path) -> None:
+    """What listings show; made at once or in two steps, it is the same."""
+    lines = main_of(captured(project, sealed))
+
+    whole = opencode.digest(Digest(), lines)
+
+    assert whole == Digest(
+        messages=3,
+        last_message=LastMessage("assistant", "All done.", message_id(3)),
+        last_prompt="make a file",
+        title="a title",
+        version="1.18.33",
+        model="m",
+    )
+    for cut in range(5):
+        assert opencode.digest(opencode.digest(Digest(), lines[:cut]), lines[cut:]) == whole
+
+
+def test_messages(project: Project, agent: Database, sealed: Path) -> None:
+    """Each part that is shown, in order."""
+    assert list(opencode.messages(main_of(captured(project, sealed)))) == [
+        Message("user", "make a file", message_id(1)),
+        Message("system", "a reminder", message_id(1)),
+        Message("thinking", "A file.", message_id(2)),
+        Message("assistant", '{"path":"b"}', message_id(2), None, "write"),
+        Message("tool", "größer", message_id(2), None, "write"),
+        Message("assistant", "All done.", message_id(3)),
+    ]
+
+
+def test_before(project: Project, agent: Database, sealed: Path) -> None:
+    """The line of a user's message; others are none."""
+    lines = main_of(captured(project, sealed))
+
+    assert opencode.before(lines, message_id(1)) == len(lines[0]) + 1
+    assert opencode.before(lines, message_id(2)) is None
+    assert opencode.before(lines, "no") is None
+
+
+@pytest.mark.parametrize("data", [b"", b"null", b"[1]", b'{"info":1}', b'{"info":{"role":[]},"parts":[1]}', b"\xff"])
+def test_odd_lines_are_passed_over(data: bytes) -> None:
+    """Whatever a line holds."""
+    assert list(opencode.messages([data])) == []
+    assert opencode.digest(Digest(), [data]) == Digest()
+    assert opencode.before([data], "x") is None
+
+
+# ---------------------------------------------------------------- placing
+
+
+def stored(capture: Capture, aside: Path) -> Stored:
+    def reader(data: bytes) -> Any:
+        return lambda: iter([data[:50], data[50:]])
+
+    kept = [(source.name, source.data or b"") for source in capture.sources]
+    streams = tuple((Stream(name, len(data), sha256(data).hexdigest()), reader(data)) for name, data in kept)
+    return Stored(capture.agent or Agent("opencode"), streams, aside)
+
+
+def placed(what: Stored, cwd: Path, home: Path, new_id: str = NEW) -> Placement:
+    return opencode.place(what, cwd, host(home), new_id=new_id)
+
+
+def documents(placement: Placement) -> Iterator[dict[str, Any]]:
+    """What would be imported, as the files say that were written."""
+    assert write(Placed("opencode", 0, placement)) is None
+    for item, command in zip(placement.files, placement.prepare, strict=True):
+        assert command == ("opencode", "import", "--pure", str(item.path))
+        yield json.loads(item.path.read_bytes())
+
+
+def test_place_where_all_is_there(project: Project, agent: Database, sealed: Path, tmp_path: Path) -> None:
+    """Nothing is written and nothing is to be imported."""
+    placement = placed(stored(captured(project, sealed), tmp_path), project.root, sealed)
+
+    assert placement == Placement(ID, (), ("opencode", "--session", ID))
+
+
+def test_place_in_an_empty_home(project: Project, agent: Database, sealed: Path, tmp_path: Path) -> None:
+    """A document for the session and one for its sub-agent's, as `opencode export` describes them."""
+    placement = placed(stored(captured(project, sealed), tmp_path / "aside"), tmp_path, tmp_path)
+
+    assert placement.command == ("opencode", "--session", ID)
+    main, child = documents(placement)
+    assert main["info"] == {
+        "id": ID,
+        "slug": "cosmic-island",
+        "projectID": "0" * 40,
+        "directory": str(project.root),
+        "path": "",
+        "title": "a title",
+        "model": {"id": "m"},
+        "version": "1.18.33",
+        "summary": {"additions": 2, "deletions": 0, "files": 0},
+        "cost": 0.5,
+        "tokens": {"input": 60, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}},
+        "permission": [{"action": "deny"}],
+        "time": {"created": 990, "updated": 1000},
+    }
+    lines = main_of(captured(project, sealed))
+    assert main["messages"] == [json.loads(line) for line in lines[1:]]
+    assert (child["info"]["id"], child["info"]["parentID"], len(child["messages"])) == (CHILD, ID, 1)
+    assert [
+        item.how for item in placed(stored(captured(project, sealed), tmp_path / "aside"), tmp_path, tmp_path).files
+    ] == [
+        "same",
+        "same",
+    ]
+
+
+def test_place_completes(project: Project, agent: Database, sealed: Path, tmp_path: Path) -> None:
+    """A session that has only the beginning gets the rest under its own id."""
+    whole = stored(captured(project, sealed), tmp_path / "aside")
+    with agent.open() as database:
+        database.execute("delete from message where id = ?", (message_id(3),))
+
+    placement = placed(whole, project.root, sealed)
+
+    assert placement.session_id == ID
+    assert [len(document["messages"]) for document in documents(placement)] == [3]
+
+
+def test_place_of_what_went_on(project: Project, agent: Database, sealed: Path, tmp_path: Path) -> None:
+    """Every id is another one, in the same order; nothing else is. The same new id gives the same ids again."""
+    capture = captured(project, sealed)
+    agent.say("user", text("now another"))
+
+    placement = placed(stored(capture, tmp_path / "aside"), project.root, sealed)
+
+    new = placement.session_id
+    assert new is not None
+    assert (new[:16], new == ID, len(new)) == (ID[:16], False, len(ID))
+    assert placement.command == ("opencode", "--session", new)
+    assert ID in placement.note
+    main, child = documents(placement)
+    was = [json.loads(line) for line in main_of(capture)[1:]]
+    renamed = {ID: new, CHILD: child["info"]["id"]}
+    for old, now in zip(was, main["messages"], strict=True):
+        renamed[old["info"]["id"]] = now["info"]["id"]
+        renamed |= {a["id"]: b["id"] for a, b in zip(old["parts"], now["parts"], strict=True)}
+    assert all(old != now and old[:16] == now[:16] for old, now in renamed.items())
+    expected = _dumps(was)
+    for old, now in renamed.items():
+        expected = expected.replace(f'"{old}"', f'"{now}"')
+    assert main["messages"] == json.loads(expected)
+    assert child["info"]["parentID"] == new
+    again = placed(stored(capture, tmp_path / "aside"), project.root, sealed, new_id=new)
+    assert [item.how for item in again.files] == ["same", "same"]
+    assert again.session_id == new
+
+
+def test_place_in_another_directory(project: Project, agent: Database, sealed: Path, tmp_path: Path) -> None:
+    """An import would move the session here, so there it stays, and here is another one."""
+    placement = placed(stored(captured(project, sealed), tmp_path / "aside"), tmp_path, sealed)
+
+    assert placement.session_id != ID
+    assert "elsewhere" in placement.note
+
+
+def test_place_of_a_copy(project: Project, agent: Database, sealed: Path, tmp_path: Path) -> None:
+    """Without an id of its own it goes under the new one, though the old session is as it was."""
+    whole = stored(captured(project, sealed), tmp_path / "aside")
+
+    placement = placed(Stored(Agent("opencode"), whole.streams, whole.aside), project.root, sealed)
+
+    assert placement.session_id not in (None, ID)
+    assert (len(placement.prepare), placement.note) == (2, "")
+
+
+def test_place_refuses_when_the_new_id_is_taken_too(
+    project: Project, agent: Database, sealed: Path, tmp_path: Path
+) -> None:
+    """Neither is touched."""
+    capture = captured(project, sealed)
+    agent.say("user", text("now another"))
+    other = "ses_e015b9a4affe00000000000000"
+    agent.session(project.root, other)
+    agent.say("user", text("of another"), session_id=other)
+
+    with pytest.raises(Refused, match="left as it is"):
+        placed(stored(capture, tmp_path / "aside"), project.root, sealed, new_id=other)
+
+
+@pytest.mark.parametrize("rows", [b"", b"no json\n", b'{"id":"../../x"}\n', b'{"id":1}\n', b"[]\n"])
+def test_place_believes_no_odd_row(tmp_path: Path, rows: bytes) -> None:
+    """What a checkpoint says of its session becomes part of a path and of a command."""
+    streams = ((Stream("main", 0, ""), lambda: iter([b""])), (Stream("sessions", 0, ""), lambda: iter([rows])))
+
+    with pytest.raises(StoreDamaged, match="nothing was written"):
+        placed(Stored(Agent("opencode"), streams, tmp_path), tmp_path, tmp_path)
+
+
+@pytest.mark.parametrize("session_id", ["../../x", "", "--help", "ses_a/b", "ses_" + "x" * 70])
+def test_an_odd_session_id_is_refused(
+    project: Project, agent: Database, sealed: Path, tmp_path: Path, session_id: str
+) -> None:
+    """The same of the agent's id."""
+    odd = stored(captured(project, sealed), tmp_path)
+
+    with pytest.raises(StoreDamaged, match="session id"):
+        placed(Stored(Agent("opencode", session_id), odd.streams, tmp_path), tmp_path, sealed)
+
+
+def test_saved_and_restored(project: Project, agent: Database) -> None:
+    """Through the whole road: nothing new is unchanged, going back prepares an import, and again nothing is new."""
+    project.write("a", "old\n")
+    target = save(project, None)
+    assert target.conversation is not None
+    assert (target.agent, target.conversation.digest.messages) == (Agent("opencode", ID, "1.18.33", "m"), 3)
+    assert not project.json("save")["saved"]
+    agent.say("user", text("now another"))
+    project.write("a", "new\n")
+
+    with project.guard():
+        placed = restore(project, target).placed
+
+    assert placed is not None
+    assert placed.session_id not in (None, ID)
+    assert len(placed.prepare) == 2
+    assert project.read("a") == b"old\n"
+
+
+@given(st.lists(st.dictionaries(st.text(max_size=5), st.text(max_size=9) | st.integers(-9, 9)), max_size=4))
+def test_what_is_said_is_kept(tmp_path_factory: pytest.TempPathFactory, parts: list[dict[str, Any]]) -> None:
+    """Round trip: whatever a part holds is in the document, with its ids."""
+    home = tmp_path_factory.mktemp("home")
+    database = Database(home)
+    database.session(home)
+    id = database.say("user", *parts)
+    capture = opencode.capture(Found("opencode", ID, database.path, 0))
+
+    (document,) = documents(placed(stored(capture, home / "aside"), home, home / "empty"))
+
+    (message,) = document["messages"]
+    ids = {"sessionID": ID, "messageID": id}
+    assert [{**part, **ids, "id": found["id"]} for part, found in zip(parts, message["parts"], strict=True)] == message[
+        "parts"
+    ]
