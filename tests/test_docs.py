@@ -371,6 +371,7 @@ def _printed(project: Project) -> dict[str, set[str]]:
         done = project.gitcp(*command, "--json")
         assert done.code in (0, failure.IN_PART), done
         texts.append(done.out)
+    texts.append(project.gitcp("doctor", "--json", check=1).out)
     texts.append(project.gitcp("show", "nothing", "--json", check=16).err)
     _damage(project, "refs/gitcp/sessions/e7baae82:.gitcp/checkpoint.json")
     texts.append(project.gitcp("check", "--json", check=13).out)

@@ -131,7 +131,7 @@ def test_codex_is_told_to_trust(project: Project, sealed: Path) -> None:
     assert all(
         key.startswith(f"{os.path.realpath(project.root)}/.codex/hooks.json:") for key in config["hooks"]["state"]
     )
-    assert any("trust this project" in note for note in step["notes"])
+    assert any("trust the project" in note for note in step["notes"])
 
 
 def test_an_older_version_is_replaced(project: Project) -> None:

@@ -48,6 +48,7 @@ COMMANDS = {
     "Set up": {
         "enable": "Set up agents so that they save by themselves",
         "disable": "Take back what enable set up",
+        "doctor": "Look whether everything is in place",
         "completion": "Print the completion script for a shell",
         "demo": "Show gitcp at work in a scratch repository",
     },

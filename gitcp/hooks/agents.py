@@ -32,7 +32,8 @@ class Target(Value):
     """An agent. `program` is what it is started by; `project` and `home` are its directories, "" where it has none.
 
     `variable` names another directory for `home`; `below` is what then follows it. `asked` agents are set up only when
-    they are named: they have no hooks.
+    they are named: they have no hooks. `trusting` ones are told the digests of their hooks. `note` is what
+    must be known of one in a project.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Target(Value):
     below: str = ""
     asked: bool = False
     trusting: bool = False
+    note: str = ""
 
 
 SKILL = Piece("claude/skills/gitcp", "skills/gitcp")
@@ -87,6 +89,7 @@ TARGETS = (
             Piece(COMMANDS, "commands/gitcp", form="toml-command"),
             SKILL,
         ),
+        note="it runs a project's hooks in a folder that you trust: it asks when it is started there",
     ),
     Target(
         "opencode",
@@ -110,6 +113,7 @@ TARGETS = (
         home=".copilot",
         variable="COPILOT_HOME",
         pieces=(Piece("copilot/gitcp.json", "hooks/gitcp.json"), SKILL),
+        note="it runs a project's hooks in a folder that you trust: it asks when it is started there",
     ),
     Target(
         "cursor",

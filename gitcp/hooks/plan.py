@@ -114,6 +114,8 @@ class _Planner:
         for piece in self._target.pieces:
             for name in shipped.below(piece.source):
                 self._plan(piece, name)
+        if self._on and self._target.note and not self._scope.user:
+            self._notes.append(self._target.note)
         if self._on:
             self._note_program()
         return Step(self._target, tuple(self._changes), tuple(self._left), tuple(self._notes))
@@ -174,7 +176,9 @@ class _Planner:
             return
         self._change(path, seen, _bytes(made))
         if self._on and not self._scope.user and not trust.project_trusted(made or "", str(self._scope.root)):
-            self._notes.append("codex reads them once you trust this project: it asks when it is started here")
+            self._notes.append(
+                "it reads a project's hooks once you trust the project: it asks when it is started there"
+            )
 
     def _note_program(self) -> None:
         if self._target.program and program(self._target, self._host) is None:

@@ -1,0 +1,99 @@
+"""`gitcp doctor`."""
+
+from __future__ import annotations
+
+import click
+
+from gitcp import __version__, wire
+from gitcp.cli import objects, words
+from gitcp.cli.context import Context
+from gitcp.cli.options import Command, json_option, pass_context
+from gitcp.cli.output import DIM, GREEN, RED, YELLOW, Styled
+from gitcp.errors import RepositoryNotFound
+from gitcp.hooks.health import AgentHealth, Health, examine
+from gitcp.wire import Json
+
+
+@click.command(cls=Command)
+@json_option
+@pass_context
+def command(context: Context, *, as_json: bool) -> None:
+    """Look whether everything is in place
+
+    Which agents are installed, where they are enabled, when a hook last saved here, what went wrong in hooks, and what
+    to type next. Ends with 1 if there is a problem. Nothing is changed.
+
+      gitcp doctor
+    """
+    try:
+        store = context.store
+    except RepositoryNotFound:
+        store = None
+    health = examine(store, context.host)
+    if as_json:
+        context.output.document(objects.document("doctor", _fields(health)))
+    else:
+        _print(context, health)
+    click.get_current_context().exit(1 if health.problems else 0)
+
+
+def _print(context: Context, health: Health) -> None:
+    from gitcp.cli.table import Column, show  # rich: only for a table
+
+    line = context.output.line
+    line(f"gitcp {__version__}, ", health.git or "no git")
+    if health.store is None:
+        line("no repository here")
+    else:
+        sessions, checkpoints = health.store.sessions, health.store.checkpoints
+        line(f"{words.count(sessions, 'session')}, {words.count(checkpoints, 'checkpoint')} in {health.store.root}")
+    if health.agents:
+        names = ("agent", "version", "here", "at home", "last saved by a hook")
+        show(context.output, tuple(map(Column, names)), (_row(context, agent) for agent in health.agents))
+    else:
+        line("no agent that has hooks is installed")
+    for logged in health.log:
+        line(Styled("hook.log  ", DIM), logged)
+    for problem in health.problems:
+        line(Styled("problem  ", RED), problem.what)
+        line("         ", Styled(problem.hint, YELLOW))
+    if not health.problems:
+        line(Styled("all is well", GREEN), _next(health))
+
+
+def _row(context: Context, agent: AgentHealth) -> tuple[str, ...]:
+    saved = words.ago(agent.last_hook, context.host.now()) if agent.last_hook else "never"
+    return agent.target.title, agent.version or "not on the PATH", agent.project, agent.user, saved
+
+
+def _next(health: Health) -> str:
+    """What to type where nothing is wrong, but nothing saves by itself either."""
+    if not health.agents or any(agent.project != "no" or agent.user != "no" for agent in health.agents):
+        return ""
+    return "; no agent is enabled: gitcp enable"
+
+
+def _fields(health: Health) -> Json:
+    store = health.store
+    return {
+        "version": __version__,
+        "program": health.program,
+        "git": health.git,
+        "repository": None if store is None else str(store.root),
+        "sessions": store.sessions if store else 0,
+        "checkpoints": store.checkpoints if store else 0,
+        "unfinished": bool(store and store.unfinished),
+        "agents": [
+            {
+                "agent": agent.target.name,
+                "program": agent.program,
+                "version": agent.version,
+                "project": agent.project,
+                "user": agent.user,
+                "last_hook": wire.encode_time(agent.last_hook) if agent.last_hook else None,
+            }
+            for agent in health.agents
+        ],
+        "log": list(health.log),
+        "problems": [{"what": problem.what, "hint": problem.hint} for problem in health.problems],
+    }

@@ -1,0 +1,126 @@
+"""`gitcp doctor`: what is in place, what is not, and what to type next."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitcp.model import CheckpointId
+from gitcp.ops import journal
+
+from driver import Project
+from samples import open_store
+
+
+@pytest.fixture(autouse=True)
+def programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A PATH with the system's programs, gitcp, and a Claude Code that can say its version."""
+    bin = tmp_path / "bin"
+    bin.mkdir()
+    for name, said in (("gitcp", "exit 1"), ("claude", "echo '2.1.0 (Claude Code)'")):
+        (bin / name).write_text(f"#!/bin/sh\n{said}\n")
+        (bin / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{bin}:/usr/local/bin:/usr/bin:/bin")
+    return bin
+
+
+def doctor(project: Project, code: int) -> Any:
+    """What it says to programs, and to people without failing."""
+    assert project.gitcp("doctor", check=code).out
+    return json.loads(project.gitcp("doctor", "--json", check=code).out)
+
+
+def test_all_is_well(project: Project) -> None:
+    """An agent that is enabled, a hook that saved: no problem; nothing is changed by looking."""
+    project.gitcp("save", check=0)
+    project.gitcp("enable", "claude", "--yes", check=0)
+    project.write(".git/gitcp/hooked/claude-code.e7baae82", "")
+    os.utime(project.path(".git/gitcp/hooked/claude-code.e7baae82"), (0, 1795000000))
+    before = project.files()
+
+    with project.guard():
+        said = doctor(project, 0)
+
+    assert said["agents"] == [
+        {
+            "agent": "claude",
+            "program": str(project.root.parent / "bin" / "claude"),
+            "version": "2.1.0 (Claude Code)",
+            "project": "yes",
+            "user": "no",
+            "last_hook": "2026-11-18T11:06:40Z",
+        }
+    ]
+    assert (said["sessions"], said["checkpoints"], said["problems"]) == (1, 1, [])
+    assert said["git"].startswith("git version")
+    assert project.files() == before
+    assert "all is well" in project.gitcp("doctor").out
+
+
+def test_nothing_enabled(project: Project, tmp_path: Path, programs: Path) -> None:
+    """Where no agent is enabled, it says how; outside of a repository it works too."""
+    assert "gitcp enable" in project.gitcp("doctor", check=0).out
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    assert "no repository here" in project.gitcp("doctor", cwd=elsewhere, check=0).out
+    (programs / "claude").unlink()
+    assert "no agent that has hooks is installed" in project.gitcp("doctor", check=0).out
+
+
+def test_what_is_wrong(project: Project, sealed: Path, programs: Path) -> None:
+    """Hooks of an older version, enabled twice, settings that broke, no gitcp on the PATH: each with what to type."""
+    project.gitcp("enable", "claude", "codex", "--yes", check=0)
+    project.gitcp("enable", "claude", "--user", "--yes", check=0)
+    project.write(".claude/settings.json", project.read(".claude/settings.json").replace(b"30", b"31"))
+    (sealed / ".codex/config.toml").write_text("")
+    (sealed / ".claude/settings.json").write_text("{")
+    (programs / "gitcp").unlink()
+
+    said = doctor(project, 1)
+
+    problems = {problem["what"]: problem["hint"] for problem in said["problems"]}
+    assert list(problems.values()) == [
+        "put the directory that gitcp is in on PATH",
+        "gitcp enable claude",
+        "gitcp disable claude",
+        f"mend {sealed}/.claude/settings.json",
+        "gitcp enable codex",
+    ]
+    assert [(agent["project"], agent["user"]) for agent in said["agents"]] == [("old", "yes"), ("old", "no")]
+    project.gitcp("enable", "claude", "codex", "--yes", check=0)
+    assert len(doctor(project, 1)["problems"]) == 3
+
+
+def test_hooks_that_failed(project: Project) -> None:
+    """The last of what went wrong in hooks is shown, as text and nothing more."""
+    project.write(
+        ".git/gitcp/hook.log", "".join(f"2026-11-21T00:00:0{n}Z codex Stop -: \x1b[31m{n}\n" for n in range(9))
+    )
+
+    said = doctor(project, 0)
+
+    assert len(said["log"]) == 5
+    assert said["log"][-1].endswith("8")
+    assert "\x1b" not in project.gitcp("doctor").out
+
+
+def test_an_interrupted_restore(project: Project) -> None:
+    """A restore that stopped half-way is a problem."""
+    id = CheckpointId("s", 1)
+    journal.begin(open_store(project).repo, journal.Unfinished(id, id, (), journal.Extent()))
+
+    said = doctor(project, 1)
+
+    assert said["unfinished"]
+    assert any("restore --continue" in problem["hint"] for problem in said["problems"])
+
+
+def test_an_agent_that_hangs_or_fails(project: Project, programs: Path) -> None:
+    """An agent that cannot say its version has none."""
+    (programs / "claude").write_text("#!/bin/sh\necho oops\nexit 3\n")
+
+    assert doctor(project, 0)["agents"][0]["version"] is None
