@@ -17,6 +17,8 @@ WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", 
 EXAMPLES = '"2026-11-20", "2026-11-20 17:00", "yesterday 17:00", "monday", "09:30", "noon", "2 hours ago"'
 
 AGO = re.compile(r"([0-9]{1,9}) (minute|hour|day|week|month)s? ago")
+LENGTH = re.compile(r"([0-9]{1,5}) ?([mhdw])")
+LENGTHS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 BEFORE_CLOCK = re.compile(rf"({DATE.pattern})t(?=[0-9])")
 CLOCK = re.compile(
@@ -43,6 +45,14 @@ def parse(text: str, now: datetime, *, end: bool) -> datetime:
         pass  # a 13th month, a 25th hour, a year before the first
     shown = text if len(text) <= 60 else text[:59] + "…"
     raise BadValue(f"{shown!r} is not a time that gitcp can read", hint=f"write it like {EXAMPLES}")
+
+
+def parse_length(text: str) -> timedelta:
+    """The length of time that `text` says: a number and m, h, d or w (`90m`, `24h`, `14d`). Raises BadValue."""
+    found = LENGTH.fullmatch(text.strip().lower())
+    if found is None:
+        raise BadValue(f"{text[:60]!r} is no length of time", hint="write it like 90m, 24h, 14d or 2w")
+    return timedelta(**{LENGTHS[found[2]]: int(found[1])})
 
 
 def _read(words: str, now: datetime, *, end: bool) -> datetime | None:

@@ -17,7 +17,7 @@ import fcntl
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 
@@ -127,6 +127,17 @@ class Store:
         if not refs.update_ref(self.repo.common_dir, refs.SESSIONS + name, checkpoint.commit, None):
             raise Refused(f"there is a session {name} already: nothing was changed", hint="give another name: --name")
 
+    def move_ref(self, name: str, old: Oid | None, new: Oid | None) -> bool:
+        """Set, make (`old` None) or delete (`new` None) one of our refs. False if it is not at `old` any more."""
+        if new is not None:
+            return refs.update_ref(self.repo.common_dir, name, new, old)
+        if old is None or refs.delete_ref(self.repo.common_dir, name, old):
+            return True
+        if refs.read_ref(self.repo.common_dir, name) != old:
+            return False
+        self.repo.git("update-ref", "-d", name, old)  # packed: git alone rewrites packed-refs
+        return True
+
     # ------------------------------------------------------------ writing
 
     def commit(self, checkpoint: Checkpoint, readme: str) -> Checkpoint:
@@ -187,6 +198,20 @@ class Store:
         self.objects.flush()
         return oid
 
+    def reparent(self, commit: Oid, parent: Oid | None) -> Oid:
+        """Write the same checkpoint with another one before it. Visible after `objects.flush`."""
+        head, blank, body = self.objects.read_commit(commit).partition(b"\n\n")
+        tree, *rest = (line for line in head.split(b"\n") if not line.startswith(b"parent "))
+        before = [b"parent " + parent.encode("ascii")] if parent else []
+        return self.objects.write("commit", b"\n".join([tree, *before, *rest]) + blank + body)
+
+    def retag(self, tag: Oid, commit: Oid) -> Oid:
+        """Write the same tag for another commit; a ref that names a commit itself names the other one."""
+        kind, data = self.objects.read(tag)
+        if kind != "tag":
+            return commit
+        return self.objects.write("tag", re.sub(rb"\Aobject [0-9a-f]{40}", b"object " + commit.encode("ascii"), data))
+
     # ------------------------------------------------------------ reading
 
     def read(self, commit: Oid) -> Checkpoint:
@@ -220,8 +245,17 @@ class Store:
     def history(self, tip: Oid, limit: int | None = None) -> Iterator[Summary]:
         """The checkpoints of a chain, newest first, as their commits tell it."""
         count = () if limit is None else (f"--max-count={limit}",)
+        return self._listed((tip,), *count)
+
+    def forest(self, tips: Iterable[Oid]) -> Iterator[Summary]:
+        """Every checkpoint behind these commits, once, each after the one before it."""
+        return self._listed(tips, "--topo-order", "--reverse")
+
+    def _listed(self, tips: Iterable[Oid], *options: str) -> Iterator[Summary]:
+        format = f"--format={RECORD}"
+        input = "".join(f"{tip}\n" for tip in tips).encode("ascii")
         listed = self.repo.git(
-            "rev-list", "--first-parent", "--encoding=UTF-8", f"--format={RECORD}", *count, tip, "--"
+            "rev-list", "--first-parent", "--encoding=UTF-8", format, *options, "--stdin", input=input
         )
         for record in listed.decode("utf-8", "replace").split("\x01\n"):
             if not record:
@@ -230,7 +264,7 @@ class Store:
                 commit, tree, parents, time, body = record.partition("\n")[2].split("\0", 4)
                 created = datetime.fromisoformat(time)
             except ValueError:  # somebody else's message, with our separators in it
-                raise _no_checkpoint(tip) from None
+                raise _no_checkpoint(Oid(record[7:47])) from None
             yield _summary(Oid(commit), tree, parents, created, body)
 
     def find(self, id: CheckpointId) -> Oid | None:

@@ -367,6 +367,13 @@ def _printed(project: Project) -> dict[str, set[str]]:
         ("tag",),
         ("check",),
         ("enable", "claude", "codex", "--yes"),
+        ("save", "--force"),
+        ("save", "--force"),
+        ("prune", "--keep-last", "1", "--dry-run"),
+        ("prune", "--keep-last", "1", "--yes"),
+        ("delete", "e7baae82", "--dry-run"),
+        ("delete", "e7baae82", "--yes"),
+        ("undo",),
     ):
         done = project.gitcp(*command, "--json")
         assert done.code in (0, failure.IN_PART), done

@@ -48,9 +48,25 @@ class Context:
         from gitcp.store import Store
 
         store = Store(Repository.open(self.cwd, self.host))
+        self._finish_moves(store)
         if not self.finishing:
             self._mention_unfinished(store)
         return store
+
+    def _finish_moves(self, store: Store) -> None:
+        """Finish a prune or the like that was interrupted. What cannot be is said, and is in nobody's way."""
+        if not os.path.exists(store.repo.common_dir / "gitcp" / "moves.json"):
+            return
+        from gitcp.ops import rewrite
+
+        try:
+            with store.lock():
+                found = rewrite.finish(store)
+        except GitcpError as error:
+            self.output.say("note: something that was interrupted is not finished: ", str(error))
+            return
+        if found is not None:
+            self.output.say(f"note: an interrupted {found.what} was finished: {found.said}")
 
     def _mention_unfinished(self, store: Store) -> None:
         from gitcp.ops import journal

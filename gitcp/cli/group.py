@@ -33,7 +33,7 @@ COMMANDS = {
     "Go back": {
         "restore": "Bring files and conversation back from a checkpoint",
         "rollback": "Restore the last checkpoint",
-        "undo": "Undo the last restore",
+        "undo": "Undo the last restore, prune or delete",
         "redo": "Take back the last undo",
     },
     "Branch off": {
@@ -41,6 +41,10 @@ COMMANDS = {
     },
     "Name": {
         "tag": "Name a checkpoint, or list the names",
+    },
+    "Tidy": {
+        "prune": "Drop checkpoints that no rule keeps",
+        "delete": "Drop a whole session",
     },
     "Check": {
         "check": "Verify that every checkpoint is whole",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import click
 
-from gitcp.cli import restoring
+from gitcp.cli import delete, dropping, restoring
 from gitcp.cli.context import Context
 from gitcp.cli.options import Command, json_option, pass_context, session_option, yes_option
+from gitcp.ops import prune
 from gitcp.ops import restore as op
+from gitcp.ops.undo import to_redo
 
 
 @click.command(cls=Command)
@@ -18,9 +20,19 @@ from gitcp.ops import restore as op
 def command(context: Context, session: str | None, *, yes: bool, as_json: bool) -> None:  # noqa: ARG001 -- --session is on every command
     """Take back the last undo
 
-    What the undo found is there again.
+    What the undo found is there again; what it brought back from the trash is dropped again.
 
       gitcp redo
       gitcp redo --yes
     """
-    restoring.walk(context, op.redo, lambda known: known.redo, yes=yes, as_json=as_json, back="undo")
+    found = to_redo(context.store)
+    if found is None:
+        restoring.walk(context, op.redo, lambda known: known.redo, yes=yes, as_json=as_json, back="undo")
+        return
+    if found.what == "delete":
+        delete.carry_out(context, next(iter(found.dropped)), yes=yes, as_json=as_json, of=found.number)
+        return
+    agreed = None if yes else prune.plan_again(context.store, found)
+    if agreed:
+        dropping.agree(context, agreed)
+    dropping.report(context, prune.again(context.store, found, agreed), as_json=as_json)

@@ -4,23 +4,46 @@ from __future__ import annotations
 
 import click
 
-from gitcp.cli import restoring
+from gitcp.cli import objects, restoring, words
 from gitcp.cli.context import Context
 from gitcp.cli.options import Command, json_option, pass_context, session_option, yes_option
+from gitcp.cli.output import GREEN, Styled
 from gitcp.ops import restore as op
+from gitcp.ops import trash
+from gitcp.ops.oplog import Operation
+from gitcp.ops.undo import to_undo
 
 
 @click.command(cls=Command)
+@click.argument("operation", required=False, type=click.IntRange(1), metavar="[OPERATION]")
 @yes_option
 @session_option
 @json_option
 @pass_context
-def command(context: Context, session: str | None, *, yes: bool, as_json: bool) -> None:  # noqa: ARG001 -- --session is on every command
-    """Undo the last restore
+def command(context: Context, operation: int | None, session: str | None, *, yes: bool, as_json: bool) -> None:  # noqa: ARG001 -- --session is on every command
+    """Undo the last restore, prune or delete
 
-    Each undo goes one restore further back; `gitcp redo` takes it back.
+    Each undo goes one operation further back; `gitcp redo` takes it back. A prune or delete can also be undone by its
+    number, which `gitcp oplog` shows.
 
       gitcp undo
       gitcp undo --yes
+      gitcp undo 7
     """
-    restoring.walk(context, op.undo, lambda known: known.undo, yes=yes, as_json=as_json, back="redo")
+    found = to_undo(context.store, operation)
+    if found is not None:
+        _bring_back(context, found, as_json=as_json)
+    else:
+        restoring.walk(context, op.undo, lambda known: known.undo, yes=yes, as_json=as_json, back="redo")
+
+
+def _bring_back(context: Context, operation: Operation, *, as_json: bool) -> None:
+    """Nothing can be lost by it, so that nobody is asked."""
+    done = trash.bring_back(context.store, operation)
+    if as_json:
+        fields = {"operation": operation.number, "checkpoints": [str(id) for id in done.checkpoints]}
+        context.output.document(objects.document("brought-back", fields))
+        return
+    count = words.count(len(done.checkpoints), "checkpoint")
+    context.output.line(Styled("brought back", GREEN), f" {count}: {trash.said(done.checkpoints)}")
+    context.output.line("redo with: gitcp redo")

@@ -19,6 +19,7 @@ from gitcp.model import Oid
 PREFIX = "refs/gitcp/"
 SESSIONS = PREFIX + "sessions/"
 TAGS = PREFIX + "tags/"
+TRASH = PREFIX + "trash/"
 
 HEX = re.compile(r"[0-9a-f]{40}\Z")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}\Z")

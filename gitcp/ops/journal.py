@@ -92,7 +92,7 @@ def lock(repo: Repository) -> Iterator[None]:
 
 def begin(repo: Repository, unfinished: Unfinished) -> None:
     """Write down a restore before its first change."""
-    _write(
+    write_fields(
         repo.state_dir / RESTORE,
         {
             "schema": "gitcp.journal/1",
@@ -112,7 +112,7 @@ def begin(repo: Repository, unfinished: Unfinished) -> None:
 def unfinished(repo: Repository) -> Unfinished | None:
     """The restore that was begun and not finished, if any. Raises StoreDamaged if that cannot be told."""
     path = repo.git_dir / "gitcp" / RESTORE
-    fields = _read(path)
+    fields = read_fields(path)
     if fields is None:
         return None
     try:
@@ -128,7 +128,7 @@ def unfinished(repo: Repository) -> Unfinished | None:
             step=Step(fields.get("step", "restore")),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _damaged(path, repr(error)) from None
+        raise damaged(path, repr(error)) from None
 
 
 def finish(repo: Repository) -> None:
@@ -141,14 +141,14 @@ def restores(repo: Repository) -> Restores:
     """What can be undone and redone here. Raises StoreDamaged if that cannot be told."""
     path = repo.git_dir / "gitcp" / RESTORES
     try:
-        return _decode_restores(_read(path) or {})
+        return _decode_restores(read_fields(path) or {})
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _damaged(path, repr(error)) from None
+        raise damaged(path, repr(error)) from None
 
 
 def set_restores(repo: Repository, value: Restores) -> None:
     """Write down what can be undone and redone."""
-    _write(repo.state_dir / RESTORES, {"schema": "gitcp.restores/1", **_encode_restores(value)})
+    write_fields(repo.state_dir / RESTORES, {"schema": "gitcp.restores/1", **_encode_restores(value)})
 
 
 def stepped(known: Restores, step: Step, here: CheckpointId, extent: Extent) -> Restores:
@@ -193,23 +193,26 @@ def _id(text: str) -> CheckpointId:
     return found
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def read_fields(path: Path) -> dict[str, Any] | None:
+    """The JSON object in a file, None if there is none. Raises StoreDamaged."""
     try:
         fields = wire.loads(path.read_bytes())
     except FileNotFoundError:
         return None
     except ValueError:
-        raise _damaged(path, "it is no JSON") from None
+        raise damaged(path, "it is no JSON") from None
     if not isinstance(fields, dict):
-        raise _damaged(path, "it is no object")
+        raise damaged(path, "it is no object")
     return fields
 
 
-def _damaged(path: Path, how: str) -> StoreDamaged:
+def damaged(path: Path, how: str) -> StoreDamaged:
+    """What to raise for a file of ours that does not hold what it should."""
     return StoreDamaged(f"{path} is damaged: {how}", hint=f"remove {path} after a look at it")
 
 
-def _write(path: Path, fields: dict[str, object]) -> None:
+def write_fields(path: Path, fields: dict[str, object]) -> None:
+    """Replace a file by a JSON object, whole and fsynced. Raises DiskFull, GitcpError; the old one is there then."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         with open(temporary, "wb") as file:

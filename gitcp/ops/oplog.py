@@ -101,6 +101,11 @@ def entries(repo: Repository) -> tuple[Operation, ...]:
     return _decoded(data.split(b"\n"))
 
 
+def last_number(repo: Repository) -> int:
+    """The number of the last operation, 0 where there is none."""
+    return next((each.number for each in reversed(entries(repo))), 0)
+
+
 def standing(operations: Iterable[Operation], worktree: str | None) -> Standing:
     """What can be undone and redone in a working tree, by this log alone.
 
@@ -155,7 +160,7 @@ def encode(operation: Operation) -> dict[str, object]:
         "of": operation.of,
         "automatic": operation.automatic,
     }
-    return {key: value for key, value in fields.items() if value not in (None, [], {}, False)}
+    return {key: value for key, value in fields.items() if value not in (None, [], {}) and value is not False}
 
 
 def _decode(line: bytes) -> Operation | None:

@@ -46,9 +46,8 @@ def delete(store: Store, name: str) -> None:
         old = refs.read_ref(store.repo.common_dir, ref)
         if old is None:
             raise RevisionNotFound(f"there is no tag {name}", hint="gitcp tag")
-        if refs.delete_ref(store.repo.common_dir, ref, old):
-            return
-        store.repo.git("update-ref", "-d", ref, old)  # packed: git alone rewrites packed-refs
+        if not store.move_ref(ref, old, None):
+            raise StoreBusy(f"tag {name} was moved by another process: it was left there", hint=f"gitcp show {name}")
 
 
 def listing(store: Store) -> list[tuple[str, Summary]]:

@@ -1,0 +1,93 @@
+"""`gitcp delete`."""
+
+from __future__ import annotations
+
+import click
+
+from gitcp.cli import objects, words
+from gitcp.cli.context import Context
+from gitcp.cli.options import WORDS, Command, json_option, pass_context, session_option, yes_option
+from gitcp.cli.output import GREEN, Styled
+from gitcp.errors import Refused
+from gitcp.ops import delete as op
+from gitcp.ops import session as session_op
+from gitcp.ops.delete import Plan, Report
+from gitcp.wire import Json
+
+
+@click.command(cls=Command)
+@click.argument("name", type=WORDS, metavar="SESSION")
+@click.option("--dry-run", "-n", is_flag=True, help="show what would go and change nothing")
+@yes_option
+@session_option
+@json_option
+@pass_context
+def command(context: Context, name: str, session: str | None, *, dry_run: bool, yes: bool, as_json: bool) -> None:  # noqa: ARG001 -- --session is on every command
+    """Drop a whole session
+
+    With its checkpoints and the tags on them. What another session was forked from stays with that one. It is in the
+    trash for 14 days: `gitcp undo` brings it back. Your files and the agent's conversation are not touched.
+
+      gitcp delete e7ba
+      gitcp delete e7ba --dry-run
+    """
+    whole = session_op.expand(context.store.sessions(), name)
+    if dry_run:
+        _show(context, op.plan(context.store, whole), as_json=as_json)
+    else:
+        carry_out(context, whole, yes=yes, as_json=as_json)
+
+
+def carry_out(context: Context, session: str, *, yes: bool, as_json: bool, of: int | None = None) -> None:
+    """Delete a session, after asking. `of`: the operation that this redoes."""
+    agreed = None if yes else op.plan(context.store, session)
+    if agreed is not None:
+        _agree(context, agreed)
+    _report(context, op.delete(context.store, session, agreed, of), as_json=as_json)
+
+
+def _show(context: Context, plan: Plan, *, as_json: bool) -> None:
+    if as_json:
+        context.output.document(objects.document("delete-plan", _fields(plan, None)))
+        return
+    for line in _lines(plan):
+        context.output.line(line)
+
+
+def _agree(context: Context, plan: Plan) -> None:
+    for line in _lines(plan):
+        context.output.say(line)
+    agreed = context.output.ask("Delete?")
+    if agreed is None:
+        raise Refused("there is nobody to ask: nothing was deleted", hint=context.with_option("--yes"))
+    if not agreed:
+        raise Refused("not deleted: nothing was changed")
+
+
+def _lines(plan: Plan) -> list[str]:
+    lines = [f"delete session {plan.session}: {words.count(len(plan.checkpoints), 'checkpoint')}"]
+    lines += [f"  tags that go with it: {', '.join(plan.tags)}"] if plan.tags else []
+    lines += (
+        [f"  {words.count(len(plan.shared), 'checkpoint')} that a fork begins with would stay"] if plan.shared else []
+    )
+    return lines + [f"  {id} is what undo or redo go to next" for id in plan.needed]
+
+
+def _report(context: Context, done: Report, *, as_json: bool) -> None:
+    if as_json:
+        context.output.document(objects.document("delete", _fields(done.plan, done.operation.trash)))
+        return
+    count = words.count(len(done.plan.checkpoints), "checkpoint")
+    context.output.line(Styled("deleted", GREEN), f" session {done.plan.session}: {count}")
+    context.output.line("undo with: gitcp undo")
+
+
+def _fields(plan: Plan, trash: str | None) -> Json:
+    """A deletion for programs."""
+    return {
+        "session": plan.session,
+        "checkpoints": [str(id) for id in plan.checkpoints],
+        "shared": [str(id) for id in plan.shared],
+        "tags": list(plan.tags),
+        "trash": trash,
+    }

@@ -1,0 +1,188 @@
+"""The trash: what prune and delete put away, under `refs/gitcp/trash/<time>/`, until it expires or is brought back.
+
+Each entry holds the refs as they were: `sessions/<session>` and `tags/<name>`. So whatever was dropped can be read,
+shown and fetched by git as before. When an entry is forgotten, git's own gc takes the objects in its own time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+
+from gitcp.errors import Refused, RevisionNotFound
+from gitcp.git import refs
+from gitcp.model import CheckpointId, Oid
+from gitcp.ops import rewrite
+from gitcp.ops.oplog import Operation
+from gitcp.ops.rewrite import Forest, Move
+from gitcp.retention import ranges
+from gitcp.store import Store, Summary
+from gitcp.value import EMPTY, Value
+
+KEPT_FOR = timedelta(days=14)
+NAME = re.compile(r"(\d{8}T\d{6}Z)(?:-\d+)?")
+FORM = "%Y%m%dT%H%M%SZ"
+
+
+class Entry(Value):
+    """What one operation put away, and when (None where the name is no time)."""
+
+    name: str
+    time: datetime | None
+    sessions: Mapping[str, Oid] = EMPTY
+    tags: Mapping[str, Oid] = EMPTY
+
+    @property
+    def refs(self) -> list[Move]:
+        """The moves that forget it: its tags first, so that half of it is still whole chains."""
+        parts = (("tags", self.tags), ("sessions", self.sessions))
+        return [
+            Move(f"{refs.TRASH}{self.name}/{part}/{n}", oid, None) for part, found in parts for n, oid in found.items()
+        ]
+
+
+class BroughtBack(Value):
+    """What an undo brought back: the operation that did it, and the checkpoints that are there again."""
+
+    operation: Operation
+    checkpoints: tuple[CheckpointId, ...]
+
+
+def entries(store: Store) -> tuple[Entry, ...]:
+    """Everything in the trash, the oldest first. Reads only."""
+    parts: dict[str, dict[str, dict[str, Oid]]] = {}
+    for ref, oid in refs.list_refs(store.repo.common_dir, refs.TRASH).items():
+        name, _, rest = ref.removeprefix(refs.TRASH).partition("/")
+        part, _, last = rest.partition("/")
+        parts.setdefault(name, {}).setdefault(part, {})[last] = oid
+    return tuple(Entry(n, _time(n), p.get("sessions", {}), p.get("tags", {})) for n, p in sorted(parts.items()))
+
+
+def new_name(store: Store, now: datetime) -> str:
+    """A name for what is put away now."""
+    taken = {entry.name for entry in entries(store)}
+    base = now.astimezone(UTC).strftime(FORM)
+    return next(n for n in (base, *(f"{base}-{k}" for k in range(2, len(taken) + 3))) if n not in taken)
+
+
+def expired(store: Store, now: datetime, after: timedelta = KEPT_FOR) -> tuple[Entry, ...]:
+    """What was put away longer ago than `after`."""
+    return tuple(entry for entry in entries(store) if entry.time is not None and now - entry.time >= after)
+
+
+def forget(store: Store, found: Iterable[Entry]) -> tuple[str, ...]:
+    """Let go of what is in the trash; the names of what was forgotten. The caller holds the store's lock.
+
+    Interrupted, it leaves entries that are shorter, and is done by the next one.
+    """
+    names = []
+    for entry in found:
+        for move in entry.refs:
+            store.move_ref(move.ref, move.old, None)
+        rewrite.tidy(store, entry.refs)
+        names.append(entry.name)
+    return tuple(names)
+
+
+def bring_back(store: Store, operation: Operation) -> BroughtBack:
+    """Undo a prune or delete: what it put away stands where it stood, and what was saved since comes after it.
+
+    Raises RevisionNotFound if it is not in the trash any more, Refused if the name of a session was taken since. Then
+    nothing was changed.
+    """
+    with store.lock():
+        rewrite.finish(store)
+        entry = next((each for each in entries(store) if each.name == operation.trash), None)
+        if entry is None:
+            what = f"what operation {operation.number} ({operation.what}) dropped is not in the trash any more"
+            raise RevisionNotFound(f"{what}: nothing was changed", hint="gitcp oplog")
+        now, then = rewrite.read(store), rewrite.read(store, entry.sessions, entry.tags)
+        _refuse_others(operation, now, then)
+        union = _union(store, now, then)
+        becomes = {commit: union[node.id] for commit, node in now.nodes.items()}
+        found = [*_missing(store, entry, now, then, union), *rewrite.moves(store, now, becomes, entry.tags)]
+        ids = union.keys() - {node.id for node in now.nodes.values()}
+        made = Operation(
+            number=0,
+            time=store.repo.host.now(),
+            what="undo",
+            said=f"{operation.what} of {said(ids)}",
+            worktree=store.repo.worktree_name,
+            of=operation.number,
+        )
+        return BroughtBack(rewrite.carry_out(store, [*found, *entry.refs], made), tuple(sorted(ids)))
+
+
+def said(ids: Iterable[CheckpointId]) -> str:
+    """Ids in few words: `alpha@1-9, beta@3`."""
+    found = ranges(ids)
+    numbers = {s: ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs) for s, runs in found.items()}
+    return ", ".join(f"{session}@{text}" for session, text in numbers.items()) or "nothing"
+
+
+def _refuse_others(operation: Operation, now: Forest, then: Forest) -> None:
+    """A session that has another checkpoint of the same number by now, or was made anew, is another one."""
+    before = {node.id: node for node in then.nodes.values()}
+    changed = {n.id.session for n in now.nodes.values() if n.id in before and not _says_the_same(n, before[n.id])}
+    renewed = then.sessions.keys() & now.sessions.keys() if operation.what == "delete" else set()
+    if changed | renewed:
+        session = min(changed | renewed)
+        raise Refused(
+            f"session {session} is another one by now: nothing was brought back",
+            hint=f"git log {refs.TRASH}{operation.trash}/sessions/{session}",
+        )
+
+
+def _says_the_same(one: Summary, other: Summary) -> bool:
+    """Whether two commits are one checkpoint, but for the one before it."""
+    return (one.root, one.created, one.subject, one.trailers) == (
+        other.root,
+        other.created,
+        other.subject,
+        other.trailers,
+    )
+
+
+def _union(store: Store, now: Forest, then: Forest) -> dict[CheckpointId, Oid]:
+    """Every checkpoint of both, each behind the one with the next lower number; commits as they are, where they fit.
+
+    What was brought back from elsewhere in the meantime, or saved, is in between and after: nothing is left out.
+    """
+    variants: dict[CheckpointId, list[Summary]] = {}
+    for forest in (then, now):
+        for node in forest.nodes.values():
+            variants.setdefault(node.id, []).append(node)
+    ids = {node.commit: node.id for forest in (now, then) for node in forest.nodes.values()}
+    last: dict[str, Oid] = {}
+    union: dict[CheckpointId, Oid] = {}
+    for id in sorted(variants, key=lambda id: id.number):  # numbers rise along every chain, forks too
+        first = variants[id][0]
+        parent = last.get(id.session) or (union[ids[first.parent]] if first.parent else None)
+        fitting = next((node.commit for node in variants[id] if node.parent == parent), None)
+        union[id] = last[id.session] = fitting or store.reparent(first.commit, parent)
+    store.objects.flush()
+    return union
+
+
+def _missing(store: Store, entry: Entry, now: Forest, then: Forest, union: Mapping[CheckpointId, Oid]) -> list[Move]:
+    """The refs that are not there any more. A tag that the user took away from a checkpoint that stayed is not one."""
+    ids = {node.id for node in now.nodes.values()}
+    found = []
+    for session, tip in entry.sessions.items():
+        if session not in now.sessions:
+            found.append(Move(refs.SESSIONS + session, None, union[then.nodes[tip].id]))
+    for tag, value in entry.tags.items():
+        commit, id = then.tagged[tag], then.nodes[then.tagged[tag]].id
+        if tag not in now.tags and id not in ids:
+            found.append(Move(refs.TAGS + tag, None, value if commit == union[id] else store.retag(value, union[id])))
+    store.objects.flush()
+    return found
+
+
+def _time(name: str) -> datetime | None:
+    match = NAME.fullmatch(name)
+    try:
+        return datetime.strptime(match[1], FORM).replace(tzinfo=UTC) if match else None
+    except ValueError:
+        return None
