@@ -70,14 +70,19 @@ def serialise(entries: list[TreeEntry]) -> bytes:
 
 
 def build(writer: TreeWriter, nested: Nested) -> Oid:
-    """Write `nested` bottom up; empty directories vanish, as git has none."""
-    entries = []
-    for name, value in nested.items():
-        if isinstance(value, Entry):
-            entries.append(TreeEntry(name, value.mode, value.oid))
-        elif value:
-            entries.append(TreeEntry(name, TREE, build(writer, value)))
-    return writer.write_tree(entries)
+    """Write `nested` bottom up; empty directories vanish, as git has none. No depth is too great."""
+    top: list[TreeEntry] = []
+    order: list[tuple[bytes, list[TreeEntry], list[TreeEntry]]] = []
+    ahead: list[tuple[Nested, bytes, list[TreeEntry]]] = [(nested, b"", top)]
+    while ahead:
+        here, name, above = ahead.pop()
+        entries = [TreeEntry(n, value.mode, value.oid) for n, value in here.items() if isinstance(value, Entry)]
+        order.append((name, entries, above))
+        ahead += [(value, n, entries) for n, value in here.items() if not isinstance(value, Entry)]
+    for name, entries, above in reversed(order):
+        if entries or above is top:
+            above.append(TreeEntry(name, TREE, writer.write_tree(entries)))
+    return top[0].oid
 
 
 def nest(paths: Mapping[bytes, Entry]) -> Nested:
@@ -116,32 +121,39 @@ def put(store: TreeStore, tree: Oid | None, path: bytes, entry: Entry) -> Oid:
     return store.write_tree(list(here.values()))
 
 
-def walk(reader: TreeReader, tree: Oid, prefix: bytes = b"") -> Iterator[tuple[bytes, Entry]]:
+def walk(reader: TreeReader, tree: Oid) -> Iterator[tuple[bytes, Entry]]:
     """Every path below `tree` that is not a directory, in tree order."""
-    for name, mode, oid in reader.read_tree(tree):
-        if mode == TREE:
-            yield from walk(reader, oid, prefix + name + b"/")
-        else:
-            yield prefix + name, Entry(mode, oid)
-
-
-def diff(reader: TreeReader, old: Oid | None, new: Oid | None, prefix: bytes = b"") -> Iterator[FileChange]:
-    """What differs between two trees, path by path. Only trees whose ids differ are read."""
-    if old == new:
-        return
-    before = {e.name: e for e in reader.read_tree(old)} if old else {}
-    after = {e.name: e for e in reader.read_tree(new)} if new else {}
-    for name in sorted(before.keys() | after.keys()):
-        a, b = before.get(name), after.get(name)
-        if a == b:
+    ahead = [(b"", Entry(TREE, tree))]
+    while ahead:
+        path, entry = ahead.pop()
+        if entry.mode != TREE:
+            yield path, entry
             continue
-        path = prefix + name
-        tree_a, tree_b = (e.oid if e and e.mode == TREE else None for e in (a, b))
-        leaf_a, leaf_b = (Entry(e.mode, e.oid) if e and e.mode != TREE else None for e in (a, b))
+        prefix = path + b"/" if path else b""
+        inside = [(prefix + name, Entry(mode, oid)) for name, mode, oid in reader.read_tree(entry.oid)]
+        ahead += reversed(inside)
+
+
+def diff(reader: TreeReader, old: Oid | None, new: Oid | None) -> Iterator[FileChange]:
+    """What differs between two trees, path by path. Only trees whose ids differ are read."""
+    top = [Entry(TREE, tree) if tree else None for tree in (old, new)]
+    ahead: list[tuple[bytes, Entry | None, Entry | None]] = [(b"", top[0], top[1])] if old != new else []
+    while ahead:
+        path, a, b = ahead.pop()
+        leaf_a, leaf_b = (entry if entry and entry.mode != TREE else None for entry in (a, b))
         if leaf_a or leaf_b:
             yield FileChange(path, leaf_a, leaf_b)
-        if tree_a or tree_b:
-            yield from diff(reader, tree_a, tree_b, path + b"/")
+        before, after = (_inside(reader, entry) for entry in (a, b))
+        prefix = path + b"/" if path else b""
+        names = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+        ahead += [(prefix + name, before.get(name), after.get(name)) for name in reversed(names)]
+
+
+def _inside(reader: TreeReader, entry: Entry | None) -> dict[bytes, Entry]:
+    """The entries of a directory; none of anything else."""
+    if entry is None or entry.mode != TREE:
+        return {}
+    return {name: Entry(mode, oid) for name, mode, oid in reader.read_tree(entry.oid)}
 
 
 def is_content(mode: int) -> bool:
