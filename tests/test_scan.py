@@ -116,6 +116,14 @@ def ignore(project: Project, directory: str, content: str) -> None:
         project.remove(os.path.join(directory, ".gitignore"))
 
 
+def attribute(project: Project, directory: str, content: str) -> None:
+    """Write a .gitattributes, or take it away."""
+    if content:
+        project.write(os.path.join(directory, ".gitattributes"), content)
+    else:
+        project.remove(os.path.join(directory, ".gitattributes"))
+
+
 def exclude(project: Project, content: str) -> None:
     """Write info/exclude."""
     project.write(".git/info/exclude", content)
@@ -159,6 +167,40 @@ def test_like_git(monkeypatch: pytest.MonkeyPatch, forked: bool, rounds: list[li
             assert shot.snapshot.tree == git_tree(project)
             tracked = {os.fsencode(path) for path in project.git("ls-files", "-z").split("\0")}
             assert set(shot.entries) - tracked == untracked(project)
+
+
+ATTRIBUTES = st.lists(
+    st.sampled_from(["* text=auto", "*.txt text eol=crlf", "a/** -text", "*.tmp ident", "b text", "src/* eol=lf"]),
+    max_size=2,
+    unique=True,
+).map("\n".join)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(
+    files=st.dictionaries(PATHS, st.sampled_from(["x\r\n", "$Id$\n", "one\ntwo\n"]), min_size=2, max_size=8),
+    rounds=st.lists(
+        st.one_of(
+            st.tuples(st.just(ignore), st.one_of(st.just(""), PATHS), IGNORES),
+            st.tuples(st.just(attribute), st.one_of(st.just(""), PATHS), ATTRIBUTES),
+            st.tuples(st.just(git), st.sampled_from(["add --all", "commit --quiet --all --message x"])),
+            st.tuples(st.just(write), PATHS, st.sampled_from(["y\r\n", "z\n"])),
+        ),
+        min_size=2,
+        max_size=8,
+    ),
+)
+def test_rules_that_change(files: dict[str, str], rounds: list[Edit]) -> None:
+    """When rules change anywhere, what lies below is judged anew: as by a scan that remembers nothing."""
+    with tempfile.TemporaryDirectory() as directory:
+        project = Project(Path(directory) / "project")
+        for path, content in files.items():
+            make(project, (write, path, content))
+        project.commit()
+        camera = Camera(project)
+        for edit in rounds:
+            make(project, edit)
+            camera.take()  # which compares
 
 
 @settings(max_examples=60)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from back import contents, kept, last, redo, restore, save, undo
+from capturing import Camera
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from talk import Talk
@@ -315,7 +316,9 @@ def test_any_tree_to_any_other(
     strangers = {path for path, file in after.items() if file.kind != "directory"} - captured.keys() - ignored.keys()
     assert strangers <= left.keys()
     assert report.failed == any(path in captured or path in target.snapshot.empty_directories for path in left)
+    assert last(project).snapshot == Camera(project).afresh().snapshot, "the restore did not see all it did"
     if report.checkpoint is not None:
         undo(project)
         assert contents(project) == before
+        assert last(project).snapshot == Camera(project).afresh().snapshot, "the undo did not see all it did"
     assert last(project).id.session == target.id.session

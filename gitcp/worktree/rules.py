@@ -31,14 +31,6 @@ GITIGNORE = b".gitignore"
 GITATTRIBUTES = b".gitattributes"
 
 
-class RulesChanged(Exception):
-    """A `.gitignore` is not what it was, so that everything below it must be judged anew."""
-
-
-class AttributesChanged(RulesChanged):
-    """A `.gitattributes` is not what it was, so that no blob made under it can be trusted."""
-
-
 def ignored(repo: Repository, paths: Iterable[bytes], read: Callable[[bytes], bytes | None]) -> set[bytes]:
     """Those of `paths` that git would ignore if they were untracked. A path that ends in "/" is a directory.
 
@@ -100,10 +92,11 @@ class Rules:
         """Whether an entry of this directory is ignored, given that the directory is not."""
         return self._inside(record.path).ignores(name, is_directory)
 
-    def read(self, record: Record, names: set[bytes], old: Record | None, started: int, *, deep: bool) -> None:
-        """Take up the rules that this directory brings. Raises RulesChanged where that changes what was decided before.
+    def read(self, record: Record, names: set[bytes], old: Record | None, started: int) -> tuple[bool, bool]:
+        """Take up the rules that this directory brings.
 
-        A `deep` scan decides everything anew, except which blobs it trusts.
+        Whether its ignore rules, and whether its attributes, are other than before: all below is then to be judged
+        anew, and no blob made under other attributes can be trusted.
         """
         gitignore = self._special(record, GITIGNORE, names, started)
         if gitignore is None and GITIGNORE not in names:
@@ -116,14 +109,13 @@ class Rules:
         elif GITATTRIBUTES in record.folder.files:
             self._suspicion.words |= set(NAMES)  # git then takes the version in the index
             record.attributes = record.folder.files[GITATTRIBUTES][0][1]
-        if old is not None and record.attributes != old.attributes:
-            raise AttributesChanged
-        if old is not None and record.rules != old.rules and not deep:
-            raise RulesChanged
         if not record.ignored and not record.included:
             if record.path:
                 self._inside(record.path.rpartition(b"/")[0])
             self._found[record.path] = self._enter(record.path, gitignore)
+        if old is None:
+            return False, False
+        return record.rules != old.rules, record.attributes != old.attributes
 
     def _inside(self, path: bytes) -> Ignore:
         ahead = []

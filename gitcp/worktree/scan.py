@@ -73,14 +73,16 @@ class Scan:
         self._blobs = blobs
         self._jobs: list[Job] = []
         self._ahead: list[tuple[bytes, bool, bool]] = []
+        self._judged_anew: list[bytes] = []
+        self._converted_anew: list[bytes] = []
 
     def everywhere(self) -> None:
-        """Scan the whole working tree. Raises GitcpError if its root cannot be listed, AttributesChanged."""
+        """Scan the whole working tree. Raises GitcpError if its root cannot be listed."""
         self._walk(b"", ignored=False, included=False)
         self._capture()
 
     def at(self, paths: Iterable[bytes]) -> None:
-        """Scan these directories again, and what is new below them. Raises RulesChanged."""
+        """Scan these directories again, and what is new below them, or all that is where the rules changed."""
         for path in sorted(self._with_parents(paths)):
             line = self._scope.past.line(path)
             if line is None or path in self.records or self.is_gone(path):
@@ -94,7 +96,7 @@ class Scan:
 
     def is_gone(self, path: bytes) -> bool:
         """Whether a directory that was known is not entered any more."""
-        return any(path == top or path.startswith(top + b"/") for top in self.gone)
+        return _is_below(path, self.gone)
 
     # ------------------------------------------------------------ directories
 
@@ -131,7 +133,7 @@ class Scan:
             entries = list(listing)
         record.stamp, record.inode = self._stamp(status), status.st_ino
         names, prefix = {entry.name for entry in entries}, full + b"/"
-        self._rules.read(record, names, old, self._scope.started, deep=self._scope.deep)
+        known = self._under_rules(record, names, old)
         for entry in entries:
             name = entry.name
             if name == b".git":
@@ -143,10 +145,19 @@ class Scan:
             elif entry.is_dir(follow_symlinks=False):
                 self._directory(record, name)
             else:
-                self._file(record, name, prefix + name, old)
+                self._file(record, name, prefix + name, known)
         self.records[path] = record
         self._not_on_disk(record, names)
         self.gone += [record.below(name) for name in old.folders - record.folders] if old else []
+
+    def _under_rules(self, record: Record, names: set[bytes], old: Record | None) -> Record | None:
+        """Take up the rules of a directory; what was known of its files, None if their blobs cannot be trusted."""
+        rules, attributes = self._rules.read(record, names, old, self._scope.started)
+        if rules or attributes:
+            self._judged_anew.append(record.path)
+        if attributes:
+            self._converted_anew.append(record.path)
+        return None if _is_below(record.path, self._converted_anew) else old
 
     def _shut(self, record: Record, error: OSError) -> None:
         """A directory that cannot be listed: left out if it is there, forgotten if it went away meanwhile."""
@@ -180,7 +191,8 @@ class Scan:
             if self._stays_out(record, name, path, full):
                 return
         record.folders.add(name)
-        if self._scope.deep or not self._is_known(path, ignored, included):
+        is_new = self._scope.deep or not self._is_known(path, ignored, included)
+        if is_new or _is_below(path, self._judged_anew):
             self._ahead.append((path, ignored, included))
 
     def _stays_out(self, record: Record, name: bytes, path: bytes, full: bytes) -> bool:
@@ -222,7 +234,7 @@ class Scan:
     def _file(self, record: Record, name: bytes, full: bytes, old: Record | None) -> None:
         slots = record.folder.files.get(name, ())
         known = old.files.get(name) if old else None
-        if known and self._scope.touched is not None and record.below(name) not in self._scope.touched:
+        if known and self._is_left_alone(record, name):
             record.files[name] = known
             return
         if not slots and self._is_left_out(record, name):
@@ -244,6 +256,13 @@ class Scan:
                 record.files[name] = known if known.mode == mode else known._replace(mode=mode)
             else:
                 self._jobs.append(Job(record, name, status, slots, known.attributes if known else None))
+
+    def _is_left_alone(self, record: Record, name: bytes) -> bool:
+        """Whether a known file is one that need not be looked at, under rules that are as they were."""
+        touched = self._scope.touched
+        if touched is None or record.below(name) in touched:
+            return False
+        return not _is_below(record.path, self._judged_anew)
 
     def _is_left_out(self, record: Record, name: bytes) -> bool:
         """Whether ignore rules keep an untracked file out, and no include pattern takes it in."""
@@ -340,6 +359,11 @@ class Scan:
         """Whether a directory was entered before under the same rules; if it changed, the scan was sent there too."""
         line = self._scope.past.line(path)
         return line is not None and line.stamp != GONE and line.flags[:2] == (ignored, included)
+
+
+def _is_below(path: bytes, tops: Iterable[bytes]) -> bool:
+    """Whether a directory is one of these or lies below one."""
+    return any(not top or path == top or path.startswith(top + b"/") for top in tops)
 
 
 def _keep_absent(record: Record, names: Iterable[bytes]) -> None:

@@ -96,10 +96,9 @@ def take(repo: Repository, objects: Objects, limits: Limits, live: Container[Oid
     found = git_index.found(repo)
     is_live = memory is not None and (since is not None or Oid(memory.tree.hex()) in live)
     work = _Work(repo, objects, limits, basis, started, is_live=is_live)
-    now = None
     if memory is not None and is_live and (memory.decisions, memory.contents) == (basis.decisions, basis.contents):
         now = work.again(memory, found, since)
-    if now is None:
+    else:
         now = work.anew(memory, found)
     snapshot = snapshot_of(Oid(now.tree.hex()), repo.head(), now.notes, now.folded)
 
@@ -152,8 +151,8 @@ class _Work:
         self._is_live = is_live
         self._root = os.fsencode(repo.root)
 
-    def again(self, memory: Memory, found: git_index.Found | None, since: Since | None) -> Memory | None:
-        """What is remembered, brought up to date; None if everything must be looked at anew."""
+    def again(self, memory: Memory, found: git_index.Found | None, since: Since | None) -> Memory:
+        """What is remembered, brought up to date."""
         index = None if found == memory.index_file else git_index.read(self._repo)
         changed = list(self._looked(memory) if since is None else since.directories)
         changed += self._moved(memory)
@@ -162,14 +161,9 @@ class _Work:
         if not changed:
             write_trees(self._objects, {}, memory.lines)
             return memory if index is None else memory._replace(index_file=self._kept(found))
-        from gitcp.worktree.rules import RulesChanged  # none of the scan is loaded where nothing changed
-
         touched = since.paths if since and index is None else None
         scan, suspicion = self._scan(memory, index, memory.words, deep=False, touched=touched)
-        try:
-            scan.at(changed)
-        except RulesChanged:
-            return None
+        scan.at(changed)
         gone = {path for path in memory.lines if scan.is_gone(path)} if scan.gone else set()
         lines = {path: line for path, line in memory.lines.items() if path not in gone}
         notes = {path: said for path, said in memory.notes.items() if path not in gone}
@@ -183,17 +177,11 @@ class _Work:
 
     def anew(self, memory: Memory | None, found: git_index.Found | None) -> Memory:
         """A scan of everything. Files that are as remembered are not read again, if their blobs can be trusted."""
-        from gitcp.worktree.rules import AttributesChanged
-
         index = git_index.read(self._repo)
         if memory is not None and memory.contents != self._basis.contents:
             memory = None
         scan, suspicion = self._scan(memory, index, frozenset(), deep=True)
-        try:
-            scan.everywhere()
-        except AttributesChanged:
-            scan, suspicion = self._scan(None, index, frozenset(), deep=True)
-            scan.everywhere()
+        scan.everywhere()
         return self._together(scan, suspicion, {}, {}, found)
 
     def _together(
