@@ -255,7 +255,7 @@ def test_help_of_a_command(name: str) -> None:
     assert (command.help or "").splitlines()[0] == section[name]
     assert not section[name].endswith(".")
     assert f"\n    gitcp {name}" in shown.output
-    assert ("--json" in shown.output) is (name not in {"completion", "demo"})
+    assert ("--json" in shown.output) is (name not in {"completion", "demo", "hook"})
     assert CliRunner().invoke(root, [name, "--help"], obj=Context([])).output == shown.output
 
 

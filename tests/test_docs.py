@@ -286,9 +286,10 @@ def test_every_command_says_what_it_does(command: str) -> None:
 def test_settings() -> None:
     """Every setting that is read is in cli.md, under both of its names."""
     rows = [names(" ".join(row[:2])) for row in table(section("docs/cli.md", "Settings"))]
-    shown = {row[1]: row[0].removeprefix("gitcp.").lower() for row in rows if len(row) == 2}
+    shown = {row[1]: row[0] for row in rows if len(row) == 2}
+    read = [(part, key) for part in settings.SECTIONS if part != "triggers" for key in settings.SECTIONS[part]]
 
-    assert shown == {key: key.replace("_", "") for key in settings.READERS}
+    assert shown == {key: settings.in_git(part, key) for part, key in read}
 
 
 def test_times() -> None:

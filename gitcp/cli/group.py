@@ -53,6 +53,7 @@ COMMANDS = {
         "enable": "Set up agents so that they save by themselves",
         "disable": "Take back what enable set up",
         "doctor": "Look whether everything is in place",
+        "hook": "Take an event from an agent; agents call this",
         "completion": "Print the completion script for a shell",
         "demo": "Show gitcp at work in a scratch repository",
     },

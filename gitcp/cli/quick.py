@@ -43,16 +43,16 @@ _started: list[int] = []
 
 def answered(options: Sequence[str]) -> bool:
     """Whether `gitcp save OPTIONS` is done: nothing changed, and that was said. In any case the look has begun."""
-    where = _discover()
+    where = discover(".")
     _started.append(time.time_ns())
-    if where is None:
+    if where is None or where[1] != os.path.join(where[0], ".git"):
         return False
     root, git_dir = where
     look.start(os.fsencode(root), os.path.join(git_dir, "gitcp", STATE))
     if any(option not in QUIET for option in options):
         return False
     memo = _read(os.path.join(git_dir, "gitcp", MEMO))
-    if memo is None or memo[:2] != (FORMAT, _environment()) or any(_stat(p) != found for p, found in memo[2]):
+    if memo is None or memo[:2] != (FORMAT, _environment()) or any(stamp(p) != found for p, found in memo[2]):
         return False
     if look.answer(os.fsencode(root), memo[3], keep=True) != []:
         return False
@@ -64,7 +64,7 @@ def answered(options: Sequence[str]) -> bool:
 
 def begin() -> None:
     """Begin to look, for a command that will scan."""
-    where = _discover()
+    where = discover(".")
     if where is not None:
         look.start(os.fsencode(where[0]), os.path.join(where[1], "gitcp", STATE))
 
@@ -88,7 +88,7 @@ def remember(store: Store, saved: Saved, text: str) -> None:
     state = repo.state_dir / STATE
     if not _started or snapshot.nested or snapshot.submodules or repo.root != repo.git_dir.parent or not state.exists():
         return
-    files = [(path, _stat(path)) for path in sorted(set(_deciding(store, saved)))]
+    files = [(path, stamp(path)) for path in sorted(set(_deciding(store, saved)))]
     if any(found is not None and found[-1] > _started[0] - TICK_NS for _, found in files):
         return
     identity = look.identity(os.stat(state))
@@ -129,20 +129,33 @@ def _sources(saved: Saved) -> Iterable[Path]:
             yield source.path.parent
 
 
-def _discover() -> tuple[str, str] | None:
-    """The working tree and its git directory, in the ordinary case."""
+def discover(start: str) -> tuple[str, str] | None:
+    """The working tree around `start` and its git directory, as far as looking at names tells them."""
     try:
-        directory = os.path.realpath(os.getcwd())
-    except OSError:
+        directory = os.path.realpath(os.path.join(os.getcwd(), start))
+    except (OSError, ValueError):
         return None
     while True:
         git_dir = os.path.join(directory, ".git")
         if os.path.isdir(git_dir):
             return directory, git_dir
         above = os.path.dirname(directory)
-        if os.path.lexists(git_dir) or above == directory:
+        if os.path.lexists(git_dir):
+            return _linked(directory, git_dir)
+        if above == directory:
             return None
         directory = above
+
+
+def _linked(directory: str, file: str) -> tuple[str, str] | None:
+    """The same for a linked working tree, whose `.git` is a file that names the git directory."""
+    try:
+        with open(file, encoding="utf-8", errors="surrogateescape") as opened:
+            named = opened.read(4096).removeprefix("gitdir:").strip()
+    except OSError:
+        return None
+    git_dir = os.path.realpath(os.path.join(directory, named))
+    return (directory, git_dir) if os.path.isdir(git_dir) else None
 
 
 def _environment() -> str:
@@ -154,7 +167,7 @@ def _environment() -> str:
     return str(sha1(text.encode("utf-8", "surrogateescape")).hexdigest())
 
 
-def _stat(path: str) -> tuple[int, ...] | None:
+def stamp(path: str) -> tuple[int, ...] | None:
     try:
         status = os.stat(path)
     except (OSError, ValueError):

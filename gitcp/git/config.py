@@ -60,6 +60,12 @@ def files(git_dir: Path) -> list[str]:
     return [path for path, _ in kept[1]] if kept else []
 
 
+def stamps(git_dir: Path) -> Files:
+    """The same files with what stat said of each when the settings were read; none if nothing is remembered."""
+    kept = _remembered(git_dir / "gitcp" / NAME)
+    return kept[1] if kept else []
+
+
 def _setting(item: str) -> tuple[str, str]:
     key, newline, value = item.partition("\n")
     return key, value if newline else "true"

@@ -90,6 +90,17 @@ def lock(repo: Repository) -> Iterator[None]:
         os.close(descriptor)
 
 
+def is_running(repo: Repository) -> bool:
+    """Whether a restore is changing files here right now. One that was interrupted is not running."""
+    if not (repo.git_dir / "gitcp" / RESTORE).exists():
+        return False
+    try:
+        with lock(repo):
+            return False
+    except StoreBusy:
+        return True
+
+
 def begin(repo: Repository, unfinished: Unfinished) -> None:
     """Write down a restore before its first change."""
     write_fields(

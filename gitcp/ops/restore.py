@@ -16,7 +16,7 @@ from gitcp.errors import BadValue, ConversationUnreadable, Refused
 from gitcp.git.objects import Objects
 from gitcp.model import RESERVED, Agent, Checkpoint, CheckpointId, Conversation, Trigger
 from gitcp.ops import index as index_op
-from gitcp.ops import journal, oplog, placing, session
+from gitcp.ops import journal, oplog, placing, session, untold
 from gitcp.ops.apply import apply_files, still_wrong
 from gitcp.ops.contents import Contents
 from gitcp.ops.disk import WorktreeDisk
@@ -223,6 +223,7 @@ def _carry_out(
     _record(store, step, request, (request.target.id, present.saved.checkpoint.id, after.checkpoint.id))
     journal.finish(store.repo)
     kept = (*files.kept, *done.failed, *wrong, *unset, *((unplaced,) if unplaced else ()), *present.kept)
+    untold.leave(store, request.target, after.checkpoint, present.saved.checkpoint.id, kept)
     return Report(
         target=request.target,
         safety=present.saved.checkpoint.id,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,14 @@ TRIES = 5
 UNKNOWN = Oid("0" * 40)
 
 
+class Heed(StrEnum):
+    """What must have changed for a save to make a checkpoint: anything, files or messages, or files."""
+
+    ALL = "all"
+    MESSAGES = "messages"
+    FILES = "files"
+
+
 class Request(Value):
     """What to save and under which words. `conversation` is a file or the bytes of one, given by hand.
 
@@ -64,6 +73,7 @@ class Request(Value):
     results: tuple[Result, ...] = ()
     compensated: Mapping[str, str] = EMPTY
     since: Since | None = None
+    heed: Heed = Heed.ALL
 
 
 class Saved(Value):
@@ -119,7 +129,7 @@ def _with_retries(store: Store, request: Request, choice: Choice, taken: Taken) 
         tip = store.tip(choice.session)
         parent = store.read(tip) if tip else None
         draft = _draft(store, request, choice, taken.snapshot, parent)
-        if parent is not None and not request.force and not request.tags and _is_saved(draft, parent):
+        if parent is not None and not request.force and not request.tags and _is_saved(draft, parent, request.heed):
             store.objects.discard()
             return Saved(False, f"nothing changed since {parent.id}", choice.why, parent, taken, sources)
         changes = changes_between(store, parent.snapshot.tree if parent else _base_tree(store, draft), taken.snapshot)
@@ -198,17 +208,21 @@ def _added(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
     return old + tuple(item for item in new if item not in old)
 
 
-def _is_saved(draft: Checkpoint, parent: Checkpoint) -> bool:
-    """Whether the parent says all that this checkpoint would say."""
-    if draft.note.label or draft.note.compensations or draft.run:
+def _is_saved(draft: Checkpoint, parent: Checkpoint, heed: Heed) -> bool:
+    """Whether the parent says all that this checkpoint would say, as far as it is heeded."""
+    if draft.note.label or draft.note.compensations or draft.run or draft.snapshot != parent.snapshot:
         return False
     if (draft.steps, draft.compensated) != (parent.steps, parent.compensated):
         return False
-    same_note = draft.note == replace(parent.note, label=None, compensations=())
-    return same_note and draft.snapshot == parent.snapshot and _same_conversation(draft, parent)
+    if draft.note != replace(parent.note, label=None, compensations=()):
+        return False
+    return heed is Heed.FILES or _same_conversation(draft, parent, heed)
 
 
-def _same_conversation(a: Checkpoint, b: Checkpoint) -> bool:
+def _same_conversation(a: Checkpoint, b: Checkpoint, heed: Heed) -> bool:
+    if heed is Heed.MESSAGES:
+        counts = [each.conversation.digest.messages if each.conversation else 0 for each in (a, b)]
+        return counts[0] == counts[1]
     if a.conversation is None or b.conversation is None:
         return a.conversation is b.conversation
     return a.conversation.tree == b.conversation.tree

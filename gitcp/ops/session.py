@@ -85,6 +85,12 @@ def present(store: Store, cwd: Path, target: str) -> Choice:
     return _named(store, cwd, name, None)
 
 
+def of_agent(store: Store, agent: str, session_id: str, found: Found | None) -> Choice:
+    """The session of an agent's session, a new one if it has none; `found` is its conversation, if it is there."""
+    name = _session_of(store, Agent(agent, session_id)) or new_name(store, session_id)
+    return Choice(name, _capture(found), f"{agent} said so")
+
+
 def current(store: Store, given: str | None = None) -> str | None:
     """The session that `@` means: the one given, the running agent's, the last one used here, the newest."""
     sessions = store.sessions()

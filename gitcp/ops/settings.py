@@ -1,4 +1,4 @@
-"""The limits of a save as the user and the team set them: git config `gitcp.*`, else `.gitcp.toml`, else the defaults.
+"""What the user and the team set: git config `gitcp.*`, else `.gitcp.toml`, else the defaults.
 
 `.gitcp.toml` is committed and so comes from anybody: it holds numbers and patterns, nothing that is run, and a key that
 is not known is refused, since it was meant to have an effect.
@@ -9,26 +9,30 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gitcp.errors import BadValue
 from gitcp.git.repo import Repository
+from gitcp.policy.settings import Settings
+from gitcp.policy.triggers import AUTOMATIC
 from gitcp.value import replace
 from gitcp.worktree.snapshot import Limits
 
 FILE = ".gitcp.toml"
 LARGEST_FILE = 1 << 16
-SECTION = "save"
 SIZE = re.compile(r"(\d{1,15})\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
 FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+SPAN = re.compile(r"(\d{1,6})\s*([smhd]?)", re.IGNORECASE)
+SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 Values = dict[str, Any]
 
 
 def limits(repo: Repository, include: Sequence[str] = ()) -> Limits:
     """The limits in force, with the `include` patterns given by hand added. Raises BadValue, naming the setting."""
-    values = {**_team(repo), **_own(repo)}
+    values = _values(repo, "save")
     chosen = Limits(
         max_untracked_file=values.get("max_file_size", Limits().max_untracked_file),
         max_dependency_files=values.get("max_dependency_files", Limits().max_dependency_files),
@@ -37,22 +41,49 @@ def limits(repo: Repository, include: Sequence[str] = ()) -> Limits:
     return replace(chosen, include=(*chosen.include, *include)) if include else chosen
 
 
-def _own(repo: Repository) -> Values:
+def policy(repo: Repository) -> Settings:
+    """What is set about automatic checkpoints. Raises BadValue, naming the setting."""
+    values, default = _values(repo, "hooks"), Settings()
+    return Settings(
+        off=frozenset(name for name, wanted in _values(repo, "triggers").items() if not wanted),
+        interval=values.get("interval", default.interval),
+        risky=tuple(values.get("risky_commands", ())),
+        tests=tuple(values.get("tests", ())),
+        large_rewrite=values.get("large_rewrite", default.large_rewrite),
+        max_checkpoints=values.get("max_checkpoints") or None,
+    )
+
+
+def _values(repo: Repository, section: str) -> Values:
+    return {**_team(repo, section), **_own(repo, section)}
+
+
+def _own(repo: Repository, section: str) -> Values:
     """What git config says."""
-    config = repo.config
     found: Values = {}
-    if (text := config.get("gitcp.maxfilesize")) is not None:
-        found["max_file_size"] = _size(text, "gitcp.maxFileSize")
-    if (text := config.get("gitcp.maxdependencyfiles")) is not None:
-        found["max_dependency_files"] = _size(text, "gitcp.maxDependencyFiles")
-    if "gitcp.include" in config:
-        listed = repo.git("config", "--get-all", "-z", "gitcp.include", accept=(0, 1))
-        found["include"] = [os.fsdecode(pattern) for pattern in listed.split(b"\0") if pattern]
+    for key, read in SECTIONS[section].items():
+        name = in_git(section, key)
+        text = repo.config.get(name.lower())
+        if text is not None:
+            found[key] = read(_all(repo, name) if read is _patterns else text, name)
     return found
 
 
-def _team(repo: Repository) -> Values:
-    """What `.gitcp.toml` says."""
+def in_git(section: str, key: str) -> str:
+    """What a setting is called in git config."""
+    if section == "triggers":
+        return f"gitcp.trigger.{key}"
+    first, *others = key.split("_")
+    return f"gitcp.{first}{''.join(word.capitalize() for word in others)}"
+
+
+def _all(repo: Repository, name: str) -> list[str]:
+    listed = repo.git("config", "--get-all", "-z", name, accept=(0, 1))
+    return [os.fsdecode(value) for value in listed.split(b"\0") if value]
+
+
+def _team(repo: Repository, wanted: str) -> Values:
+    """What `.gitcp.toml` says in one section."""
     text = _read(repo)
     if text is None:
         return {}
@@ -62,12 +93,14 @@ def _team(repo: Repository) -> Values:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BadValue(f"{FILE} cannot be read: {error}", hint=f"mend {FILE}") from None
-    _refuse_unknown([key for key in document if key != SECTION])
-    section = document.get(SECTION, {})
-    if not isinstance(section, dict):
-        raise BadValue(f"{FILE}: {SECTION} is not a table", hint=f"write [{SECTION}]")
-    _refuse_unknown([f"{SECTION}.{key}" for key in section if key not in READERS])
-    return {key: READERS[key](value, f"{SECTION}.{key} in {FILE}") for key, value in section.items()}
+    _refuse_unknown([key for key in document if key not in SECTIONS], list(SECTIONS))
+    for name, section in document.items():
+        if not isinstance(section, dict):
+            raise BadValue(f"{FILE}: {name} is not a table", hint=f"write [{name}]")
+        known = [f"{name}.{key}" for key in SECTIONS[name]]
+        _refuse_unknown([f"{name}.{key}" for key in section if f"{name}.{key}" not in known], known)
+    values = document.get(wanted, {}).items()
+    return {key: SECTIONS[wanted][key](value, f"{wanted}.{key} in {FILE}") for key, value in values}
 
 
 def _read(repo: Repository) -> str | None:
@@ -87,10 +120,10 @@ def _read(repo: Repository) -> str | None:
         raise BadValue(f"{FILE} is not UTF-8", hint=f"mend {FILE}") from None
 
 
-def _refuse_unknown(keys: list[str]) -> None:
+def _refuse_unknown(keys: Sequence[str], known: Sequence[str]) -> None:
     if keys:
-        known = ", ".join(f"{SECTION}.{key}" for key in READERS)
-        raise BadValue(f"{FILE} has settings that gitcp does not know: {', '.join(keys)}", hint=f"known are {known}")
+        hint = f"known are {', '.join(known)}"
+        raise BadValue(f"{FILE} has settings that gitcp does not know: {', '.join(keys)}", hint=hint)
 
 
 def _size(value: object, name: str) -> int:
@@ -109,4 +142,44 @@ def _patterns(value: object, name: str) -> list[str]:
     return value
 
 
-READERS = {"max_file_size": _size, "max_dependency_files": _size, "include": _patterns}
+def _number(value: object, name: str) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value.strip()):
+        return int(value)
+    raise BadValue(f"{name} is {value!r}, which is no number", hint="write it like 100")
+
+
+def _span(value: object, name: str) -> int:
+    """Seconds, or a number with s, m, h or d."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    found = SPAN.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is None:
+        raise BadValue(f"{name} is {value!r}, which is no time", hint="write it like 90s, 30m or 2h; 0 for never")
+    return int(found[1]) * SECONDS[found[2].lower()]
+
+
+def _switch(value: object, name: str) -> bool:
+    switched = (
+        value if isinstance(value, bool) else SWITCH.get(value.strip().lower()) if isinstance(value, str) else None
+    )
+    if switched is None:
+        raise BadValue(f"{name} is {value!r}, which is neither true nor false", hint="write true or false")
+    return switched
+
+
+Reader = Callable[[object, str], Any]
+
+SECTIONS: dict[str, dict[str, Reader]] = {
+    "save": {"max_file_size": _size, "max_dependency_files": _size, "include": _patterns},
+    "hooks": {
+        "interval": _span,
+        "large_rewrite": _size,
+        "risky_commands": _patterns,
+        "tests": _patterns,
+        "max_checkpoints": _number,
+    },
+    "triggers": dict.fromkeys(AUTOMATIC, _switch),
+}
+"""Every setting: its section in `.gitcp.toml`, its name there, and how it is read."""

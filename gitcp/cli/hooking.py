@@ -1,0 +1,288 @@
+"""`gitcp hook AGENT EVENT`: what agents call, many times a turn. It never fails them, never blocks them, says nothing.
+
+The event is judged first (gitcp.policy), then what is remembered (gitcp.cli.memo): most events end there, with nothing
+else loaded. What is saved is saved by a process of its own, which outlives the agent and is waited for only so long.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+
+from gitcp.cli import memo, quick
+from gitcp.policy import events, payload, triggers
+from gitcp.worktree import look
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gitcp.cli.context import Context
+    from gitcp.policy.events import Event
+    from gitcp.policy.settings import Settings
+    from gitcp.worktree.snapshot import Limits
+
+LARGEST = 4 << 20
+"""Bytes of a payload that are looked at."""
+
+ENDLESS = 256 << 20
+SILENCE = 2.0
+"""Seconds without a byte after which a payload is taken to be all there is."""
+
+WAITED = 20.0
+WAITED_AT_END = 0.7
+"""Seconds that the agent waits for a save. It is allowed 30, and about one where a session ends."""
+
+LOG = "hook.log"
+LOG_SIZE = 1 << 17
+LAGGING = ("claude-code",)
+"""Agents that write into their transcript after they called."""
+
+TOLD = ("claude-code", "codex", "gemini", "opencode")
+"""Agents that take words from a hook, all in the same form."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """`gitcp hook ARGUMENTS`; the exit code, which is 0."""
+    called: list[_Called] = []
+    try:
+        agent, name, *rest = arguments
+        given = rest[0] if rest else _payload()
+        event = events.read(agent, name, payload.fields(given))
+        where = None if event is None or triggers.is_idle(event) else _where(event)
+        if event is not None and where is not None:
+            called.append(_Called(event, *where))
+            called[0].answer()
+    except BaseException as error:  # noqa: BLE001 -- whatever it is, the agent must not feel it
+        for each in called:
+            each.log(error)
+    return 0
+
+
+class _Called:
+    """One event in one working tree."""
+
+    def __init__(self, event: Event, root: str, git_dir: str) -> None:
+        self.event, self.root, self.git_dir = event, root, git_dir
+        self.settings = memo.settings(git_dir)
+        self.last = memo.last(git_dir, event.agent, event.session_id)
+
+    def answer(self) -> None:
+        """Do what the event calls for."""
+        event = self.event
+        if event.kind in (events.START, events.PROMPT):
+            self._tell()
+        if self.settings is not None and not self._calls_for_a_save(self.settings):
+            return
+        _apart(self._save, self.log, WAITED_AT_END if event.kind == events.END else WAITED)
+
+    def _trigger(self, settings: Settings) -> str | None:
+        age = time.time() - self.last.created if self.last else None
+        return triggers.decide(self.event, settings, age, self._size)
+
+    def _calls_for_a_save(self, settings: Settings) -> bool:
+        trigger = self._trigger(settings)
+        if trigger is None:
+            return False
+        if self.event.kind == events.START:
+            return bool(memo.behind(self.git_dir, self.event.agent))
+        if self.last is None:
+            return True
+        return not memo.is_unchanged(self.root, self.git_dir, self.last, files_alone=trigger == "tools")
+
+    def _size(self, path: str) -> int:
+        try:
+            return os.stat(os.path.join(self.event.cwd or self.root, path)).st_size if path else 0
+        except (OSError, ValueError):
+            return 0
+
+    def _save(self) -> None:
+        """In a process of its own: everything that takes time."""
+        look.start(os.fsencode(self.root), os.path.join(self.git_dir, "gitcp", quick.STATE))
+        context = self._context()
+        settings = self._asked(context)
+        trigger = self._trigger(settings)
+        if trigger is None:
+            return
+        if self.event.kind != events.START:
+            self._record(context, trigger, self.event.session_id, self.event.transcript)
+            return
+        memo.forget_old(self.git_dir)
+        for session_id, transcript in memo.behind(self.git_dir, self.event.agent):
+            self._record(context, trigger, session_id, transcript)
+
+    def _asked(self, context: Context) -> Settings:
+        """The settings as they are; what cannot be read is passed over."""
+        from gitcp.errors import BadValue
+        from gitcp.ops import settings
+        from gitcp.policy.settings import Settings
+
+        if self.settings is not None:
+            return self.settings
+        try:
+            found = settings.policy(context.store.repo)
+        except BadValue as error:
+            self.log(error)
+            return Settings()
+        memo.remember_settings(context.store, found)
+        return found
+
+    def _record(self, context: Context, trigger: str, session_id: str, transcript: str) -> None:
+        from gitcp.model import Trigger
+        from gitcp.ops import hook
+
+        store = context.store
+        files = memo.deciding(store)
+        occasion = hook.Occasion(
+            cwd=context.cwd,
+            agent=self.event.agent,
+            session_id=session_id,
+            trigger=Trigger(trigger),
+            transcript=transcript,
+            awaited=_awaited(self.event),
+            seen=self.last.seen if self.last else 0,
+            limits=self._limits(context),
+        )
+        saved = hook.record(store, occasion)
+        if saved is not None and session_id:
+            memo.remember(store, self.event.agent, session_id, saved, files, transcript)
+
+    def _limits(self, context: Context) -> Limits:
+        from gitcp.errors import BadValue
+        from gitcp.worktree.snapshot import Limits
+
+        try:
+            return context.limits()
+        except BadValue as error:
+            self.log(error)
+            return Limits()
+
+    def _tell(self) -> None:
+        """Print what the agent is to know: that files went back to a checkpoint."""
+        event = self.event
+        heard = event.agent in TOLD and (event.agent, event.kind) != ("opencode", events.START)
+        if not heard or not os.path.exists(os.path.join(self.git_dir, "gitcp", "untold")):
+            return
+        from gitcp import wire
+        from gitcp.ops import untold
+
+        try:
+            text = untold.take(self._context().store, event.agent, event.session_id)
+        except Exception as error:  # noqa: BLE001 -- the save is worth more than the words
+            self.log(error)
+            return
+        if text is not None:
+            said = {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": text}}
+            sys.stdout.write(wire.dumps(said).decode() + "\n")
+            sys.stdout.flush()
+
+    def _context(self) -> Context:
+        from gitcp.cli.context import Context
+
+        context = Context(("hook",))
+        context.directory = self.event.cwd if _is_inside(self.event.cwd, self.root) else self.root
+        context.finishing = True  # it has nothing to say
+        return context
+
+    def log(self, error: BaseException) -> None:
+        """Write down what went wrong. Not that there is no repository that gitcp could work in: that is no error."""
+        from gitcp.cli.failure import describe
+        from gitcp.cli.safe import safe
+        from gitcp.errors import RepositoryNotFound
+
+        if isinstance(error, RepositoryNotFound):
+            return
+        what = str(describe(error).message) if isinstance(error, Exception) else type(error).__name__
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        line = safe(f"{stamp} {self.event.agent} {self.event.name} {self.event.session_id or '-'}: {what}")[:2000]
+        _append(os.path.join(self.git_dir, "gitcp", LOG), line)
+
+
+def _append(path: str, line: str) -> None:
+    """Add a line to the log; when it has become long, its older half goes. Where it cannot be written there is none."""
+    try:
+        if os.path.exists(path) and os.path.getsize(path) > LOG_SIZE:
+            with open(path, "rb") as file:
+                file.seek(-LOG_SIZE // 2, os.SEEK_END)
+                newer = file.read().partition(b"\n")[2]
+            with open(f"{path}.{os.getpid()}", "wb") as file:
+                file.write(newer)
+            os.replace(f"{path}.{os.getpid()}", path)
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        with open(descriptor, "a", encoding="utf-8", errors="backslashreplace") as log:
+            log.write(line + "\n")
+    except OSError:
+        return
+
+
+def _where(event: Event) -> tuple[str, str] | None:
+    """The working tree that the event is about: the one we run in, unless the agent names one inside of it."""
+    here = quick.discover(".")
+    named = event.cwd if os.path.isabs(event.cwd) else ""
+    if here is None or (named and _is_inside(named, here[0])):
+        return quick.discover(named) if named else here
+    return here
+
+
+def _is_inside(path: str, root: str) -> bool:
+    try:
+        real = os.path.realpath(path) if os.path.isabs(path) else ""
+    except (OSError, ValueError):
+        return False
+    return (real == root or real.startswith(root.rstrip("/") + "/")) and os.path.isdir(real)
+
+
+def _payload() -> str:
+    """What stands on standard input, as far as it is looked at. Never waits for long, never for a terminal."""
+    read: list[bytes] = []
+    size = 0
+    try:
+        if os.isatty(0):
+            return ""
+        while size < ENDLESS and select.select([0], [], [], SILENCE)[0]:
+            data = os.read(0, 1 << 16)
+            if not data:
+                break
+            if size < LARGEST:
+                read.append(data)
+            size += len(data)  # the rest is taken too: who writes may not expect us to leave
+    except (OSError, ValueError):
+        pass
+    return b"".join(read).decode("utf-8", "replace")
+
+
+def _awaited(event: Event) -> bytes:
+    """What the agent is about to write into its transcript: the call of its tool, or the end of what it said."""
+    if event.agent not in LAGGING:
+        return b""
+    if event.kind == events.BEFORE_TOOL:
+        return next((call.id for call in event.calls if call.id), "").encode("utf-8", "replace")
+    if event.kind != events.TURN:
+        return b""
+    tail = event.said.rstrip()[-200:]
+    plain = [at for at, char in enumerate(tail) if char in '"\\' or not char.isprintable()]
+    end = tail[plain[-1] + 1 :] if plain else tail
+    return f'{end}"'.encode("utf-8", "replace") if end else b""
+
+
+def _apart(work: Callable[[], None], failed: Callable[[BaseException], None], seconds: float) -> None:
+    """Do `work` in a process of its own, which nobody stops with the agent; wait for it for at most `seconds`."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setsid()
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            for descriptor in (0, 1, 2):
+                os.dup2(nowhere, descriptor)
+            work()
+        except BaseException as error:  # noqa: BLE001 -- nobody is left to see it
+            failed(error)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    if select.select([reading], [], [], seconds)[0]:
+        os.waitpid(child, 0)

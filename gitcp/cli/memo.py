@@ -1,0 +1,223 @@
+"""What hooks remember from one event to the next, so that an event with nothing to do ends at once.
+
+Two small files in `<git dir>/gitcp/`: `policy`, the settings, and `hooked/<agent>.<session>`, the last save of an
+agent's session. Both are caches: with every answer goes what stat said of the files it came from, and anything
+unexpected means that the whole road is taken. Reading loads nothing.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import time
+
+from gitcp.cli import quick
+from gitcp.policy.settings import Settings
+from gitcp.worktree import look
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from gitcp.ops.save import Saved
+    from gitcp.store import Store
+
+    Stamps = list[tuple[str, tuple[int, ...] | None]]
+
+FORMAT = 1
+POLICY = "policy"
+HOOKED = "hooked"
+TEAM = ".gitcp.toml"
+SETTLED_NS = 2_000_000_000
+FORGOTTEN = 30 * 86400
+BEHIND = 5
+
+
+class Last:
+    """The last save of an agent's session, as far as hooks remember it.
+
+    `created` is when its last checkpoint was made, `tip` that commit and the file of its ref, `files` the stamps of
+    what decides besides the working tree, `state` the scan it goes by (None: none). `transcript` is the agent's file,
+    `written` its size and time when all of it was saved (None: it was not there; (): not all was saved).
+    """
+
+    __slots__ = ("created", "files", "state", "tip", "transcript", "written")
+
+    def __init__(
+        self,
+        created: float,
+        tip: tuple[str, str],
+        files: Stamps,
+        state: tuple[int, ...] | None,
+        transcript: str,
+        written: tuple[int, ...] | None,
+    ) -> None:
+        self.created, self.tip, self.files = created, tip, files
+        self.state, self.transcript, self.written = state, transcript, written
+
+    @property
+    def seen(self) -> int:
+        """How much of the transcript was saved."""
+        return self.written[0] if self.written else 0
+
+
+def settings(git_dir: str) -> Settings | None:
+    """The settings in force, None if they must be asked for."""
+    if any(name.startswith("GIT_CONFIG") for name in os.environ):
+        return None
+    kept = _read(os.path.join(git_dir, "gitcp", POLICY))
+    if kept is None or len(kept) != 2 or any(_short(path) != found for path, found in kept[0]):
+        return None
+    return Settings(**kept[1])
+
+
+def remember_settings(store: Store, found: Settings) -> None:
+    """Write the settings down; not where a file they come from is so young that it may change unseen."""
+    from gitcp.git import config
+
+    repo = store.repo
+    own = config.stamps(repo.git_dir)
+    others = [str(repo.root / TEAM), str(repo.git_dir / "HEAD")]
+    files = [*own, *((path, _short(path)) for path in others)]
+    young = time.time_ns() - SETTLED_NS
+    if own and not any(stamp is not None and stamp[-1] > young for _, stamp in files):
+        _write(os.path.join(repo.git_dir, "gitcp", POLICY), (FORMAT, files, found.plain()))
+
+
+def last(git_dir: str, agent: str, session_id: str) -> Last | None:
+    """What is remembered of the last save of this session."""
+    kept = _read(_place(git_dir, agent, session_id)) if session_id else None
+    return Last(*kept) if kept is not None and len(kept) == 6 else None
+
+
+def is_unchanged(root: str, git_dir: str, remembered: Last, *, files_alone: bool) -> bool:
+    """Whether a save would find nothing new. What was looked at is not looked at again by this process."""
+    if remembered.state is None or _first_line(remembered.tip[0]) != remembered.tip[1]:
+        return False
+    if not files_alone and _written(remembered.transcript) != remembered.written:
+        return False
+    if any(quick.stamp(path) != found for path, found in remembered.files):
+        return False
+    look.start(os.fsencode(root), os.path.join(git_dir, "gitcp", quick.STATE))
+    return look.answer(os.fsencode(root), remembered.state, keep=True) == []
+
+
+def behind(git_dir: str, agent: str) -> list[tuple[str, str]]:
+    """The agent's sessions of which something was written since it was last saved: their ids and transcripts."""
+    found = []
+    for name in _names(git_dir):
+        if name.startswith(f"{agent}."):
+            session_id = name.removeprefix(f"{agent}.")
+            kept = last(git_dir, agent, session_id)
+            now = _written(kept.transcript) if kept is not None else None
+            if kept is not None and now is not None and now != kept.written:
+                found.append((now[-1], session_id, kept.transcript))
+    return [(session_id, transcript) for _, session_id, transcript in sorted(found, reverse=True)[:BEHIND]]
+
+
+def deciding(store: Store) -> Stamps:
+    """The stamps of what decides over a save besides the working tree; to be taken before the save."""
+    from gitcp.git import config
+    from gitcp.worktree import basis
+
+    repo = store.repo
+    branch = repo.head().branch
+    own = ("HEAD", "index", *quick.OPERATIONS)
+    common = ("packed-refs", "info/exclude", *([f"refs/heads/{branch}"] if branch else []))
+    paths: Iterable[str] = (
+        *(str(repo.git_dir / name) for name in own),
+        *(str(repo.common_dir / name) for name in common),
+        str(repo.root / TEAM),
+        *config.files(repo.git_dir),
+        *basis.files(repo),
+    )
+    return [(path, quick.stamp(path)) for path in sorted(set(paths))]
+
+
+def remember(store: Store, agent: str, session_id: str, saved: Saved, files: Stamps, named: str) -> None:
+    """Write down what this save left nothing to do for; `named` is the transcript that the agent named."""
+    from gitcp.git import refs
+
+    repo, checkpoint = store.repo, saved.checkpoint
+    snapshot = checkpoint.snapshot
+    tip = (str(repo.common_dir / (refs.SESSIONS + checkpoint.id.session)), str(checkpoint.commit))
+    scan = None if snapshot.nested or snapshot.submodules else saved.taken.memory.file.identity
+    talk = _talk(saved) or (named, _written(named))
+    _write(
+        _place(str(repo.git_dir), agent, session_id), (FORMAT, checkpoint.created.timestamp(), tip, files, scan, *talk)
+    )
+
+
+def _talk(saved: Saved) -> tuple[str, tuple[int, ...] | None] | None:
+    """The main file of the conversation that was saved, and its size and time if all of it was."""
+    main = next((source for source in saved.sources if source.path is not None), None)
+    conversation = saved.checkpoint.conversation
+    if main is None or conversation is None:
+        return None
+    written = _written(str(main.path))
+    stream = next((stream for stream in conversation.streams if stream.name == main.name), None)
+    whole = stream is not None and written is not None and written[0] == stream.bytes + stream.torn
+    return str(main.path), written if whole else ()
+
+
+def forget_old(git_dir: str) -> None:
+    """Remove what is remembered of sessions that were not heard of for a month."""
+    for name in _names(git_dir):
+        path = os.path.join(git_dir, "gitcp", HOOKED, name)
+        try:
+            if os.stat(path).st_mtime < time.time() - FORGOTTEN:
+                os.unlink(path)
+        except OSError:
+            continue
+
+
+def _names(git_dir: str) -> Iterator[str]:
+    try:
+        names = os.listdir(os.path.join(git_dir, "gitcp", HOOKED))
+    except OSError:
+        names = []
+    return iter(sorted(names))
+
+
+def _place(git_dir: str, agent: str, session_id: str) -> str:
+    return os.path.join(git_dir, "gitcp", HOOKED, f"{agent}.{session_id}")
+
+
+def _written(path: str) -> tuple[int, ...] | None:
+    found = quick.stamp(path) if path else None
+    return found and (found[3], found[4])
+
+
+def _short(path: str) -> tuple[int, ...] | None:
+    """As gitcp.git.config remembers it."""
+    found = quick.stamp(path)
+    return found and (*found[:2], *found[3:])
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.readline(100).strip()
+    except OSError:
+        return ""
+
+
+def _read(path: str) -> tuple[Any, ...] | None:
+    try:
+        with open(path, "rb") as file:
+            kept = marshal.loads(file.read())  # noqa: S302 -- our own file, mode 0600
+    except (OSError, ValueError, EOFError, TypeError):
+        return None
+    return kept[1:] if isinstance(kept, tuple) and kept[:1] == (FORMAT,) else None
+
+
+def _write(path: str, value: tuple[Any, ...]) -> None:
+    temporary = f"{path}.{os.getpid()}"
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(marshal.dumps(value))
+        os.replace(temporary, path)
+    except (OSError, ValueError):
+        return

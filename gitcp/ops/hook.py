@@ -1,0 +1,130 @@
+"""What an event of an agent leads to: a checkpoint of that agent's session, by the same road as any other."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from gitcp import adapters
+from gitcp.adapters.base import Found
+from gitcp.errors import BadValue, ConversationUnreadable, RevisionAmbiguous
+from gitcp.model import Agent, Host, Trigger
+from gitcp.ops import journal, session
+from gitcp.ops.save import Heed, Request, Saved, save
+from gitcp.ops.session import Choice
+from gitcp.store import Store
+from gitcp.value import Value, replace
+from gitcp.worktree.snapshot import Limits
+
+HEEDED = {Trigger.TOOLS: Heed.FILES, Trigger.PROMPT: Heed.MESSAGES, Trigger.TURN: Heed.MESSAGES}
+"""What must have changed, by trigger; for all others anything will do."""
+
+PATIENCE = 0.5
+PAUSE = 0.01
+TAIL = 1 << 18
+
+
+class Occasion(Value):
+    """An event that calls for a checkpoint.
+
+    `session_id` is the agent's ("": it did not say), `transcript` the file that it named. `awaited` is what the agent
+    is about to write into it, beyond the first `seen` bytes: some say what they did before it is on disk.
+    """
+
+    cwd: Path
+    agent: str
+    session_id: str
+    trigger: Trigger
+    transcript: str = ""
+    awaited: bytes = b""
+    seen: int = 0
+    limits: Limits = Limits()
+
+
+def record(store: Store, occasion: Occasion) -> Saved | None:
+    """Save, if anything changed that matters for this trigger; None while a restore is under way here.
+
+    Writes what `save` writes. Raises a GitcpError if that cannot be done.
+    """
+    if journal.is_running(store.repo):
+        return None
+    choice = _choice(store, occasion)
+    if occasion.awaited and choice.capture is not None and choice.capture.sources[0].path is not None:
+        _wait(choice.capture.sources[0].path, occasion)
+    request = Request(
+        cwd=occasion.cwd,
+        trigger=occasion.trigger,
+        limits=occasion.limits,
+        choice=choice,
+        heed=HEEDED.get(occasion.trigger, Heed.ALL),
+    )
+    try:
+        return save(store, _complete(store, request, occasion))
+    except ConversationUnreadable:  # the files need not wait for it
+        request = replace(request, choice=choice._replace(capture=None))
+        return save(store, _complete(store, request, occasion))
+
+
+def _complete(store: Store, request: Request, occasion: Occasion) -> Request:
+    """The first checkpoint of a session whose conversation is not written yet: it says whose it will be."""
+    choice = request.choice
+    if choice is None or choice.capture is not None or not occasion.session_id or store.tip(choice.session):
+        return request
+    return replace(request, stored=(None, Agent(occasion.agent, occasion.session_id)))
+
+
+def _choice(store: Store, occasion: Occasion) -> Choice:
+    if occasion.session_id:
+        return session.of_agent(store, occasion.agent, occasion.session_id, _found(store.repo.host, occasion))
+    try:
+        return session.choose(store, occasion.cwd)
+    except RevisionAmbiguous:
+        return session.present(store, occasion.cwd, session.current(store) or session.manual(store))
+
+
+def _found(host: Host, occasion: Occasion) -> Found | None:
+    """The agent's conversation: the file it named if that is one of its own, else what its adapter finds."""
+    named = _named(host, occasion)
+    if named is not None:
+        return named
+    try:
+        found = adapters.load(occasion.agent).find(occasion.cwd, host)
+    except BadValue:
+        return None
+    return next((each for each in found if each.session_id == occasion.session_id), None)
+
+
+def _named(host: Host, occasion: Occasion) -> Found | None:
+    """The file that was named, if it is this session's and lies where the agent keeps its sessions."""
+    known = next((each for each in adapters.BUILTIN if each.name == occasion.agent), None)
+    if known is None or not occasion.transcript:
+        return None
+    homes = [str(host.home / known.directory), *(host.env.get(name, "") for name in known.variables)]
+    try:
+        path = os.path.realpath(occasion.transcript)
+        status = os.lstat(path)
+    except (OSError, ValueError):
+        return None
+    inside = any(path.startswith(os.path.realpath(home) + os.sep) for home in homes if os.path.isabs(home))
+    its_own = occasion.session_id in (os.path.basename(path).removesuffix(".jsonl"), Path(path).parent.name)
+    if not (inside and its_own and os.path.isfile(path)):
+        return None
+    return Found(occasion.agent, occasion.session_id, Path(path), status.st_mtime)
+
+
+def _wait(path: Path, occasion: Occasion) -> None:
+    """Until the agent has written what it said, or half a second: what comes later is taken at the next event."""
+    until = time.monotonic() + PATIENCE
+    while not _has(path, occasion) and time.monotonic() < until:
+        time.sleep(PAUSE)
+
+
+def _has(path: Path, occasion: Occasion) -> bool:
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(occasion.seen, size - TAIL) if occasion.seen <= size else 0)
+            return occasion.awaited in file.read()
+    except OSError:
+        return False

@@ -1,0 +1,58 @@
+"""Patterns of commands, as people write them: `git push --force`, `npm run *deploy*`, `kubectl delete`.
+
+The first word is the program. Options stand anywhere; other words come in this order, with anything between them. `*`
+stands for any characters. A short option is found among others too (`-f` in `-rf`).
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gitcp.policy.shell import Command
+
+
+def meant(command: Command, built_in: Iterable[str], own: Iterable[str]) -> bool:
+    """Whether one of the patterns means this command, and no exception ("!…") does."""
+    own = tuple(own)
+    if any(matches(command, pattern[1:]) for pattern in own if pattern.startswith("!")):
+        return False
+    return any(matches(command, pattern) for pattern in (*own, *built_in) if not pattern.startswith("!"))
+
+
+def matches(command: Command, pattern: str) -> bool:
+    """Whether the pattern means this command."""
+    program, *rest = pattern.split() or [""]
+    if not program or not is_like(command.program, program):
+        return False
+    options = [word for word in rest if word.startswith("-")]
+    words = [word for word in rest if not word.startswith("-")]
+    given = command.words[1:]
+    in_order = iter(given)
+    return all(any(_is_option(word, option) for word in given) for option in options) and all(
+        any(is_like(word, wanted) for word in in_order) for wanted in words
+    )
+
+
+def _is_option(word: str, option: str) -> bool:
+    if is_like(word, option) or (option.startswith("--") and word.startswith(f"{option}=")):
+        return True
+    short = len(option) == 2 and option[1] != "-"
+    return short and word.startswith("-") and not word.startswith("--") and option[1] in word[1:]
+
+
+def is_like(word: str, pattern: str) -> bool:
+    """Whether the word is this one; `*` in the pattern stands for any characters."""
+    first, *others = pattern.split("*")
+    if not others:
+        return word == first
+    if not word.startswith(first):
+        return False
+    at = len(first)
+    for part in others[:-1]:
+        found = word.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return len(word) - at >= len(others[-1]) and word.endswith(others[-1])

@@ -1,0 +1,305 @@
+"""Which programs a shell command runs, with which arguments. Reads the words as a shell does; runs and expands nothing.
+
+Followed are pipes and lists, subshells, command substitution, here-documents that are fed to a shell, and programs that
+run another (`sudo`, `env`, `xargs`, `sh -c`, `find -exec`, `npx`, …).
+"""
+
+from __future__ import annotations
+
+LONGEST = 1 << 16
+DEEPEST = 6
+
+SEPARATORS = ("<(", ">(", ";;&", "&&", "||", "|&", ";;", ";&", ";", "&", "|", "(", ")", "\n")
+HERE_STRING = "<<<"
+HERE_DOCUMENTS = ("<<-", "<<")
+WRITING = ("&>>", "&>", ">>", ">|", ">&", ">")
+READING = ("<&", "<>", "<")
+OPERATORS = ("<(", ">(", HERE_STRING, *HERE_DOCUMENTS, *WRITING, *READING, *SEPARATORS)
+BEGINNINGS = frozenset(operator[0] for operator in OPERATORS)
+
+KEYWORDS = frozenset("if then elif else do while until ! { } time coproc done fi esac in".split())
+SHELLS = frozenset("sh bash dash zsh ksh ash fish".split())
+
+WRAPPERS: dict[str, str] = {
+    "sudo": "-u -g -h -p -C -r -t -T -U -D -R",
+    "doas": "-u -C",
+    "env": "-u -C",
+    "command": "",
+    "builtin": "",
+    "exec": "-a",
+    "nohup": "",
+    "setsid": "",
+    "nice": "-n",
+    "ionice": "-c -n -p",
+    "stdbuf": "-i -o -e",
+    "timeout": "-k -s",
+    "xargs": "-I -n -P -L -d -E -s -a",
+    "time": "-f -o",
+    "watch": "-n",
+    "caffeinate": "-t -w",
+    "npx": "-p --package",
+    "bunx": "",
+    "uvx": "--from --with --python",
+}
+"""Programs that run what follows, and their options that take a value."""
+
+RUNNERS = frozenset(
+    (
+        *("uv run", "poetry run", "pipenv run", "pdm run", "hatch run", "rye run", "bundle exec", "conda run"),
+        *("pnpm exec", "pnpm dlx", "yarn exec", "yarn dlx", "npm exec", "mise exec", "direnv exec"),
+        *("docker exec", "podman exec"),
+    )
+)
+"""The same in two words."""
+
+PLAIN_ARGUMENTS = {"timeout": 1, "docker exec": 1, "podman exec": 1, "direnv exec": 1}
+"""What stands between a wrapper's options and the program."""
+
+RUNNER_OPTIONS = ("-e", "-u", "-w", "-n", "--with", "--extra", "--group", "--package", "--python", "--env", "--user")
+FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
+
+
+class Command:
+    """One program with its arguments, the files its output is written over, and its here-document."""
+
+    __slots__ = ("input", "words", "written")
+
+    def __init__(self, words: list[str]) -> None:
+        self.words = words
+        self.written: list[str] = []
+        self.input = ""
+
+    @property
+    def program(self) -> str:
+        """The program's name, without the directory it is in."""
+        return self.words[0].rpartition("/")[2] if self.words else ""
+
+
+def commands(text: str) -> list[Command]:
+    """Every simple command in `text`, in order; what runs another program is followed by what it runs."""
+    return _commands(text[:LONGEST], 0)
+
+
+def of_words(words: list[str]) -> list[Command]:
+    """The same for a command that was given as words."""
+    return _opened(Command(words), 0)
+
+
+def _commands(text: str, depth: int) -> list[Command]:
+    if depth > DEEPEST:
+        return []
+    reader = _Reader(text)
+    reader.read()
+    inner = [command for part in reader.inner for command in _commands(part, depth + 1)]
+    return inner + [command for found in reader.found for command in _opened(found, depth)]
+
+
+def _opened(command: Command, depth: int) -> list[Command]:
+    """The command without keywords and assignments, and whatever it runs."""
+    words = _without_prefix(command.words)
+    bare = Command(words)
+    bare.written, bare.input = command.written, command.input
+    found = [bare] if words or bare.written else []
+    if not words or depth > DEEPEST:
+        return found
+    script = _script(bare)
+    if script:
+        return found + _commands(script, depth + 1)
+    inside = _inside(bare)
+    return found + (_opened(Command(inside), depth + 1) if inside else [])
+
+
+def _without_prefix(words: list[str]) -> list[str]:
+    at = 0
+    while at < len(words) and (words[at] in KEYWORDS or _is_assignment(words[at])):
+        at += 1
+    return words[at:]
+
+
+def _is_assignment(word: str) -> bool:
+    name, equals, _ = word.partition("=")
+    return bool(equals) and name.rstrip("+").isidentifier()
+
+
+def _script(command: Command) -> str:
+    """The text that a shell is given to run, "" for any other program."""
+    rest = command.words[1:]
+    if command.program == "eval":
+        return " ".join(rest)
+    if command.program not in SHELLS:
+        return ""
+    for at, word in enumerate(rest):
+        if word.startswith("-") and not word.startswith("--") and "c" in word:
+            return next((each for each in rest[at + 1 :] if not each.startswith("-")), "")
+    return command.input
+
+
+def _inside(command: Command) -> list[str]:
+    """The words of the program that this one runs, none if it runs none."""
+    words = command.words
+    if command.program == "find":
+        at = next((at for at, word in enumerate(words) if word in FIND_RUNS), len(words))
+        return words[at + 1 :]
+    name, options = command.program, WRAPPERS.get(command.program)
+    rest = words[1:]
+    if options is None and rest and f"{name} {rest[0]}" in RUNNERS:
+        name, rest, options = f"{name} {rest[0]}", rest[1:], " ".join(RUNNER_OPTIONS)
+    if options is None:
+        return []
+    return _without_prefix(_after_options(rest, options.split()))[PLAIN_ARGUMENTS.get(name, 0) :]
+
+
+def _after_options(words: list[str], with_value: list[str]) -> list[str]:
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        if words[at] == "--":
+            return words[at + 1 :]
+        at += 2 if words[at] in with_value else 1
+    return words[at:]
+
+
+class _Reader:
+    """Reads a text into commands; `inner` are the texts of command substitutions."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.found: list[Command] = []
+        self.inner: list[str] = []
+        self._now = Command([])
+        self._expected = ""
+        self._documents: list[tuple[str, Command]] = []
+
+    def read(self) -> None:
+        while self.at < len(self.text):
+            here = self.text[self.at]
+            if here in " \t\r" or self.text.startswith("\\\n", self.at):
+                self.at += 1 if here != "\\" else 2
+            elif here == "#":
+                self.at = self._find("\n")
+            elif here in BEGINNINGS:
+                self._operator(next(o for o in OPERATORS if self.text.startswith(o, self.at)))
+            else:
+                self._add(self._word())
+        self._end()
+
+    def _operator(self, operator: str) -> None:
+        self.at += len(operator)
+        if operator not in SEPARATORS:
+            self._expected = operator
+            return
+        self._end()
+        if operator == "\n":
+            self._read_documents()
+
+    def _end(self) -> None:
+        if self._now.words or self._now.written:
+            self.found.append(self._now)
+        self._now, self._expected = Command([]), ""
+
+    def _add(self, word: str) -> None:
+        """A word is where the operator before it goes to, else the command's."""
+        operator, self._expected = self._expected, ""
+        if operator in HERE_DOCUMENTS:
+            self._documents.append((word, self._now))
+        elif operator == HERE_STRING:
+            self._now.input = word
+        elif operator in WRITING:
+            if not (operator == ">&" and word.isdigit()) and operator not in (">>", "&>>"):
+                self._now.written.append(word)
+        elif not operator and not self._is_descriptor(word):
+            self._now.words.append(word)
+
+    def _is_descriptor(self, word: str) -> bool:
+        """Whether it is the 2 of `2>file`."""
+        before = self.text[self.at - len(word) - 1 : self.at]
+        return word.isdigit() and self.text[self.at : self.at + 1] in ("<", ">") and before.endswith(word)
+
+    def _read_documents(self) -> None:
+        for delimiter, command in self._documents:
+            lines = []
+            while self.at < len(self.text):
+                end = self._find("\n")
+                line, self.at = self.text[self.at : end], end + 1
+                if line.strip("\t") == delimiter:
+                    break
+                lines.append(line)
+            command.input = "\n".join(lines)
+        self._documents.clear()
+
+    def _word(self) -> str:
+        """One word without its quotes."""
+        parts = []
+        while self.at < len(self.text):
+            here = self.text[self.at]
+            if here in " \t\r" or here in BEGINNINGS:
+                break
+            parts.append(self._part(here))
+        return "".join(parts)
+
+    def _part(self, here: str) -> str:
+        start = self.at
+        if here == "'" or self.text.startswith("$'", start):
+            begin = start + 1 + (here == "$")
+            end = self._find("'", begin)
+            self.at = end + 1
+            return self.text[begin:end]
+        if here == '"':
+            self.at += 1
+            return self._quoted()
+        if here == "\\":
+            self.at += 2
+            return self.text[start + 1 : start + 2].strip("\n")
+        if here == "`" or self.text.startswith("$(", start):
+            return self._substituted()
+        self.at += 1
+        return here
+
+    def _quoted(self) -> str:
+        """What stands in double quotes."""
+        parts = []
+        while self.at < len(self.text) and self.text[self.at] != '"':
+            here = self.text[self.at]
+            if here == "\\" and self.text[self.at + 1 : self.at + 2] not in ('"', "\\", "$", "`", "\n"):
+                parts.append(here)
+                self.at += 1
+            elif here in "\\`" or self.text.startswith("$(", self.at):
+                parts.append(self._part(here))
+            else:
+                parts.append(here)
+                self.at += 1
+        self.at += 1
+        return "".join(parts)
+
+    def _substituted(self) -> str:
+        """`$(…)` or backticks: read on their own. The word holds them as they are written."""
+        start = self.at
+        if self.text[start] == "`":
+            end = self._find("`", start + 1)
+            inner = self.text[start + 1 : end]
+        else:
+            end = self._closing(start + 2)
+            inner = self.text[start + 2 : end]
+        self.at = end + 1
+        self.inner.append(inner)
+        return self.text[start : self.at]
+
+    def _closing(self, at: int) -> int:
+        """Where the parenthesis closes that was opened before `at`."""
+        depth = 1
+        while at < len(self.text):
+            here = self.text[at]
+            if here == "\\":
+                at += 1
+            elif here == "'":
+                at = self._find("'", at + 1)
+            depth += (here == "(") - (here == ")")
+            if not depth:
+                return at
+            at += 1
+        return len(self.text)
+
+    def _find(self, what: str, start: int | None = None) -> int:
+        """Where it stands next; the end of the text if nowhere."""
+        found = self.text.find(what, self.at if start is None else start)
+        return len(self.text) if found < 0 else found

@@ -1,0 +1,97 @@
+"""From an event to the trigger of a checkpoint, or to none. Whether anything changed is found out later.
+
+The names are those of `model.Trigger`, as words: that module takes longer to load than a hook has.
+"""
+
+from __future__ import annotations
+
+from gitcp.policy import events, outcome, risk
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitcp.policy.events import Event
+    from gitcp.policy.risk import SizeOf
+    from gitcp.policy.settings import Settings
+
+AUTOMATIC = (
+    "prompt",
+    "tools",
+    "turn",
+    "interval",
+    "compaction",
+    "session-end",
+    "before-risky-change",
+    "before-refactor",
+    "after-bug-found",
+    "on-test-failure",
+)
+"""Every trigger that can be switched off."""
+
+PLAIN = {
+    events.START: "turn",  # what an agent that was killed had done
+    events.PROMPT: "prompt",
+    events.AFTER_TOOLS: "tools",
+    events.TURN: "turn",
+    events.COMPACTION: "compaction",
+    events.END: "session-end",
+}
+
+REFACTORING = ("refactor", "restructur", "reorganiz", "reorganis", "rearchitect", "rewrit", "moderniz", "modernis")
+BUG_FOUND = (
+    "found the bug",
+    "found a bug",
+    "found the cause",
+    "found the root cause",
+    "found the problem",
+    "found the issue",
+    "found the culprit",
+    "root cause is",
+    "root cause was",
+    "root cause:",
+    "the bug is ",
+    "the bug was ",
+    "identified the bug",
+    "identified the root cause",
+    "bug is caused by",
+    "bug was caused by",
+)
+
+
+def is_idle(event: Event) -> bool:
+    """Whether nothing can follow, whatever the settings: a tool that neither deletes, rewrites nor runs commands."""
+    return event.kind == events.BEFORE_TOOL and not any(risk.may_be(call) for call in event.calls)
+
+
+def decide(event: Event, settings: Settings, age: float | None, size_of: SizeOf) -> str | None:
+    """The trigger that the event is, None if it is none or switched off.
+
+    `age` is how many seconds ago the session's last checkpoint was made (None: unknown). A special trigger that is
+    switched off leaves the plain one of its event.
+    """
+    special = _special(event, settings, size_of)
+    if special is not None and special not in settings.off:
+        return special
+    if event.kind == events.AFTER_TOOLS:
+        if age is not None and age >= settings.interval > 0 and "interval" not in settings.off:
+            return "interval"
+        if event.calls and all(call.tool in risk.READERS for call in event.calls):
+            return None
+    plain = PLAIN.get(event.kind)
+    return plain if plain not in settings.off else None
+
+
+def _special(event: Event, settings: Settings, size_of: SizeOf) -> str | None:
+    if event.kind == events.BEFORE_TOOL:
+        return "before-risky-change" if any(risk.is_risky(c, settings, size_of) for c in event.calls) else None
+    if event.kind == events.PROMPT:
+        return "before-refactor" if _has_word(event.prompt, REFACTORING) else None
+    if event.kind == events.AFTER_TOOLS:
+        return "on-test-failure" if any(outcome.is_failed_test(c, settings) for c in event.calls) else None
+    if event.kind == events.TURN:
+        said = event.said.lower()
+        return "after-bug-found" if any(words in said for words in BUG_FOUND) else None
+    return None
+
+
+def _has_word(text: str, beginnings: tuple[str, ...]) -> bool:
+    return any(word.strip("\"'`([{*_.,;:").startswith(beginnings) for word in text[:10_000].lower().split())
