@@ -35,6 +35,7 @@ WORKSPACE = "workspace.yaml"
 SESSION = "{session}"
 """Stands for the session id in a stored place."""
 
+COUNTED = ("user.message", "assistant.message", "tool.execution_complete")
 HEAD = 64 << 10
 LEFT_OUT = ("rewind-file-snapshots", "session.db", WORKSPACE, EVENTS)
 """How names begin that are no part of the conversation."""
@@ -183,7 +184,7 @@ def digest(before: Digest, lines: Iterable[bytes]) -> Digest:
         if kind == "session.start":
             version, model = base.string(data, "copilotVersion"), base.string(data, "selectedModel")
             before = replace(before, version=version or before.version, model=model or before.model)
-        elif kind in {"user.message", "assistant.message", "tool.execution_complete"}:
+        elif kind in COUNTED:
             before = _digest_message(replace(before, messages=before.messages + 1), fields)
     return before
 
@@ -263,8 +264,8 @@ def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
     A file of ours says that it works in `cwd`, where Copilot has written none.
     """
     state, own, note = _state(host), stored.agent.session_id, ""
-    session_id = own or new_id
-    files = _plan(stored, state / base.check_session_id(session_id), cwd) if own else None
+    session_id = new_id if own is None else own
+    files = None if own is None else _plan(stored, state / base.check_session_id(own), cwd)
     if files is None:
         session_id = new_id
         files = _plan(stored, state / base.check_session_id(new_id), cwd)

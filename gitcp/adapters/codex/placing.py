@@ -27,7 +27,7 @@ def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:  
     main, read = next((stream, read) for stream, read in stored.streams if stream.name == MAIN)
     own, note = stored.agent.session_id, ""
     first = None if own is None else _write(_path(sessions, main.place, own, host), sessions, own, read)
-    thread = own or new_id
+    thread = new_id if own is None else own
     if first is None:
         moved = base.renamed(read, _named_in(read), new_id)
         first = _write(_path(sessions, main.place, new_id, host), sessions, new_id, moved)
