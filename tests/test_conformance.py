@@ -29,6 +29,8 @@ from driver import SOURCE, Project
 
 
 class TestClaudeCode(AdapterConformance):
+    """Transcripts in the shape that Claude Code writes."""
+
     adapter = claude_code
 
     def begin(self, home: Path, cwd: Path, prompts: Sequence[str]) -> None:
@@ -44,6 +46,8 @@ class TestClaudeCode(AdapterConformance):
 
 
 class TestCodex(AdapterConformance):
+    """Rollouts in the shape that Codex writes."""
+
     adapter = codex
 
     def begin(self, home: Path, cwd: Path, prompts: Sequence[str]) -> None:
@@ -60,6 +64,8 @@ class TestCodex(AdapterConformance):
 
 
 class TestCopilot(AdapterConformance):
+    """Events in the shape that Copilot writes."""
+
     adapter = copilot
 
     def begin(self, home: Path, cwd: Path, prompts: Sequence[str]) -> None:
@@ -76,6 +82,8 @@ class TestCopilot(AdapterConformance):
 
 
 class TestGemini(AdapterConformance):
+    """Chats in the shape that Gemini CLI writes."""
+
     adapter = gemini
 
     def begin(self, home: Path, cwd: Path, prompts: Sequence[str]) -> None:

@@ -92,10 +92,9 @@ def _is_placed(rollout: Rollout) -> bool:
 def _last_cwd(rollout: Rollout, real: dict[bytes, str]) -> str | None:
     """Where a thread went on: what was begun elsewhere and continued here is ours."""
     tail = rollouts.part(rollout.path, max(0, rollout.status.st_size - TAIL), TAIL)
-    for line in reversed(tail.split(b"\n")):
-        if b'"turn_context"' in line and (named := CWD.search(line)):
-            return _real(named[1], real)
-    return None
+    turn = tail.rfind(b'"turn_context"')
+    named = CWD.search(tail, turn, tail.find(b"\n", turn)) if turn >= 0 else None
+    return _real(named[1], real) if named else None
 
 
 def _real(quoted: bytes, known: dict[bytes, str]) -> str:

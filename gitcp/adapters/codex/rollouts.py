@@ -71,10 +71,15 @@ def _status(path: Path) -> os.stat_result | None:
 def part(path: Path, start: int, size: int) -> bytes:
     """So much of a file from there on, empty where it cannot be read."""
     try:
-        with open(path, "rb", buffering=0) as file:
-            return os.pread(file.fileno(), size, start)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return b""
+    try:
+        return os.pread(descriptor, size, start)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
 
 
 def meta(path: Path) -> dict[str, Any]:
