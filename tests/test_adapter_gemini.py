@@ -468,6 +468,24 @@ def test_an_odd_session_id_is_refused(tmp_path: Path, session_id: str) -> None:
         placed(stored(CHAT, session_id=session_id), tmp_path, tmp_path)
 
 
+def test_going_back_twice_is_going_back_once(project: Project, sealed: Path) -> None:
+    """What is there under the new id, with its line more, is what was to be brought back; the next save is of it."""
+    project.write("a", "old\n")
+    own(sealed, project.root)
+    put(sealed, CHAT)
+    assert project.json("save")["checkpoint"]["agent"]["session_id"] == ID
+    put(sealed, CHAT + RESUMED)
+
+    first = project.json("restore", "1", "--yes")
+    again = project.json("restore", "1", "--yes")
+
+    assert first["resume"]["session_id"] != ID
+    assert again["resume"] == first["resume"]
+    assert (first["checkpoint"] is None, again["checkpoint"]) == (False, None)
+    saved = project.json("save", "--force")["checkpoint"]
+    assert (saved["session"], saved["agent"]["session_id"]) == ("11111111", first["resume"]["session_id"])
+
+
 @given(st.binary(max_size=60), st.integers(0, 9))
 def test_whatever_is_appended_comes_back(tmp_path_factory: pytest.TempPathFactory, data: bytes, cut: int) -> None:
     """Round trip: the bytes are written as they were stored."""

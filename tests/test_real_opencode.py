@@ -45,9 +45,13 @@ def session(project: Project, tmp_path: Path) -> tuple[str, Path]:
     return session_id, home
 
 
-def test_it_continues_in_an_empty_home_at_another_path(
-    project: Project, session: tuple[str, Path], tmp_path: Path
-) -> None:
+def test_it_continues(project: Project, session: tuple[str, Path], tmp_path: Path) -> None:
+    """One session for both, since the program takes its time: elsewhere with all that was said, here with less."""
+    continues_elsewhere(project, session, tmp_path)
+    forgets_the_second_turn(project, session)
+
+
+def continues_elsewhere(project: Project, session: tuple[str, Path], tmp_path: Path) -> None:
     """Save, wreck, restore; then clone elsewhere, restore into an empty home: the model is sent every message."""
     session_id, home = session
     before = project.files()
@@ -86,7 +90,7 @@ def test_it_continues_in_an_empty_home_at_another_path(
     assert in_order(told, heard), heard
 
 
-def test_going_back_to_the_first_turn_forgets_the_second(project: Project, session: tuple[str, Path]) -> None:
+def forgets_the_second_turn(project: Project, session: tuple[str, Path]) -> None:
     """A restore in the same home: the agent continues under a new id, knows turn one and nothing of turn two."""
     session_id, home = session
     home_env = {"HOME": str(home)}

@@ -396,6 +396,18 @@ def test_torn_line_completed_later(objects: Objects, tmp_path: Path) -> None:
     assert (second.kept, second.torn) == (4, 0)
 
 
+def test_an_end_that_is_given(objects: Objects, tmp_path: Path) -> None:
+    """What the file has behind it is left out, and not called torn; a file that is shorter by now is not read."""
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(b"one\ntwo\nthree\n")
+    done = cut(objects, Source("main", path=path, live=True, end=8), ())
+
+    assert (joined(objects, done), done.torn) == (b"one\ntwo\n", 0)
+    path.write_bytes(b"one\n")
+    with pytest.raises(ConversationUnreadable, match="rewritten"):
+        cut(objects, Source("main", path=path, live=True, end=8), ())
+
+
 WRITER = """
 import sys, time
 with open(sys.argv[1], "ab", buffering=0) as file:

@@ -378,11 +378,17 @@ def _place(store: Store, request: Request, session_id: str | None = None) -> Pla
 
 
 def _is_placed(request: Request, now: Checkpoint, placed: Placed | None) -> bool:
-    """Whether the conversation of now is the one to be brought back, under the id it would go to."""
+    """Whether the conversation of now is the one to be brought back, under the id it would go to.
+
+    Where its agent keeps it under that id, and nothing is to be written, it is, though what was captured may be more:
+    an agent says things in its own way when it takes a conversation in.
+    """
     brought, _ = request.stored
     if placed is None or brought is None:
         return True
-    same = now.conversation is not None and now.conversation.streams == brought.streams
+    same = now.conversation is not None and (
+        placed.session_id is not None or now.conversation.streams == brought.streams
+    )
     return same and not placed.changes and (now.agent.session_id if now.agent else None) == placed.session_id
 
 
