@@ -365,6 +365,7 @@ def _printed(project: Project) -> dict[str, set[str]]:
         ("log",),
         ("sessions",),
         ("oplog",),
+        ("stats",),
         ("tag",),
         ("check",),
         ("enable", "claude", "codex", "--yes"),

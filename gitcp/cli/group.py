@@ -29,6 +29,7 @@ COMMANDS = {
         "status": "Show what a save would take, and what can be undone",
         "sessions": "List all sessions",
         "oplog": "List what was done besides saving",
+        "stats": "Show what the checkpoints take on disk",
     },
     "Go back": {
         "restore": "Bring files and conversation back from a checkpoint",

@@ -1,0 +1,67 @@
+"""`gitcp stats`."""
+
+from __future__ import annotations
+
+import click
+
+from gitcp import wire
+from gitcp.cli import objects, words
+from gitcp.cli.context import Context
+from gitcp.cli.options import Command, json_option, pass_context, session_option
+from gitcp.ops.stats import Stats, stats
+from gitcp.worktree.paths import display
+
+
+@click.command(cls=Command)
+@session_option
+@json_option
+@pass_context
+def command(context: Context, session: str | None, *, as_json: bool) -> None:  # noqa: ARG001 -- --session is on every command
+    """Show what the checkpoints take on disk
+
+    What they share with the project's own history is counted apart: it costs nothing. Sizes are as git stores them now;
+    `git gc` makes them smaller.
+
+      gitcp stats
+      gitcp stats --json
+    """
+    found = stats(context.store)
+    if as_json:
+        context.output.document(objects.document("stats", _fields(found)))
+        return
+    for title, text in _rows(found):
+        context.output.line(f"{title:<15}{text}")
+    for each in found.largest:
+        versions = words.count(each.versions, "version")
+        context.output.line(f"  {words.size(each.bytes):>10}  {display(each.path)}  ({versions})")
+
+
+def _rows(found: Stats) -> list[tuple[str, str]]:
+    checkpoints = words.count(found.checkpoints, "checkpoint")
+    rows = [
+        ("checkpoints", f"{checkpoints} in {words.count(found.sessions, 'session')}, {words.count(found.tags, 'tag')}"),
+        ("size", f"{words.size(found.bytes)}, of it conversations {words.size(found.conversations)}"),
+        ("shared", f"{words.size(found.shared)} with the project's own history"),
+        ("last 7 days", f"{words.count(found.recent, 'checkpoint')}, {words.size(found.recent_bytes)}"),
+        ("trash", f"{words.count(found.trash, 'entry', 'entries')}, {words.size(found.trash_bytes)}"),
+        ("gitcp prune", f"would drop {found.prune:,} and free {words.size(found.prune_bytes)} when the trash expires"),
+    ]
+    return [*rows, ("largest", "")] if found.largest else rows
+
+
+def _fields(found: Stats) -> wire.Json:
+    return {
+        "sessions": found.sessions,
+        "checkpoints": found.checkpoints,
+        "tags": found.tags,
+        "bytes": found.bytes,
+        "shared": found.shared,
+        "conversations": found.conversations,
+        "recent": {"checkpoints": found.recent, "bytes": found.recent_bytes},
+        "trash": {"entries": found.trash, "bytes": found.trash_bytes},
+        "prune": {"checkpoints": found.prune, "bytes": found.prune_bytes},
+        "largest": [
+            {"path": wire.encode_path(each.path), "bytes": each.bytes, "versions": each.versions}
+            for each in found.largest
+        ],
+    }
