@@ -41,6 +41,7 @@ CHANGING = (
     (r"just now|\b\d+ (?:second|minute|hour|day)s? ago", "AGO"),
     (r"\b(?!e7baae82)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "UUID"),
     (r"\bmanual-[0-9a-f]{6}\b", "manual-ID"),
+    (r"\b\d+\.\d\d s\b", "TOOK"),
     (r"\b(?!e7baae82)(?=[a-f]*[0-9])[0-9a-f]{7,64}\b", "OID"),
     (r"\b[\d,]+(?:\.\d)? (?:bytes?|[KMG]iB)\b", "SIZE"),
     (r'("(?:bytes|stored|now)":) ?\d+', r"\1 SIZE"),

@@ -350,6 +350,7 @@ def _printed(project: Project) -> dict[str, set[str]]:
     noted = ("--fact", "a=b", "--task", "t", "--decided", "d", "--position", "p=1", "--compensate", "c", "--tag", "x")
     project.write(".claude/settings.json", "no JSON")
     texts = [project.gitcp("save", "one", *noted, "--json", check=0).out]
+    texts.append(project.gitcp("run", "x", "--rollback", "--compensate", "c", "--json", "--", "mkfifo", "a.txt").out)
     project.write("a.txt", "b\n")
     project.write("b.log", "not to be captured\n")
     project.write(".gitignore", "*.log\n")
@@ -381,6 +382,7 @@ def _printed(project: Project) -> dict[str, set[str]]:
         assert done.code in (0, failure.IN_PART), done
         texts.append(done.out)
     texts.append(project.gitcp("doctor", "--json", check=1).out)
+    texts.append(project.gitcp("compensate", "--list", "--json", check=0).out)
     texts.append(project.gitcp("show", "nothing", "--json", check=16).err)
     _damage(project, "refs/gitcp/sessions/e7baae82:.gitcp/checkpoint.json")
     texts.append(project.gitcp("check", "--json", check=13).out)

@@ -145,13 +145,6 @@ def test_tags(project: Project, store: Store, five: list[Checkpoint]) -> None:
         store.tags()
 
 
-def test_later_and_effects(store: Store, five: list[Checkpoint]) -> None:
-    """What comes after a checkpoint, newest first."""
-    assert [s.id.number for s in log.later(store, five[2])] == [5, 4]
-    assert log.later(store, five[4]) == []
-    assert log.effects(store, five[0]) == ()
-
-
 # ---------------------------------------------------------------- the command
 
 

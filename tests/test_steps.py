@@ -211,7 +211,7 @@ def test_resume(session: gitcp.Session, project: Project) -> None:
         report = session.resume()
 
     assert report is not None
-    assert str(report.target.id) == "work@1"
+    assert str(report.target.id) == "work@2"
     assert project.read("a.txt") == b"one\n"
     assert not Path(project.root, "half.txt").exists()
     assert session.position == {"record": "1"}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from types import TracebackType
 from typing import Any, Self
 
 from gitcp.api.checkpoints import Checkpoints
 from gitcp.api.session import Session
+from gitcp.api.transaction import TransactionBlock
 from gitcp.model import Checkpoint, FileChange
 from gitcp.ops.check import CheckReport
 from gitcp.ops.restore import Plan, Report
@@ -26,6 +28,10 @@ class AsyncCheckpoints:
     def session(self, name: str) -> AsyncSession:
         """See Checkpoints.session."""
         return AsyncSession(self.blocking.session(name))
+
+    def transaction(self, label: str, **given: Any) -> AsyncTransaction:
+        """See Checkpoints.transaction: for `async with`."""
+        return AsyncTransaction(self.blocking.transaction(label, **given))
 
     async def save(self, label: str | None = None, **given: Any) -> Saved:
         """See Checkpoints.save."""
@@ -82,6 +88,26 @@ class AsyncCheckpoints:
     async def finish(self, *, forward: bool) -> Report:
         """See Checkpoints.finish."""
         return await asyncio.to_thread(self.blocking.finish, forward=forward)
+
+
+class AsyncTransaction:
+    """A transaction around awaited things; `blocking` says what was done about a failure."""
+
+    def __init__(self, blocking: TransactionBlock) -> None:
+        self.blocking = blocking
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self.blocking.__enter__)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.shield(asyncio.to_thread(self.blocking.__exit__, kind, error, trace))
+
+    async def compensate(self, command: str) -> None:
+        """See TransactionBlock.compensate."""
+        await asyncio.to_thread(self.blocking.compensate, command)
 
 
 class AsyncSession:

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from gitcp import revisions
 from gitcp.api.opened import Opened, numbered
 from gitcp.api.session import Session
+from gitcp.api.transaction import TransactionBlock
 from gitcp.git import refs
 from gitcp.model import Checkpoint, FileChange
 from gitcp.ops import check, diff, log, restore, sessions, settings, show, tag
 from gitcp.ops import session as session_op
 from gitcp.ops.check import CheckReport
+from gitcp.ops.compensate import LIMIT
 from gitcp.ops.conversation import MAIN
 from gitcp.ops.restore import Plan, Report
 from gitcp.ops.show import Listing
@@ -28,6 +30,22 @@ class Checkpoints(Opened):
     def session(self, name: str) -> Session:
         """The session of this name, new or not: for `with`, with its position and steps. Raises BadValue."""
         return Session(self, refs.check_name(name, "session"))
+
+    def transaction(
+        self,
+        label: str,
+        *,
+        session: str | None = None,
+        rollback: bool = True,
+        compensate: Sequence[str] = (),
+        limit: float = LIMIT,
+    ) -> TransactionBlock:
+        """For `with`: a checkpoint before the block; if the block fails, compensations are run and files go back.
+
+        `compensate` are commands that would undo what the block does outside of the files; each is ended after `limit`
+        seconds. Transactions may be nested. One that was killed is finished when the next one begins.
+        """
+        return TransactionBlock(self, label, session=session, rollback=rollback, compensate=compensate, limit=limit)
 
     # ------------------------------------------------------------ name and look
 

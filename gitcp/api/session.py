@@ -58,13 +58,15 @@ class Session:
         """Bring the files back to the last checkpoint, as they must be for a program to go on from its position.
 
         What a crash left behind is saved first, and a restore that was interrupted is finished. A checkpoint that was
-        only made to be safe (before a restore) is passed over. None where there is no checkpoint yet.
+        only made to be safe (before a restore) is passed over. Where there is none yet, what is there now is saved as
+        the beginning, and None is returned.
         """
         store = self.opened.store()
         if journal.unfinished(store.repo) is not None:
             restore.finish(store, lambda id: self.opened.request(store, numbered(store, id)), forward=True)
         target = self._settled(store)
         if target is None:
+            self.save(f"the beginning of {self.name}")
             return None
         return restore.restore(store, self.opened.request(store, target))
 

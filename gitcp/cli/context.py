@@ -81,6 +81,14 @@ class Context:
                 f"note: a restore of {begun.target} was interrupted here; gitcp restore --continue finishes it, "
                 "gitcp restore --abort takes it back"
             )
+        if journal.runs(store.repo):
+            self._mention_runs(store)
+
+    def _mention_runs(self, store: Store) -> None:
+        from gitcp.ops import transaction  # rarely: while something is run, or after it was interrupted
+
+        for each in transaction.interrupted(store.repo):
+            self.output.say(f"note: the run of {each.label} was interrupted here; gitcp run --recover finishes it")
 
     def with_option(self, option: str) -> str:
         """The command that is running, with an option more: what to type next."""

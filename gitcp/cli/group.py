@@ -43,6 +43,10 @@ COMMANDS = {
     "Name": {
         "tag": "Name a checkpoint, or list the names",
     },
+    "Run": {
+        "run": "Run a command between two checkpoints",
+        "compensate": "Run compensations: what undoes effects outside of the files",
+    },
     "Tidy": {
         "prune": "Drop checkpoints that no rule keeps",
         "delete": "Drop a whole session",

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gitcp import wire
-from gitcp.model import Agent, Checkpoint, Conversation, Entry, FileChange, Handoff, Skip
+from gitcp.model import Agent, Checkpoint, Conversation, Entry, FileChange, Handoff, Run, Skip
 from gitcp.wire import Json
 
 if TYPE_CHECKING:
     from gitcp.adapters.base import Message
+    from gitcp.ops.effects import Effect
     from gitcp.ops.fork import Forked
     from gitcp.ops.placing import Placed
     from gitcp.ops.plan import Kept
@@ -59,6 +60,8 @@ def checkpoint(found: Checkpoint, tags: Sequence[str]) -> Json:
         "facts": dict(note.facts),
         "handoff": handoff(note.handoff),
         "position": dict(note.position),
+        "compensations": list(note.compensations),
+        "run": run(found.run),
         "restored_from": str(found.restored_from) if found.restored_from else None,
         "forked_from": str(found.forked_from) if found.forked_from else None,
     }
@@ -84,6 +87,23 @@ def conversation(found: Conversation | None) -> Json | None:
         "streams": [{"name": s.name, "bytes": s.bytes, "sha256": s.sha256} for s in found.streams],
         "last_message": {"role": last.role, "text": last.text, "id": last.id} if last else None,
     }
+
+
+def run(found: Run | None) -> Json | None:
+    """What was run, null where nothing was; `exit_code` is null where its end was not seen."""
+    if found is None:
+        return None
+    return {
+        "command": list(found.command),
+        "exit_code": found.code,
+        "milliseconds": found.milliseconds,
+        "output": found.output,
+    }
+
+
+def effect(found: Effect) -> Json:
+    """An effect outside of the files: what would undo it, and how that ended, null where it was not run."""
+    return {"key": found.key, "command": found.command, "outcome": found.outcome}
 
 
 def handoff(found: Handoff) -> Json:
@@ -133,9 +153,9 @@ def report(found: Report, brought: Conversation | None, effects: Sequence[str], 
         "target": str(found.target.id),
         "safety": str(found.safety) if saved_first else None,
         "checkpoint": str(found.checkpoint) if found.checkpoint else None,
-        "written": [wire.encode_path(path) for path in found.written],
-        "removed": [wire.encode_path(path) for path in found.removed],
-        "kept": _kept(found.kept),
+        "written": paths(found.written),
+        "removed": paths(found.removed),
+        "kept": kept(found.kept),
         **_brought_back(found.target, found.placed, brought, effects),
     }
 
@@ -149,7 +169,7 @@ def plan(found: Plan, brought: Conversation | None) -> Json:
         "checkpoint": None,
         "written": [wire.encode_path(step.path) for step in files.write],
         "removed": [wire.encode_path(step.path) for step in (*files.clear, *files.remove)],
-        "kept": _kept(files.kept),
+        "kept": kept(files.kept),
         **_brought_back(found.target, found.placed, brought, found.effects),
     }
 
@@ -163,7 +183,7 @@ def forked(found: Forked) -> Json:
         "forked_from": str(made.forked_from),
         "worktree": path(found.worktree),
         "branch": found.branch,
-        "kept": _kept(found.kept),
+        "kept": kept(found.kept),
         "resume": _resume(found.placed) if found.placed else None,
     }
 
@@ -196,8 +216,14 @@ def _resume(placed: Placed) -> Json:
     }
 
 
-def _kept(found: Iterable[Kept]) -> list[Json]:
-    return [{"path": wire.encode_path(kept.path), "reason": kept.reason} for kept in found]
+def kept(found: Iterable[Kept]) -> list[Json]:
+    """Paths that were left alone, and why."""
+    return [{"path": wire.encode_path(one.path), "reason": one.reason} for one in found]
+
+
+def paths(found: Iterable[bytes]) -> list[str | dict[str, str]]:
+    """Paths of the working tree."""
+    return [wire.encode_path(path) for path in found]
 
 
 def _utf8(text: str) -> str:

@@ -74,6 +74,7 @@ class Revision(click.ParamType):  # type: ignore[type-arg]
 WORDS = Words()
 PAIR = Pair()
 REVISION = Revision()
+SECONDS = click.FloatRange(min=0)
 
 
 def verbatim(text: str) -> str:

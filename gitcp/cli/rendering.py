@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gitcp.cli import words
 from gitcp.cli.output import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Output, Styled
-from gitcp.model import FileChange, Handoff, Kind, Note
+from gitcp.model import FileChange, Handoff, Kind, Note, Run
 from gitcp.worktree.paths import display
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 SIGNS = {Kind.ADDED: "A", Kind.MODIFIED: "M", Kind.DELETED: "D", Kind.MODE: "m", Kind.TYPE: "T"}
 COLOURS = {Kind.ADDED: GREEN, Kind.DELETED: RED}
+LAST_LINES = 20
 LONGEST = 2000
 """Characters of one message that are shown, unless the whole conversation is asked for."""
 
@@ -51,6 +53,17 @@ def note(output: Output, found: Note) -> None:
     handoff(output, found.handoff)
     pairs(output, "Position", found.position.items())
     items(output, "To compensate", found.compensations)
+
+
+def run(output: Output, found: Run | None) -> None:
+    """What was run, how it ended, and what it said last."""
+    if found is None:
+        return
+    ended = "its end was not seen" if found.code is None else f"exit code {found.code}"
+    what = shlex.join(found.command) or "a part of a program"
+    items(output, "Ran", [f"{what}  ({ended}, {found.milliseconds / 1000:.2f} s)"])
+    for text in found.output.splitlines()[-LAST_LINES:]:
+        output.line("    ", text)
 
 
 def handoff(output: Output, found: Handoff) -> None:

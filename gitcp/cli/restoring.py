@@ -14,7 +14,7 @@ from gitcp.cli.failure import IN_PART
 from gitcp.cli.output import BOLD, GREEN, RED, YELLOW, Output, Styled
 from gitcp.errors import Refused
 from gitcp.model import Agent, Checkpoint, CheckpointId, Conversation
-from gitcp.ops import journal, log, restore
+from gitcp.ops import effects, journal, restore
 from gitcp.ops.journal import Restores
 from gitcp.ops.plan import Kept
 from gitcp.ops.restore import Plan, Report, Request
@@ -46,13 +46,13 @@ def carry_out(
         agreed = plan()
         if agreed or request.index:
             _agree(context, request, agreed)
-    effects = log.effects(context.store, request.target) if agreed is None else agreed.effects
+    found = effects.open_commands(context.store, request.target) if agreed is None else agreed.effects
     report = apply(agreed)
     if as_json:
-        fields = objects.report(report, request.stored[0], effects, saved_first=True)
+        fields = objects.report(report, request.stored[0], found, saved_first=True)
         context.output.document(objects.document("restore", fields))
     else:
-        print_report(context, report, effects, back=back)
+        print_report(context, report, found, back=back)
     end(report)
 
 
@@ -153,7 +153,7 @@ def _moves_on(placed: Placed, agent: Agent | None) -> bool:
     return agent is not None and placed.session_id not in (None, agent.session_id)
 
 
-def print_report(context: Context, report: Report, effects: Sequence[str], *, back: str, directory: str = "") -> None:
+def print_report(context: Context, report: Report, undone: Sequence[str], *, back: str, directory: str = "") -> None:
     """What was done (in `directory`, unless here), what the next reader must know, and the ways on and back."""
     output, target = context.output, report.target
     if report.checkpoint is None and not directory:
@@ -165,8 +165,10 @@ def print_report(context: Context, report: Report, effects: Sequence[str], *, ba
     _group(output.line, words.count(len(report.written), "file") + " written", report.written)
     _group(output.line, words.count(len(report.removed), "file") + " removed", report.removed)
     kept(output.line, "left alone", report.kept)
-    for command in effects:
+    for command in undone:
         output.line(Styled("  not undone: ", BOLD), command)
+    if undone:
+        output.line(f"  undo that with: gitcp compensate {target.id}")
     rendering.pairs(output, "Facts", target.note.facts.items())
     rendering.handoff(output, target.note.handoff)
     if report.checkpoint is not None:

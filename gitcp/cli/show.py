@@ -113,6 +113,7 @@ def _print_whole(context: Context, found: Checkpoint) -> None:
     if found.note.objective:
         output.line(f"For:      {found.note.objective}")
     rendering.note(output, found.note)
+    rendering.run(output, found.run)
     changes = compare(store, tree_before(store, found), found.root).changes
     if changes:
         output.line(Styled(f"Changed ({len(changes):,})", BOLD))

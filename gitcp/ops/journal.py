@@ -25,6 +25,7 @@ from gitcp.worktree.writer import Writer
 
 RESTORE = "restore.json"
 RESTORES = "restores.json"
+RUNS = "runs"
 MOST = 100
 
 
@@ -146,6 +147,14 @@ def finish(repo: Repository) -> None:
     """Forget the restore under way: it is done."""
     (repo.state_dir / RESTORE).unlink(missing_ok=True)
     sync_directory(repo.state_dir)
+
+
+def runs(repo: Repository) -> list[Path]:
+    """The files of transactions that were begun here, whoever holds them (gitcp.ops.transaction)."""
+    try:
+        return sorted(path for path in (repo.git_dir / "gitcp" / RUNS).iterdir() if path.suffix == ".json")
+    except FileNotFoundError:
+        return []
 
 
 def restores(repo: Repository) -> Restores:

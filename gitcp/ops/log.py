@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from gitcp.errors import StoreDamaged
 from gitcp.git import refs
-from gitcp.model import Checkpoint, Oid
+from gitcp.model import Oid
 from gitcp.store import Store, Summary, one_line
 from gitcp.value import Value
 
@@ -118,17 +118,6 @@ def tags(store: Store) -> dict[Oid, tuple[str, ...]]:
             continue
         found[commit] = (*found.get(commit, ()), name.removeprefix(refs.TAGS))
     return found
-
-
-def later(store: Store, target: Checkpoint) -> list[Summary]:
-    """The checkpoints of the target's session that came after it, newest first."""
-    tip = store.tip(target.id.session)
-    return list(takewhile(lambda s: s.commit != target.commit, store.history(tip))) if tip else []
-
-
-def effects(store: Store, target: Checkpoint) -> tuple[str, ...]:
-    """The compensations recorded after `target`, which going back to it does not run; newest first."""
-    return tuple(command for s in later(store, target) for command in store.read(s.commit).note.compensations)
 
 
 def _behind(store: Store, commit: Oid) -> frozenset[str]:

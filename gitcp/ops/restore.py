@@ -15,8 +15,8 @@ from typing import NamedTuple
 from gitcp.errors import BadValue, ConversationUnreadable, Refused
 from gitcp.git.objects import Objects
 from gitcp.model import RESERVED, Agent, Checkpoint, CheckpointId, Conversation, Trigger
+from gitcp.ops import effects, journal, oplog, placing, session, untold
 from gitcp.ops import index as index_op
-from gitcp.ops import journal, oplog, placing, session, untold
 from gitcp.ops.apply import apply_files, still_wrong
 from gitcp.ops.contents import Contents
 from gitcp.ops.disk import WorktreeDisk
@@ -58,7 +58,7 @@ class Request(Value):
 
 class Plan(Value):
     """What a restore would do. `later` are the checkpoints it goes back past, newest first; `effects` are the
-    compensations recorded in them, which nobody runs.
+    compensations recorded since, without those that were run; a restore runs none.
     """
 
     target: Checkpoint
@@ -105,7 +105,7 @@ def plan(store: Store, request: Request) -> Plan:
         files=_plan_files(store, objects, request, now, Contents(store), request.paths, made),
         placed=_place(store, request),
         later=later,
-        effects=tuple(command for s in later for command in store.read(s.commit).note.compensations),
+        effects=effects.open_commands(store, request.target),
     )
 
 

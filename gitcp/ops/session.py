@@ -21,6 +21,9 @@ from gitcp.value import replace
 APART = 600.0
 """Seconds by which the newest conversation of a directory must lead for it alone to be meant."""
 
+SESSION = "GITCP_SESSION"
+"""The variable by which `gitcp run` tells what it runs which session it belongs to."""
+
 CURRENT = "current"
 MANUAL = "manual"
 GIVEN = "as given"
@@ -48,6 +51,7 @@ def choose(
     Raises RevisionAmbiguous when two conversations could be meant, BadValue for a name that cannot be a session's.
     """
     host = store.repo.host
+    session = session or host.env.get(SESSION)
     if conversation is not None:
         capture = _given(conversation, agent)
         name = expand_or_new(store, session) if session else _session_of(store, capture.agent) or manual(store)
@@ -96,6 +100,9 @@ def current(store: Store, given: str | None = None) -> str | None:
     sessions = store.sessions()
     if given is not None:
         return expand(sessions, given)
+    inside = store.repo.host.env.get(SESSION)
+    if inside in sessions:
+        return inside
     running = adapters.running(store.repo.host)
     if running is not None:
         name = _session_of(store, Agent(running.agent, running.session_id))

@@ -1,0 +1,165 @@
+"""Runs the user's command as if it were run by itself: terminal, signals, exit code; and keeps the end of its output.
+
+On a terminal it gets one of its own, so that it behaves as on ours: what is typed goes to it byte by byte, ^C too, and
+our size is its size. Elsewhere its output passes through pipes. Its input is ours.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import termios
+import time
+import tty
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+KEPT = 1 << 16
+CHUNK = 1 << 16
+POLL = 0.1
+MOMENT = 1.0
+NOT_FOUND, NOT_RUNNABLE = 127, 126
+PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+
+
+class Ended(NamedTuple):
+    """How a command ended, as a shell says it (128 and the signal's number), how long it took, what it said last."""
+
+    code: int
+    milliseconds: int
+    output: bytes
+
+
+class Started(NamedTuple):
+    """A running command, and where its output is read from and written to."""
+
+    process: subprocess.Popen[bytes]
+    routes: Mapping[int, int]
+
+
+def run(command: Sequence[str], cwd: Path, env: Mapping[str, str], keep: int, *, out: int = 1) -> Ended:
+    """Run a command to its end. `keep` is a descriptor that it inherits, `out` where its output goes."""
+    begun = time.monotonic()
+    held = bytearray()
+    with ExitStack() as stack:
+        try:
+            if out == 1 and all(map(os.isatty, (0, 1, 2))):
+                started = stack.enter_context(_on_terminal(command, cwd, env, keep))
+            else:
+                started = stack.enter_context(_on_pipes(command, cwd, env, keep, out))
+        except OSError as error:
+            sys.stderr.write(f"gitcp: {command[0]}: {error.strerror}\n")
+            return Ended(NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_RUNNABLE, 0, b"")
+        stack.enter_context(_signals_passed_on(started.process))
+        _pump(started, held)
+        code = started.process.wait()
+    return Ended(code if code >= 0 else 128 - code, int((time.monotonic() - begun) * 1000), bytes(held))
+
+
+@contextmanager
+def _on_pipes(command: Sequence[str], cwd: Path, env: Mapping[str, str], keep: int, out: int) -> Iterator[Started]:
+    process = subprocess.Popen(
+        command, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=(keep,), bufsize=0
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process.stdout, process.stderr:
+        yield Started(process, {process.stdout.fileno(): out, process.stderr.fileno(): 2})
+
+
+@contextmanager
+def _on_terminal(command: Sequence[str], cwd: Path, env: Mapping[str, str], keep: int) -> Iterator[Started]:
+    ours, theirs = os.openpty()
+
+    def attach() -> None:
+        os.login_tty(theirs)
+
+    before = termios.tcgetattr(0)
+    try:
+        termios.tcsetattr(theirs, termios.TCSANOW, before)
+        _copy_size(ours)
+        process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=env,
+            pass_fds=(keep, theirs),
+            preexec_fn=attach,  # noqa: PLW1509 -- no threads here
+        )
+        os.close(theirs)
+        tty.setraw(0, termios.TCSADRAIN)
+        with _on_signal(signal.SIGWINCH, lambda: _copy_size(ours)):
+            yield Started(process, {ours: 1, 0: ours})
+    finally:
+        with suppress(termios.error):
+            termios.tcsetattr(0, termios.TCSADRAIN, before)
+        os.close(ours)
+
+
+def _copy_size(ours: int) -> None:
+    with suppress(OSError):
+        fcntl.ioctl(ours, termios.TIOCSWINSZ, fcntl.ioctl(0, termios.TIOCGWINSZ, b"\0" * 8))
+
+
+def _pump(started: Started, held: bytearray) -> None:
+    """Pass everything on until the command is gone and has said what it had to say. What it left running may go on, and
+    is not listened to for longer than a moment.
+    """
+    gone = None
+    with selectors.DefaultSelector() as selector:
+        for source in started.routes:
+            selector.register(source, selectors.EVENT_READ)
+        while any(source != 0 for source in selector.get_map()):
+            ready = selector.select(POLL)
+            if started.process.poll() is not None:
+                gone = gone or time.monotonic()
+                if time.monotonic() - gone > MOMENT or not [key for key, _ in ready if key.fd != 0]:
+                    return
+            for key, _ in ready:
+                if not _pass_on(key.fd, started.routes[key.fd], held):
+                    selector.unregister(key.fd)
+
+
+def _pass_on(source: int, target: int, held: bytearray) -> bool:
+    """Pass on what can be read; whether there may be more."""
+    try:
+        data = os.read(source, CHUNK)
+    except OSError:  # how Linux says that the other end of a terminal was closed
+        return False
+    if source != 0:
+        held += data
+        del held[:-KEPT]
+    rest = memoryview(data)
+    with suppress(OSError):  # nobody reads what the command says; it runs on
+        while rest:
+            rest = rest[os.write(target, rest) :]
+    return bool(data)
+
+
+@contextmanager
+def _signals_passed_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Signals for us go to the command; ^C reaches it by itself, and it is for the command to end by it."""
+    with ExitStack() as stack:
+        for number in PASSED_ON:
+            stack.enter_context(_on_signal(number, partial(process.send_signal, number)))
+        stack.enter_context(_on_signal(signal.SIGINT, lambda: None))
+        yield
+
+
+@contextmanager
+def _on_signal(number: int, do: Callable[[], None]) -> Iterator[None]:
+    before = signal.getsignal(number)
+    if before is signal.SIG_IGN:  # the command ignores it as well
+        yield
+        return
+    signal.signal(number, lambda *_: do())
+    try:
+        yield
+    finally:
+        signal.signal(number, before)

@@ -1,0 +1,98 @@
+"""`gitcp compensate`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from gitcp.cli import effects, objects
+from gitcp.cli.context import Context
+from gitcp.cli.failure import IN_PART
+from gitcp.cli.options import REVISION, SECONDS, WORDS, Command, json_option, pass_context, session_option
+from gitcp.errors import Refused, RevisionNotFound
+from gitcp.ops import compensate as op
+from gitcp.ops import effects as recorded
+from gitcp.ops.compensate import LIMIT
+from gitcp.ops.effects import DONE, Effect
+
+
+@click.command(cls=Command)
+@click.argument("revision", required=False, type=REVISION, metavar="[REV]")
+@click.option("--run", "keys", metavar="KEY", type=WORDS, multiple=True, help="run this one unasked (can be repeated)")
+@click.option("--list", "-l", "listing", is_flag=True, help="list them, and run nothing")
+@click.option("--limit", metavar="SECONDS", type=SECONDS, default=LIMIT, help="end one after it (600)")
+@session_option
+@json_option
+@pass_context
+def command(context: Context, /, revision: str | None, session: str | None, **given: Any) -> None:
+    """Run compensations: what undoes effects outside of the files
+
+    Those recorded after REV, or all of the session, the newest first. Each is shown and asked about, and runs at most
+    once, whatever happens. A restore runs none of them.
+
+      gitcp save "database made" --compensate "dropdb shop"
+      gitcp compensate --list
+      gitcp compensate before-migration
+      gitcp compensate --run e7baae82@4:0
+    """
+    if given["listing"] and given["keys"]:
+        raise click.UsageError("--list runs nothing: leave out --run")
+    target = context.checkpoint(revision, session) if revision else None
+    current = target.id.session if target else context.session(session)
+    found = recorded.after(context.store, target, current)
+    if given["listing"]:
+        _print(context, found, as_json=given["as_json"])
+        return
+    done = tuple(_run(context, found, current, given))
+    if given["as_json"]:
+        _print(context, done, as_json=True)
+    click.get_current_context().exit(IN_PART if any(effect.outcome != DONE for effect in done) else 0)
+
+
+def _run(context: Context, found: tuple[Effect, ...], session: str, given: dict[str, Any]) -> Iterator[Effect]:
+    for effect in _chosen(context, found, given):
+        outcome = op.compensate(context.store, effect, session, limit=given["limit"])
+        if not given["as_json"]:
+            effects.tell(context.output.line, outcome.effect)
+            if outcome.effect.outcome != DONE and outcome.run:
+                context.output.say(outcome.run.output)
+        yield outcome.effect
+
+
+def _chosen(context: Context, found: tuple[Effect, ...], given: dict[str, Any]) -> Iterator[Effect]:
+    """Those that somebody agreed to. One that was run is never among them."""
+    open_ones = [effect for effect in found if effect.outcome is None]
+    if given["keys"]:
+        by_key = {effect.key: effect for effect in found}
+        for key in given["keys"]:
+            if key not in by_key:
+                raise RevisionNotFound(
+                    f"there is no compensation {key} here: nothing was run", hint="gitcp compensate -l"
+                )
+            if by_key[key].outcome is not None:
+                raise Refused(
+                    f"the compensation {key} was run already: it is not run again", hint="gitcp compensate -l"
+                )
+        yield from (by_key[key] for key in dict.fromkeys(given["keys"]))
+        return
+    for effect in open_ones:
+        effects.tell(context.output.say, effect)
+        agreed = context.output.ask("Run it?")
+        if agreed is None:
+            hint = f"gitcp compensate --run {effect.key}"
+            raise Refused("there is nobody to ask: nothing was run", hint=hint)
+        if agreed:
+            yield effect
+    if not open_ones:
+        context.output.say("there is nothing to compensate")
+
+
+def _print(context: Context, found: tuple[Effect, ...], *, as_json: bool) -> None:
+    if as_json:
+        documents = [objects.effect(effect) for effect in found]
+        context.output.document(objects.document("compensations", {"compensations": documents}))
+        return
+    for effect in found:
+        effects.tell(context.output.line, effect)
