@@ -290,6 +290,7 @@ def message(checkpoint: Checkpoint) -> str:
         "Gitcp-Base": snapshot.base.commit or "",
         "Gitcp-Messages": str(conversation.digest.messages) if conversation else "",
         "Gitcp-Files": f"{snapshot.total} ({checkpoint.changed} changed)",
+        "Gitcp-Effects": str(len(checkpoint.note.compensations) or ""),
         "Gitcp-Skipped": str(len(snapshot.skipped)) if snapshot.skipped else "",
         "Gitcp-Restored-From": str(checkpoint.restored_from or ""),
         "Gitcp-Forked-From": str(checkpoint.forked_from or ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -435,3 +436,18 @@ def test_bad_input(project: Project, options: tuple[str, ...], code: int) -> Non
 
     assert done.code == code
     assert own_refs(project) == before
+
+
+def test_what_runs_and_effects_need(project: Project) -> None:
+    """A checkpoint whose compensation was not run stays, and so does the one that an open run goes back to."""
+    project.write("a.txt", "0\n")
+    project.gitcp("save", "--session", "s", "--compensate", "true", "--compensate", "true", check=0)
+    script = f"for n in 1 2 3 4; do echo $n > a.txt; {sys.executable} -P -m gitcp save -q; done"
+    prune = f"{sys.executable} -P -m gitcp prune --keep-last 1 --session s --yes"
+    project.gitcp("run", "work", "--session", "s", "--", "sh", "-c", f"{script}; {prune} --json >&2", check=0)
+    kept = [each["number"] for each in project.json_lines("log", "s")]
+
+    assert kept == [7, 6, 2, 1]
+    project.gitcp("compensate", "--session", "s", "--run", "s@1:0", "--run", "s@1:1", check=0)
+    project.gitcp("prune", "--keep-last", "1", "--session", "s", "--yes", check=0)
+    assert [each["number"] for each in project.json_lines("log", "s")] == [9]

@@ -12,7 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from gitcp.model import Checkpoint, CheckpointId, Trigger
-from gitcp.store import Store
+from gitcp.store import Store, Summary
 from gitcp.value import Value, replace
 
 DIRECTORY = "compensations"
@@ -54,6 +54,15 @@ def after(store: Store, target: Checkpoint | None, session: str) -> tuple[Effect
 def open_commands(store: Store, target: Checkpoint) -> tuple[str, ...]:
     """The compensations of what came after `target` in its session, newest first, without those that did their work."""
     return tuple(effect.command for effect in after(store, target, target.id.session) if effect.outcome != DONE)
+
+
+def is_open(store: Store, summary: Summary) -> bool:
+    """Whether a checkpoint records a compensation that nobody ran yet."""
+    if "Gitcp-Effects" not in summary.trailers:
+        return False
+    tip = store.tip(summary.id.session)
+    known = store.read(tip).compensated if tip else {}
+    return any(effect.outcome is None for effect in _of(store, store.read(summary.commit), known))
 
 
 def directory(store: Store, effect: Effect) -> Path:

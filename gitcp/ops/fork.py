@@ -148,6 +148,7 @@ def _begin(store: Store, point: Checkpoint, name: str, placed: Placed | None) ->
         changed=0,
         restored_from=None,
         forked_from=point.id,
+        run=None,
     )
     with store.lock():
         made = store.commit(draft, readme.render(draft, ()))

@@ -13,7 +13,7 @@ from pathlib import Path
 from gitcp.errors import BadValue, GitcpError, Refused
 from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId, Oid, Trigger
-from gitcp.ops import journal, rewrite, trash
+from gitcp.ops import effects, journal, rewrite, transaction, trash
 from gitcp.ops.journal import Restores, Unfinished
 from gitcp.ops.oplog import Operation
 from gitcp.ops.rewrite import Forest
@@ -26,6 +26,7 @@ Judge = Callable[[tuple[Candidate, ...]], tuple[Verdict, ...]]
 
 
 UNFINISHED = "an unfinished restore needs it"
+UNDONE = "its compensation was not run"
 
 
 class Request(Value):
@@ -173,7 +174,7 @@ def candidates(store: Store, forest: Forest) -> dict[str, list[tuple[Summary, Ca
             forks=forks.get(node.id, ()),
             last=commit in tips,
             origin=firsts.get(node.id),
-            needed=needed.get(node.id, ""),
+            needed=needed.get(node.id, "") or (UNDONE if effects.is_open(store, node) else ""),
         )
         found.setdefault(node.id.session, []).append((node, candidate))
     for each in found.values():
@@ -199,7 +200,7 @@ def _forks(forest: Forest) -> tuple[dict[CheckpointId, tuple[str, ...]], dict[Ch
 
 
 def awaited(store: Store) -> tuple[dict[CheckpointId, str], set[CheckpointId]]:
-    """What restores of any working tree still go to, and why; and all that were made or found before one."""
+    """What restores and runs of any working tree still go to, and why; and all that were made or found before one."""
     needed: dict[CheckpointId, str] = {}
     safeties: set[CheckpointId] = set()
     common = store.repo.common_dir
@@ -210,6 +211,8 @@ def awaited(store: Store) -> tuple[dict[CheckpointId, str], set[CheckpointId]]:
         )
         needed |= dict.fromkeys((begun.target, begun.safety) if begun else (), UNFINISHED)
         safeties |= {*known.undo, *known.redo}
+        runs = transaction.everyone(Repository(store.repo.root, Path(git_dir), store.repo.host))
+        needed |= {each.before: "a run goes back to it" for each in runs}
     return needed, safeties
 
 

@@ -97,7 +97,7 @@ def begin(store: Store, request: Request) -> Open:
         before=saved.checkpoint.id,
         rollback=request.rollback,
         command=maskable(request.command, store.repo.host.env),
-        order=max((each.order for each in _all(store.repo)), default=0) + 1,
+        order=max((each.order for each in everyone(store.repo)), default=0) + 1,
     )
     return Open(transaction, _write(store.repo, transaction))
 
@@ -151,7 +151,7 @@ def interrupted(repo: Repository) -> Iterator[Transaction]:
     """The transactions that were begun here and whose programs are gone. Raises StoreDamaged for a file that is not
     one.
     """
-    for transaction in _all(repo):
+    for transaction in everyone(repo):
         descriptor = _take(repo, transaction.name)
         if descriptor is not None:
             os.close(descriptor)
@@ -279,8 +279,8 @@ def _take(repo: Repository, name: str) -> int | None:
     return None
 
 
-def _all(repo: Repository) -> Iterator[Transaction]:
-    """Every transaction that is written down."""
+def everyone(repo: Repository) -> Iterator[Transaction]:
+    """Every transaction of a working tree that is open, whether its program lives or not. Raises StoreDamaged."""
     for path in journal.runs(repo):
         try:
             yield _decode(wire.loads(path.read_bytes()))
