@@ -11,7 +11,6 @@ what is in the project, and that may come from a checkpoint.
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -51,7 +50,7 @@ def find(cwd: Path, host: Host) -> tuple[Found, ...]:
     root = next((d for d in (place, *place.parents) if os.path.lexists(d / ".git")), place)
     try:
         found = database.sessions_in(path, {str(place), str(root)})
-    except sqlite3.Error:
+    except database.Unreadable:
         return ()
     return tuple(Found(NAME, id, path, modified) for id, modified in found if base.SESSION_ID.fullmatch(id))
 
@@ -77,7 +76,7 @@ def capture(found: Found) -> Capture:
     """
     try:
         sessions = database.read(found.path, found.session_id)
-    except sqlite3.Error as error:
+    except database.Unreadable as error:
         raise ConversationUnreadable(f"{found.path} cannot be read ({error}): no checkpoint was made") from None
     if not sessions:
         raise ConversationUnreadable(
@@ -160,7 +159,7 @@ def _there(host: Host, session_id: str) -> dict[str, database.Session]:
     path = database.path_of(host)
     try:
         found = database.read(path, session_id) if path.exists() else []
-    except sqlite3.Error as error:
+    except database.Unreadable as error:
         raise Refused(f"{path} cannot be read ({error}): {base.NOTHING}") from None
     return {session.row["id"]: session for session in found}
 

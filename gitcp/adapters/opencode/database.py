@@ -4,15 +4,17 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from gitcp import wire
 from gitcp.model import Host
+
+if TYPE_CHECKING:
+    import sqlite3
 
 DESCENDANTS = """
     with recursive line(id, depth) as (
@@ -20,6 +22,10 @@ DESCENDANTS = """
         union select session.id, depth + 1 from session join line on session.parent_id = line.id where depth < 100
     ) select * from session where id in (select id from line) order by time_created, id
 """
+
+
+class Unreadable(Exception):
+    """The database, or what is in its place, cannot be read."""
 
 
 class Session(NamedTuple):
@@ -36,7 +42,10 @@ def path_of(host: Host) -> Path:
 
 
 def sessions_in(path: Path, directories: set[str]) -> list[tuple[str, float]]:
-    """The sessions started in these directories, no sub-agent's, and when each last changed; newest first."""
+    """The sessions started in these directories, no sub-agent's, and when each last changed; newest first.
+
+    Raises Unreadable.
+    """
     marks = ",".join("?" * len(directories))
     query = (
         f"select id, time_updated from session where parent_id is null and directory in ({marks}) order by 2 desc, 1"  # noqa: S608
@@ -48,7 +57,7 @@ def sessions_in(path: Path, directories: set[str]) -> list[tuple[str, float]]:
 def read(path: Path, session_id: str) -> list[Session]:
     """A session and those of its sub-agents, as they are at one moment; it comes first. Empty if it is not there.
 
-    Raises sqlite3.Error where the database cannot be read.
+    Raises Unreadable.
     """
     with _open(path) as database:
         database.execute("begin")
@@ -78,10 +87,14 @@ def _with_ids(data: str, **ids: str) -> str:
 @contextmanager
 def _open(path: Path) -> Iterator[sqlite3.Connection]:
     """Read only. Where no program has it open, nothing is made beside it either."""
+    import sqlite3  # 5 ms: only where there is a database
+
     log = path.with_name(f"{path.name}-wal")
     alone = "" if log.exists() else "&immutable=1"
-    with closing(
-        sqlite3.connect(f"file:{quote(str(path))}?mode=ro{alone}", uri=True, isolation_level=None)
-    ) as database:
-        database.row_factory = sqlite3.Row
-        yield database
+    where = f"file:{quote(str(path))}?mode=ro{alone}"
+    try:
+        with closing(sqlite3.connect(where, uri=True, isolation_level=None)) as database:
+            database.row_factory = sqlite3.Row
+            yield database
+    except sqlite3.Error as error:
+        raise Unreadable(str(error)) from None
