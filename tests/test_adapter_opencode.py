@@ -30,11 +30,13 @@ CHILD = "ses_e015b5ed5ffe6BmpXdG9AXel8D"
 NEW = "99999999-8888-4777-8666-555555555555"
 
 SCHEMA = """
-    create table session (id text primary key, project_id text, parent_id text, slug text, directory text, path text,
-        title text, version text, summary_additions integer, summary_files integer, tokens_input integer, cost real,
+    create table if not exists session (id text primary key, project_id text, parent_id text, slug text,
+        directory text, path text, title text, version text,
+        summary_additions integer, summary_files integer, tokens_input integer, cost real,
         permission text, model text, revert text, time_created integer, time_updated integer, of_next_year text);
-    create table message (id text primary key, session_id text, time_created integer, time_updated integer, data text);
-    create table part (id text primary key, message_id text, session_id text, data text);
+    create table if not exists message (id text primary key, session_id text, time_created integer,
+        time_updated integer, data text);
+    create table if not exists part (id text primary key, message_id text, session_id text, data text);
 """
 
 Line = tuple[str, dict[str, Any], list[dict[str, Any]]]
@@ -56,10 +58,10 @@ class Database:
 
     def __init__(self, home: Path) -> None:
         self.path = home / ".local" / "share" / "opencode" / "opencode.db"
-        self.path.parent.mkdir(parents=True)
-        self.count = 0
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.open() as database:
             database.executescript(SCHEMA)
+            self.count = int(database.execute("select count(*) from message").fetchone()[0])
 
     def open(self) -> Any:
         return closing(sqlite3.connect(self.path, isolation_level=None))

@@ -19,8 +19,9 @@ import test_adapter_claude_code as claude_lines
 import test_adapter_codex as codex_lines
 import test_adapter_copilot as copilot_lines
 import test_adapter_gemini as gemini_lines
+import test_adapter_opencode as opencode_rows
 
-from gitcp.adapters import claude_code, codex, copilot, gemini
+from gitcp.adapters import claude_code, codex, copilot, gemini, opencode
 from gitcp.adapters.base import Adapter, Found
 from gitcp.conformance import AdapterConformance
 from gitcp.model import Digest
@@ -96,6 +97,26 @@ class TestGemini(AdapterConformance):
         gemini_lines.own(home, cwd)
         name = f"session-{gemini_lines.TIME}-{session_id[:8]}.jsonl"
         gemini_lines.put(home, gemini_lines.head(session_id) + b"".join(said), name)
+
+
+class TestOpencode(AdapterConformance):
+    """Rows in the shape that opencode writes. What is put back, opencode imports: test_adapter_opencode.py has that."""
+
+    adapter = opencode
+    test_place_in_an_empty_home = None  # type: ignore[assignment]
+    test_place_over_the_same = None  # type: ignore[assignment]
+    test_place_over_a_beginning = None  # type: ignore[assignment]
+    test_going_back = None  # type: ignore[assignment]
+    test_a_copy = None  # type: ignore[assignment]
+    test_hostile_places_are_refused = None  # type: ignore[assignment]
+
+    def begin(self, home: Path, cwd: Path, prompts: Sequence[str]) -> None:
+        database = opencode_rows.Database(home)
+        session_id = f"ses_{uuid4().hex[:26]}"
+        database.session(cwd, session_id, updated=1000 + database.count)
+        for number, prompt in enumerate(prompts):
+            database.say("user", opencode_rows.text(prompt), session_id=session_id)
+            database.say("assistant", opencode_rows.text(f"Answer {number}."), session_id=session_id)
 
 
 # ---------------------------------------------------------------- that the suite finds what is wrong
