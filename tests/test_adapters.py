@@ -6,15 +6,18 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
 from capturing import host
 
 from gitcp import adapters
+from gitcp.adapters.base import Adapter
 from gitcp.cli import quick
 from gitcp.errors import BadValue
+from gitcp.value import replace
 
 from driver import SOURCE, Project
 
@@ -67,12 +70,35 @@ def test_a_save_loads_no_adapter_of_an_absent_agent(project: Project, sealed: Pa
     """Without an agent's directory, and without its variables, its module is not imported; with either it is."""
     project.write("a.txt", "one\n")
     assert loaded_by_a_save(project) == set()
-    for known in adapters.BUILTIN:
-        for variable in known.variables:
-            assert loaded_by_a_save(project, {variable: "/nowhere"}) == {known.module}
-        sealed.joinpath(known.directory).mkdir(parents=True)
-        assert known.module in loaded_by_a_save(project)
-        sealed.joinpath(known.directory).rmdir()
+    known = adapters.BUILTIN[0]
+    assert loaded_by_a_save(project, {known.variables[0]: "/nowhere"}) == {known.module}
+    sealed.joinpath(known.directory).mkdir(parents=True)
+    assert loaded_by_a_save(project) == {known.module}
+
+
+@pytest.mark.parametrize("known", adapters.BUILTIN, ids=lambda known: known.name)
+def test_each_agent_is_asked_where_it_is(known: adapters.Builtin, tmp_path: Path, project: Project) -> None:
+    """Each by its directory and by each of its variables; nobody else is."""
+    asked = partial(adapters.find_all, project.root)
+    for variable in known.variables:
+        assert names_loaded(partial(asked, replace(host(), home=tmp_path, env={variable: "/nowhere"}))) == [known.name]
+    tmp_path.joinpath(known.directory).mkdir(parents=True)
+    assert names_loaded(partial(asked, replace(host(), home=tmp_path, env={}))) == [known.name]
+
+
+def names_loaded(ask: Callable[[], object]) -> list[str]:
+    """The adapters that are asked for meanwhile."""
+    loaded: list[str] = []
+    load = adapters.load
+
+    def noted(name: str) -> Adapter:
+        loaded.append(name)
+        return load(name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(adapters, "load", noted)
+        ask()
+    return loaded
 
 
 def test_the_quick_answer_knows_the_variables() -> None:

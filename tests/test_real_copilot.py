@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import uuid
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 from agents import COPILOT, clone, copilot, in_order
 
-from driver import SOURCE, Project
+from driver import Project
 from scripted_model import ScriptedModel, said
 
 pytestmark = pytest.mark.skipif(not COPILOT.exists(), reason=f"needs Copilot CLI (npm) in {COPILOT.parents[2]}")
@@ -91,8 +90,12 @@ def test_it_continues_in_an_empty_home_at_another_path(
     assert again["conversation"]["messages"] > checkpoint["conversation"]["messages"]
 
 
-def test_a_restore_in_place_changes_no_byte(project: Project, session: tuple[str, Path]) -> None:
-    """Where the session did not go on, it continues under its own id, in its own file."""
+def test_a_restore_in_place_and_in_another_working_tree(
+    project: Project, session: tuple[str, Path], tmp_path: Path
+) -> None:
+    """In the same home: in place it continues under its own id, and no byte changed. The agent goes where its session
+    works, so a working tree that is elsewhere gets a session of its own.
+    """
     session_id, home = session
     before, whole = project.files(), events(home, session_id).read_bytes()
     checkpoint = save(project, home, "both turns")
@@ -101,10 +104,14 @@ def test_a_restore_in_place_changes_no_byte(project: Project, session: tuple[str
     report = restore(project, home, checkpoint["id"])
 
     assert project.files() == before
-    assert events(home, session_id).read_bytes() == whole
     assert report["resume"]["session_id"] == session_id
-    heard = heard_after(project, home, report, "third: go on")
-    assert in_order([*FIRST, *SECOND, "third: go on"], heard), heard
+    other = clone(project, tmp_path / "elsewhere")
+    elsewhere = restore(other, home, checkpoint["id"])
+    assert elsewhere["resume"]["session_id"] != session_id
+    assert events(home, session_id).read_bytes() == whole
+    for place, printed in ((project, report), (other, elsewhere)):
+        heard = heard_after(place, home, printed, "third: go on")
+        assert in_order([*FIRST, *SECOND, "third: go on"], heard), heard
 
 
 def test_going_back_to_the_first_turn_forgets_the_second(project: Project, session: tuple[str, Path]) -> None:
@@ -122,32 +129,3 @@ def test_going_back_to_the_first_turn_forgets_the_second(project: Project, sessi
     assert in_order([*FIRST, "third: another way"], heard), heard
     assert not any("second: use the shell" in text or "Done in the shell." in text for text in heard)
     assert events(home, session_id).read_bytes() == whole
-
-
-def test_another_working_tree_gets_a_session_of_its_own(
-    project: Project, session: tuple[str, Path], tmp_path: Path
-) -> None:
-    """The agent goes where its session works: one that works here is not continued in a tree that is elsewhere."""
-    session_id, home = session
-    checkpoint = save(project, home, "both turns")
-    other = clone(project, tmp_path / "elsewhere")
-
-    report = restore(other, home, checkpoint["id"])
-
-    assert report["resume"]["session_id"] != session_id
-    heard = heard_after(other, home, report, "third: go on")
-    assert in_order([*FIRST, *SECOND, "third: go on"], heard), heard
-
-
-def test_the_running_agent_is_found_by_a_save_from_its_shell(project: Project, session: tuple[str, Path]) -> None:
-    """`gitcp save` typed by the agent in its own shell takes that agent's conversation."""
-    session_id, home = session
-    launcher = project.root.parent / "bin" / "gitcp"
-    launcher.parent.mkdir()
-    launcher.write_text(f'#!/bin/sh\nPYTHONPATH="{SOURCE}" exec "{sys.executable}" -m gitcp "$@"\n')
-    launcher.chmod(0o755)
-    with ScriptedModel(shell(f"{launcher} save 'by the agent itself'"), {"text": "Saved."}) as model:
-        copilot(home, project.root, model, f"--resume={session_id}", "third: save yourself")
-    shown = json.loads(project.gitcp("show", "--json", env={"HOME": str(home)}, check=0).out)
-    assert shown["label"] == "by the agent itself"
-    assert shown["agent"]["session_id"] == session_id
