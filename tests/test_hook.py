@@ -21,9 +21,12 @@ from hypothesis import strategies as st
 
 from gitcp.adapters import claude_code
 from gitcp.cli import hooking
+from gitcp.model import Agent
 from gitcp.policy import events
 
 from driver import SOURCE, Project
+from samples import START, open_store
+from samples import save as samples_save
 
 SESSION = "11111111-2222-4333-8444-555555555555"
 OTHER = "99999999-2222-4333-8444-555555555555"
@@ -722,3 +725,23 @@ def test_what_is_told_is_one_line_each(ready: Project) -> None:
     assert "\x1b" not in text
     assert "- a = b Not restored: -  [31mc" in text.splitlines()
     assert len(text) < 8001
+
+
+# ---------------------------------------------------------------- automatic retention
+
+
+def test_max_checkpoints(ready: Project) -> None:
+    """Beyond the limit the oldest go to the trash: none that is young, has a tag or a label."""
+    ready.git("config", "gitcp.maxCheckpoints", "4")
+    store = open_store(ready)
+    for number in range(1, 9):
+        agent = Agent("claude-code", SESSION)
+        made = samples_save(store, "11111111", created=START.replace(year=2020), agent=agent, label="x" * (number == 2))
+        assert made.id.number == number
+    ready.gitcp("tag", "good", "11111111@3", check=0)
+    Claude(ready).turn("x", edit=edit(ready))
+
+    numbers = [each["number"] for each in ready.json_lines("log", "--session", "11111111")]
+    assert numbers == [11, 10, 9, 8, 3, 2]
+    assert triggers(ready, "11111111")[-3:] == ["prompt", "tools", "turn"]
+    assert ready.json_lines("oplog")[0]["automatic"] is True

@@ -146,6 +146,9 @@ class _Called:
             limits=self._limits(context),
         )
         saved = hook.record(store, occasion)
+        most = self._asked(context).max_checkpoints
+        if saved is not None and saved.saved and most is not None:
+            hook.tidy(store, saved.checkpoint.id.session, most)
         if saved is not None and session_id:
             memo.remember(store, self.event.agent, session_id, saved, files, transcript)
 

@@ -117,8 +117,10 @@ def save(store: Store, request: Request) -> Saved:
 
 
 def live_trees(store: Store, name: str) -> frozenset[Oid]:
-    """The trees of files whose blobs are known to be kept: those of the session's last checkpoint."""
-    tip = store.tip(name)
+    """Trees of files whose blobs are known to be kept: that of the session's last checkpoint. A session that has none
+    goes by the one last used here, whose files are those that the last scan saw.
+    """
+    tip = store.tip(name) or session.last_tip(store)
     return frozenset() if tip is None else frozenset({store.read(tip).snapshot.tree})
 
 

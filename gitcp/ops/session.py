@@ -89,6 +89,12 @@ def present(store: Store, cwd: Path, target: str) -> Choice:
     return _named(store, cwd, name, None)
 
 
+def last_tip(store: Store) -> Oid | None:
+    """The last checkpoint of the session last used in this working tree, None if there is none."""
+    last = _read(store.repo.state_dir / CURRENT)
+    return store.tip(last) if last and refs.NAME.match(last) else None
+
+
 def of_agent(store: Store, agent: str, session_id: str, found: Found | None) -> Choice:
     """The session of an agent's session, a new one if it has none; `found` is its conversation, if it is there."""
     name = _session_of(store, Agent(agent, session_id)) or new_name(store, session_id)
