@@ -131,7 +131,8 @@ def _named(host: Host, occasion: Occasion) -> Found | None:
     except (OSError, ValueError):
         return None
     inside = any(path.startswith(os.path.realpath(home) + os.sep) for home in homes if os.path.isabs(home))
-    its_own = occasion.session_id in (os.path.basename(path).removesuffix(".jsonl"), Path(path).parent.name)
+    stem, directory = Path(path).stem, Path(path).parent.name
+    its_own = occasion.session_id in (stem, directory) or stem.endswith(f"-{occasion.session_id}")
     if not (inside and its_own and os.path.isfile(path)):
         return None
     return Found(occasion.agent, occasion.session_id, Path(path), status.st_mtime)
