@@ -13,6 +13,7 @@ from driver import Project
 from scripted_model import ScriptedModel
 
 PREFIX = Path(os.environ.get("AGENTS_PREFIX", Path.home() / ".cache/agents"))
+CLAUDE = PREFIX / "claude/node_modules/.bin/claude"
 CODEX = PREFIX / "codex/node_modules/.bin/codex"
 COPILOT = PREFIX / "copilot/node_modules/.bin/copilot"
 GEMINI = PREFIX / "gemini/node_modules/.bin/gemini"
@@ -37,6 +38,8 @@ enabled = false
 [otel]
 exporter = "none"
 """
+
+CODEX_END = "# What follows was written by others.\n"
 
 GEMINI_SETTINGS = {
     "security": {"auth": {"selectedType": "gemini-api-key"}},
@@ -64,11 +67,28 @@ def run(home: Path, cwd: Path, command: list[str], env: dict[str, str]) -> str:
     return done.stdout
 
 
+def claude(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
+    """Run `claude -p ARGS`; the id of the session."""
+    env = {
+        "IS_SANDBOX": "1",
+        "ANTHROPIC_API_KEY": "not-a-key",
+        "ANTHROPIC_BASE_URL": model.url,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "DISABLE_TELEMETRY": "1",
+    }
+    command = [str(CLAUDE), "-p", "--output-format", "json", "--permission-mode", "bypassPermissions", *args]
+    session_id: str = json.loads(run(home, cwd, command, env))["session_id"]
+    return session_id
+
+
 def codex(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
     """Run `codex exec ARGS`; the id of the thread."""
     settings = home / ".codex" / "config.toml"
     settings.parent.mkdir(parents=True, exist_ok=True)
-    settings.write_text(CODEX_SETTINGS.format(url=model.url))
+    ours = CODEX_SETTINGS.format(url=model.url)
+    theirs = settings.read_text().rpartition(CODEX_END)[2] if settings.exists() else ""
+    settings.write_text(ours + CODEX_END + theirs)
     command = [str(CODEX), "exec", *args[:-1], "--json", "--skip-git-repo-check", args[-1]]
     said = run(home, cwd, command, {"SCRIPTED_KEY": "not-a-key"})
     thread = re.search(r'"thread_id":"([^"]+)"', said)

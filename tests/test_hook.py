@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import test_adapter_opencode
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -685,6 +686,17 @@ def test_a_restore_is_told_once(ready: Project) -> None:
     assert not ready.root.joinpath(".git/gitcp/untold").exists()
 
 
+def test_copilot_is_told_in_its_own_form(ready: Project) -> None:
+    """Copilot CLI takes the words without anything around them."""
+    ready.gitcp("save", "--conversation", "-", "--session", "talk", input="hello\n", check=0)
+    ready.write("a.txt", "changed\n")
+    ready.gitcp("restore", "talk", "--yes", check=0)
+
+    said = ready.gitcp("hook", "copilot", "userPromptSubmitted", input='{"sessionId": "c", "prompt": "x"}', check=0).out
+
+    assert json.loads(said)["additionalContext"].startswith("gitcp restored checkpoint talk@1")
+
+
 def test_who_is_told(ready: Project) -> None:
     """An agent that was running is told too, once; another kind of agent is not; the restored session is always."""
     agent = Claude(ready)
@@ -745,3 +757,24 @@ def test_max_checkpoints(ready: Project) -> None:
     assert numbers == [11, 10, 9, 8, 3, 2]
     assert triggers(ready, "11111111")[-3:] == ["prompt", "tools", "turn"]
     assert ready.json_lines("oplog")[0]["automatic"] is True
+
+
+def test_a_conversation_that_is_in_no_file(project: Project, sealed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """opencode keeps its conversations in a database: what was said since is saved, though no file changed."""
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM"):
+        monkeypatch.delenv(name)  # with these, hooks remember no settings
+    database = test_adapter_opencode.Database(sealed)
+    project.write("a.txt", "one\n")
+    project.commit()
+    database.session(project.root)
+    database.say("user", test_adapter_opencode.text("first"))
+    payload = json.dumps({"session_id": test_adapter_opencode.ID, "cwd": str(project.root)})
+    time.sleep(2.2)  # what is young is looked at anyway, and would hide that nothing else asked for it
+    for _ in range(3):
+        project.gitcp("hook", "opencode", "session.idle", input=payload, check=0)
+    database.say("assistant", test_adapter_opencode.text("done"))
+
+    project.gitcp("hook", "opencode", "session.idle", input=payload, check=0)
+
+    (last, *_) = project.json_lines("log", "--all")
+    assert last["conversation"]["messages"] == 2

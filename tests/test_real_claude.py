@@ -3,53 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import uuid
 from pathlib import Path
-from typing import Any
 
 import pytest
+from agents import CLAUDE, claude, clone, in_order
 
 from driver import Project
 from scripted_model import ScriptedModel, said
 
-CLAUDE = Path(os.environ.get("AGENTS_PREFIX", Path.home() / ".cache/agents")) / "claude/node_modules/.bin/claude"
-
 pytestmark = pytest.mark.skipif(not CLAUDE.exists(), reason=f"needs Claude Code (npm) in {CLAUDE.parents[2]}")
-
-
-def claude(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> dict[str, Any]:
-    """Run Claude Code once, headless; what it printed."""
-    home.mkdir(exist_ok=True)
-    env = {
-        "HOME": str(home),
-        "PATH": os.environ["PATH"],
-        "LANG": "C.UTF-8",
-        "IS_SANDBOX": "1",
-        "ANTHROPIC_API_KEY": "not-a-key",
-        "ANTHROPIC_BASE_URL": model.url,
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "DISABLE_AUTOUPDATER": "1",
-        "DISABLE_TELEMETRY": "1",
-        # Whatever is not loopback goes to a proxy that is not there.
-        "HTTPS_PROXY": "http://127.0.0.1:9",
-        "NO_PROXY": "127.0.0.1",
-    }
-    command = [str(CLAUDE), "-p", "--output-format", "json", "--permission-mode", "bypassPermissions", *args]
-    done = subprocess.run(
-        command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, (done.stdout[-2000:], done.stderr[-2000:])
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
-
-
-def in_order(needles: list[str], hay: list[str]) -> bool:
-    """Whether each needle is found in some element, one after the other."""
-    rest = iter(hay)
-    return all(any(needle in text for text in rest) for needle in needles)
 
 
 @pytest.fixture
@@ -84,7 +48,7 @@ def test_it_continues_in_an_empty_home_at_another_path(
     project.write("by_tool.txt", "wrecked\n")
     project.remove("by_shell.txt")
 
-    other = Project(_clone(project, tmp_path / "elsewhere"))
+    other = clone(project, tmp_path / "elsewhere")
     empty = tmp_path / "second-home"
     report = json.loads(
         other.gitcp("restore", checkpoint["id"], "--yes", "--json", env={"HOME": str(empty)}, check=0).out
@@ -144,9 +108,3 @@ def test_the_running_agent_is_found_by_a_save_from_its_shell(project: Project, s
     shown = json.loads(project.gitcp("show", "--json", env={"HOME": str(home)}, check=0).out)
     assert shown["label"] == "by the agent itself"
     assert shown["agent"]["session_id"] == session_id
-
-
-def _clone(project: Project, directory: Path) -> Path:
-    subprocess.run(["git", "clone", "--quiet", str(project.root), str(directory)], check=True)
-    subprocess.run(["git", "fetch", "--quiet", "origin", "refs/gitcp/*:refs/gitcp/*"], cwd=directory, check=True)
-    return directory

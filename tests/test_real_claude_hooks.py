@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agents import CLAUDE, claude
 from test_hook import log_of, until
-from test_real_claude import CLAUDE, claude
 
 from driver import SOURCE, Project
 from scripted_model import ScriptedModel, said

@@ -40,8 +40,8 @@ LOG_SIZE = 1 << 17
 LAGGING = ("claude-code",)
 """Agents that write into their transcript after they called."""
 
-TOLD = ("claude-code", "codex", "gemini", "opencode")
-"""Agents that take words from a hook, all in the same form."""
+TOLD = ("claude-code", "codex", "copilot", "gemini", "opencode")
+"""Agents that take words from a hook."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -177,7 +177,9 @@ class _Called:
             self.log(error)
             return
         if text is not None:
-            said = {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": text}}
+            said: wire.Json = {"additionalContext": text}
+            if event.agent != "copilot":
+                said = {"hookSpecificOutput": {"hookEventName": event.name, **said}}
             sys.stdout.write(wire.dumps(said).decode() + "\n")
             sys.stdout.flush()
 

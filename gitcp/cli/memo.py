@@ -150,11 +150,16 @@ def remember(store: Store, agent: str, session_id: str, saved: Saved, files: Sta
 
 
 def _talk(saved: Saved) -> tuple[str, tuple[int, ...] | None] | None:
-    """The main file of the conversation that was saved, and its size and time if all of it was."""
+    """The main file of the conversation that was saved, and its size and time if all of it was.
+
+    None if there was no conversation. Of one that is in no file, nothing tells whether it went on.
+    """
     main = next((source for source in saved.sources if source.path is not None), None)
     conversation = saved.checkpoint.conversation
-    if main is None or conversation is None:
+    if conversation is None:
         return None
+    if main is None:
+        return "", ()
     written = _written(str(main.path))
     stream = next((stream for stream in conversation.streams if stream.name == main.name), None)
     whole = stream is not None and written is not None and written[0] == stream.bytes + stream.torn

@@ -58,10 +58,10 @@ export const GitcpPlugin = async ({ directory }) => {
         if (info.parentID) parents.set(info.id, info.parentID)
         else callAtOnce("session.created", info.id)
       }
-      if (event.type === "session.idle" && event.properties?.sessionID) {
-        const session = event.properties.sessionID
-        if (!parents.has(session)) callAtOnce("session.idle", session)
-      }
+      const session = event.properties?.sessionID
+      if (!session || parents.has(session)) return
+      if (event.type === "session.idle") callAtOnce("session.idle", session)
+      if (event.type === "session.error") callAtOnce("session.error", session)
     },
     "chat.message": async (input, output) => {
       const prompt = (output.parts ?? []).filter((part) => part.type === "text").map((part) => part.text).join("\n")
