@@ -109,11 +109,11 @@ def copilot(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> None:
     run(home, cwd, [str(COPILOT), "--allow-all-tools", "--allow-all-paths", *args[:-1], "-p", args[-1]], env)
 
 
-def gemini(home: Path, cwd: Path, model: ScriptedModel, *args: str, hooks: dict[str, Any] | None = None) -> str:
+def gemini(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
     """Run `gemini ARGS --prompt PROMPT`; the prompt is the last of the arguments. The id of the session."""
     settings = home / ".gemini" / "settings.json"
     settings.parent.mkdir(parents=True, exist_ok=True)
-    settings.write_text(json.dumps({**GEMINI_SETTINGS, **({"hooks": hooks} if hooks else {})}))
+    settings.write_text(json.dumps(GEMINI_SETTINGS))
     env = {
         "GEMINI_API_KEY": "not-a-key",
         "GOOGLE_GEMINI_BASE_URL": model.url,

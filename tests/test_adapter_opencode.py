@@ -39,8 +39,6 @@ SCHEMA = """
     create table if not exists part (id text primary key, message_id text, session_id text, data text);
 """
 
-Line = tuple[str, dict[str, Any], list[dict[str, Any]]]
-
 
 def host(home: Path, env: Mapping[str, str] | None = None) -> Host:
     return Host(env or {}, home, lambda: datetime(2026, 11, 21, 12, 0, tzinfo=UTC))
