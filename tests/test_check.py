@@ -493,3 +493,12 @@ def test_a_grown_stream_is_checked_to_its_end(kept: Kept) -> None:
     draft = replace(last, id=CheckpointId("grown", 6), parent=last.commit)
     (problem,) = problems_of(kept, replace(draft, conversation=replace(last.conversation, streams=streams)))
     assert problem.checkpoints == ("grown@6",)
+
+
+def test_an_empty_conversation(project: Project) -> None:
+    """A conversation without a byte is whole, and so are those that go on from it."""
+    store = open_store(project)
+    for lines in range(3):
+        save(store, "alpha", streams={"main": b"".join(LINES[:lines])})
+
+    assert check(open_store(project)).ok

@@ -11,12 +11,14 @@ from typing import Any
 from gitcp.cli import quick, words
 from gitcp.cli.context import Context
 from gitcp.cli.output import BOLD, GREEN, Styled
-from gitcp.errors import BadValue
+from gitcp.errors import BadValue, GitcpError
 from gitcp.model import Checkpoint, Handoff, Note, Skip, Trigger
 from gitcp.ops.save import Request, Saved, save
 from gitcp.worktree.paths import display
 
 SHOWN = 10
+LIMITS = ("gitcp.maxcheckpoints", "gitcp.maxage", "gitcp.maxsize")
+TEAM_FILE = ".gitcp.toml"
 
 DEFAULTS: Mapping[str, Any] = {
     "label": None,
@@ -50,8 +52,30 @@ def perform(context: Context, given: Mapping[str, Any]) -> None:
         _print_json(context, saved)
     elif not given["quiet"]:
         _print(context, saved)
+    if saved.saved:
+        _retain(context, saved)
     if not saved.saved and context.arguments == ("save",):
         quick.remember(context.store, saved, f"{saved.reason}\n{_conversation_line(saved)}\n")
+
+
+def _retain(context: Context, saved: Saved) -> None:
+    """Drop what is beyond the limits that are set. The save stands, whatever becomes of it."""
+    if not any(name.startswith(LIMITS) for name in context.store.repo.config) and not _has_team_settings(context):
+        return
+    from gitcp.ops import retain  # most have set no limit
+
+    try:
+        done = retain.after_save(context.store, saved.checkpoint.id)
+    except GitcpError as error:
+        context.output.say(f"note: nothing was dropped: {error}")
+        return
+    if done is not None:
+        context.output.say(f"note: {done.said}; gitcp undo {done.number} brings it back")
+
+
+def _has_team_settings(context: Context) -> bool:
+    """Whether there is a `.gitcp.toml`."""
+    return os.path.lexists(context.store.repo.root / TEAM_FILE)
 
 
 def plainly(arguments: Sequence[str], label: str | None, *, quiet: bool) -> int:

@@ -10,7 +10,8 @@ import os
 import re
 import stat
 from collections.abc import Callable, Sequence
-from typing import Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 from gitcp.errors import BadValue
 from gitcp.git.repo import Repository
@@ -18,6 +19,9 @@ from gitcp.policy.settings import Settings
 from gitcp.policy.triggers import AUTOMATIC
 from gitcp.value import replace
 from gitcp.worktree.snapshot import Limits
+
+if TYPE_CHECKING:
+    from gitcp.retention import Limits as StoreLimits
 
 FILE = ".gitcp.toml"
 LARGEST_FILE = 1 << 16
@@ -52,6 +56,15 @@ def policy(repo: Repository) -> Settings:
         large_rewrite=values.get("large_rewrite", default.large_rewrite),
         max_checkpoints=values.get("max_checkpoints") or None,
     )
+
+
+def retention(repo: Repository) -> StoreLimits:
+    """What the store may hold before a save prunes it. Raises BadValue, naming the setting."""
+    from gitcp.retention import Limits as StoreLimits  # most saves have no limit set
+
+    count, values = _values(repo, "hooks").get("max_checkpoints"), _values(repo, "prune")
+    age = values.get("max_age")
+    return StoreLimits(count or None, timedelta(seconds=age) if age else None, values.get("max_size") or None)
 
 
 def _values(repo: Repository, section: str) -> Values:
@@ -180,6 +193,7 @@ SECTIONS: dict[str, dict[str, Reader]] = {
         "tests": _patterns,
         "max_checkpoints": _number,
     },
+    "prune": {"max_age": _span, "max_size": _size},
     "triggers": dict.fromkeys(AUTOMATIC, _switch),
 }
 """Every setting: its section in `.gitcp.toml`, its name there, and how it is read."""

@@ -56,7 +56,7 @@ def stats(store: Store, most: int = 5) -> Stats:
     """Count and weigh everything; `most` of the largest paths. Writes nothing. Raises StoreDamaged, GitFailed."""
     forest = rewrite.read(store)
     roots = {commit: node.root for commit, node in forest.nodes.items()}
-    project = _project(store, forest)
+    project = project_trees(store, forest)
     weighed = _weigh(store, roots.values(), project)
     size = sum(each.bytes for each in weighed.values())
     horizon = store.repo.host.now() - RECENT
@@ -70,19 +70,19 @@ def stats(store: Store, most: int = 5) -> Stats:
         checkpoints=len(roots),
         tags=len(forest.tags),
         bytes=size,
-        shared=_usage(store, roots.values()) - _usage(store, roots.values(), project),
+        shared=usage(store, roots.values()) - usage(store, roots.values(), project),
         conversations=sum(each.bytes for path, each in weighed.items() if path.startswith(CONVERSATION)),
         recent=len(roots) - len(old),
-        recent_bytes=size - _usage(store, old, project),
+        recent_bytes=size - usage(store, old, project),
         trash=len(entries),
-        trash_bytes=_usage(store, put_away, {*project, *roots.values()}),
+        trash_bytes=usage(store, put_away, {*project, *roots.values()}),
         prune=len(dropped),
-        prune_bytes=size - _usage(store, [root for commit, root in roots.items() if commit not in dropped], project),
+        prune_bytes=size - usage(store, [root for commit, root in roots.items() if commit not in dropped], project),
         largest=tuple(each for each in largest if each.path and not each.path.startswith(b".gitcp/"))[:most],
     )
 
 
-def _usage(store: Store, trees: Iterable[Oid], without: Iterable[Oid] = ()) -> int:
+def usage(store: Store, trees: Iterable[Oid], without: Iterable[Oid] = ()) -> int:
     """The bytes on disk of all that is in these trees, and not in the others."""
     told = _told(trees, without)
     return int(store.repo.git("rev-list", "--objects", "--disk-usage", "--stdin", input=told)) if told else 0
@@ -108,7 +108,7 @@ def _told(trees: Iterable[Oid], without: Iterable[Oid]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode("ascii")
 
 
-def _project(store: Store, forest: Forest) -> set[Oid]:
+def project_trees(store: Store, forest: Forest) -> set[Oid]:
     """The trees of the commits that the project's refs are on, and of those that checkpoints stand on."""
     listed = refs.list_refs(store.repo.common_dir, "refs/")
     commits = {oid for name, oid in listed.items() if not name.startswith(refs.PREFIX)}

@@ -1,0 +1,203 @@
+"""Automatic retention: off until it is set, spares what matters, looks seldom, and is undone by its number."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from pruned import holdings, in_trash
+
+from gitcp.model import CheckpointId, Host, Trigger
+from gitcp.ops import oplog, retain, rewrite, tag, trash
+from gitcp.ops.check import check
+from gitcp.ops.stats import stats
+from gitcp.store import Store
+
+from driver import Project
+from samples import START, open_store, save
+
+DAY = timedelta(days=1)
+
+
+def at(project: Project, time: datetime) -> Store:
+    """The store as it is opened at a time."""
+    store = open_store(project)
+    store.repo.host = Host(store.repo.host.env, store.repo.host.home, lambda: time)
+    return store
+
+
+def daily(project: Project, count: int, *, size: int = 10, **fields: Any) -> Store:
+    """A checkpoint a day, the last one of now; the store as it is opened then."""
+    for number in range(count):
+        created = START + number * DAY
+        save(open_store(project), "alpha", {b"a": os.urandom(size)}, created=created, **fields)
+    return at(project, START + (count - 1) * DAY)
+
+
+def numbers(project: Project) -> list[int]:
+    """What is left of alpha."""
+    return [id.number for id in sorted(holdings(project))]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No power fails here."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+def last(store: Store) -> CheckpointId:
+    """The last checkpoint."""
+    tip = store.tip("alpha")
+    assert tip is not None
+    return store.summary(tip).id
+
+
+def test_off(project: Project) -> None:
+    """Without a setting nothing is dropped and nothing is written."""
+    store = daily(project, 5)
+
+    assert retain.after_save(store, last(store)) is None
+    assert len(numbers(project)) == 5
+    assert not project.root.joinpath(".git/gitcp/limits.json").exists()
+
+
+def test_count(project: Project) -> None:
+    """What is beyond the number goes, but for what has a tag or a label; undo brings it back by its number alone."""
+    save(open_store(project), "alpha", label="mine", created=START - 3 * DAY)
+    save(open_store(project), "alpha", label="manual: mine", created=START - 2 * DAY)
+    first = save(open_store(project), "alpha", created=START - DAY)
+    tag.create(open_store(project), "works", first, text=None, force=False, now=START)
+    store = daily(project, 9)
+    project.git("config", "gitcp.maxCheckpoints", "4")
+    store = at(project, START + 8 * DAY)
+
+    with project.guard():
+        done = retain.after_save(store, last(store))
+
+    assert done is not None
+    assert done.automatic
+    assert numbers(project) == [1, 2, 3, 9, 10, 11, 12]
+    assert check(open_store(project)).ok
+    assert len({**in_trash(project), **holdings(project)}) == 12
+    assert project.gitcp("undo").code == 12
+    project.gitcp("undo", str(done.number), check=0)
+    assert len(numbers(project)) == 12
+
+
+def test_age(project: Project) -> None:
+    """What is older goes; what is younger than a day never does, whatever the limit."""
+    daily(project, 9)
+    project.git("config", "gitcp.maxAge", "3d")
+    store = at(project, START + 8 * DAY)
+
+    retain.after_save(store, last(store))
+    assert numbers(project) == [6, 7, 8, 9]
+
+    project.git("config", "gitcp.maxAge", "1m")
+    store = at(project, START + 8 * DAY)
+    save(store, "alpha", created=START + 8 * DAY)
+    retain.after_save(at(project, START + 8 * DAY), last(store))
+    assert numbers(project) == [9, 10]
+
+
+def test_size(project: Project) -> None:
+    """The oldest go until the rest fits, and no more than that."""
+    daily(project, 8, size=20_000)
+    project.git("config", "gitcp.maxSize", "75k")
+    store = at(project, START + 7 * DAY)
+
+    done = retain.after_save(store, last(store))
+
+    assert done is not None
+    assert numbers(project) == [6, 7, 8]
+    assert stats(open_store(project)).bytes < 75 * 1024
+
+
+def test_seldom(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store is looked at once an hour at most, and then only if something may be beyond a limit."""
+    daily(project, 3)
+    project.git("config", "gitcp.maxCheckpoints", "4")
+    looks: list[Store] = []
+    real = rewrite.read
+
+    def looking(store: Store) -> rewrite.Forest:
+        looks.append(store)
+        return real(store)
+
+    monkeypatch.setattr(rewrite, "read", looking)
+
+    def saved(after: timedelta, count: int) -> int:
+        looks.clear()
+        for _ in range(count):
+            save(open_store(project), "alpha", created=START + 2 * DAY + after)
+            store = at(project, START + 2 * DAY + after)
+            retain.after_save(store, last(store))
+        return len(looks)
+
+    assert saved(timedelta(0), 1) == 1
+    assert saved(timedelta(minutes=1), 3) == 0
+    assert saved(timedelta(minutes=61), 1) == 1
+    assert saved(timedelta(minutes=62), 1) == 0
+    assert numbers(project) == [3, 4, 5, 6, 7, 8, 9]
+
+
+def test_an_hour_later_nothing_is_beyond(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where by what was seen last nothing can be beyond a limit, an hour later nothing is looked at either."""
+    daily(project, 3)
+    project.git("config", "gitcp.maxCheckpoints", "100")
+    project.git("config", "gitcp.maxAge", "30d")
+    store = at(project, START + 2 * DAY)
+    retain.after_save(store, last(store))
+    monkeypatch.setattr(rewrite, "read", lambda *_: pytest.fail("looked"))
+
+    store = at(project, START + 3 * DAY)
+    assert retain.after_save(store, last(store)) is None
+
+
+def test_a_damaged_memo(project: Project) -> None:
+    """What the last look saw may be lost or garbage: then there is a look."""
+    daily(project, 5)
+    project.git("config", "gitcp.maxCheckpoints", "2")
+    project.write(".git/gitcp/limits.json", '{"limits": 7, "looked": []}')
+    store = at(project, START + 4 * DAY)
+
+    retain.after_save(store, last(store))
+
+    assert numbers(project) == [4, 5]
+
+
+def test_safety_and_expiry(project: Project) -> None:
+    """Young safety checkpoints stay, and what was dropped long ago is forgotten on the way."""
+    daily(project, 6, trigger=Trigger.BEFORE_RESTORE)
+    project.git("config", "gitcp.maxCheckpoints", "1")
+    store = at(project, START + 10 * DAY)
+    retain.after_save(store, last(store))
+    assert numbers(project) == [5, 6]
+
+    later = at(project, START + 30 * DAY)
+    save(later, "alpha", created=START + 30 * DAY)
+    retain.after_save(at(project, START + 30 * DAY), last(later))
+
+    assert numbers(project) == [7]
+    assert len(trash.entries(open_store(project))) == 1
+
+
+def test_save_says_it(project: Project) -> None:
+    """A save that drops something says so; a setting that cannot be read is said, and the save stands."""
+    daily(project, 5)
+    project.git("config", "gitcp.maxCheckpoints", "2")
+    project.write("new", "file\n")
+
+    with project.guard():
+        told = project.gitcp("save", "--session", "alpha", check=0)
+
+    assert "dropped alpha@1-4" in told.err
+    assert "gitcp undo 1" in told.err
+    assert oplog.entries(open_store(project).repo)[0].automatic
+    project.git("config", "gitcp.maxAge", "old")
+    project.write("new", "other\n")
+    told = project.gitcp("save", "--session", "alpha", check=0)
+    assert "saved alpha@7" in told.out
+    assert "maxAge is 'old'" in told.err
