@@ -49,6 +49,7 @@ def run(command: Sequence[str], cwd: Path, env: Mapping[str, str], keep: int, *,
     begun = time.monotonic()
     held = bytearray()
     with ExitStack() as stack:
+        to = stack.enter_context(_signals_passed_on())
         try:
             if out == 1 and all(map(os.isatty, (0, 1, 2))):
                 started = stack.enter_context(_on_terminal(command, cwd, env, keep))
@@ -57,7 +58,7 @@ def run(command: Sequence[str], cwd: Path, env: Mapping[str, str], keep: int, *,
         except OSError as error:
             sys.stderr.write(f"gitcp: {command[0]}: {error.strerror}\n")
             return Ended(NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_RUNNABLE, 0, b"")
-        stack.enter_context(_signals_passed_on(started.process))
+        to.begin(started.process)
         _pump(started, held)
         code = started.process.wait()
     return Ended(code if code >= 0 else 128 - code, int((time.monotonic() - begun) * 1000), bytes(held))
@@ -85,6 +86,7 @@ def _on_terminal(command: Sequence[str], cwd: Path, env: Mapping[str, str], keep
     try:
         termios.tcsetattr(theirs, termios.TCSANOW, before)
         _copy_size(ours)
+        tty.setraw(0, termios.TCSADRAIN)  # first: what is typed from now on is the command's
         process = subprocess.Popen(
             command,
             cwd=cwd,
@@ -93,7 +95,6 @@ def _on_terminal(command: Sequence[str], cwd: Path, env: Mapping[str, str], keep
             preexec_fn=attach,  # noqa: PLW1509 -- no threads here
         )
         os.close(theirs)
-        tty.setraw(0, termios.TCSADRAIN)
         with _on_signal(signal.SIGWINCH, lambda: _copy_size(ours)):
             yield Started(process, {ours: 1, 0: ours})
     finally:
@@ -142,14 +143,34 @@ def _pass_on(source: int, target: int, held: bytearray) -> bool:
     return bool(data)
 
 
+class _Receiver:
+    """Whom signals for us go to. What comes before it is there is kept for it."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._waiting: list[int] = []
+
+    def begin(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        for number in self._waiting:
+            process.send_signal(number)
+
+    def send(self, number: int) -> None:
+        if self._process is None:
+            self._waiting.append(number)
+        else:
+            self._process.send_signal(number)
+
+
 @contextmanager
-def _signals_passed_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
+def _signals_passed_on() -> Iterator[_Receiver]:
     """Signals for us go to the command; ^C reaches it by itself, and it is for the command to end by it."""
+    receiver = _Receiver()
     with ExitStack() as stack:
         for number in PASSED_ON:
-            stack.enter_context(_on_signal(number, partial(process.send_signal, number)))
+            stack.enter_context(_on_signal(number, partial(receiver.send, number)))
         stack.enter_context(_on_signal(signal.SIGINT, lambda: None))
-        yield
+        yield receiver
 
 
 @contextmanager
