@@ -36,6 +36,24 @@ class CheckpointId(NamedTuple):
         return f"{self.session}@{self.number}"
 
 
+class Span(NamedTuple):
+    """The checkpoints after one, up to another, as `A..B` says it."""
+
+    after: CheckpointId
+    last: CheckpointId
+
+    def __str__(self) -> str:
+        return f"{self.after}..{self.last}"
+
+    @classmethod
+    def parse(cls, text: str | None) -> Span | None:
+        """The inverse of `str`, None for None. Raises ValueError."""
+        if text is None:
+            return None
+        ids = (end.rpartition("@") for end in text.split("..", 1))
+        return cls(*(CheckpointId(session, int(number)) for session, _, number in ids))
+
+
 class Host(Value):
     """What surrounds a command: its environment, its home and its clock. The library reads none of them itself."""
 
@@ -310,6 +328,7 @@ class Checkpoint(Value):
     run: Run | None = None
     steps: Oid | None = None
     compensated: Mapping[str, str] = EMPTY
+    reverted: Span | None = None
     extra: Mapping[str, Any] = EMPTY
 
 

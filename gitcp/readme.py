@@ -45,7 +45,11 @@ def _origin(checkpoint: Checkpoint) -> str:
     agent = checkpoint.agent
     who = [_code(part) for part in (agent.name, agent.version, agent.model) if part] if agent else []
     what = [f"Checkpoint {_code(str(checkpoint.id))}", encode_time(checkpoint.created), checkpoint.trigger.value]
-    ids = (("Restored from", checkpoint.restored_from), ("Forked from", checkpoint.forked_from))
+    ids = (
+        ("Restored from", checkpoint.restored_from),
+        ("Forked from", checkpoint.forked_from),
+        ("Reverted", checkpoint.reverted),
+    )
     return _lines(
         ", ".join([*what, *_base(checkpoint.snapshot)]),
         f"Agent: {' '.join(who)}" if who else "",

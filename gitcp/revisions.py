@@ -150,6 +150,12 @@ def chain(store: Store, tip: Oid) -> Iterator[Summary]:
         yield from store.history(commit)
 
 
+def first(store: Store, tip: Oid) -> Oid:
+    """The first checkpoint of a chain."""
+    *_, last = chain(store, tip)
+    return last.commit
+
+
 # ---------------------------------------------------------------- one form each
 
 

@@ -16,6 +16,7 @@ TEXTS = [str]
 PAIRS = {str: str}
 SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 ID = re.compile(rf"{SESSION.pattern}@[1-9][0-9]{{0,17}}")
+SPAN = re.compile(rf"{ID.pattern}\.\.{ID.pattern}")
 
 INDEX = [
     {
@@ -71,6 +72,7 @@ CHECKPOINT = {
     "compensated": PAIRS,
     "restored_from": ID,
     "forked_from": ID,
+    "reverted": SPAN,
 }
 
 

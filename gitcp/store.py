@@ -294,6 +294,7 @@ def message(checkpoint: Checkpoint) -> str:
         "Gitcp-Skipped": str(len(snapshot.skipped)) if snapshot.skipped else "",
         "Gitcp-Restored-From": str(checkpoint.restored_from or ""),
         "Gitcp-Forked-From": str(checkpoint.forked_from or ""),
+        "Gitcp-Reverted": str(checkpoint.reverted or ""),
     }
     # One line each, whoever wrote them: a line more would be a trailer more.
     lines = [f"{name}: {one_line(value, 200)}" for name, value in trailers.items() if value]
@@ -309,6 +310,8 @@ def subject(checkpoint: Checkpoint) -> str:
         return f"restored {checkpoint.restored_from}"
     if checkpoint.forked_from is not None:
         return f"forked from {checkpoint.forked_from}"
+    if checkpoint.reverted is not None:
+        return f"reverted {checkpoint.reverted}"
     prompt = checkpoint.conversation.digest.last_prompt if checkpoint.conversation else None
     text = one_line(prompt or "", 60)
     return f"{checkpoint.trigger.value}: {text}" if text else f"{checkpoint.trigger.value} {checkpoint.id}"

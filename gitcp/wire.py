@@ -34,6 +34,7 @@ from gitcp.model import (
     Skip,
     SkipReason,
     Snapshot,
+    Span,
     Stream,
     Submodule,
     Trigger,
@@ -42,10 +43,7 @@ from gitcp.shape import CHECKPOINT, misfit
 
 FORMAT = 1
 READABLE = range(1, FORMAT + 1)
-KNOWN = frozenset(
-    "format agent base changed compensated compensations conversation created facts files forked_from handoff label "
-    "number objective phase position restored_from run session trigger".split()
-)
+KNOWN = frozenset(CHECKPOINT)
 LISTS = ("decisions", "failed", "next", "active")
 MARKS = ("intent_to_add", "skip_worktree", "assume_unchanged")
 
@@ -133,6 +131,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
             "forked_from": str(checkpoint.forked_from) if checkpoint.forked_from else None,
             "run": _encode_run(checkpoint.run),
             "compensated": dict(checkpoint.compensated),
+            "reverted": str(checkpoint.reverted) if checkpoint.reverted else None,
             **_encode_note(checkpoint.note),
         }
     )
@@ -179,6 +178,7 @@ def decode_checkpoint(
             run=_decode_run(fields.get("run")),
             steps=steps,
             compensated=fields.get("compensated", {}),
+            reverted=Span.parse(fields.get("reverted")),
             extra={key: value for key, value in fields.items() if key not in KNOWN},
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -44,6 +44,7 @@ from gitcp.model import (
     Skip,
     SkipReason,
     Snapshot,
+    Span,
     Stream,
     Submodule,
     Trigger,
@@ -363,6 +364,8 @@ def _printed(project: Project) -> dict[str, set[str]]:
         ("status",),
         ("restore", "1", "--dry-run"),
         ("restore", "1", "--yes"),
+        ("revert", "3", "--dry-run"),
+        ("revert", "3", "--yes"),
         ("log",),
         ("sessions",),
         ("oplog",),
@@ -497,6 +500,7 @@ def everything() -> Any:
         forked_from=CheckpointId("alpha", 1),
         run=Run(("make",), 2, 1500, "no rule"),
         compensated={"alpha@1:0": "done"},
+        reverted=Span(CheckpointId("alpha", 1), CheckpointId("alpha", 2)),
     )
 
 

@@ -36,6 +36,7 @@ COMMANDS = {
         "rollback": "Restore the last checkpoint",
         "undo": "Undo the last restore, prune or delete",
         "redo": "Take back the last undo",
+        "revert": "Take back what one step changed, and keep everything later",
     },
     "Branch off": {
         "fork": "Begin a new session at a checkpoint, beside the old one",

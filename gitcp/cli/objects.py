@@ -17,6 +17,7 @@ from gitcp.wire import Json
 
 if TYPE_CHECKING:
     from gitcp.adapters.base import Message
+    from gitcp.ops import revert as revert_op
     from gitcp.ops.effects import Effect
     from gitcp.ops.fork import Forked
     from gitcp.ops.placing import Placed
@@ -64,6 +65,7 @@ def checkpoint(found: Checkpoint, tags: Sequence[str]) -> Json:
         "run": run(found.run),
         "restored_from": str(found.restored_from) if found.restored_from else None,
         "forked_from": str(found.forked_from) if found.forked_from else None,
+        "reverted": str(found.reverted) if found.reverted else None,
     }
 
 
@@ -171,6 +173,36 @@ def plan(found: Plan, brought: Conversation | None) -> Json:
         "removed": [wire.encode_path(step.path) for step in (*files.clear, *files.remove)],
         "kept": kept(files.kept),
         **_brought_back(found.target, found.placed, brought, found.effects),
+    }
+
+
+def revert_plan(found: revert_op.Plan) -> Json:
+    """What a revert would do."""
+    files = found.files
+    return {
+        "reverted": str(found.request.span),
+        "safety": None,
+        "checkpoint": None,
+        "written": [wire.encode_path(step.path) for step in files.write],
+        "removed": [wire.encode_path(step.path) for step in (*files.clear, *files.remove)],
+        "kept": _kept(files.kept),
+        "conflicts": [{"path": wire.encode_path(each.path), "reason": each.why} for each in found.conflicts],
+        "affected": [
+            {"id": str(each.summary.id), "paths": [wire.encode_path(path) for path in each.paths]}
+            for each in found.affected
+        ],
+    }
+
+
+def revert(found: revert_op.Plan, done: Report) -> Json:
+    """What a revert did, under the same keys."""
+    return {
+        **revert_plan(found),
+        "safety": str(done.safety),
+        "checkpoint": str(done.checkpoint) if done.checkpoint else None,
+        "written": [wire.encode_path(path) for path in done.written],
+        "removed": [wire.encode_path(path) for path in done.removed],
+        "kept": _kept(done.kept),
     }
 
 

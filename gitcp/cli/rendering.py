@@ -43,6 +43,8 @@ def head(output: Output, found: Summary, tags: Sequence[str], now: datetime) -> 
         output.line(f"Restored: from {said('Gitcp-Restored-From')}")
     if said("Gitcp-Forked-From"):
         output.line(f"Forked:   from {said('Gitcp-Forked-From')}")
+    if said("Gitcp-Reverted"):
+        output.line(f"Reverted: {said('Gitcp-Reverted')}")
     output.line()
     output.line(f"    {found.subject}")
 

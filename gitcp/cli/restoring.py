@@ -16,7 +16,7 @@ from gitcp.errors import Refused
 from gitcp.model import Agent, Checkpoint, CheckpointId, Conversation
 from gitcp.ops import effects, journal, restore
 from gitcp.ops.journal import Restores
-from gitcp.ops.plan import Kept
+from gitcp.ops.plan import FilePlan, Kept
 from gitcp.ops.restore import Plan, Report, Request
 from gitcp.wire import Json
 from gitcp.worktree.paths import display
@@ -94,24 +94,23 @@ def end(report: Report) -> None:
 
 def _agree(context: Context, request: Request, plan: Plan) -> None:
     print_plan(context, plan, request, context.output.say)
-    agreed = context.output.ask("Restore?")
+    ask(context, "Restore?", "restored")
+
+
+def ask(context: Context, question: str, done: str) -> None:
+    """Ask a person whether what was shown is to be done. Raises Refused if it is not, or if nobody is there."""
+    agreed = context.output.ask(question)
     if agreed is None:
         raise Refused("there is nobody to ask: nothing was changed", hint=context.with_option("--yes"))
     if not agreed:
-        raise Refused("not restored: nothing was changed")
+        raise Refused(f"not {done}: nothing was changed")
 
 
 def print_plan(context: Context, plan: Plan, request: Request, line: Callable[..., None]) -> None:
     """What would be done, to stdout or, when somebody is to be asked, to stderr."""
-    files = plan.files
-    removed = [step.path for step in (*files.clear, *files.remove)]
-    line("restore ", Styled(str(plan.target.id), YELLOW), _quoted(plan.target), f"  ({_when(context, plan.target)})")
-    _group(line, words.count(len(files.write), "file") + " would be written", [s.path for s in files.write])
-    _group(line, words.count(len(removed), "file") + " would be removed", removed)
-    _group(line, "permissions would be set", [path for path, _ in files.permissions])
-    _group(line, "directories would be made", files.make_directories)
-    _group(line, "directories would be removed, if empty", files.remove_directories)
-    kept(line, "left alone", files.kept)
+    line("restore ", Styled(str(plan.target.id), YELLOW), quoted(plan.target), f"  ({_when(context, plan.target)})")
+    changes(plan.files, line)
+    kept(line, "left alone", plan.files.kept)
     if request.index:
         line("  the index would be set to what was staged then")
     if plan.placed is not None:
@@ -120,6 +119,16 @@ def print_plan(context: Context, plan: Plan, request: Request, line: Callable[..
         line(Styled("  not undone: ", BOLD), command)
     if not plan and not request.index:
         line("  nothing: everything is as it was then")
+
+
+def changes(files: FilePlan, line: Callable[..., None]) -> None:
+    """What would be done to files and directories."""
+    removed = [step.path for step in (*files.clear, *files.remove)]
+    group(line, words.count(len(files.write), "file") + " would be written", [s.path for s in files.write])
+    group(line, words.count(len(removed), "file") + " would be removed", removed)
+    group(line, "permissions would be set", [path for path, _ in files.permissions])
+    group(line, "directories would be made", files.make_directories)
+    group(line, "directories would be removed, if empty", files.remove_directories)
 
 
 def _print_conversation_plan(
@@ -157,13 +166,13 @@ def print_report(context: Context, report: Report, undone: Sequence[str], *, bac
     """What was done (in `directory`, unless here), what the next reader must know, and the ways on and back."""
     output, target = context.output, report.target
     if report.checkpoint is None and not directory:
-        output.line(f"everything is as it was in {target.id}{_quoted(target)}: nothing was restored")
+        output.line(f"everything is as it was in {target.id}{quoted(target)}: nothing was restored")
     else:
-        what = Styled(f"{target.id}{_quoted(target)}", BOLD)
+        what = Styled(f"{target.id}{quoted(target)}", BOLD)
         done = Styled("restored in part", RED) if report.failed else Styled("restored", GREEN)
         output.line(done, " ", what, f"  ({_done(report)})")
-    _group(output.line, words.count(len(report.written), "file") + " written", report.written)
-    _group(output.line, words.count(len(report.removed), "file") + " removed", report.removed)
+    group(output.line, words.count(len(report.written), "file") + " written", report.written)
+    group(output.line, words.count(len(report.removed), "file") + " removed", report.removed)
     kept(output.line, "left alone", report.kept)
     for command in undone:
         output.line(Styled("  not undone: ", BOLD), command)
@@ -193,7 +202,8 @@ def _done(report: Report) -> str:
     return ", ".join(done)
 
 
-def _group(line: Callable[..., None], title: str, paths: Sequence[bytes]) -> None:
+def group(line: Callable[..., None], title: str, paths: Sequence[bytes]) -> None:
+    """Paths under a title; nothing where there are none."""
     if paths:
         line(f"  {title}")
         for text in words.listed([display(path) for path in paths], MOST):
@@ -212,5 +222,6 @@ def _when(context: Context, target: Checkpoint) -> str:
     return f"{words.moment(target.created)}, {words.ago(target.created, context.host.now())}"
 
 
-def _quoted(target: Checkpoint) -> str:
+def quoted(target: Checkpoint) -> str:
+    """A checkpoint's label, as it follows its id."""
     return f' "{target.note.label}"' if target.note.label else ""

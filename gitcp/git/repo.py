@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -52,7 +53,7 @@ class Repository:
         _refuse_dangerous(repo.root, host.home)
         return repo
 
-    def git(self, *args: str | bytes, input: bytes = b"", accept: tuple[int, ...] = (0,)) -> bytes:
+    def git(self, *args: str | bytes, input: bytes = b"", accept: Sequence[int] = (0,)) -> bytes:
         """Run `git ARGS` in the working tree, scrubbed; its stdout. Raises GitFailed."""
         return process.run(args, cwd=str(self.root), env=self.host.env, input=input, accept=accept)
 

@@ -60,13 +60,13 @@ def compare_with_now(
     import tempfile  # with shutil and random behind it: only for a patch
 
     with tempfile.TemporaryDirectory(prefix="gitcp-") as name:
-        scratch = _scratch(store.repo, Path(name))
-        objects = Objects(scratch)
+        moment = scratch(store.repo, Path(name))
+        objects = Objects(moment)
         new = take(store.repo, objects, limits, live).snapshot.tree
         objects.write_tree(objects.read_tree(new))  # a snapshot's own tree need not be stored
         objects.flush()
         changes = _against(store, objects, old, new, paths)
-        git = _through(scratch)
+        git = _through(moment)
         yield Comparison(changes, _text(git, old.root, new, changes, paths))
 
 
@@ -132,7 +132,7 @@ def _text(git: Git, old: Oid, new: Oid, changes: Sequence[FileChange], paths: Pa
     return text
 
 
-def _scratch(repo: Repository, directory: Path) -> Repository:
+def scratch(repo: Repository, directory: Path) -> Repository:
     """A repository for a moment: it reads the real one's objects and keeps new ones to itself."""
     for name in ("objects/info", "objects/pack", "refs"):
         (directory / name).mkdir(parents=True)
@@ -141,9 +141,9 @@ def _scratch(repo: Repository, directory: Path) -> Repository:
     return Repository(repo.root, directory, repo.host)
 
 
-def _through(scratch: Repository) -> Git:
+def _through(moment: Repository) -> Git:
     def git(*args: str | bytes) -> bytes:
-        return scratch.git(b"--git-dir=" + os.fsencode(scratch.git_dir), b"--work-tree=.", *args)
+        return moment.git(b"--git-dir=" + os.fsencode(moment.git_dir), b"--work-tree=.", *args)
 
     return git
 

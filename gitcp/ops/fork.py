@@ -147,6 +147,8 @@ def _begin(store: Store, point: Checkpoint, name: str, placed: Placed | None) ->
         note=replace(point.note, label=None, compensations=()),
         changed=0,
         restored_from=None,
+        reverted=None,
+        run=None,
         forked_from=point.id,
         run=None,
     )

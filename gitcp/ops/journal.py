@@ -62,7 +62,8 @@ class Unfinished(Value):
     """A restore that was begun: what it goes to, what was there before, and the paths it may have changed.
 
     `message` is the user's message before which it goes (--message), `session_id` the one under which the agent's
-    conversation goes. `before` and `after` are what can be undone without this restore and with it.
+    conversation goes. `reverted` is the checkpoint before the step whose changes a revert takes back, `markers` whether
+    it writes conflict markers. `before` and `after` are what can be undone without this restore and with it.
     """
 
     target: CheckpointId
@@ -71,6 +72,8 @@ class Unfinished(Value):
     extent: Extent
     message: str | None = None
     session_id: str | None = None
+    reverted: CheckpointId | None = None
+    markers: bool = False
     before: Restores = Restores()
     after: Restores = Restores()
     step: Step = Step.RESTORE
@@ -114,6 +117,8 @@ def begin(repo: Repository, unfinished: Unfinished) -> None:
             **_encode_extent(unfinished.extent),
             "message": unfinished.message,
             "session_id": unfinished.session_id,
+            "reverted": str(unfinished.reverted) if unfinished.reverted else None,
+            "markers": unfinished.markers,
             "before": _encode_restores(unfinished.before),
             "after": _encode_restores(unfinished.after),
             "step": unfinished.step.value,
@@ -135,6 +140,8 @@ def unfinished(repo: Repository) -> Unfinished | None:
             extent=_decode_extent(fields),
             message=fields.get("message"),
             session_id=fields.get("session_id"),
+            reverted=wire.parse_id(fields.get("reverted")),
+            markers=bool(fields.get("markers")),
             before=_decode_restores(fields.get("before", {})),
             after=_decode_restores(fields.get("after", {})),
             step=Step(fields.get("step", "restore")),

@@ -62,6 +62,11 @@ class FilePlan(Value):
         return (*steps, *self.make_directories, *self.remove_directories, *(path for path, _ in self.permissions))
 
     @property
+    def changed(self) -> tuple[bytes, ...]:
+        """The same without directories that go once they are empty: nothing else below them is changed."""
+        return tuple(path for path in self.paths if path not in self.remove_directories)
+
+    @property
     def created(self) -> tuple[bytes, ...]:
         """The files and empty directories this plan makes where nothing was."""
         return (*(step.path for step in self.write if step.old is None), *self.make_directories)

@@ -9,51 +9,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
-from gitcp.errors import BadValue, ConversationUnreadable, Refused
+from gitcp.errors import ConversationUnreadable, Refused
 from gitcp.git.objects import Objects
-from gitcp.model import RESERVED, Agent, Checkpoint, CheckpointId, Conversation, Trigger
-from gitcp.ops import effects, journal, oplog, placing, session, untold
+from gitcp.model import Checkpoint, CheckpointId, Trigger
+from gitcp.ops import effects, journal, log, oplog, placing, session, untold
 from gitcp.ops import index as index_op
 from gitcp.ops.apply import apply_files, still_wrong
 from gitcp.ops.contents import Contents
 from gitcp.ops.disk import WorktreeDisk
 from gitcp.ops.journal import Extent, Restores, Step, Unfinished
-from gitcp.ops.message import Rewound, before_message
+from gitcp.ops.message import before_message
 from gitcp.ops.placing import Placed
 from gitcp.ops.plan import FilePlan, Kept, Side, plan_files
+from gitcp.ops.request import Request, check_paths, know_files, merged_into, somewhere
 from gitcp.ops.save import Request as SaveRequest
 from gitcp.ops.save import Saved, live_trees, save
 from gitcp.store import Store, Summary
 from gitcp.value import Value, replace
-from gitcp.worktree.paths import display
-from gitcp.worktree.snapshot import Limits, Since, Taken, take
+from gitcp.worktree.snapshot import Since, Taken, take
 from gitcp.worktree.writer import Writer
 
-
-class Request(Value):
-    """What to bring back, and where from.
-
-    `paths` limits the files, and the index (empty: all). `rewound` replaces the target's conversation by an earlier
-    part of it. `force` goes on during a merge or rebase.
-    """
-
-    target: Checkpoint
-    cwd: Path
-    files: bool = True
-    conversation: bool = True
-    paths: tuple[bytes, ...] = ()
-    index: bool = False
-    force: bool = False
-    limits: Limits = Limits()
-    rewound: Rewound | None = None
-
-    @property
-    def stored(self) -> tuple[Conversation | None, Agent | None]:
-        """The conversation to put back, and whose it is."""
-        return self.rewound[:2] if self.rewound else (self.target.conversation, self.target.agent)
+__all__ = ("Plan", "Report", "Request", "finish", "know_files", "plan", "redo", "restore", "stepping", "undo")
 
 
 class Plan(Value):
@@ -94,12 +72,12 @@ class Present(NamedTuple):
 def plan(store: Store, request: Request) -> Plan:
     """What `restore` would do now. Writes nothing, anywhere. Raises BadValue for a path that is nowhere."""
     know_files(store, request.target)
-    _check_paths(store, request)
+    check_paths(store, request)
     objects = Objects(store.repo, dry=True)
     now = take(store.repo, objects, request.limits, live_trees(store, request.target.id.session))
     objects.name_tree(store.objects.read_tree(request.target.snapshot.tree))
     made = _extent_of(journal.restores(store.repo), request.target).made
-    later = _later(store, request.target)
+    later = tuple(log.later(store, request.target))
     return Plan(
         target=request.target,
         files=_plan_files(store, objects, request, now, Contents(store), request.paths, made),
@@ -109,8 +87,9 @@ def plan(store: Store, request: Request) -> Plan:
     )
 
 
-def restore(store: Store, request: Request, agreed: Plan | None = None) -> Report:
+def restore(store: Store, request: Request, agreed: Plan | FilePlan | None = None) -> Report:
     """Do it. Raises Refused, with nothing changed, if the files are no longer those that `agreed` was made for."""
+    agreed = agreed.files if isinstance(agreed, Plan) else agreed
     with journal.lock(store.repo):
         return _restore(store, request, agreed, Step.RESTORE)
 
@@ -136,9 +115,9 @@ def redo(store: Store, request_for: Callable[[CheckpointId], Request]) -> Report
 def stepping(store: Store, request: Request) -> Request:
     """What `undo` or `redo` bring back of their target: no more than what the restore after it changed."""
     extent = _extent_of(journal.restores(store.repo), request.target)
-    return replace(
-        request, files=extent.files, conversation=extent.conversation, index=extent.index, paths=extent.paths
-    )
+    there = somewhere(store, replace(request, paths=extent.paths))
+    files = extent.files and bool(there or not extent.paths)
+    return replace(request, files=files, conversation=extent.conversation, index=extent.index, paths=there)
 
 
 def finish(store: Store, request_for: Callable[[CheckpointId], Request], *, forward: bool) -> Report:
@@ -153,6 +132,9 @@ def finish(store: Store, request_for: Callable[[CheckpointId], Request], *, forw
         request = _resumed(store, request_for(begun.target if forward else begun.safety), begun, forward=forward)
         know_files(store, request.target)
         journal.sweep(store.repo, begun)
+        if forward and begun.reverted is not None:
+            step_from, ours = (request_for(id).target for id in (begun.reverted, begun.safety))
+            request = merged_into(store, replace(request, reverted=step_from, markers=begun.markers), ours.snapshot)
         present = _save_present(store, request)
         made = _extent_of(begun.before, request.target).made if forward else begun.extent.made
         files, contents = _prepare(store, request, present, begun.paths, made)
@@ -167,18 +149,20 @@ def finish(store: Store, request_for: Callable[[CheckpointId], Request], *, forw
         return _carry_out(store, request, files, contents, present, placed, after, step)
 
 
-def _restore(store: Store, request: Request, agreed: Plan | None, step: Step) -> Report:
+def _restore(store: Store, request: Request, agreed: FilePlan | None, step: Step) -> Report:
     _check_allowed(store, request)
     know_files(store, request.target)
-    _check_paths(store, request)
+    check_paths(store, request)
     present = _save_present(store, request)
+    request = merged_into(store, request, present.saved.checkpoint.snapshot)
     known, here = journal.restores(store.repo), present.saved.checkpoint.id
     made = _extent_of(known, request.target).made
     files, contents = _prepare(store, request, present, request.paths, made)
-    if agreed is not None and files != agreed.files:
+    if agreed is not None and files != agreed:
         raise Refused("the files changed since the plan was shown: nothing was restored", hint="run the command again")
     placed = _place(store, request)
-    extent = Extent(request.files, request.conversation, request.index, request.paths, files.created)
+    limits = files.changed if request.reverted else request.paths
+    extent = Extent(request.files, request.conversation, request.index, limits, files.created)
     then = journal.stepped(known, step, here, extent)
     if not files and not request.index and _is_placed(request, present.saved.checkpoint, placed):
         if step is not Step.RESTORE:
@@ -193,6 +177,8 @@ def _restore(store: Store, request: Request, agreed: Plan | None, step: Step) ->
         extent=extent,
         message=request.rewound.message if request.rewound else None,
         session_id=placed.session_id if placed else None,
+        reverted=request.reverted.id if request.reverted else None,
+        markers=request.markers,
         before=known,
         after=then,
         step=step,
@@ -241,7 +227,8 @@ def _record(store: Store, step: Step, request: Request, ids: tuple[CheckpointId,
     standing = oplog.standing(oplog.entries(store.repo), store.repo.worktree_name)
     walked = {Step.UNDO: standing.undo, Step.REDO: standing.redo}.get(step, ())
     of = next((each.number for each in reversed(walked) if each.what == oplog.RESTORE), None)
-    oplog.record(store.repo, step.value, f"to {request.target.id}", checkpoints=ids, of=of)
+    said = f"without {request.span}" if request.reverted else f"to {request.target.id}"
+    oplog.record(store.repo, step.value, said, checkpoints=ids, of=of)
 
 
 def _check_allowed(store: Store, request: Request) -> None:
@@ -256,24 +243,6 @@ def _check_allowed(store: Store, request: Request) -> None:
             f"a {operation} is in progress: nothing was changed",
             hint=f"finish or abort the {operation} first, or: gitcp restore {request.target.id} --force",
         )
-
-
-def _check_paths(store: Store, request: Request) -> None:
-    """A path must be in the target or here; else it is a slip of the pen."""
-    target = Side(store.objects, request.target.snapshot)
-    with Writer(store.repo.root) as tree:
-        for path in request.paths:
-            if not target.holds(path) and tree.lstat(path) is None:
-                raise BadValue(f"{display(path)} is neither in {request.target.id} nor here: nothing was changed")
-
-
-def know_files(store: Store, target: Checkpoint) -> None:
-    """Make the tree of a checkpoint's files readable, which is stored only with `.gitcp` in it.
-
-    The store does so when it reads a checkpoint; this one may have been read by another.
-    """
-    entries = store.objects.read_tree(target.root)
-    store.objects.name_tree([entry for entry in entries if entry.name != RESERVED])
 
 
 def _extent_of(known: Restores, target: Checkpoint) -> Extent:
@@ -330,14 +299,25 @@ def _save_after(
             trigger=Trigger.RESTORE,
             limits=request.limits,
             force=True,
-            restored_from=request.target.id,
-            choice=session.Choice(request.target.id.session, None, "restored"),
+            restored_from=None if request.reverted else request.target.id,
+            reverted=request.span,
+            choice=session.Choice(_session_after(store, request, safety), None, "restored"),
             stored=stored,
             words=replace(words, label=None, compensations=()),
             steps_of=request.target if request.conversation else None,
             since=Since(before.taken, changed),
         ),
     )
+
+
+def _session_after(store: Store, request: Request, safety: Checkpoint) -> str:
+    """The session that goes on: the target's where its conversation comes back, unless the one that is here has the
+    target behind it, as a fork has those before its fork point.
+    """
+    here, there = safety.id.session, request.target.id.session
+    if here == there or not request.conversation:
+        return here
+    return here if any(s.commit == request.target.commit for s in store.history(safety.commit)) else there
 
 
 def _prepare(
@@ -362,7 +342,7 @@ def _plan_files(
     if not request.files:
         return FilePlan()
     with Writer(store.repo.root) as tree:
-        sides = now.snapshot, request.target.snapshot
+        sides = now.snapshot, request.wanted
         return plan_files(store.repo, objects, sides, scope, WorktreeDisk(tree, contents), frozenset(made))
 
 
@@ -390,11 +370,3 @@ def _is_placed(request: Request, now: Checkpoint, placed: Placed | None) -> bool
         placed.session_id is not None or now.conversation.streams == brought.streams
     )
     return same and not placed.changes and (now.agent.session_id if now.agent else None) == placed.session_id
-
-
-def _later(store: Store, target: Checkpoint) -> tuple[Summary, ...]:
-    """The checkpoints of the target's session that came after it."""
-    tip = store.tip(target.id.session)
-    if tip is None:
-        return ()
-    return tuple(s for s in store.history(tip) if s.id.number > target.id.number)

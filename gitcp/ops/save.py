@@ -21,6 +21,7 @@ from gitcp.model import (
     Run,
     Snapshot,
     Source,
+    Span,
     Trigger,
 )
 from gitcp.ops import conversation, session, tag
@@ -65,6 +66,7 @@ class Request(Value):
     limits: Limits = Limits()
     force: bool = False
     restored_from: CheckpointId | None = None
+    reverted: Span | None = None
     choice: Choice | None = None
     stored: tuple[Conversation | None, Agent | None] | None = None
     words: Note | None = None
@@ -166,6 +168,7 @@ def _draft(store: Store, request: Request, choice: Choice, snapshot: Snapshot, p
         run=request.run,
         steps=_steps(store, request, parent),
         compensated=done,
+        reverted=request.reverted,
     )
 
 
