@@ -368,6 +368,7 @@ def _printed(project: Project) -> dict[str, set[str]]:
         ("revert", "3", "--yes"),
         ("log",),
         ("sessions",),
+        ("find", "on"),
         ("oplog",),
         ("stats",),
         ("tag",),

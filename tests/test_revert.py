@@ -196,16 +196,16 @@ def test_interrupted(steps: Project, monkeypatch: pytest.MonkeyPatch, forward: b
     undo(steps)
     done = 0
 
-    def cut_off(work: apply._Work, step: object) -> None:
+    def cut_off(work: apply._Work, *step: object) -> None:
         nonlocal done
         done += 1
         if done > 1:
             raise DiskFull("full")
-        write(work, step)  # type: ignore[arg-type]
+        place(work, *step)  # type: ignore[arg-type]
 
-    write = apply._Work.write
+    place = apply._Work._place
     with monkeypatch.context() as patch:
-        patch.setattr(apply._Work, "write", cut_off)
+        patch.setattr(apply._Work, "_place", cut_off)
         with pytest.raises(DiskFull):
             revert(steps, 2)
     assert contents(steps) not in (before, wanted)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gitcp.adapters.base import Message
     from gitcp.ops import revert as revert_op
     from gitcp.ops.effects import Effect
+    from gitcp.ops.find import Hit
     from gitcp.ops.fork import Forked
     from gitcp.ops.placing import Placed
     from gitcp.ops.plan import Kept
@@ -173,6 +174,19 @@ def plan(found: Plan, brought: Conversation | None) -> Json:
         "removed": [wire.encode_path(step.path) for step in (*files.clear, *files.remove)],
         "kept": kept(files.kept),
         **_brought_back(found.target, found.placed, brought, found.effects),
+    }
+
+
+def hit(found: Hit) -> Json:
+    """A line that was found."""
+    return {
+        "id": str(found.summary.id),
+        "created": wire.encode_time(found.summary.created),
+        "kind": found.kind,
+        "where": wire.encode_path(found.where) if found.where else None,
+        "line": found.line,
+        "message": found.message,
+        "text": _utf8(found.text),
     }
 
 

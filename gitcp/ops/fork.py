@@ -14,7 +14,7 @@ from gitcp import readme
 from gitcp.errors import Refused, StoreDamaged
 from gitcp.git import linked, refs
 from gitcp.model import Checkpoint, CheckpointId, Oid, Trigger
-from gitcp.ops import placing, session
+from gitcp.ops import oplog, placing, session
 from gitcp.ops.contents import Contents
 from gitcp.ops.materialise import materialise, require_empty, whole
 from gitcp.ops.placing import Placed
@@ -71,6 +71,7 @@ def fork(store: Store, request: Request) -> Forked:
     if request.worktree is None and request.branch is not None and base is not None:
         linked.add_branch(store.repo, request.branch, base)
     made = _begin(store, request.point, name, placed)
+    oplog.record(store.repo, "fork", f"{made.id} from {request.point.id}", checkpoints=(made.id, request.point.id))
     unplaced = placing.write(placed) if placed is not None else None
     if request.worktree is not None:
         _enter(store, request.worktree, made)
