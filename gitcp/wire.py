@@ -158,8 +158,7 @@ def decode_checkpoint(
                 f"checkpoint {commit[:10]} is written in format {fields['format']}, this gitcp reads up to {FORMAT}",
                 hint="pip install --upgrade gitcp-checkpoints",
             )
-        wrong = misfit(fields)
-        if wrong is not None:
+        if wrong := misfit(fields):
             raise ValueError(f"{wrong} holds something else")
         return Checkpoint(
             id=CheckpointId(fields["session"], fields["number"]),

@@ -369,6 +369,8 @@ def _printed(project: Project) -> dict[str, set[str]]:
         ("log",),
         ("sessions",),
         ("find", "on"),
+        ("why", "a.txt:1"),
+        ("why", "b.log"),
         ("oplog",),
         ("stats",),
         ("tag",),

@@ -96,7 +96,7 @@ def test_command(worked: Project) -> None:
     hit = json.loads(lines[0])
     assert len(lines) == 1
     assert (hit["schema"], hit["id"], hit["where"], hit["line"]) == ("gitcp.find/1", "e7baae82@3", "src/app.py", 1)
-    assert worked.gitcp("find", "other", "--session", "other", check=0).out.count("other@1") == 1
+    assert "  file copy.py:2  print('other')" in worked.gitcp("find", "other", "--session", "other", check=0).out
     assert worked.gitcp("find", "nowhere", check=0) == (0, "", "nothing found\n")
     for wrong in (("",), ("x", "--in", "prompts,nowhere"), ("(", "-E")):
         assert worked.gitcp("find", *wrong).code == 2

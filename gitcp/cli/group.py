@@ -28,6 +28,7 @@ COMMANDS = {
         "diff": "Show what differs between a checkpoint and now, or another checkpoint",
         "status": "Show what a save would take, and what can be undone",
         "sessions": "List all sessions",
+        "why": "Say which checkpoint and prompt made a line, or changed a path",
         "find": "Find a text in the conversations, notes and files of all checkpoints",
         "oplog": "List what was done besides saving",
         "stats": "Show what the checkpoints take on disk",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gitcp.ops.placing import Placed
     from gitcp.ops.plan import Kept
     from gitcp.ops.restore import Plan, Report
+    from gitcp.ops.why import Known, Line
     from gitcp.store import Summary
 
 MAIN = "main"
@@ -190,6 +191,35 @@ def hit(found: Hit) -> Json:
     }
 
 
+def why_line(path: bytes, found: Line) -> Json:
+    """Where a line comes from."""
+    made = found.made
+    return {
+        "path": wire.encode_path(path),
+        "line": found.number,
+        "text": _utf8(found.text),
+        "checkpoint": str(made.id) if made else None,
+        "began": found.began,
+        "prompt": made.conversation.digest.last_prompt if made and made.conversation else None,
+        "changed": [],
+        "missing": None,
+    }
+
+
+def why_path(path: bytes, found: Known) -> Json:
+    """What changed a path, under the same keys."""
+    return {
+        "path": wire.encode_path(path),
+        "line": None,
+        "text": None,
+        "checkpoint": str(found.changed[0].id) if found.changed else None,
+        "began": False,
+        "prompt": None,
+        "changed": [str(summary.id) for summary in found.changed],
+        "missing": found.missing or None,
+    }
+
+
 def revert_plan(found: revert_op.Plan) -> Json:
     """What a revert would do."""
     files = found.files
@@ -199,7 +229,7 @@ def revert_plan(found: revert_op.Plan) -> Json:
         "checkpoint": None,
         "written": [wire.encode_path(step.path) for step in files.write],
         "removed": [wire.encode_path(step.path) for step in (*files.clear, *files.remove)],
-        "kept": _kept(files.kept),
+        "kept": kept(files.kept),
         "conflicts": [{"path": wire.encode_path(each.path), "reason": each.why} for each in found.conflicts],
         "affected": [
             {"id": str(each.summary.id), "paths": [wire.encode_path(path) for path in each.paths]}
@@ -216,7 +246,7 @@ def revert(found: revert_op.Plan, done: Report) -> Json:
         "checkpoint": str(done.checkpoint) if done.checkpoint else None,
         "written": [wire.encode_path(path) for path in done.written],
         "removed": [wire.encode_path(path) for path in done.removed],
-        "kept": _kept(done.kept),
+        "kept": kept(done.kept),
     }
 
 

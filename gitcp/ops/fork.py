@@ -149,7 +149,6 @@ def _begin(store: Store, point: Checkpoint, name: str, placed: Placed | None) ->
         changed=0,
         restored_from=None,
         reverted=None,
-        run=None,
         forked_from=point.id,
         run=None,
     )

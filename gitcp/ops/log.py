@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from gitcp.errors import StoreDamaged
 from gitcp.git import refs
-from gitcp.model import Oid
+from gitcp.model import Checkpoint, Oid
 from gitcp.store import Store, Summary, one_line
 from gitcp.value import Value
 
@@ -118,6 +118,12 @@ def tags(store: Store) -> dict[Oid, tuple[str, ...]]:
             continue
         found[commit] = (*found.get(commit, ()), name.removeprefix(refs.TAGS))
     return found
+
+
+def later(store: Store, target: Checkpoint) -> list[Summary]:
+    """The checkpoints of the target's session that came after it, newest first."""
+    tip = store.tip(target.id.session)
+    return [] if tip is None else [s for s in store.history(tip) if s.id.number > target.id.number]
 
 
 def _behind(store: Store, commit: Oid) -> frozenset[str]:

@@ -1,0 +1,84 @@
+"""`gitcp why`."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+
+import click
+
+from gitcp.cli import objects, words
+from gitcp.cli.context import Context
+from gitcp.cli.options import REVISION, Command, json_option, pass_context, session_option
+from gitcp.cli.output import BOLD, YELLOW, Styled
+from gitcp.ops import why as op
+from gitcp.ops.why import Known, Line
+from gitcp.worktree.paths import display
+
+PLACE = re.compile(r"(.+):([0-9]{1,9})", re.DOTALL)
+MOST = 20
+
+
+@click.command(cls=Command)
+@click.argument("place", metavar="PATH[:LINE]")
+@click.argument("revision", default="@", type=REVISION, metavar="[REV]")
+@session_option
+@json_option
+@pass_context
+def command(context: Context, place: str, revision: str, session: str | None, *, as_json: bool) -> None:
+    """Say which checkpoint and prompt made a line, or changed a path
+
+    With LINE, counted in the file as it is now: the checkpoint that made it, and what was asked for. Without: the
+    checkpoints up to REV that changed the path, or why none has it.
+
+      gitcp why src/app.py:12
+      gitcp why src/app.py
+      gitcp why build
+    """
+    last = context.checkpoint(revision, session)
+    match = PLACE.fullmatch(place)
+    number = int(match[2]) if match is not None and not os.path.lexists(context.cwd / place) else None
+    (path,) = context.inside((os.fsencode(match[1] if match is not None and number is not None else place),)) or (b"",)
+    if number is not None:
+        line = op.line(context.store, last, path, number)
+        if as_json:
+            context.output.document(objects.document("why", objects.why_line(path, line)))
+        else:
+            _print_line(context, path, line)
+        return
+    known = op.path(context.store, last, path)
+    if as_json:
+        context.output.document(objects.document("why", objects.why_path(path, known)))
+    else:
+        _print_path(context, path, known)
+
+
+def _print_line(context: Context, path: bytes, line: Line) -> None:
+    output, made = context.output, line.made
+    output.line(Styled(f"{display(path)}:{line.number}", BOLD), f"  {line.text}")
+    if made is None:
+        output.line("is in no checkpoint yet: gitcp save")
+        return
+    label = f' "{made.note.label}"' if made.note.label else ""
+    verb = "was there when the session began:" if line.began else "came in with"
+    when = words.ago(made.created, context.host.now())
+    output.line(f"{verb} ", Styled(str(made.id), YELLOW), f"{label}  ({when}, {made.trigger.value})")
+    prompt = made.conversation.digest.last_prompt if made.conversation else None
+    name = shlex.quote(os.fsdecode(path))
+    if line.began:
+        base = made.snapshot.base.commit
+        output.line("before that: ", f"git blame {base[:10]} -- {name}" if base else "no commit knows it")
+        return
+    if prompt:
+        output.line(f"prompt: {prompt}")
+    output.line(f"see: gitcp diff {made.id}~1 {made.id} -- {name}")
+
+
+def _print_path(context: Context, path: bytes, known: Known) -> None:
+    output, now = context.output, context.host.now()
+    output.line(Styled(display(path), BOLD), f"  {known.missing}" if known.missing else "")
+    for summary in known.changed[:MOST]:
+        output.line(f"  {summary.id}", f"  {summary.subject}  ({words.ago(summary.created, now)})")
+    if len(known.changed) > MOST:
+        output.line(f"  … and {len(known.changed) - MOST:,} more: --json lists them")
