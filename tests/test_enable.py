@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from terminal import on_terminal
 
 from gitcp.hooks import agents, files, plan, shipped
 from gitcp.hooks.apply import apply
@@ -181,6 +182,20 @@ def test_nothing_happens_unasked(project: Project) -> None:
     assert "gitcp hook claude SessionEnd" in shown.out
     assert ".claude/skills/gitcp/SKILL.md" in shown.out
     assert project.files() == before
+
+
+def test_a_person_is_asked(project: Project) -> None:
+    """On a terminal the plan is shown and asked for; a bare return means no."""
+    before = project.files()
+
+    refused = on_terminal(project, "enable", "claude", typed="\n")
+    assert (refused.code, project.files()) == (12, before)
+    agreed = on_terminal(project, "enable", "claude", typed="y\n")
+
+    assert agreed.code == 0
+    assert "Enable? [y/N]" in refused.out
+    assert "not enabled: nothing was changed" in refused.out
+    assert b".claude/settings.json" in project.files()
 
 
 def test_names(project: Project, tmp_path: Path) -> None:
