@@ -23,10 +23,14 @@ from __future__ import annotations
 
 
 class GitcpError(Exception):
-    """Any expected failure: `str(error)` for people, `hint` what to type next ("" where there is nothing)."""
+    """Any expected failure: `str(error)` for people, `hint` what to type next ("" where there is nothing).
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    `candidates` are lines that belong to it: what could have been meant, what was found.
+    """
+
+    def __init__(self, message: str, candidates: tuple[str, ...] = (), *, hint: str = "") -> None:
         super().__init__(message)
+        self.candidates = candidates
         self.hint = hint
 
 
@@ -68,10 +72,6 @@ class RevisionNotFound(GitcpError):
 
 class RevisionAmbiguous(RevisionNotFound):
     """More than one checkpoint is meant; `candidates` lists them, newest first."""
-
-    def __init__(self, message: str, candidates: tuple[str, ...], *, hint: str = "") -> None:
-        super().__init__(message, hint=hint)
-        self.candidates = candidates
 
 
 class DiskFull(GitcpError):

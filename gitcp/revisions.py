@@ -2,6 +2,7 @@
 
     @                 the last checkpoint of the current session
     12  #12           a number in the current session
+    REMOTE/SESSION@12 the same of what was fetched
     SESSION@12        a number in that session;  SESSION@  and  SESSION  its last. A unique beginning (>= 3) will do
     TAG               what is tagged so
     3fa9c1            the beginning (>= 4) of the commit's own name; it must be reachable from a gitcp ref
@@ -63,6 +64,8 @@ def _resolve(store: Store, text: str, current: str | None) -> Oid:
         return _tip(store, current)
     if text.startswith("#") and (match := NUMBER.fullmatch(text)):
         return numbered(store, _known(current), int(match[1]))
+    if "/" in text:
+        return _fetched(store, text)
     if match := IN_SESSION.fullmatch(text):
         session = session_named(store, match[1])
         return numbered(store, session, int(match[2])) if match[2] else _tip(store, session)
@@ -235,6 +238,24 @@ def _named(store: Store, text: str, current: str | None) -> Oid:
     if not meant:
         raise RevisionNotFound(f"there is no checkpoint {_quoted(text)}", hint=_existing(store, text, "gitcp log"))
     return meant[0]
+
+
+def _fetched(store: Store, text: str) -> Oid:
+    """`REMOTE/SESSION` and `REMOTE/SESSION@N`: a checkpoint as it was fetched."""
+    name, _, rest = text.partition("/")
+    session, _, number = rest.partition("@")
+    missing = RevisionNotFound(f"there is no checkpoint {_quoted(text)}", hint="gitcp fetch")
+    if not refs.NAME.match(name) or not session or (number and not NUMBER.fullmatch(number)):
+        raise missing
+    prefix = f"{refs.REMOTES}{name}/sessions/"
+    tips = {ref.removeprefix(prefix): tip for ref, tip in refs.list_refs(store.repo.common_dir, prefix).items()}
+    likely = [tips[session]] if session in tips else [tip for full, tip in tips.items() if full.startswith(session)]
+    if len(likely) > 1:
+        raise _ambiguous(store, text, likely, hint="write more of its name")
+    found = _find(store, likely[0], int(number)) if likely and number else likely[0] if likely else None
+    if found is None:
+        raise missing
+    return found
 
 
 def _beginning(store: Store, text: str) -> dict[str, Oid]:

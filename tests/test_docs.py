@@ -22,6 +22,7 @@ import pytest
 from click.testing import CliRunner
 from pages import ANYTHING, Sandbox, Typed, agrees, blocks, typed
 from talk import Talk
+from tokens import tokens
 
 from gitcp import dates, errors, store, wire
 from gitcp.cli import failure
@@ -50,6 +51,7 @@ from gitcp.model import (
     Trigger,
 )
 from gitcp.ops import settings
+from gitcp.secrets.scan import fingerprint
 from gitcp.value import replace
 
 from driver import SOURCE, Project
@@ -340,6 +342,21 @@ def test_schemas(project: Project) -> None:
     assert "an unknown code is a failure" in text.lower()
 
 
+def _shared(project: Project) -> str:
+    """What the commands print that exchange checkpoints, with one thing refused."""
+    hub = Project(project.root.parent / "hub")
+    printed = [project.gitcp("remote", "hub", str(hub.root), "--json", check=0).out]
+    hub.write(".git/hooks/update", '#!/bin/sh\ncase "$1" in *tags*) exit 1; esac\n', 0o755)
+    session = ("--session", "e7baae82")
+    for command in (
+        ("push", "--dry-run"),
+        ("push", "--allow", fingerprint("npm-token", tokens()["npm-token"].encode())),
+    ):
+        printed.append(project.gitcp(*command, *session, "--json").out)
+    printed.append(project.gitcp("fetch", "--json", check=0).out)
+    return "".join(printed)
+
+
 def _printed(project: Project) -> dict[str, set[str]]:
     """The keys of the documents that the commands print, by schema; `a.b` for the key b of the object a."""
     project.write("a.txt", "a\n")
@@ -389,6 +406,11 @@ def _printed(project: Project) -> dict[str, set[str]]:
         texts.append(done.out)
     texts.append(project.gitcp("doctor", "--json", check=1).out)
     texts.append(project.gitcp("compensate", "--list", "--json", check=0).out)
+    project.write("a.txt", tokens()["npm-token"])
+    project.gitcp("save", check=0)
+    texts.append(_shared(project))
+    texts.append(project.gitcp("secrets", "--json", check=15).out)
+    texts.append(project.gitcp("secrets", "--allow", json.loads(texts[-1].split("\n")[0])["id"], "--json").out)
     texts.append(project.gitcp("show", "nothing", "--json", check=16).err)
     _damage(project, "refs/gitcp/sessions/e7baae82:.gitcp/checkpoint.json")
     texts.append(project.gitcp("check", "--json", check=13).out)
@@ -409,7 +431,7 @@ def _damage(project: Project, name: str) -> None:
 FREE = ("facts", "position", "compensated")
 """Objects whose keys are the user's."""
 
-SAME = {"checkpoint", "last"}
+SAME = {"findings", "checkpoint", "last"}
 """Objects that are documents of their own, described once."""
 
 

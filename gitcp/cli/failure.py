@@ -89,7 +89,7 @@ def _is_click(error: Exception, name: str) -> bool:
 def describe(error: Exception) -> Failure:
     """What to say of an error."""
     if isinstance(error, errors.GitcpError):
-        return Failure(_code(error), str(error), error.hint, getattr(error, "candidates", ()))
+        return Failure(_code(error), str(error), error.hint, error.candidates)
     if _is_click(error, "ClickException"):
         context = getattr(error, "ctx", None)
         hint = f"{context.command_path} -h" if context else "gitcp -h"

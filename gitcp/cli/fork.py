@@ -12,7 +12,7 @@ import click
 from gitcp.cli import objects, restoring
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART
-from gitcp.cli.options import REVISION, WORDS, Command, json_option, pass_context, session_option
+from gitcp.cli.options import REVISION, WORDS, Command, json_option, pass_context, session_option, trust_option
 from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.errors import BadValue
 from gitcp.ops import fork as op
@@ -24,6 +24,7 @@ from gitcp.ops.fork import Forked
 @click.option("--name", metavar="NAME", type=WORDS, help="call the new session so")
 @click.option("--worktree", metavar="DIR", help="make a working tree of git's in DIR, with the files of REV")
 @click.option("--branch", metavar="NAME", type=WORDS, help="make a branch where REV stands, for that working tree")
+@trust_option
 @session_option
 @json_option
 @pass_context
@@ -55,6 +56,7 @@ def _request(context: Context, given: dict[str, Any]) -> op.Request:
         name=given["name"],
         worktree=Path(os.path.realpath(context.cwd / given["worktree"])) if given["worktree"] is not None else None,
         branch=given["branch"],
+        trust=given["trust"],
     )
 
 

@@ -54,6 +54,12 @@ COMMANDS = {
         "prune": "Drop checkpoints that no rule keeps",
         "delete": "Drop a whole session",
     },
+    "Share": {
+        "remote": "Say which remotes checkpoints may go to, or list them",
+        "push": "Send a session and its tags to a remote",
+        "fetch": "Get sessions from a remote, to look at or to go on with",
+        "secrets": "List secrets in checkpoints: tokens, keys, passwords",
+    },
     "Check": {
         "check": "Verify that every checkpoint is whole",
     },

@@ -136,3 +136,8 @@ def json_option(command: F) -> F:
 def yes_option(command: F) -> F:
     """`--yes`, on what changes files."""
     return click.option("--yes", "-y", is_flag=True, help="do not ask")(command)
+
+
+def trust_option(command: F) -> F:
+    """`--trust`, on what lets a checkpoint act on this machine."""
+    return click.option("--trust", is_flag=True, help="also if it comes from somebody else")(command)

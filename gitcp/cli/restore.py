@@ -18,6 +18,7 @@ from gitcp.cli.options import (
     pass_context,
     paths_given,
     session_option,
+    trust_option,
     yes_option,
 )
 from gitcp.model import Checkpoint
@@ -40,6 +41,7 @@ from gitcp.value import replace
 @click.option("--force", is_flag=True, help="go on during a merge or rebase")
 @click.option("--continue", "forward", flag_value=True, default=None, help="finish an interrupted restore")
 @click.option("--abort", "forward", flag_value=False, help="take an interrupted restore back")
+@trust_option
 @yes_option
 @session_option
 @json_option
@@ -91,6 +93,7 @@ def _request(context: Context, given: dict[str, Any]) -> Request:
         force=given["force"],
         limits=context.limits(),
         rewound=rewound,
+        trust=given["trust"],
     )
 
 

@@ -20,6 +20,7 @@ PREFIX = "refs/gitcp/"
 SESSIONS = PREFIX + "sessions/"
 TAGS = PREFIX + "tags/"
 TRASH = PREFIX + "trash/"
+REMOTES = PREFIX + "remotes/"
 
 HEX = re.compile(r"[0-9a-f]{40}\Z")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}\Z")

@@ -14,7 +14,7 @@ from gitcp import readme
 from gitcp.errors import Refused, StoreDamaged
 from gitcp.git import linked, refs
 from gitcp.model import Checkpoint, CheckpointId, Oid, Trigger
-from gitcp.ops import oplog, placing, session
+from gitcp.ops import oplog, placing, session, trust
 from gitcp.ops.contents import Contents
 from gitcp.ops.materialise import materialise, require_empty, whole
 from gitcp.ops.placing import Placed
@@ -36,6 +36,7 @@ class Request(Value):
     name: str | None = None
     worktree: Path | None = None
     branch: str | None = None
+    trust: bool = False
 
 
 class Forked(Value):
@@ -63,6 +64,7 @@ def fork(store: Store, request: Request) -> Forked:
     tree or the branch that was asked for. HEAD, the index and the files of this working tree stay as they are. Raises
     Refused for a session, branch or directory that exists already, with nothing changed.
     """
+    trust.require(store, request.point, trusted=request.trust)
     know_files(store, request.point)
     placed = _copy(store, request)
     name = _name(store, request, placed)

@@ -7,7 +7,7 @@ from pathlib import Path
 from gitcp.errors import BadValue, Refused
 from gitcp.git import trees
 from gitcp.model import GITLINK, Snapshot
-from gitcp.ops import placing
+from gitcp.ops import placing, trust
 from gitcp.ops.apply import apply_files
 from gitcp.ops.contents import Contents
 from gitcp.ops.plan import FilePlan, Kept, Side, Step, within
@@ -23,6 +23,7 @@ def materialise(store: Store, request: Request, directory: Path) -> Report:
     The conversation is put where the agent resumes it in that directory, unless it has one of the same id already.
     Makes no checkpoint, needs none. Raises Refused if anything is in the directory.
     """
+    trust.require(store, request.target, trusted=request.trust)
     require_empty(directory)
     know_files(store, request.target)
     plan = whole(store, request.target.snapshot, request.paths) if request.files else FilePlan()

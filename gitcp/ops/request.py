@@ -33,6 +33,7 @@ class Request(Value):
     force: bool = False
     limits: Limits = Limits()
     rewound: Rewound | None = None
+    trust: bool = False
     reverted: Checkpoint | None = None
     markers: bool = False
     merged: Snapshot | None = None

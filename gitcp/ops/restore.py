@@ -14,7 +14,7 @@ from typing import NamedTuple
 from gitcp.errors import ConversationUnreadable, Refused
 from gitcp.git.objects import Objects
 from gitcp.model import Checkpoint, CheckpointId, Trigger
-from gitcp.ops import effects, journal, log, oplog, placing, session, untold
+from gitcp.ops import effects, journal, log, oplog, placing, session, trust, untold
 from gitcp.ops import index as index_op
 from gitcp.ops.apply import apply_files, still_wrong
 from gitcp.ops.contents import Contents
@@ -151,6 +151,7 @@ def finish(store: Store, request_for: Callable[[CheckpointId], Request], *, forw
 
 def _restore(store: Store, request: Request, agreed: FilePlan | None, step: Step) -> Report:
     _check_allowed(store, request)
+    trust.admit(store, request.target, trusted=request.trust)
     know_files(store, request.target)
     check_paths(store, request)
     present = _save_present(store, request)

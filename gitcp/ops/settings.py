@@ -67,6 +67,17 @@ def retention(repo: Repository) -> StoreLimits:
     return StoreLimits(count or None, timedelta(seconds=age) if age else None, values.get("max_size") or None)
 
 
+def allowed_secrets(repo: Repository) -> frozenset[str]:
+    """The IDs of secrets that may leave: those in git config and those of the team. Raises BadValue."""
+    return frozenset(id for found in (_team, _own) for id in found(repo, "secrets").get("allow_secrets", ()))
+
+
+def allow_secret(repo: Repository, id: str) -> None:
+    """Let a secret pass from now on: its ID is added to git's config of this repository."""
+    if id not in allowed_secrets(repo):
+        repo.git("config", "--local", "--add", in_git("secrets", "allow_secrets"), id)
+
+
 def _values(repo: Repository, section: str) -> Values:
     return {**_team(repo, section), **_own(repo, section)}
 
@@ -186,6 +197,7 @@ Reader = Callable[[object, str], Any]
 
 SECTIONS: dict[str, dict[str, Reader]] = {
     "save": {"max_file_size": _size, "max_dependency_files": _size, "include": _patterns},
+    "secrets": {"allow_secrets": _patterns},
     "hooks": {
         "interval": _span,
         "large_rewrite": _size,

@@ -1,0 +1,88 @@
+"""`gitcp fetch`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gitcp import wire
+from gitcp.cli import objects, words
+from gitcp.cli.context import Context
+from gitcp.cli.failure import IN_PART
+from gitcp.cli.options import WORDS, Command, json_option, pass_context
+from gitcp.cli.output import GREEN, RED, Styled
+from gitcp.errors import StoreDamaged
+from gitcp.ops import fetch as op
+from gitcp.ops import remotes
+from gitcp.ops.fetch import Fetched
+from gitcp.ops.push import State
+
+SAID = {
+    State.SAME: "as here",
+    State.AHEAD: "you have more: gitcp push",
+    State.BEHIND: "goes on where yours ends: gitcp restore {name} --trust",
+    State.NEW: "look: gitcp show {name}, continue: gitcp restore {name} --trust",
+    State.DIVERGED: "yours went another way, and they are never merged: gitcp fork {name} --trust",
+}
+
+
+@click.command(cls=Command)
+@click.argument("remote", required=False, type=WORDS, metavar="[REMOTE]")
+@click.argument("sessions", nargs=-1, type=WORDS, metavar="[SESSION]...")
+@click.option("--list", "-l", "listing", is_flag=True, help="list the remote's sessions and download nothing")
+@json_option
+@pass_context
+def command(context: Context, /, **given: Any) -> None:
+    """Get sessions from a remote, to look at or to go on with
+
+    What arrives is checked whole before it gets a name, and your own sessions stay as they are. It is then called
+    REMOTE/SESSION. Restoring it needs --trust: it comes from somebody else.
+
+      gitcp fetch
+      gitcp fetch private --list
+      gitcp log origin/e7baae82
+    """
+    source = remotes.choose(context.store.repo, given["remote"])
+    if given["listing"]:
+        found = op.listing(context.store, source)
+    else:
+        found = op.fetch(context.store, source, given["sessions"])
+    for one in found:
+        if given["as_json"]:
+            context.output.document(objects.document("fetched", _fields(source.name, one)))
+        else:
+            _print(context, source.name, one, listing=given["listing"])
+    if not found and not given["as_json"]:
+        context.output.line(f"{source.name} has no sessions")
+    _end(found, listing=given["listing"])
+
+
+def _end(found: tuple[Fetched, ...], *, listing: bool) -> None:
+    refused = [one for one in found if one.refused]
+    if refused and len(refused) == len(found) and not listing:
+        raise StoreDamaged(f"nothing was taken. {refused[0].session}: {refused[0].refused}", hint="gitcp fetch --list")
+    click.get_current_context().exit(IN_PART if refused else 0)
+
+
+def _fields(name: str, one: Fetched) -> wire.Json:
+    return {
+        "remote": name,
+        "session": one.session,
+        "commit": one.tip,
+        "state": one.state.value if one.state else None,
+        "checkpoints": one.checkpoints,
+        "refused": one.refused or None,
+    }
+
+
+def _print(context: Context, remote: str, one: Fetched, *, listing: bool) -> None:
+    name = f"{remote}/{one.session}"
+    if one.refused:
+        context.output.line(Styled("refused", RED), f" {name}: {one.refused}")
+    elif listing:
+        context.output.line(f"{name}  {one.tip[:10]}")
+    else:
+        said = SAID[one.state].format(name=name) if one.state else ""
+        new = words.count(one.checkpoints, "checkpoint") + " new"
+        context.output.line(Styled("fetched", GREEN), f" {name}  ({new}); {said}")

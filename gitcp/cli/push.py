@@ -1,0 +1,99 @@
+"""`gitcp push`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gitcp import wire
+from gitcp.cli import objects, words
+from gitcp.cli.context import Context
+from gitcp.cli.failure import IN_PART
+from gitcp.cli.options import WORDS, Command, json_option, pass_context, session_option
+from gitcp.cli.output import GREEN, RED, Styled
+from gitcp.cli.secrets import fields as finding_fields
+from gitcp.errors import GitcpError
+from gitcp.ops import push as op
+from gitcp.ops import remotes, settings
+from gitcp.ops.push import Item, Report, State
+
+SAID = {
+    State.SAME: "is there already",
+    State.BEHIND: "has gone on there: gitcp fetch",
+    State.DIVERGED: "grew on both sides",
+}
+MOVED = "stale info"
+"""What git says of a ref that is no longer where it was seen."""
+
+
+@click.command(cls=Command)
+@click.argument("remote", required=False, type=WORDS, metavar="[REMOTE]")
+@click.option("--all", "every", is_flag=True, help="send all sessions")
+@click.option("--allow", multiple=True, metavar="ID", type=WORDS, help="send this secret, this time (can be repeated)")
+@click.option("--force", is_flag=True, help="replace a session that prune or purge rewrote here")
+@click.option("--dry-run", "-n", is_flag=True, help="compare and scan, and send nothing")
+@session_option
+@json_option
+@pass_context
+def command(context: Context, /, **given: Any) -> None:
+    """Send a session and its tags to a remote
+
+    Files and conversation, whole. What is new is scanned for secrets first; with one in it nothing is sent. Code is not
+    pushed, and `git push` does not push checkpoints.
+
+      gitcp push
+      gitcp push private --all
+      gitcp push --allow 3f0c9a1b22d4
+    """
+    store = context.store
+    to = remotes.choose(store.repo, given["remote"])
+    if given["every"] and given["session"]:
+        raise click.UsageError("--all and --session each say what is sent: give one")
+    names = sorted(store.sessions()) if given["every"] else [context.session(given["session"])]
+    allowed = settings.allowed_secrets(store.repo) | set(given["allow"])
+    plan = op.plan(store, to, names, allowed, force=given["force"])
+    report = Report((), ()) if given["dry_run"] else op.push(store, plan)
+    if given["as_json"]:
+        context.output.document(objects.document("push", _fields(plan, report)))
+    else:
+        _print(context, plan, report, dry=given["dry_run"])
+    if given["dry_run"] and plan.findings:
+        raise op.found_secrets(plan.findings)
+    _end(report)
+
+
+def _end(report: Report) -> None:
+    if report.refused and not report.sent:
+        item, why = report.refused[0]
+        hint = "gitcp fetch" if MOVED in why else "if it takes only branches and tags: gitcp remote NAME --as-branches"
+        raise GitcpError(f"the remote refused {item.name}: {why}", hint=hint)
+    click.get_current_context().exit(IN_PART if report.refused else 0)
+
+
+def _fields(plan: op.Plan, report: Report) -> wire.Json:
+    return {
+        "remote": plan.remote.name,
+        "items": [{**_item(i), "sent": i in report.sent} for i in plan.items],
+        "refused": [{"name": item.name, "kind": item.kind, "reason": why} for item, why in report.refused],
+        "findings": [finding_fields(finding) for finding in plan.findings],
+    }
+
+
+def _item(item: Item) -> wire.Json:
+    return {"name": item.name, "kind": item.kind, "state": item.state.value, "checkpoints": item.checkpoints}
+
+
+def _print(context: Context, plan: op.Plan, report: Report, *, dry: bool) -> None:
+    refused = dict(report.refused)
+    for item in plan.items:
+        what = f"{item.kind} {item.name}"
+        new = f"  ({words.count(item.checkpoints, 'checkpoint')} new)" if item.kind == "session" else ""
+        if item in refused:
+            context.output.line(Styled("refused", RED), f" {what}: {refused[item]}")
+        elif item in report.sent:
+            context.output.line(Styled("sent", GREEN), f" {what} to {plan.remote.name}{new}")
+        elif dry and item in plan.sending:
+            context.output.line(f"would send {what} to {plan.remote.name}{new}")
+        elif item.kind == "session":
+            context.output.line(f"{what} {SAID.get(item.state, '')}")

@@ -1,0 +1,106 @@
+"""`gitcp secrets`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gitcp import wire
+from gitcp.cli import objects, words
+from gitcp.cli.context import Context
+from gitcp.cli.options import REVISION, WORDS, Command, json_option, pass_context, session_option
+from gitcp.cli.output import RED, YELLOW, Styled
+from gitcp.errors import BadValue, SecretsFound
+from gitcp.model import Oid
+from gitcp.ops import secrets as op
+from gitcp.ops import settings
+from gitcp.ops.secrets import Finding
+from gitcp.worktree.paths import display
+
+
+@click.command(cls=Command)
+@click.argument("revision", required=False, type=REVISION, metavar="[REV]")
+@click.option("--all", "every", is_flag=True, help="scan all sessions")
+@click.option("--allow", "allow", multiple=True, metavar="ID", type=WORDS, help="let this secret pass from now on")
+@session_option
+@json_option
+@pass_context
+def command(context: Context, /, **given: Any) -> None:
+    """List secrets in checkpoints: tokens, keys, passwords
+
+    Files, conversation, messages and names are scanned: of one checkpoint, or of the whole session. What is stored here
+    stays as it is. What leaves the machine is scanned again, and stopped. Ends with 15 where something was found.
+
+      gitcp secrets
+      gitcp secrets 12
+      gitcp secrets --allow 3f0c9a1b22d4
+    """
+    if given["allow"]:
+        _allow(context, given["allow"], as_json=given["as_json"])
+        return
+    found = op.findings(context.store, _commits(context, given), settings.allowed_secrets(context.store.repo))
+    for finding in found:
+        if given["as_json"]:
+            context.output.document(objects.document("finding", fields(finding)))
+        else:
+            show(context, finding)
+    if found:
+        raise SecretsFound(
+            f"{words.count(len({f.id for f in found}), 'secret')} found. Nothing was sent, nothing was changed",
+            hint="gitcp secrets --allow ID  lets one pass that is none",
+        )
+    if not given["as_json"]:
+        context.output.line("no secrets found")
+
+
+def _commits(context: Context, given: dict[str, Any]) -> list[Oid]:
+    if given["revision"] is not None:
+        if given["every"]:
+            raise click.UsageError("a revision and --all each say what is scanned: give one")
+        return [context.checkpoint(given["revision"], given["session"]).commit]
+    store = context.store
+    names = list(store.sessions()) if given["every"] else [context.session(given["session"])]
+    tips = [tip for name in names if (tip := store.tip(name)) is not None]
+    return [summary.commit for tip in tips for summary in reversed(list(store.history(tip)))]
+
+
+def _allow(context: Context, ids: tuple[str, ...], *, as_json: bool) -> None:
+    for id in ids:
+        if len(id) != 12 or not set(id) <= set("0123456789abcdef"):
+            raise BadValue(f"{id!r} is not the ID of a finding: nothing was changed", hint="gitcp secrets")
+    for id in ids:
+        settings.allow_secret(context.store.repo, id)
+        if as_json:
+            context.output.document(objects.document("allowed", {"id": id}))
+        else:
+            context.output.line(f"allowed {id} in this repository (git config gitcp.allowSecrets)")
+
+
+def fields(finding: Finding) -> wire.Json:
+    """A finding for programs."""
+    return {
+        "id": finding.id,
+        "rule": finding.rule,
+        "excerpt": finding.excerpt,
+        "place": finding.place,
+        "path": wire.encode_path(finding.path) if finding.path else None,
+        "line": finding.line,
+        "checkpoint": str(finding.checkpoint) if finding.checkpoint else None,
+    }
+
+
+def show(context: Context, finding: Finding) -> None:
+    """A finding for people, on one line."""
+    context.output.line(*described(finding))
+
+
+def described(finding: Finding) -> tuple[str | Styled, ...]:
+    """What is said of a finding."""
+    where = f"{display(finding.path)}:{finding.line}" if finding.path else f"line {finding.line}"
+    return (
+        Styled(finding.id, YELLOW),
+        "  ",
+        Styled(finding.rule, RED),
+        f"  {finding.excerpt}  in {finding.checkpoint}, {finding.place} {where}",
+    )

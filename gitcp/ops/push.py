@@ -1,0 +1,185 @@
+"""Push: sessions and their tags to a remote, after a scan for secrets. A plan, then an apply.
+
+Nothing on the remote is replaced that is not known here, and each ref moves only from where it was seen: who pushed
+meanwhile loses nothing. A session that grew there and here is not merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from enum import StrEnum
+
+from gitcp.errors import Refused, RevisionNotFound, SecretsFound
+from gitcp.git import refs, remote
+from gitcp.model import Oid
+from gitcp.ops import secrets
+from gitcp.ops.remotes import Remote
+from gitcp.ops.secrets import Finding
+from gitcp.store import Store
+from gitcp.value import Value
+
+
+class State(StrEnum):
+    """How a ref here and on the remote stand to each other."""
+
+    NEW = "new"
+    AHEAD = "ahead"
+    SAME = "same"
+    BEHIND = "behind"
+    DIVERGED = "diverged"
+    REWRITTEN = "rewritten"
+
+
+class Item(Value):
+    """One ref to be sent: a session or a tag, where it is here and there, and how many checkpoints are new."""
+
+    name: str
+    kind: str
+    state: State
+    new: Oid
+    old: Oid | None
+    checkpoints: int = 0
+
+
+class Plan(Value):
+    """What a push would send, what it would leave alone, and the secrets that stand in the way."""
+
+    remote: Remote
+    items: tuple[Item, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def sending(self) -> tuple[Item, ...]:
+        """What is to be moved."""
+        return tuple(item for item in self.items if item.state in (State.NEW, State.AHEAD, State.REWRITTEN))
+
+
+class Report(Value):
+    """What was sent, and what the remote refused, with its reason."""
+
+    sent: tuple[Item, ...]
+    refused: tuple[tuple[Item, str], ...]
+
+
+def plan(store: Store, to: Remote, sessions: Iterable[str], allowed: Collection[str], *, force: bool = False) -> Plan:
+    """Compare with the remote and scan what is new. Writes the scan's cache, nothing else.
+
+    `force` replaces a session that was rewritten here (by prune or purge). Raises RevisionNotFound for a session that
+    does not exist, GitFailed where the remote cannot be reached.
+    """
+    there = remote.listed(store.repo, to.url, to.sessions + "*") | remote.listed(store.repo, to.url, to.tags + "*")
+    items, commits = [], dict[Oid, None]()
+    for session in sessions:
+        item, fresh = _session(store, to, session, there, force=force)
+        items.append(item)
+        commits |= dict.fromkeys(fresh)
+        items += _tags(store, to, session, there, force=force)
+    found = [*secrets.findings(store, commits, allowed)]
+    for item in items:
+        if item.kind == "tag" and item.state is not State.SAME:
+            data = store.objects.read(item.new)[1]
+            found += secrets.in_text(data, "tag", item.name.encode(), allowed)
+    return Plan(to, tuple(items), tuple(found))
+
+
+def push(store: Store, agreed: Plan) -> Report:
+    """Send what was planned. Writes the tracking refs below `refs/gitcp/remotes/` for what arrived.
+
+    Raises SecretsFound while the plan has findings, Refused if a session grew on both sides: nothing is sent then.
+    """
+    if agreed.findings:
+        raise found_secrets(agreed.findings)
+    stuck = next((item for item in agreed.items if item.state is State.DIVERGED), None)
+    if stuck is not None:
+        raise _diverged(agreed.remote, stuck)
+    updates = [remote.Update(_there(agreed.remote, item), item.new, item.old) for item in agreed.sending]
+    refused = remote.send(store.repo, agreed.remote.url, updates)
+    sent = tuple(item for item in agreed.sending if _there(agreed.remote, item) not in refused)
+    with store.lock():
+        for item in sent:
+            _track(store, agreed.remote, item)
+    left = tuple((i, refused[_there(agreed.remote, i)]) for i in agreed.sending if i not in sent)
+    return Report(sent, left)
+
+
+def found_secrets(findings: tuple[Finding, ...]) -> SecretsFound:
+    """The error that says what stands in the way."""
+    ids = dict.fromkeys(finding.id for finding in findings)
+    lines = tuple(f"{f.id}  {f.rule}  {f.excerpt}  in {f.checkpoint}, {f.place}" for f in findings)
+    return SecretsFound(
+        f"{len(ids)} {'secret' if len(ids) == 1 else 'secrets'} found: nothing was sent",
+        lines,
+        hint="--allow ID  sends one all the same",
+    )
+
+
+def _session(
+    store: Store, to: Remote, session: str, there: dict[str, Oid], *, force: bool
+) -> tuple[Item, tuple[Oid, ...]]:
+    """A session, and its checkpoints that the remote does not have, the oldest first."""
+    tip = store.tip(session)
+    if tip is None:
+        raise RevisionNotFound(f"session {session} has no checkpoint: nothing was sent", hint="gitcp sessions")
+    old = there.get(to.sessions + session)
+    chain = [summary.commit for summary in store.history(tip)][::-1]
+    if old is None:
+        return Item(session, "session", State.NEW, tip, None, len(chain)), tuple(chain)
+    if old == tip:
+        return Item(session, "session", State.SAME, tip, old), ()
+    if old in chain:
+        fresh = chain[chain.index(old) + 1 :]
+        return Item(session, "session", State.AHEAD, tip, old, len(fresh)), tuple(fresh)
+    state = _apart(store, tip, old)
+    if state is State.REWRITTEN and force:
+        return Item(session, "session", State.REWRITTEN, tip, old, len(chain)), tuple(chain)
+    return Item(session, "session", State.DIVERGED if state is State.REWRITTEN else state, tip, old), ()
+
+
+def _apart(store: Store, tip: Oid, old: Oid) -> State:
+    """How the remote's end stands to ours, which does not come after it.
+
+    A prune or purge leaves the checkpoints what they were, under other commits.
+    """
+    if not store.objects.exists(old):
+        return State.DIVERGED
+    theirs = list(store.history(old))
+    if any(summary.commit == tip for summary in theirs):
+        return State.BEHIND
+    ours = {summary.id: summary.created for summary in store.history(tip)}
+    same = all(ours.get(summary.id, summary.created) == summary.created for summary in theirs)
+    last = max(id.number for id in ours)
+    return State.REWRITTEN if same and theirs[0].id.number <= last else State.DIVERGED
+
+
+def _tags(store: Store, to: Remote, session: str, there: dict[str, Oid], *, force: bool) -> list[Item]:
+    tip = store.tip(session)
+    chain = {summary.commit for summary in store.history(tip)} if tip else set()
+    items = []
+    for ref, oid in refs.list_refs(store.repo.common_dir, refs.TAGS).items():
+        name = ref.removeprefix(refs.TAGS)
+        if store.peel(oid) not in chain:
+            continue
+        old = there.get(to.tags + name)
+        moved = State.REWRITTEN if force else State.BEHIND
+        state = State.NEW if old is None else State.SAME if old == oid else moved
+        items.append(Item(name, "tag", state, oid, old))
+    return items
+
+
+def _there(to: Remote, item: Item) -> str:
+    return (to.sessions if item.kind == "session" else to.tags) + item.name
+
+
+def _track(store: Store, to: Remote, item: Item) -> None:
+    """Note what the remote has now. Where that fails, the next fetch says it again."""
+    name = f"{to.tracking}{item.kind}s/{item.name}"
+    refs.update_ref(store.repo.common_dir, name, item.new, refs.read_ref(store.repo.common_dir, name))
+
+
+def _diverged(to: Remote, item: Item) -> Refused:
+    return Refused(
+        f"session {item.name} has checkpoints on {to.name} that are not in it here, and the other way round. "
+        "Sessions are never merged: nothing was sent",
+        hint=f"gitcp fetch {to.name}, then gitcp fork {to.name}/{item.name} --trust; "
+        "after a prune or purge here: gitcp push --force",
+    )

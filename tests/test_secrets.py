@@ -1,0 +1,160 @@
+"""`gitcp secrets`: what is found in checkpoints, where, and what was looked at once is not looked at again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tokens import tokens
+
+from gitcp.conversation.segments import LARGEST
+from gitcp.errors import StoreDamaged
+from gitcp.model import Oid
+from gitcp.ops import scanned, secrets
+from gitcp.secrets.scan import VERSION, fingerprint
+from gitcp.store import Store
+
+from driver import Project
+from samples import open_store, save
+
+KINDS = tokens()
+TOKEN = KINDS["github-token"]
+OTHER = KINDS["npm-token"]
+ID = fingerprint("github-token", TOKEN.encode())
+
+
+@pytest.fixture
+def store(project: Project) -> Store:
+    """The store of an empty project."""
+    return open_store(project)
+
+
+def found(store: Store, session: str = "alpha", allowed: tuple[str, ...] = ()) -> tuple[secrets.Finding, ...]:
+    """What a scan of a whole session finds."""
+    tip = store.tip(session)
+    assert tip is not None
+    return secrets.findings(store, [s.commit for s in reversed(list(store.history(tip)))], allowed)
+
+
+def test_places(store: Store) -> None:
+    """A secret is found in a file, in the conversation, in the label and in a path, each time with its place."""
+    talk = json.dumps({"role": "user", "text": f"use {TOKEN}\n"}).encode() + b"\n"
+    save(store, "alpha", {b"a.txt": b"nothing\n"})
+    save(store, "alpha", {b"src/x.py": f"\nkey = '{TOKEN}'\n".encode()}, {"main": talk})
+    save(store, "alpha", {b"d/" + TOKEN.encode(): b""}, label=f"with {OTHER}")
+
+    places = {(f.place, f.path, f.line, str(f.checkpoint), f.id == ID) for f in found(store)}
+
+    assert ("file", b"src/x.py", 2, "alpha@2", True) in places
+    assert ("conversation", b".gitcp/conversation/main/a/000000000000.jsonl", 1, "alpha@2", True) in places
+    assert ("path", b"d/", 1, "alpha@3", True) in places
+    assert ("message", "alpha@3", False) in {(p[0], p[3], p[4]) for p in places}
+    assert any(p[0] == "metadata" and p[1] == b".gitcp/checkpoint.json" for p in places)
+    assert not any(p[3] == "alpha@1" for p in places)
+
+
+def test_across_segments(store: Store) -> None:
+    """A token that the end of a segment cuts in two is found."""
+    line = b'{"text":"' + b"a " * (LARGEST // 2 - 15) + TOKEN.encode() + b" and on" * 50 + b'"}\n'
+    save(store, "alpha", {b"a": b"1"}, {"main": line})
+
+    assert [f.id for f in found(store)] == [ID]
+    assert [f.id for f in found(store)] == [ID]
+
+
+def test_allowed(store: Store) -> None:
+    """What is allowed by its ID is left out, and nothing else."""
+    save(store, "alpha", {b"a": f"{TOKEN} {OTHER}".encode()})
+
+    assert {f.rule for f in found(store)} == {"github-token", "npm-token"}
+    assert {f.rule for f in found(store, allowed=(ID,))} == {"npm-token"}
+
+
+def test_cache(store: Store, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was clean is not read again, what was not is found again, and other rules look at everything anew."""
+    save(store, "alpha", {b"clean": b"nothing\n", b"not": TOKEN.encode()})
+    first = found(store)
+    before = len(scanned.load(store.repo))
+    read: list[str] = []
+    real = store.objects.read_blob
+
+    def noted(oid: Oid) -> bytes:
+        read.append(oid)
+        return real(oid)
+
+    monkeypatch.setattr(store.objects, "read_blob", noted)
+
+    assert found(store) == first
+    assert len(read) == 1
+    save(store, "alpha", {b"clean": b"nothing\n", b"not": TOKEN.encode(), b"new": b"new\n"})
+    read.clear()
+    assert [f.path for f in found(store)] == [b"not"]
+    assert len(read) == 4  # the one with the token, the new file, metadata and README
+    assert len(scanned.load(store.repo)) > before
+    path = store.repo.store_dir / scanned.NAME
+    path.write_bytes(b"\0" * 32 + path.read_bytes()[len(VERSION) // 2 :])
+    assert scanned.load(store.repo) == frozenset()
+
+
+def test_cache_cannot_be_written(store: Store) -> None:
+    """Without a cache everything is scanned, and found."""
+    save(store, "alpha", {b"a": TOKEN.encode()})
+    (store.repo.store_dir / scanned.NAME).mkdir()
+
+    assert [f.id for f in found(store)] == [ID]
+
+
+def test_unreadable(store: Store, project: Project) -> None:
+    """What cannot be read was not seen: no all-clear."""
+    made = save(store, "alpha", {b"a": b"some text\n"})
+    blob = project.git("rev-parse", f"{made.commit}:a")
+    project.remove(f".git/objects/{blob[:2]}/{blob[2:]}")
+
+    with pytest.raises(StoreDamaged, match=blob):
+        found(open_store(project))
+
+
+def test_redacted() -> None:
+    """Text that is to leave is scanned and redacted by the same rules, with the same IDs."""
+    text = f"a {TOKEN} b {OTHER}".encode()
+
+    assert {f.id for f in secrets.in_text(text, "report")} > {ID}
+    assert secrets.in_text(text, "report", allowed={ID})[0].rule == "npm-token"
+    assert secrets.redacted(text, {ID}) == f"a {TOKEN} b [REDACTED:npm-token]".encode()
+
+
+def test_command(project: Project, tmp_path: Path) -> None:
+    """The command lists, masks, ends with 15, and lets pass what is allowed here or by the team."""
+    project.write("env", f"A={TOKEN}\n")
+    project.gitcp("save", "one", check=0)
+    with project.guard():
+        done = project.gitcp("secrets", check=15)
+
+    assert f"{ID}  github-token  ghp_" in done.out
+    assert "file env:1" in done.out
+    assert TOKEN not in done.out + done.err
+    assert "1 secret found" in done.err
+    documents = [json.loads(line) for line in project.gitcp("secrets", "@", "--json", check=15).out.splitlines()]
+    assert [(d["schema"], d["id"], d["path"], d["line"]) for d in documents] == [("gitcp.finding/1", ID, "env", 1)]
+
+    project.gitcp("secrets", "--allow", ID, check=0)
+    assert "no secrets found" in project.gitcp("secrets", "--all", check=0).out
+    assert project.git("config", "--get-all", "gitcp.allowSecrets") == ID
+    project.git("config", "--unset-all", "gitcp.allowSecrets")
+    project.write(".gitcp.toml", f'[secrets]\nallow_secrets = ["{ID}"]\n')
+    project.gitcp("secrets", check=0)
+
+
+@pytest.mark.parametrize("id", ["x", "0123456789ab\n", "--global", "ABCDEF012345", ""])
+def test_bad_id(project: Project, id: str) -> None:
+    """What is no ID is not written into anybody's config."""
+    with project.guard():
+        project.gitcp("secrets", f"--allow={id}", check=2)
+
+
+def test_nothing_here(project: Project) -> None:
+    """Without a checkpoint there is nothing to scan, and it is said so."""
+    assert "no checkpoint here yet" in project.gitcp("secrets", check=16).err
+    project.gitcp("secrets", "--all", check=0)
+    assert "give one" in project.gitcp("secrets", "@", "--all", check=2).err

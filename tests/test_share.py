@@ -1,0 +1,445 @@
+"""`gitcp remote`, `push` and `fetch`: two homes' repositories and a remote between them, and remotes that lie."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+from tokens import tokens
+
+from gitcp.errors import StoreDamaged
+from gitcp.git import trees
+from gitcp.git.trees import TreeEntry
+from gitcp.model import FILE, RESERVED, SYMLINK, TREE, Oid
+from gitcp.ops import foreign
+from gitcp.secrets.scan import fingerprint
+from gitcp.store import Store
+
+from driver import Project
+from samples import open_store, save
+
+TOKEN = tokens()["github-token"]
+ID = fingerprint("github-token", TOKEN.encode())
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Path:
+    """An empty bare repository that everybody can push to."""
+    subprocess.run(["git", "init", "--quiet", "--bare", tmp_path / "hub.git"], check=True)
+    return tmp_path / "hub.git"
+
+
+@pytest.fixture
+def ada(project: Project, hub: Path) -> Project:
+    """A project with one commit and two checkpoints of session alpha, and a remote for checkpoints."""
+    project.write("a.txt", "one\n")
+    project.commit()
+    project.gitcp("save", "one", "--session", "alpha", check=0)
+    project.write("a.txt", "two\n")
+    project.gitcp("save", "two", "--session", "alpha", "--tag", "good", check=0)
+    project.gitcp("remote", "hub", str(hub), check=0)
+    return project
+
+
+@pytest.fixture
+def bob(tmp_path: Path, hub: Path) -> Project:
+    """A second repository, with the same remote."""
+    other = Project(tmp_path / "bob")
+    other.write("b.txt", "bob's\n")
+    other.commit()
+    other.gitcp("remote", "hub", str(hub), check=0)
+    return other
+
+
+def refs_of(repository: Path) -> dict[str, str]:
+    """Every ref of a repository."""
+    listed = subprocess.run(
+        ["git", "for-each-ref", "--format=%(refname) %(objectname)"], cwd=repository, capture_output=True, check=True
+    ).stdout.decode()
+    return dict(line.split(" ") for line in listed.splitlines())
+
+
+def hook(hub: Path, script: str) -> None:
+    """Give the remote a hook that judges each ref."""
+    path = hub / "hooks" / "update"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("#!/bin/sh\n" + script)
+    path.chmod(0o755)
+
+
+def test_there_and_back(ada: Project, bob: Project, hub: Path) -> None:
+    """A session with its tag goes to the remote and arrives whole; both sides keep everything of git's as it was."""
+    with ada.guard():
+        sent = ada.gitcp("push", "--session", "alpha", check=0).out
+        again = ada.gitcp("push", "--session", "alpha", check=0).out
+    assert "sent session alpha to hub  (2 checkpoints new)" in sent
+    assert "sent tag good" in sent
+    assert again == "session alpha is there already\n"
+    assert set(refs_of(hub)) == {"refs/gitcp/sessions/alpha", "refs/gitcp/tags/good"}
+
+    before = bob.files()
+    with bob.guard():
+        assert bob.gitcp("fetch", "--list", check=0).out.startswith("hub/alpha  ")
+        assert "refs/gitcp" not in bob.git("for-each-ref")
+        assert "fetched hub/alpha  (2 checkpoints new)" in bob.gitcp("fetch", check=0).out
+        assert [c["id"] for c in bob.json_lines("log", "hub/alpha")] == ["alpha@2", "alpha@1"]
+        assert bob.gitcp("show", "hub/alpha@1:a.txt", check=0).out == "one\n"
+        bob.gitcp("check", check=0)
+    assert bob.files() == before
+    assert bob.git("rev-parse", "refs/gitcp/remotes/hub/sessions/alpha") == ada.git(
+        "rev-parse", "refs/gitcp/sessions/alpha"
+    )
+    assert not bob.root.joinpath(".git/FETCH_HEAD").exists()
+
+
+def test_trust(ada: Project, bob: Project, tmp_path: Path) -> None:
+    """What comes from somebody else is restored, forked and written anywhere only with --trust, and goes on then."""
+    ada.write(".vscode/tasks.json", "{}")
+    ada.write("sub/HEAD", "ref: refs/heads/main\n")
+    ada.write("sub/config", "[core]\n")
+    ada.gitcp("save", "three", "--session", "alpha", check=0)
+    ada.gitcp("push", "--session", "alpha", check=0)
+    bob.gitcp("fetch", check=0)
+    before = bob.files()
+
+    for command in (("restore", "hub/alpha", "--yes"), ("fork", "hub/alpha"), ("restore", "hub/alpha", "--to", "../x")):
+        refused = bob.gitcp(*command, check=14)
+        assert ".vscode/tasks.json  settings of an agent, editor or hook" in refused.err
+        assert "sub  a git repository without a working tree" in refused.err
+        assert "--trust" in refused.err
+    assert bob.files() == before
+    assert not tmp_path.joinpath("x").exists()
+    bob.gitcp("restore", "hub/alpha", "--dry-run", check=0)
+
+    with bob.guard():
+        bob.gitcp("restore", "hub/alpha@2", "--yes", "--trust", check=0)
+    assert bob.read("a.txt") == b"two\n"
+    assert [c["id"] for c in bob.json_lines("log", "alpha")][-4:] == ["alpha@4", "alpha@3", "alpha@2", "alpha@1"]
+    bob.gitcp("undo", "--yes", check=0)
+    assert bob.files() == before
+    bob.gitcp("check", check=0)
+
+
+def test_grown_on_both_sides(ada: Project, bob: Project, hub: Path) -> None:
+    """Nobody's checkpoints are replaced: the later one is told, fetches, and can fork."""
+    ada.gitcp("push", "--session", "alpha", check=0)
+    bob.gitcp("fetch", check=0)
+    bob.gitcp("restore", "hub/alpha", "--yes", "--trust", check=0)
+    bob.gitcp("push", "--session", "alpha", check=0)
+    held = refs_of(hub)
+    ada.write("a.txt", "three\n")
+    ada.gitcp("save", "three", "--session", "alpha", check=0)
+
+    for options in ((), ("--force",)):
+        refused = ada.gitcp("push", "--session", "alpha", *options, check=12)
+        assert "never merged" in refused.err
+    assert "went another way" in ada.gitcp("fetch", check=0).out
+    refused = ada.gitcp("push", "--session", "alpha", "--force", check=12)
+    assert refs_of(hub) == held
+    assert "gitcp fork" in ada.gitcp("restore", "hub/alpha", "--yes", "--trust", check=12).err
+    ada.gitcp("fork", "hub/alpha", "--trust", "--name", "beta", check=0)
+    ada.gitcp("push", "--session", "beta", check=0)
+    assert ada.gitcp("check").code == 0
+
+
+def test_pushed_meanwhile(ada: Project, hub: Path) -> None:
+    """A ref that moved since it was looked at is not moved: the lease is what was seen."""
+    from gitcp.ops import push, remotes
+
+    store = open_store(ada)
+    plan = push.plan(store, remotes.choose(store.repo, "hub"), ["alpha"], ())
+    first = ada.git("rev-parse", "refs/gitcp/sessions/alpha~1")
+    ada.git("push", "--quiet", str(hub), f"{first}:refs/gitcp/sessions/alpha")
+
+    report = push.push(store, plan)
+
+    assert [item.name for item, _ in report.refused] == ["alpha"]
+    assert [item.name for item in report.sent] == ["good"]
+    assert refs_of(hub)["refs/gitcp/sessions/alpha"] == first
+
+
+def test_secrets_stop_a_push(ada: Project, hub: Path) -> None:
+    """With a secret nothing is sent, not even what is clean; it is shown masked, and goes only when it is allowed."""
+    ada.write("env", f"KEY={TOKEN}\n")
+    ada.gitcp("save", "three", "--session", "alpha", check=0)
+
+    for options in ((), ("--force",), ("--allow", "0" * 12)):
+        done = ada.gitcp("push", "--session", "alpha", *options, check=15)
+        assert ID in done.err
+        assert TOKEN not in done.out + done.err
+    assert refs_of(hub) == {}
+    planned = ada.gitcp("push", "--session", "alpha", "--dry-run", "--json", check=15)
+    assert [f["id"] for f in json.loads(planned.out)["findings"]] == [ID]
+
+    ada.gitcp("push", "--session", "alpha", "--allow", ID, check=0)
+    ada.gitcp("save", "four", "--force", "--session", "alpha", check=0)
+    assert ID in ada.gitcp("push", "--session", "alpha", check=15).err
+
+
+def test_secret_in_a_tag(ada: Project, hub: Path) -> None:
+    """The message of a tag is scanned like everything else."""
+    ada.gitcp("tag", "leak", "--session", "alpha", "-m", f"with {TOKEN}", check=0)
+
+    assert ID in ada.gitcp("push", "--session", "alpha", check=15).err
+    assert refs_of(hub) == {}
+
+
+def test_remotes(ada: Project, hub: Path) -> None:
+    """Checkpoints go only where the user said, a password in a URL is not shown, and nonsense is refused."""
+    ada.git("remote", "add", "origin", "https://ada:" + "hunter2@git.invalid/x.git")
+    assert "origin  https://ada:…@git.invalid/x.git  (no checkpoints)" in ada.gitcp("remote", check=0).out
+    assert "until you say so" in ada.gitcp("push", "origin", check=12).err
+    assert "no remote" in ada.gitcp("push", "nowhere", check=2).err
+    for name, url in (
+        ("a b", "x"),
+        ("-x", "x"),
+        ("n", "ext::sh -c touch% /tmp/x"),
+        ("n", "-u"),
+        ("n", "a\nb"),
+        ("n", ""),
+    ):
+        ada.gitcp("remote", "--", name, url, check=2)
+    assert "choose another" in ada.gitcp("remote", "hub", "elsewhere", check=12).err
+    assert json.loads(ada.gitcp("remote", "hub", "--off", "--json", check=0).out)["enabled"] is False
+    assert "to no remote yet" in ada.gitcp("push", check=12).err
+    ada.gitcp("remote", "hub", check=0)
+    ada.git("push", "--quiet", "--all", "hub")
+    ada.git("fetch", "--quiet", "--all", check=False)
+    assert not any(name.startswith("refs/gitcp") for name in refs_of(hub))
+
+
+def test_remote_that_is_not_there(ada: Project, hub: Path) -> None:
+    """A remote that cannot be reached, or dies, is an error of one line, and nothing is changed here."""
+    hub.rename(hub.with_name("gone"))
+    before = refs_of(ada.root)
+
+    for command in (("push", "--session", "alpha"), ("fetch",), ("fetch", "--list")):
+        done = ada.gitcp(*command, check=1)
+        assert "error: " in done.err
+        assert "Traceback" not in done.err
+    assert refs_of(ada.root) == before
+
+
+def test_interrupted(ada: Project, hub: Path) -> None:
+    """A push of which the remote took a part is told so, and finished by the next one."""
+    hook(hub, 'case "$1" in refs/gitcp/sessions/*) exit 0;; *) exit 1;; esac\n')
+    done = ada.gitcp("push", "--session", "alpha", check=3)
+    assert "sent session alpha" in done.out
+    assert "refused tag good" in done.out
+    hub.joinpath("hooks/update").unlink()
+
+    assert "sent tag good" in ada.gitcp("push", "--session", "alpha", check=0).out
+
+
+def test_branches_only(ada: Project, bob: Project, hub: Path) -> None:
+    """A host that takes only branches and tags is explained, and works with --as-branches."""
+    hook(hub, 'case "$1" in refs/heads/*|refs/tags/*) exit 0;; *) echo not allowed; exit 1;; esac\n')
+    assert "--as-branches" in ada.gitcp("push", "--session", "alpha", check=1).err
+
+    for one in (ada, bob):
+        one.gitcp("remote", "hub", "--as-branches", check=0)
+    ada.gitcp("push", "--session", "alpha", check=0)
+    assert set(refs_of(hub)) == {"refs/heads/gitcp/alpha", "refs/tags/gitcp/good"}
+    assert "fetched hub/alpha" in bob.gitcp("fetch", check=0).out
+
+
+def test_hidden_refs(ada: Project, hub: Path) -> None:
+    """A host that hides our refs is explained."""
+    subprocess.run(["git", "config", "transfer.hideRefs", "refs/gitcp"], cwd=hub, check=True)
+
+    assert "--as-branches" in ada.gitcp("push", "--session", "alpha", check=1).err
+
+
+def test_no_limit_of_refs(ada: Project, hub: Path) -> None:
+    """A host that lets a push change five refs at most gets no more at once."""
+    path = hub / "hooks" / "pre-receive"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text('#!/bin/sh\ntest "$(wc -l)" -le 5\n')
+    path.chmod(0o755)
+    for number in range(12):
+        ada.gitcp("tag", f"t{number}", "--session", "alpha", check=0)
+
+    ada.gitcp("push", "--session", "alpha", check=0)
+    assert len(refs_of(hub)) == 14
+
+
+def test_sends_what_is_new(project: Project, hub: Path, tmp_path: Path) -> None:
+    """31 checkpoints of a growing conversation send at most 1.2 times their packed size; one more sends what is new."""
+    store = open_store(project)
+    source, talk = random.Random(3), b""
+    for number in range(31):
+        talk += b"".join(json.dumps({"n": source.random(), "t": "word " * 9}).encode() + b"\n" for _ in range(300))
+        save(store, "alpha", {b"a.txt": b"%d\n" % number}, {"main": talk})
+    project.gitcp("remote", "hub", str(hub), check=0)
+    project.git("config", "fetch.unpackLimit", "1")
+    subprocess.run(["git", "config", "receive.unpackLimit", "1"], cwd=hub, check=True)
+
+    def packed() -> int:
+        return sum(path.stat().st_size for path in hub.glob("objects/pack/*.pack"))
+
+    project.gitcp("push", "--session", "alpha", check=0)
+    sent = packed()
+    listed = project.git("rev-list", "--objects", "refs/gitcp/sessions/alpha").encode("utf-8", "surrogateescape")
+    whole = subprocess.run(
+        ["git", "pack-objects", "--stdout", "-q"], cwd=project.root, input=listed, capture_output=True, check=True
+    ).stdout
+    assert sent <= 1.2 * len(whole), (sent, len(whole))
+
+    new = json.dumps({"n": source.random()}).encode() + b"\n"
+    save(store, "alpha", {b"a.txt": b"31\n"}, {"main": talk + new})
+    project.gitcp("push", "--session", "alpha", check=0)
+    assert packed() - sent < 64 * 1024
+
+
+def test_shallow_and_partial(ada: Project, hub: Path, tmp_path: Path) -> None:
+    """In a shallow clone of the code, and in one without blobs, push and fetch do what they do elsewhere."""
+    ada.git("push", "--quiet", "hub", "main")
+    subprocess.run(["git", "config", "uploadpack.allowFilter", "true"], cwd=hub, check=True)
+    ada.gitcp("push", "--session", "alpha", check=0)
+    for name, options in (("shallow", ("--depth=1",)), ("partial", ("--filter=blob:none",))):
+        place = tmp_path / name
+        subprocess.run(["git", "clone", "--quiet", *options, hub.as_uri(), place], check=True, capture_output=True)
+        clone = Project(place)
+        clone.gitcp("remote", "origin", check=0)
+        assert "fetched origin/alpha" in clone.gitcp("fetch", check=0).out
+        clone.gitcp("save", "mine", "--session", name, check=0)
+        clone.gitcp("push", "--session", name, check=0)
+    assert "refs/gitcp/sessions/partial" in refs_of(hub)
+
+
+# ---------------------------------------------------------------- a remote that lies
+
+EMPTY = trees.EMPTY_BLOB
+BAD_ENTRIES = [
+    *(
+        TreeEntry(name, FILE, EMPTY)
+        for name in (
+            b".git",
+            b".GIT",
+            b"git~1",
+            b".git.",
+            b".git ",
+            b".git::$INDEX_ALLOCATION",
+            b".g\xe2\x80\x8cit",
+            b".git\xe2\x80\x8c",
+            b"..",
+            b".",
+            b"a/b",
+            b"/abs",
+            b"",
+            b"a.txt",
+        )
+    ),
+    TreeEntry(b"run", 0o104755, EMPTY),
+    TreeEntry(b"run", 0o177777, EMPTY),
+    TreeEntry(b"a.txt", SYMLINK, EMPTY),
+]
+
+
+@pytest.fixture
+def store(project: Project) -> Store:
+    """A store with two checkpoints of session alpha."""
+    made = open_store(project)
+    made.objects.write_blob(b"")
+    for number in range(2):
+        save(made, "alpha", {b"a.txt": b"%d\n" % number})
+    return made
+
+
+def recommitted(store: Store, root: Oid | None = None, old: bytes = b"", new: bytes = b"") -> Oid:
+    """The last checkpoint of alpha with another tree, or other words in its commit; no ref names it."""
+    tip = store.tip("alpha")
+    assert tip is not None
+    raw = store.objects.read_commit(tip)
+    raw = raw if root is None else b"tree " + root.encode() + raw[45:]
+    made = store.objects.write("commit", raw.replace(old, new) if old else raw)
+    store.objects.flush()
+    return made
+
+
+def with_entry(store: Store, entry: TreeEntry, *, below: bool) -> Oid:
+    """The last checkpoint with one more entry in its tree or in a directory, as git itself would never write it."""
+    tip = store.tip("alpha")
+    assert tip is not None
+    if below:
+        entry = TreeEntry(b"d", TREE, store.objects.write_tree([TreeEntry(b"a.txt", FILE, EMPTY), entry]))
+    return recommitted(store, store.objects.write_tree([*store.objects.read_tree(store.summary(tip).root), entry]))
+
+
+def with_metadata(store: Store, text: bytes) -> Oid:
+    """The last checkpoint with other metadata."""
+    tip = store.tip("alpha")
+    assert tip is not None
+    entries = store.objects.read_tree(store.summary(tip).root)
+    holder = next(e.oid for e in entries if e.name == RESERVED)
+    inside = [e for e in store.objects.read_tree(holder) if e.name != b"checkpoint.json"]
+    blob = TreeEntry(b"checkpoint.json", FILE, store.objects.write_blob(text))
+    rest = [e for e in entries if e.name != RESERVED]
+    reserved = TreeEntry(RESERVED, TREE, store.objects.write_tree([*inside, blob]))
+    return recommitted(store, store.objects.write_tree([*rest, reserved]))
+
+
+def validated(project: Project, tip: Oid) -> int:
+    """How many checkpoints a fetch would take, seen by a process of its own."""
+    return len(foreign.validate(open_store(project), "alpha", tip, frozenset()))
+
+
+@pytest.mark.parametrize("entry", BAD_ENTRIES, ids=lambda e: f"{e.name!r} {e.mode:o}")
+def test_bad_entries(project: Project, store: Store, entry: TreeEntry) -> None:
+    """A tree that would write where it must not is refused, at its root and below."""
+    for below in (False, True):
+        tip = with_entry(store, entry, below=below)
+        with pytest.raises(StoreDamaged):
+            validated(project, tip)
+    assert validated(project, recommitted(store)) == 2
+
+
+def test_lies(project: Project, store: Store) -> None:
+    """What is not what its ref and its trailers say is refused."""
+    other = save(store, "omega", {b"a.txt": b"1\n"}).commit
+    words = (
+        (b"Gitcp-Number: 2", b"Gitcp-Number: 1"),
+        (b"Gitcp-Number: 2", b"Gitcp-Number: 7"),
+        (b"Gitcp-Session: alpha", b"Gitcp-Session: omega"),
+        (b"Gitcp-Session: alpha", b"Gitcp-Session: ../../heads/main"),
+    )
+    texts = (b"{", b'{"format": 99}', b"[" * 100_000, b"", b'{"format": 1}')
+    lies = [other, *(recommitted(store, old=old, new=new) for old, new in words)]
+    for tip in (*lies, *(with_metadata(store, text) for text in texts)):
+        with pytest.raises(StoreDamaged):
+            validated(project, tip)
+
+
+def test_sizes(project: Project, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A blob larger than can be meant is refused unread; billions of paths in a few trees are counted, not walked."""
+    tree = store.objects.write_tree([TreeEntry(b"x", FILE, EMPTY)])
+    for _ in range(10):
+        tree = store.objects.write_tree([TreeEntry(b"%d" % n, TREE, tree) for n in range(10)])
+    bomb = with_entry(store, TreeEntry(b"bomb", TREE, tree), below=False)
+
+    with pytest.raises(StoreDamaged, match="names more than"):
+        validated(project, bomb)
+    monkeypatch.setattr(foreign, "LARGEST", 1)
+    with pytest.raises(StoreDamaged, match=r"has \d+ bytes"):
+        validated(project, recommitted(store))
+
+
+def test_bad_session(ada: Project, bob: Project, hub: Path) -> None:
+    """A bad session on the remote gets no ref here, and keeps no good one back; odd names are passed over."""
+    store = open_store(ada)
+    store.objects.write_blob(b"")
+    bad = with_entry(store, TreeEntry(b".git", FILE, EMPTY), below=False)
+    commit = ada.git("rev-parse", "HEAD")
+    places = (f"{bad}:alpha", f"{commit}:plain", "refs/gitcp/sessions/alpha:-x", "refs/gitcp/sessions/alpha:a/b")
+    specs = [f"{where.replace(':', ':refs/gitcp/sessions/')}" for where in places]
+    ada.gitcp("save", "good", "--force", "--session", "honest", check=0)
+    ada.git("push", "--quiet", str(hub), *specs, "refs/gitcp/sessions/honest")
+
+    with bob.guard():
+        done = bob.gitcp("fetch", check=3)
+    assert "fetched hub/honest" in done.out
+    assert [f"refused hub/{name}:" in done.out for name in ("alpha", "plain", "-x", "a/b")] == [True] * 4
+    assert bob.git("for-each-ref", "--format=%(refname)", "refs/gitcp") == "refs/gitcp/remotes/hub/sessions/honest"

@@ -1,0 +1,176 @@
+"""Secrets of every kind, made up when a test runs: none is written down, so none is in the repository."""
+
+from __future__ import annotations
+
+import random
+import string
+from collections.abc import Callable
+
+ALNUM = string.ascii_letters + string.digits
+UPPER = string.ascii_uppercase + string.digits
+LOWER = string.ascii_lowercase + string.digits
+BASE32 = string.ascii_uppercase + "234567"
+HEX = "0123456789abcdef"
+DASHED = ALNUM + "-_"
+
+LONG = {
+    # kind: how it begins, of which letters the rest is made, how many
+    "adafruit-key": ("aio_", ALNUM, 28),
+    "age-key": ("AGE-SECRET-KEY-" + "1", UPPER, 58),
+    "alibaba-access-key": ("LT" + "AI", ALNUM, 20),
+    "anthropic-key": ("sk-" + "ant-api03-", DASHED, 95),
+    "artifactory-token": ("AKC" + "p", ALNUM, 69),
+    "atlassian-token": ("ATAT" + "T3", ALNUM, 180),
+    "aws-access-key": ("AK" + "IA", BASE32, 16),
+    "buildkite-token": ("bkua_", HEX, 40),
+    "clojars-token": ("CLOJARS_", LOWER, 60),
+    "contentful-token": ("CFPAT-", ALNUM, 43),
+    "crates-token": ("ci" + "o", ALNUM, 32),
+    "databricks-token": ("da" + "pi", HEX, 32),
+    "digitalocean-token": ("dop_" + "v1_", HEX, 64),
+    "docker-token": ("dckr_" + "pat_", ALNUM, 27),
+    "doppler-token": ("dp." + "pt.", ALNUM, 43),
+    "duffel-token": ("duffel_" + "live_", ALNUM, 43),
+    "easypost-key": ("EZ" + "AK", ALNUM, 54),
+    "facebook-token": ("EAA" + "M", ALNUM, 120),
+    "figma-token": ("figd_", ALNUM, 40),
+    "flutterwave-key": ("FLWSECK" + "-", ALNUM, 32),
+    "fly-token": ("fm2_", ALNUM, 200),
+    "frameio-token": ("fio-u-", ALNUM, 64),
+    "github-fine-grained-token": ("github_" + "pat_", ALNUM, 82),
+    "github-token": ("gh" + "p_", ALNUM, 36),
+    "gitlab-token": ("gl" + "pat-", ALNUM, 20),
+    "gitlab-runner-token": ("gl" + "rt-", ALNUM, 20),
+    "gitlab-trigger-token": ("gl" + "ptt-", HEX, 40),
+    "gitlab-agent-token": ("glagent-", ALNUM, 50),
+    "google-api-key": ("AI" + "za", ALNUM, 35),
+    "google-client-secret": ("GOC" + "SPX-", ALNUM, 28),
+    "google-access-token": ("ya" + "29.", ALNUM, 120),
+    "grafana-token": ("glc_" + "eyJ", ALNUM, 120),
+    "groq-key": ("gs" + "k_", ALNUM, 52),
+    "huggingface-token": ("h" + "f_", ALNUM, 34),
+    "infracost-key": ("ico-", ALNUM, 32),
+    "linear-key": ("lin_" + "api_", ALNUM, 40),
+    "mailgun-key": ("key-", HEX, 32),
+    "netlify-token": ("nfp_", ALNUM, 36),
+    "newrelic-key": ("NR" + "AK-", UPPER, 27),
+    "notion-token": ("ntn_", ALNUM, 46),
+    "npm-token": ("np" + "m_", ALNUM, 36),
+    "nuget-key": ("oy" + "2", LOWER, 43),
+    "onepassword-token": ("ops_" + "eyJ", ALNUM, 300),
+    "openai-key": ("sk-" + "proj-", ALNUM, 120),
+    "openrouter-key": ("sk-or-" + "v1-", HEX, 64),
+    "perplexity-key": ("pplx-", ALNUM, 48),
+    "planetscale-token": ("pscale_" + "tkn_", ALNUM, 43),
+    "posthog-key": ("phx_", ALNUM, 43),
+    "prefect-key": ("pnu_", ALNUM, 36),
+    "pulumi-token": ("pul-", HEX, 40),
+    "pypi-token": ("pypi-" + "AgEIcHlwaS5vcmc", ALNUM, 150),
+    "razorpay-key": ("rzp_" + "live_", ALNUM, 14),
+    "readme-key": ("rdme_", LOWER, 70),
+    "replicate-token": ("r8_", ALNUM, 37),
+    "rubygems-key": ("rubygems_", HEX, 48),
+    "scalingo-token": ("tk-us-", ALNUM, 48),
+    "sentry-token": ("sntrys_" + "eyJ", ALNUM, 120),
+    "shippo-key": ("shippo_" + "live_", HEX, 40),
+    "shopify-token": ("shp" + "at_", HEX, 32),
+    "sonar-token": ("sq" + "u_", HEX, 40),
+    "square-token": ("sq0" + "atp-", ALNUM, 22),
+    "stripe-key": ("sk_" + "live_", ALNUM, 24),
+    "stripe-webhook-secret": ("wh" + "sec_", ALNUM, 32),
+    "supabase-key": ("sb" + "p_", HEX, 40),
+    "tavily-key": ("tvly-", ALNUM, 32),
+    "tencent-key": ("AK" + "ID", ALNUM, 32),
+    "twilio-key": ("S" + "K", HEX, 32),
+    "typeform-token": ("tfp_", ALNUM, 59),
+    "vault-token": ("hv" + "s.", ALNUM, 90),
+    "vercel-token": ("vercel_blob_" + "rw_", ALNUM, 40),
+    "xai-key": ("xai-", ALNUM, 80),
+    "yandex-key": ("AQ" + "VN", ALNUM, 35),
+}
+
+Draw = Callable[[str, int], str]
+
+COMPOSED: dict[str, Callable[[Draw], str]] = {
+    "airtable-token": lambda d: f"pat{d(ALNUM, 14)}.{d(HEX, 64)}",
+    "brevo-key": lambda d: f"xkeysib-{d(HEX, 64)}-{d(ALNUM, 16)}",
+    "circleci-token": lambda d: f"CCIPAT_{d(ALNUM, 22)}_{d(HEX, 40)}",
+    "discord-token": lambda d: f"MT{d(ALNUM, 24)}.G{d(ALNUM, 5)}.{d(ALNUM, 38)}",
+    "dynatrace-token": lambda d: f"dt0c01.{d(UPPER, 24)}.{d(UPPER, 64)}",
+    "grafana-service-token": lambda d: f"glsa_{d(ALNUM, 32)}_{d(HEX, 8)}",
+    "heroku-key": lambda d: f"HRKU-{d(HEX, 8)}-{d(HEX, 4)}-{d(HEX, 4)}-{d(HEX, 4)}-{d(HEX, 12)}",
+    "jwt": lambda d: f"eyJ{d(ALNUM, 33)}.eyJ{d(ALNUM, 60)}.{d(DASHED, 43)}",
+    "langsmith-key": lambda d: f"lsv2_pt_{d(HEX, 32)}_{d(HEX, 10)}",
+    "mapbox-secret-token": lambda d: f"sk.eyJ{d(ALNUM, 80)}.{d(ALNUM, 22)}",
+    "openai-legacy-key": lambda d: f"sk-{d(ALNUM, 20)}T3Blbk" + f"FJ{d(ALNUM, 20)}",
+    "plaid-token": lambda d: f"access-production-{d(HEX, 8)}-{d(HEX, 4)}-{d(HEX, 4)}-{d(HEX, 4)}-{d(HEX, 12)}",
+    "postman-key": lambda d: f"PMAK-{d(HEX, 24)}-{d(HEX, 34)}",
+    "sendgrid-key": lambda d: f"SG.{d(ALNUM, 22)}.{d(ALNUM, 43)}",
+    "slack-token": lambda d: f"xoxb-{d('123456789', 12)}-{d('123456789', 13)}-{d(ALNUM, 24)}",
+    "slack-app-token": lambda d: f"xapp-1-A{d(UPPER, 10)}-{d('123456789', 13)}-{d(HEX, 64)}",
+}
+
+IN_CONTEXT: dict[str, Callable[[Draw], tuple[str, str, str]]] = {
+    # what stands before the secret, the secret, what stands after it
+    "aws-secret-key": lambda d: ("aws_secret_access_key = ", d(ALNUM + "/+", 40), "\n"),
+    "azure-client-secret": lambda d: ("secret: ", f"{d(ALNUM, 3)}8Q~{d(ALNUM, 34)}", "\n"),
+    "azure-storage-key": lambda d: (";AccountKey=", d(ALNUM + "/+", 86) + "==", ";"),
+    "basic-auth": lambda d: ("Authorization: Basic ", d(ALNUM, 30) + "==", "\n"),
+    "discord-webhook": lambda d: (
+        "https://discord.com/api/webhooks/",
+        f"{d('123456789', 18)}/{d(ALNUM, 68)}",
+        "\n",
+    ),
+    "named-secret": lambda d: ('"clientSecret": "', d(ALNUM, 30) + "907", '"'),
+    "password": lambda d: ("DB_PASSWORD=", "Kq7" + d(ALNUM, 9) + "!x", "\n"),
+    "private-key": lambda d: ("", _pem(d), "\n"),
+    "putty-key": lambda d: ("Private-Lines: 8", "\n" + d(ALNUM, 64) + "\n" + d(ALNUM, 64), ""),
+    "slack-webhook": lambda d: (
+        "https://hooks.slack.com/services/",
+        f"T{d(UPPER, 8)}/B{d(UPPER, 9)}/{d(ALNUM, 24)}",
+        "\n",
+    ),
+    "teams-webhook": lambda d: (
+        "https://company.webhook.office.com/",
+        f"webhookb2/{d(HEX, 36)}@{d(HEX, 36)}/IncomingWebhook/{d(HEX, 32)}/{d(HEX, 36)}",
+        "\n",
+    ),
+    "telegram-token": lambda d: (f"bot{d('123456789', 9)}:", "AA" + d(ALNUM, 33), "/getMe"),
+    "url-password": lambda d: ("postgres://app:", d(ALNUM, 12) + "7q", "@db.internal:5432/app"),
+}
+
+PLACES: dict[str, Callable[[str], str]] = {
+    "JSON, escaped": lambda t: '{"type":"tool_result","content":"ok\\n' + t + '\\nexit 0"}',
+    "an env file": lambda t: f"A=1\nexport SERVICE_CREDENTIAL={t}\nB=2\n",
+    "a URL": lambda t: f"GET https://api.service.dev/v1/items?limit=3&key={t}&page=2 HTTP/1.1",
+    "a header": lambda t: f"curl -s -H 'Authorization: Bearer {t}' https://api.service.dev/",
+    "code": lambda t: f'client = Client(base, "{t}", timeout=3)  # for now',
+}
+
+
+def drawn(seed: int = 1) -> Draw:
+    """A source of random letters that gives the same each time."""
+    source = random.Random(seed)
+
+    def draw(letters: str, count: int) -> str:
+        return "".join(source.choice(letters) for _ in range(count))
+
+    return draw
+
+
+def tokens(seed: int = 1) -> dict[str, str]:
+    """One token of every kind that is known by itself."""
+    draw = drawn(seed)
+    plain = {kind: prefix + draw(letters, count) for kind, (prefix, letters, count) in LONG.items()}
+    return plain | {kind: make(draw) for kind, make in COMPOSED.items()}
+
+
+def in_context(seed: int = 1) -> dict[str, tuple[str, str, str]]:
+    """One secret of every kind that is known by what stands around it."""
+    draw = drawn(seed)
+    return {kind: make(draw) for kind, make in IN_CONTEXT.items()}
+
+
+def _pem(draw: Draw) -> str:
+    lines = "\n".join(draw(ALNUM + "+/", 64) for _ in range(12))
+    return f"-----BEGIN RSA PRIVATE {'KEY'}-----\n{lines}\n-----END RSA PRIVATE {'KEY'}-----"
