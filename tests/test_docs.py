@@ -388,6 +388,7 @@ def _printed(project: Project) -> dict[str, set[str]]:
         ("find", "on"),
         ("why", "a.txt:1"),
         ("why", "b.log"),
+        ("resume", "--print"),
         ("oplog",),
         ("stats",),
         ("tag",),

@@ -39,6 +39,7 @@ COMMANDS = {
         "undo": "Undo the last restore, prune or delete",
         "redo": "Take back the last undo",
         "revert": "Take back what one step changed, and keep everything later",
+        "resume": "Start the agent where a checkpoint has it",
     },
     "Branch off": {
         "fork": "Begin a new session at a checkpoint, beside the old one",

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from datetime import datetime
 from itertools import islice
 from typing import Any, TypeVar
 
 import click
 
-from gitcp.cli import objects, rendering
+from gitcp.cli import filters, objects, rendering
 from gitcp.cli.context import Context
 from gitcp.cli.options import REVISION, WORDS, Command, json_option, pass_context, session_option
 from gitcp.cli.output import YELLOW, Styled
@@ -84,9 +82,9 @@ def _selection(context: Context, given: dict[str, Any]) -> Selection:
     return Selection(
         after=_range(context, given)[0] if given["revision"] else None,
         limit=given["limit"],
-        since=_time(context, given["since"], end=False),
-        until=_time(context, given["until"], end=True),
-        grep=_pattern(given["grep"]),
+        since=filters.time(context, given["since"], end=False),
+        until=filters.time(context, given["until"], end=True),
+        grep=filters.pattern(given["grep"]),
         phase=given["phase"],
     )
 
@@ -97,19 +95,6 @@ def _range(context: Context, given: dict[str, Any]) -> tuple[Oid | None, Oid]:
     text = given["revision"] or "@"
     current = context.session(given["session"]) if text == "@" else context.current(given["session"])
     return revisions.resolve_range(context.store, text, current)
-
-
-def _time(context: Context, text: str | None, *, end: bool) -> datetime | None:
-    from gitcp import dates
-
-    return dates.parse(text, context.host.now(), end=end) if text is not None else None
-
-
-def _pattern(text: str | None) -> re.Pattern[str] | None:
-    try:
-        return re.compile(text, re.IGNORECASE) if text is not None else None
-    except re.error as error:
-        raise click.UsageError(f"--grep {text!r} is not a regular expression: {error}") from None
 
 
 def _print_json(context: Context, summaries: Iterable[Summary]) -> None:

@@ -260,7 +260,7 @@ def forked(found: Forked) -> Json:
         "worktree": path(found.worktree),
         "branch": found.branch,
         "kept": kept(found.kept),
-        "resume": _resume(found.placed) if found.placed else None,
+        "resume": resume(found.placed) if found.placed else None,
     }
 
 
@@ -274,7 +274,7 @@ def _brought_back(
 ) -> Json:
     return {
         "conversation": conversation(brought) if placed else None,
-        "resume": _resume(placed) if placed else None,
+        "resume": resume(placed) if placed else None,
         "facts": dict(target.note.facts),
         "handoff": handoff(target.note.handoff),
         "position": dict(target.note.position),
@@ -282,7 +282,8 @@ def _brought_back(
     }
 
 
-def _resume(placed: Placed) -> Json:
+def resume(placed: Placed) -> Json:
+    """How an agent continues."""
     return {
         "agent": placed.agent,
         "session_id": placed.session_id,

@@ -45,7 +45,7 @@ def carry_out(
     if not yes:
         agreed = plan()
         if agreed or request.index:
-            _agree(context, request, agreed)
+            agree(context, request, agreed)
     found = effects.open_commands(context.store, request.target) if agreed is None else agreed.effects
     report = apply(agreed)
     if as_json:
@@ -92,7 +92,8 @@ def end(report: Report) -> None:
     click.get_current_context().exit(IN_PART if report.failed else 0)
 
 
-def _agree(context: Context, request: Request, plan: Plan) -> None:
+def agree(context: Context, request: Request, plan: Plan) -> None:
+    """Show the plan and ask. Raises Refused if nobody agreed."""
     print_plan(context, plan, request, context.output.say)
     ask(context, "Restore?", "restored")
 

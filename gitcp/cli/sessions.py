@@ -2,36 +2,55 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import click
 
 from gitcp import wire
-from gitcp.cli import objects, words
+from gitcp.cli import filters, objects, words
 from gitcp.cli.context import Context
-from gitcp.cli.options import Command, json_option, pass_context, session_option
-from gitcp.ops.sessions import Session, listing
+from gitcp.cli.options import WORDS, Command, json_option, pass_context, session_option
+from gitcp.ops.sessions import Selection, Session, listing
 
 
 @click.command(cls=Command)
+@click.option("-n", "limit", metavar="N", type=click.IntRange(min=0), help="list at most so many")
+@click.option("--agent", metavar="NAME", type=WORDS, help="only those of this agent")
+@click.option("--since", metavar="TIME", type=WORDS, help="only those saved at this time or later")
+@click.option("--grep", metavar="REGEX", type=WORDS, help="only those whose name, title or last prompt matches")
 @session_option
 @json_option
 @pass_context
-def command(context: Context, session: str | None, *, as_json: bool) -> None:
+def command(
+    context: Context,
+    limit: int | None,
+    agent: str | None,
+    since: str | None,
+    grep: str | None,
+    session: str | None,
+    *,
+    as_json: bool,
+) -> None:
     """List all sessions
 
     The one saved last comes first; the current one is marked.
 
       gitcp sessions
+      gitcp sessions --agent codex --since yesterday
+      gitcp sessions --grep migration
       gitcp log --session e7ba
     """
+    wanted = Selection(agent, filters.time(context, since, end=False), filters.pattern(grep))
     found, damaged = listing(context.store)
     for name, error in damaged:
         context.output.say(f"note: session {name} cannot be read: {error}")
+    chosen = tuple(islice(filter(wanted.takes, found), limit))
     current = context.current(session)
     if as_json:
-        for each in found:
+        for each in chosen:
             context.output.document(objects.document("session", _fields(each, current)))
     else:
-        _print(context, found, current)
+        _print(context, chosen, current)
 
 
 def _fields(session: Session, current: str | None) -> wire.Json:
@@ -40,6 +59,7 @@ def _fields(session: Session, current: str | None) -> wire.Json:
         "current": session.name == current,
         "agent": objects.agent(session.last.agent),
         "title": session.title or None,
+        "last_prompt": session.last_prompt or None,
         "checkpoints": session.count,
         "last": str(session.last.id),
         "saved": wire.encode_time(session.last.created),
@@ -60,6 +80,7 @@ def _print(context: Context, found: tuple[Session, ...], current: str | None) ->
         Column("forked from"),
         Column("tags", "yellow", cut=True),
         Column("about", cut=True),
+        Column("last prompt", cut=True),
     )
     now = context.host.now()
     rows = (
@@ -72,6 +93,7 @@ def _print(context: Context, found: tuple[Session, ...], current: str | None) ->
             session.forked_from or "",
             ", ".join(session.tags),
             session.title,
+            session.last_prompt if session.last_prompt != session.title else "",
         )
         for session in found
     )

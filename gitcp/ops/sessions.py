@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
 
 from gitcp.errors import StoreDamaged
 from gitcp.model import Checkpoint, Oid
@@ -21,11 +23,35 @@ class Session(Value):
     forked_from: str | None = None
 
     @property
+    def last_prompt(self) -> str:
+        """What the user said last; "" where nothing was said."""
+        digest = self.last.conversation.digest if self.last.conversation else None
+        return (digest.last_prompt or "") if digest else ""
+
+    @property
     def title(self) -> str:
         """The conversation's title, else its last prompt, else the objective; "" where nothing was said."""
         digest = self.last.conversation.digest if self.last.conversation else None
         said = (digest.title, digest.last_prompt) if digest else ()
         return next((text for text in (*said, self.last.note.objective, self.last.note.label) if text), "")
+
+
+class Selection(Value):
+    """Which sessions are meant: of which agent, saved since when, whose name, title, last prompt or label matches."""
+
+    agent: str | None = None
+    since: datetime | None = None
+    grep: re.Pattern[str] | None = None
+
+    def takes(self, session: Session) -> bool:
+        """Whether a session is one of them."""
+        last = session.last
+        texts = (session.name, session.title, session.last_prompt, last.note.label or "")
+        return (
+            self.agent in (None, last.agent.name if last.agent else None)
+            and (self.since is None or last.created >= self.since)
+            and (self.grep is None or any(self.grep.search(text) for text in texts))
+        )
 
 
 def listing(store: Store) -> tuple[tuple[Session, ...], tuple[tuple[str, StoreDamaged], ...]]:

@@ -1,0 +1,125 @@
+"""`gitcp resume`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from gitcp import wire
+from gitcp.cli import objects, restoring
+from gitcp.cli.context import Context
+from gitcp.cli.options import REVISION, Command, json_option, pass_context, session_option, yes_option
+from gitcp.errors import GitcpError
+from gitcp.ops import restore as op
+from gitcp.ops import resume
+from gitcp.ops.placing import Placed
+from gitcp.ops.restore import Request
+from gitcp.value import replace
+
+
+@click.command(cls=Command)
+@click.argument("revision", required=False, type=REVISION, metavar="[REV]")
+@click.option("--print", "only_print", is_flag=True, help="show the command, and change and start nothing")
+@yes_option
+@session_option
+@json_option
+@pass_context
+def command(context: Context, /, **given: Any) -> None:
+    """Start the agent where a checkpoint has it
+
+    Without REV the session goes on as it is: files stay, and the conversation is put back only where it is missing.
+    With REV files and conversation go back first, as by `gitcp restore REV`: the plan is shown, and asked about.
+    With --json the agent is not started: the command is printed.
+
+      gitcp resume
+      gitcp resume 12
+      gitcp resume --session e7ba --print
+    """
+    request = _request(context, given)
+    plan = op.plan(context.store, request)
+    placed = resume.continuing(plan.placed, request.target)
+    if given["only_print"]:
+        here = None if given["revision"] else resume.ongoing(context.store, request.target, placed, context.cwd)
+        _print(context, request, here or placed, given, needed=bool(plan) and here is None)
+        return
+    if not given["as_json"]:
+        for each in (*placed.prepare, placed.command):
+            _require(context, each[0])
+    if plan:
+        if not given["yes"]:
+            restoring.agree(context, request, plan)
+        report = op.restore(context.store, request, plan)
+        if not given["as_json"]:
+            restoring.print_report(context, report, plan.effects, back="undo")
+        if report.failed or report.placed is None:
+            context.output.say("the agent was not started: not everything was restored")
+            restoring.end(report)
+        placed = resume.continuing(report.placed, request.target)
+    if given["as_json"]:
+        _print(context, request, placed, given, needed=False)
+    else:
+        _start(context, request.cwd, placed)
+
+
+def _request(context: Context, given: dict[str, Any]) -> Request:
+    store, limits = context.store, context.limits()
+    if given["revision"] is not None:
+        target = context.checkpoint(given["revision"], given["session"])
+        return resume.request(store, target, context.cwd, limits)
+    last = context.checkpoint("@", given["session"])
+    if given["only_print"]:
+        return replace(resume.request(store, last, context.cwd, limits), files=False)
+    return resume.request_here(store, last, context.cwd, limits)
+
+
+def _print(context: Context, request: Request, placed: Placed, given: dict[str, Any], *, needed: bool) -> None:
+    """The command; with what comes before it, if something must be restored."""
+    if given["as_json"]:
+        fields: wire.Json = {
+            "checkpoint": str(request.target.id),
+            "restore": needed,
+            "directory": objects.path(request.cwd),
+            "resume": objects.resume(placed),
+        }
+        context.output.document(objects.document("resume", fields))
+    elif needed:
+        context.output.say("something must be restored first, which can change the command")
+        target = request.target.id
+        meant = [str(target)] if given["revision"] is not None else ["--session", target.session]
+        context.output.line(shlex.join(["gitcp", "resume", *meant]))
+    else:
+        there = () if _here() == request.cwd else (("cd", str(request.cwd)),)
+        context.output.line(" && ".join(map(shlex.join, (*there, *placed.prepare, placed.command))))
+
+
+def _here() -> Path:
+    return Path(os.path.realpath(os.getcwd()))
+
+
+def _require(context: Context, program: str) -> None:
+    if shutil.which(program, path=context.host.env.get("PATH")) is None:
+        raise GitcpError(
+            f"{program} is not on PATH: nothing was started, and nothing restored", hint=context.with_option("--print")
+        )
+
+
+def _start(context: Context, directory: Path, placed: Placed) -> NoReturn:
+    """Become the agent. What must be done before it is done first."""
+    os.chdir(directory)
+    env = dict(context.host.env)
+    for each in placed.prepare:
+        code = subprocess.run(each, env=env, check=False).returncode
+        if code:
+            ended = f"`{shlex.join(each)}` ended with {code}"
+            raise GitcpError(f"{ended}: the agent was not started", hint=shlex.join(placed.command))
+    context.output.say("starting: ", shlex.join(placed.command))
+    try:
+        os.execvpe(placed.command[0], placed.command, env)  # noqa: S606 -- a list, and no shell
+    except OSError as error:
+        raise GitcpError(f"{placed.command[0]} cannot be started: {error.strerror}") from None

@@ -1,0 +1,65 @@
+"""`gitcp sessions`: which there are, of whom, what about, and only those that were asked for."""
+
+from __future__ import annotations
+
+import pytest
+from talk import Talk
+
+from driver import Project
+
+OTHER = "0badcafe-1111-4222-8333-444455556666"
+
+
+@pytest.fixture
+def three(project: Project) -> Project:
+    """Two sessions of an agent and one without."""
+    project.write("a.txt", "a\n")
+    Talk(project).say("Add a migration.", "Added.", "And now test it!", "Tested.")
+    project.gitcp("save", check=0)
+    Talk(project, OTHER).say("Write the manual.", "Written.")
+    project.gitcp("save", "--session", OTHER[:8], check=0)
+    project.write("a.txt", "b\n")
+    project.gitcp("save", "by hand", "--session", "work", check=0)
+    return project
+
+
+def listed(project: Project, *args: str) -> list[str]:
+    return [each["session"] for each in project.json_lines("sessions", *args)]
+
+
+def test_shown(three: Project) -> None:
+    """A row has the agent, what it is about, the last prompt, how many checkpoints there are, and how old it is."""
+    found = three.gitcp("sessions", check=0).out
+    heading, *rows = found.splitlines()
+
+    assert all(word in heading for word in ("session", "agent", "checkpoints", "last saved", "about"))
+    row = next(row for row in rows if "e7baae82" in row)
+    assert "claude-code" in row
+    assert "And now test it!" in row
+    assert "ago" in row or "just now" in row
+
+
+def test_last_prompt(three: Project) -> None:
+    """For programs the last prompt has a key of its own."""
+    found = {each["session"]: each for each in three.json_lines("sessions")}
+
+    assert found["e7baae82"]["last_prompt"] == "And now test it!"
+    assert (found["work"]["last_prompt"], found["work"]["title"]) == (None, "by hand")
+
+
+def test_filters(three: Project) -> None:
+    """By agent, by time, by words; and only so many."""
+    assert sorted(listed(three, "--agent", "claude-code")) == ["0badcafe", "e7baae82"]
+    assert listed(three, "--agent", "codex") == []
+    assert listed(three, "--grep", "MANUAL") == ["0badcafe"]
+    assert listed(three, "--grep", "by h") == ["work"]
+    assert len(listed(three, "--since", "1 hour ago")) == 3
+    assert len(listed(three, "-n", "1")) == 1
+    assert listed(three, "-n", "0") == []
+
+
+def test_bad_filters(three: Project) -> None:
+    """What cannot be a pattern or a time is refused, and said."""
+    assert "no regular expression" not in three.gitcp("sessions", "--grep", "(", check=2).out
+    assert "is not a regular expression" in three.gitcp("sessions", "--grep", "(").err
+    assert three.gitcp("sessions", "--since", "some day").code == 2
