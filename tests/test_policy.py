@@ -153,7 +153,7 @@ def test_events_of_any_shape(fields: dict[str, Any]) -> None:
     for agent, kinds in events.KINDS.items():
         for name in kinds:
             found = events.read(agent, name, fields)
-            assert found is None or triggers.is_idle(found) or decided(found) in {None, *triggers.AUTOMATIC}
+            assert found is None or triggers.is_idle(found) or decided(found) in {None, *AUTOMATIC}
 
 
 # ---------------------------------------------------------------- shell
@@ -498,8 +498,8 @@ def test_the_words_are_triggers() -> None:
     """Every trigger that is named is one of the format's, and all but those made by hand or by a restore are named."""
     made_otherwise = {Trigger.MANUAL, Trigger.BEFORE_RESTORE, Trigger.RESTORE}
 
-    assert {Trigger(name) for name in triggers.AUTOMATIC} == set(Trigger) - made_otherwise
-    assert set(triggers.PLAIN.values()) <= set(triggers.AUTOMATIC)
+    assert {Trigger(name) for name in AUTOMATIC} == set(Trigger) - made_otherwise
+    assert set(triggers.PLAIN.values()) <= set(AUTOMATIC)
 
 
 def test_a_call_without_input() -> None:

@@ -6,7 +6,6 @@ The environment, the home directory, the clock and the working directory are rea
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Sequence
 from datetime import datetime
 from functools import cached_property
@@ -69,6 +68,8 @@ class Context:
             self.output.say(f"note: an interrupted {found.what} was finished: {found.said}")
 
     def _mention_unfinished(self, store: Store) -> None:
+        if not any(os.path.lexists(store.repo.git_dir / "gitcp" / name) for name in ("restore.json", "runs")):
+            return
         from gitcp.ops import journal
 
         try:
@@ -92,6 +93,8 @@ class Context:
 
     def with_option(self, option: str) -> str:
         """The command that is running, with an option more: what to type next."""
+        import shlex  # only where something went wrong
+
         given = list(self.arguments)
         given.insert(given.index("--") if "--" in given else len(given), option)
         return shlex.join(["gitcp", *given])

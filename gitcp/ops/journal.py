@@ -21,7 +21,6 @@ from gitcp.git.packs import sync_directory
 from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId
 from gitcp.value import EMPTY, Value
-from gitcp.worktree.writer import Writer
 
 RESTORE = "restore.json"
 RESTORES = "restores.json"
@@ -257,6 +256,8 @@ def write_fields(path: Path, fields: dict[str, object]) -> None:
 
 def sweep(repo: Repository, begun: Unfinished) -> None:
     """Remove the temporary files that an interrupted restore left beside the paths it was writing."""
+    from gitcp.worktree.writer import Writer  # only after a crash, and every command looks for a journal
+
     with Writer(repo.root) as tree:
         for directory in sorted({path.rpartition(b"/")[0] for path in begun.paths}):
             tree.sweep(directory)

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from gitcp.errors import BadValue
 from gitcp.git.repo import Repository
-from gitcp.policy.settings import Settings
-from gitcp.policy.triggers import AUTOMATIC
+from gitcp.policy.settings import AUTOMATIC, Settings
 from gitcp.value import replace
 from gitcp.worktree.snapshot import Limits
 

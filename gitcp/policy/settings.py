@@ -5,6 +5,20 @@ from __future__ import annotations
 INTERVAL = 30 * 60
 LARGE = 10_000
 
+AUTOMATIC = (
+    "prompt",
+    "tools",
+    "turn",
+    "interval",
+    "compaction",
+    "session-end",
+    "before-risky-change",
+    "before-refactor",
+    "after-bug-found",
+    "on-test-failure",
+)
+"""Every trigger that can be switched off."""
+
 
 class Settings:
     """The settings in force.

@@ -13,20 +13,6 @@ if TYPE_CHECKING:
     from gitcp.policy.risk import SizeOf
     from gitcp.policy.settings import Settings
 
-AUTOMATIC = (
-    "prompt",
-    "tools",
-    "turn",
-    "interval",
-    "compaction",
-    "session-end",
-    "before-risky-change",
-    "before-refactor",
-    "after-bug-found",
-    "on-test-failure",
-)
-"""Every trigger that can be switched off."""
-
 PLAIN = {
     events.START: "turn",  # what an agent that was killed had done
     events.PROMPT: "prompt",
