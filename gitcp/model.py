@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple, NewType
 
+from gitcp.typed import Any, NamedTuple, NewType
 from gitcp.value import EMPTY, Value
 
 Oid = NewType("Oid", str)

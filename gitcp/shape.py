@@ -8,7 +8,8 @@ the words mean, the decoder knows.
 from __future__ import annotations
 
 import re
-from typing import Any
+
+from gitcp.typed import Any
 
 NATURAL = range(1 << 63)
 PATH = (str, {"base64": str})

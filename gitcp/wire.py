@@ -13,7 +13,6 @@ import base64
 import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 from gitcp.errors import BadValue, FormatTooNew, StoreDamaged
 from gitcp.model import (
@@ -40,6 +39,7 @@ from gitcp.model import (
     Trigger,
 )
 from gitcp.shape import CHECKPOINT, misfit
+from gitcp.typed import Any
 
 FORMAT = 1
 READABLE = range(1, FORMAT + 1)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gitcp.model import Trigger
 from gitcp.policy import events, outcome, patterns, payload, risk, shell, triggers
 from gitcp.policy.events import Call, Event
-from gitcp.policy.settings import Settings
+from gitcp.policy.settings import AUTOMATIC, Settings
 
 ANY_JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(),

@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
 
 from gitcp.adapters import installed
 from gitcp.adapters.base import Adapter, Found, Running
 from gitcp.errors import BadValue
 from gitcp.model import Host
+from gitcp.typed import NamedTuple
 
 
 class Builtin(NamedTuple):

@@ -13,11 +13,11 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple, Protocol
 
 from gitcp import wire
 from gitcp.errors import StoreDamaged
 from gitcp.model import Agent, Capture, Digest, Host, Stream
+from gitcp.typed import Any, BinaryIO, Literal, NamedTuple, Protocol
 from gitcp.value import Value
 
 SHOWN = 200
@@ -116,31 +116,24 @@ class Adapter(Protocol):
 
     def find(self, cwd: Path, host: Host) -> tuple[Found, ...]:
         """The agent's sessions for this directory, newest first. Raises nothing: what cannot be read is not found."""
-        ...
 
     def watched(self, cwd: Path, host: Host) -> tuple[Path, ...]:
         """Paths, there or not, whose stat changes whenever `find` or `capture` could say something else."""
-        ...
 
     def running(self, host: Host) -> str | None:
         """The session id of the agent that is running us, by the environment."""
-        ...
 
     def capture(self, found: Found) -> Capture:
         """The streams of a session. Looks at names only; a file is read when it is stored."""
-        ...
 
     def digest(self, before: Digest, lines: Iterable[bytes]) -> Digest:
         """What listings show after these lines of the main stream, given what they showed before them."""
-        ...
 
     def messages(self, lines: Iterable[bytes]) -> Iterator[Message]:
         """The parts of a stream that are shown, in its order."""
-        ...
 
     def before(self, lines: Iterable[bytes], message_id: str) -> int | None:
         """The offset at which the user message with this id begins, None if the stream does not have it."""
-        ...
 
     def place(self, stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
         """Where the files go so that the agent, run in `cwd`, continues. Reads what is there, writes nothing.
@@ -149,7 +142,6 @@ class Adapter(Protocol):
         everything goes under `new_id`. Raises StoreDamaged for a stored name that would lead elsewhere, Refused if
         `new_id` is taken too.
         """
-        ...
 
 
 # ---------------------------------------------------------------- lines

@@ -17,13 +17,13 @@ import re
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from gitcp import wire
 from gitcp.adapters import base
 from gitcp.adapters.base import Found, Message, Placement, Stored, Write
 from gitcp.errors import Refused, StoreDamaged
 from gitcp.model import Agent, Capture, Digest, Host, LastMessage, Source
+from gitcp.typed import Any
 from gitcp.value import replace
 
 NAME = "claude-code"

@@ -11,13 +11,13 @@ import stat
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from gitcp import wire
 from gitcp.adapters import base
 from gitcp.adapters.base import Found, Message, Placement, Stored
 from gitcp.errors import ConversationUnreadable, Refused, StoreDamaged
 from gitcp.model import Capture, Digest, Host, LastMessage, Source, Stream
+from gitcp.typed import Any
 from gitcp.value import replace
 
 NAME = "generic"

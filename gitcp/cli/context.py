@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gitcp.cli.output import Output
 from gitcp.errors import BadValue, GitcpError, RevisionNotFound
 from gitcp.model import Checkpoint, CheckpointId, Host, Oid
+from gitcp.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gitcp.store import Store

@@ -9,10 +9,10 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from gitcp import errors, wire
 from gitcp.cli.safe import safe
+from gitcp.typed import NamedTuple
 
 CODES: dict[type[BaseException], int] = {
     errors.GitcpError: 1,

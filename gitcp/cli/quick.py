@@ -12,12 +12,8 @@ import os
 import sys
 import time
 
+from gitcp.hashes import sha1
 from gitcp.worktree import look
-
-try:
-    from _sha1 import sha1  # type: ignore[import-not-found]  # hashlib takes three milliseconds more
-except ImportError:
-    from hashlib import sha1
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -164,7 +160,7 @@ def _environment() -> str:
     os.umask(mask)
     named = (f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(DECIDING))
     text = "\0".join((os.getcwd(), oct(mask), str(os.geteuid()), *named))
-    return str(sha1(text.encode("utf-8", "surrogateescape")).hexdigest())
+    return sha1(text.encode("utf-8", "surrogateescape")).hex()
 
 
 def stamp(path: str) -> tuple[int, ...] | None:

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from gitcp.cli import quick, words
 from gitcp.cli.context import Context
@@ -14,6 +13,7 @@ from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.errors import BadValue, GitcpError
 from gitcp.model import Checkpoint, Handoff, Note, Skip, Trigger
 from gitcp.ops.save import Request, Saved, save
+from gitcp.typed import Any
 from gitcp.worktree.paths import display
 
 SHOWN = 10

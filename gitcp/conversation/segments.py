@@ -21,14 +21,13 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from hashlib import sha256
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gitcp.errors import ConversationUnreadable, StoreDamaged
 from gitcp.git import trees
 from gitcp.git.packs import oid_of
 from gitcp.model import FILE, Entry, Oid, Source
+from gitcp.typed import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from gitcp.git.objects import Objects
@@ -171,6 +170,8 @@ def shorten(objects: Objects, segments: Sequence[Segment], size: int) -> Cut:
         data = objects.read_blob(last.oid)[: size - last.start]
         kept.append(Segment(objects.write_blob(data), last.start, len(data)))
     kept = kept or [Segment(objects.write_blob(b""), 0, 0)]
+    from hashlib import sha256  # only where there is a conversation
+
     digest = sha256()
     for chunk in content(objects, kept):
         digest.update(chunk)
@@ -223,6 +224,8 @@ def _unreadable(
 
 def _cut(objects: Objects, read: Read, size: int, live: bool, parent: Sequence[Segment]) -> Cut:
     end = _last_line_end(read, size) if live else size
+    from hashlib import sha256  # only where there is a conversation
+
     digest = sha256()
     front, last = _front(read, end, parent, digest.update)
     start = sum(segment.size for segment in front)

@@ -7,13 +7,14 @@ is a cache: anything unexpected in it means asking git again.
 
 from __future__ import annotations
 
-import hashlib
 import marshal
 import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+
+from gitcp.hashes import sha1
+from gitcp.typed import NamedTuple
 
 NAME = "config"
 FORMAT = 1
@@ -78,8 +79,8 @@ def _decided(repo: Place) -> list[str]:
         head = (repo.git_dir / "HEAD").read_text("utf-8", "surrogateescape")
     except OSError:
         head = ""
-    digest = hashlib.sha1("\0".join(env).encode("utf-8", "surrogateescape"), usedforsecurity=False)
-    return [str(FORMAT), str(repo.git_dir), head, digest.hexdigest()]
+    digest = sha1("\0".join(env).encode("utf-8", "surrogateescape"))
+    return [str(FORMAT), str(repo.git_dir), head, digest.hex()]
 
 
 _PLACES = ("HOME", "XDG_CONFIG_HOME")

@@ -7,14 +7,14 @@ those at all.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import struct
-from typing import TYPE_CHECKING, NamedTuple
 
 from gitcp.errors import GitcpError, GitFailed
+from gitcp.hashes import sha1
 from gitcp.model import EXECUTABLE, FILE, GITLINK, SYMLINK, IndexEntry, Oid
+from gitcp.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from gitcp.git.repo import Repository
@@ -55,12 +55,12 @@ class Folder:
 
     def sees(self, entries: list[bytes]) -> None:
         """Take some entries into the digest, each as bytes that differ if more than its stat data differs."""
-        self._seen = hashlib.sha1(self._seen + b"\0".join(entries), usedforsecurity=False).digest()
+        self._seen = sha1(self._seen + b"\0".join(entries))
 
     def digest(self) -> bytes:
         """Different for folders that differ in more than stat data."""
         data = self._seen + b"/".join(sorted(self.folders))
-        return hashlib.sha1(data, usedforsecurity=False).digest()
+        return sha1(data)
 
 
 class Index(NamedTuple):

@@ -8,7 +8,6 @@ not for loose ones.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import struct
 import zlib
@@ -16,13 +15,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
 
 from gitcp.errors import DiskFull, GitcpError, StoreDamaged
 from gitcp.git.packs import PackIndex, PackWriter, indexes, oid_of, sync_directory
 from gitcp.git.trees import EMPTY_TREE, TreeEntry, parse, serialise
 from gitcp.git.unpack import LARGEST, read_packed
 from gitcp.model import Oid
+from gitcp.typed import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
     from gitcp.git.library import Library
@@ -219,6 +218,8 @@ class Objects:
 
     def write_stream(self, size: int, chunks: Iterable[bytes]) -> Oid | None:
         """Store a blob of `size` bytes without holding it in memory. None if `chunks` do not add up to `size`."""
+        import hashlib  # not for what is small
+
         digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
         compressor = zlib.compressobj(LEVEL)
         temporary = self._directory / f"tmp_obj_gitcp_{os.urandom(6).hex()}"
@@ -326,6 +327,8 @@ def _open_loose(directory: Path, oid: Oid) -> BinaryIO | None:
 
 def _inflate(file: BinaryIO, oid: Oid) -> Iterator[bytes]:
     """The content of a loose blob, and at its end the proof that it is the blob of this name."""
+    import hashlib
+
     stream, digest, size = zlib.decompressobj(), hashlib.sha1(usedforsecurity=False), -1
     try:
         while not stream.eof:

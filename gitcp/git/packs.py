@@ -6,7 +6,6 @@ gitcp.git.unpack.
 
 from __future__ import annotations
 
-import hashlib
 import mmap
 import os
 import struct
@@ -14,9 +13,10 @@ import zlib
 from bisect import bisect_left
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO
 
+from gitcp.hashes import sha1
 from gitcp.model import Oid
+from gitcp.typed import BinaryIO
 
 KINDS = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
 LEVEL = 1
@@ -149,7 +149,7 @@ class PackWriter:
         )
         body = b"\xfftOc\0\0\0\2" + bytes(fan_out) + b"".join(names) + crcs + offsets
         body += b"".join(struct.pack(">Q", place) for place in large) + checksum
-        return body + hashlib.sha1(body, usedforsecurity=False).digest()
+        return body + sha1(body)
 
 
 def indexes(objects_dir: Path) -> list[PackIndex]:
@@ -169,9 +169,7 @@ def indexes(objects_dir: Path) -> list[PackIndex]:
 
 def oid_of(kind: str, data: bytes | memoryview) -> Oid:
     """The name git gives an object."""
-    digest = hashlib.sha1(b"%s %d\0" % (kind.encode(), len(data)), usedforsecurity=False)
-    digest.update(data)  # not joined to the header: that would hold a large object twice
-    return Oid(digest.hexdigest())
+    return Oid(sha1(b"%s %d\0" % (kind.encode(), len(data)), data).hex())
 
 
 def sync_directory(path: Path) -> None:
@@ -194,6 +192,8 @@ def _entry_header(kind: int, size: int) -> bytes:
 
 
 def _sha1_of(file: BinaryIO) -> bytes:
+    import hashlib  # not for the few objects that a save writes loose
+
     digest = hashlib.sha1(usedforsecurity=False)
     file.seek(0)
     while block := file.read(1 << 20):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple, Protocol, Union
 
 from gitcp.errors import StoreDamaged
 from gitcp.model import GITLINK, TREE, Entry, FileChange, Oid
+from gitcp.typed import NamedTuple, Protocol, Union
 
 EMPTY_TREE = Oid("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
 EMPTY_BLOB = Oid("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")

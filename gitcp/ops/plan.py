@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Protocol
 
 from gitcp.git import trees
 from gitcp.git.repo import Repository
 from gitcp.git.trees import TreeEntry, TreeReader
 from gitcp.model import GITLINK, SYMLINK, TREE, Conversion, Entry, FileChange, Oid, Snapshot
+from gitcp.typed import Protocol
 from gitcp.value import Value
 from gitcp.worktree import rules
 from gitcp.worktree.paths import display

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
 
 from gitcp.errors import StoreDamaged
 from gitcp.git.repo import Repository
@@ -19,6 +18,7 @@ from gitcp.ops.prune import Plan
 from gitcp.ops.rewrite import Forest
 from gitcp.retention import Candidate, Limits, Verdict, droppable, overdue
 from gitcp.store import Store, Summary
+from gitcp.typed import Any
 from gitcp.value import replace
 
 MEMO = "limits.json"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gitcp import readme
 from gitcp.errors import StoreBusy
@@ -27,6 +26,7 @@ from gitcp.model import (
 from gitcp.ops import conversation, session, tag
 from gitcp.ops.session import Choice
 from gitcp.store import Store
+from gitcp.typed import TYPE_CHECKING
 from gitcp.value import EMPTY, Value, replace
 from gitcp.worktree.snapshot import Limits, Since, Taken, take
 

@@ -7,7 +7,6 @@ import re
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
 
 from gitcp import adapters
 from gitcp.adapters import generic
@@ -16,6 +15,7 @@ from gitcp.errors import BadValue, ConversationUnreadable, RevisionAmbiguous, Re
 from gitcp.git import refs
 from gitcp.model import Agent, Capture, Oid
 from gitcp.store import Store
+from gitcp.typed import NamedTuple
 from gitcp.value import replace
 
 APART = 600.0

@@ -11,11 +11,11 @@ import re
 import stat
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
 
 from gitcp.errors import BadValue
 from gitcp.git.repo import Repository
 from gitcp.policy.settings import AUTOMATIC, Settings
+from gitcp.typed import TYPE_CHECKING, Any
 from gitcp.value import replace
 from gitcp.worktree.snapshot import Limits
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+
+from gitcp.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from gitcp.git.repo import Repository

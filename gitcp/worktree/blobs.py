@@ -6,17 +6,16 @@ themselves. A file need not be read at all where git's index proves which blob i
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from gitcp.errors import StoreDamaged
 from gitcp.git.index import STAGE, Index, Slot, git_mode
 from gitcp.git.trees import lookup
 from gitcp.model import SYMLINK, Oid, SkipReason
+from gitcp.typed import TYPE_CHECKING
 from gitcp.worktree.attributes import Attributes, Suspicion
 from gitcp.worktree.look import UNSETTLED
 from gitcp.worktree.reading import Unstable, blocks, consume, read, reason, settled
@@ -301,6 +300,8 @@ def _is_file_of(path: os.PathLike[str], size: int) -> bool:
 
 
 def _sha256(descriptor: int, _: os.stat_result) -> str:
+    import hashlib  # for files of LFS alone
+
     digest = hashlib.sha256()
     for block in blocks(descriptor):
         digest.update(block)

@@ -6,9 +6,9 @@ import os
 import stat
 from contextlib import suppress
 from errno import ELOOP, ENOTDIR
-from typing import NamedTuple
 
 from gitcp.errors import Refused
+from gitcp.typed import NamedTuple
 from gitcp.worktree.paths import display
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW

@@ -10,11 +10,11 @@ from __future__ import annotations
 import marshal
 import stat
 from collections.abc import Mapping
-from typing import Any, NamedTuple
 
 from gitcp.git.index import INTENT_TO_ADD, SKIP_WORKTREE, STAGE, Folder, Slot
 from gitcp.git.trees import TreeEntry
 from gitcp.model import GITLINK, Oid, SkipReason
+from gitcp.typed import Any, NamedTuple
 from gitcp.worktree.look import GONE, UNSETTLED
 
 USUAL_BITS = frozenset((0o644, 0o755, 0o664, 0o775))

@@ -6,14 +6,14 @@ directory, and notices when the rules are not those of the scan before.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from gitcp.errors import StoreDamaged
+from gitcp.hashes import sha1
 from gitcp.model import Oid
+from gitcp.typed import TYPE_CHECKING
 from gitcp.worktree.attributes import NAMES, words_in
 from gitcp.worktree.basis import excludes
 from gitcp.worktree.ignore import Ignore
@@ -174,4 +174,4 @@ class Rules:
 
 
 def _digest(content: bytes | None) -> bytes | None:
-    return None if content is None else hashlib.sha1(content, usedforsecurity=False).digest()
+    return None if content is None else sha1(content)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from gitcp.errors import GitcpError
 from gitcp.git.index import Folder, Index, Slot, git_mode
 from gitcp.model import GITLINK, RESERVED, SkipReason
+from gitcp.typed import TYPE_CHECKING
 from gitcp.value import Value
 from gitcp.worktree import nested
 from gitcp.worktree.blobs import Blobs, Job

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Container
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gitcp.git import index as git_index
 from gitcp.model import Oid, Snapshot
+from gitcp.typed import TYPE_CHECKING, Any, NamedTuple
 from gitcp.value import Value
 from gitcp.worktree import look, nested, state
 from gitcp.worktree.assembly import write_trees

@@ -11,8 +11,8 @@ from __future__ import annotations
 import fcntl
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gitcp.typed import TYPE_CHECKING, Any, NamedTuple
 from gitcp.worktree import look
 
 if TYPE_CHECKING:

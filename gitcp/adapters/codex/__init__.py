@@ -18,7 +18,6 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from gitcp import wire
 from gitcp.adapters import base
@@ -28,6 +27,7 @@ from gitcp.adapters.codex.placing import MAIN, place
 from gitcp.adapters.codex.rollouts import ROLLOUT, Rollout
 from gitcp.adapters.codex.transcript import before, digest, messages
 from gitcp.model import Agent, Capture, Host, Source
+from gitcp.typed import Any
 
 __all__ = ["NAME", "before", "capture", "digest", "find", "messages", "place", "running", "watched"]
 

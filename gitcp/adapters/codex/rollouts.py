@@ -7,12 +7,12 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from gitcp.adapters import base
 from gitcp.adapters.codex.transcript import payload_of
 from gitcp.errors import StoreDamaged
 from gitcp.model import Host
+from gitcp.typed import Any, NamedTuple
 
 ROLLOUT = re.compile(r"rollout-(\d{4})-(\d\d)-(\d\d)T\d\d-\d\d-\d\d-([A-Za-z0-9][A-Za-z0-9_-]{0,63})\.jsonl")
 PACKED = ".zst"

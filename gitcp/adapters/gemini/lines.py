@@ -5,12 +5,12 @@ may replace the whole history, or take its end back.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from gitcp import wire
 from gitcp.adapters import base
 from gitcp.adapters.base import Message
 from gitcp.model import Digest, LastMessage
+from gitcp.typed import Any
 from gitcp.value import replace
 
 NOT_TYPED = ("<session_context>", "<hook_context>")

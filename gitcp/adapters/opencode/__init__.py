@@ -14,7 +14,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from gitcp import wire
 from gitcp.adapters import base
@@ -23,6 +22,7 @@ from gitcp.adapters.opencode import database, documents, lines
 from gitcp.adapters.opencode.lines import before, digest, messages
 from gitcp.errors import ConversationUnreadable, Refused, StoreDamaged
 from gitcp.model import Agent, Capture, Host, Source
+from gitcp.typed import Any, NamedTuple
 
 __all__ = ["NAME", "before", "capture", "digest", "find", "messages", "place", "running", "watched"]
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
-from typing import Any
 
 from gitcp import wire
+from gitcp.typed import Any
 
 ID = re.compile(r"(ses|msg|prt)_[A-Za-z0-9]{1,60}")
 KEPT = 16

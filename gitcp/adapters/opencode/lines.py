@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from gitcp import wire
 from gitcp.adapters import base
 from gitcp.adapters.base import Message
 from gitcp.model import Digest, LastMessage
+from gitcp.typed import Any
 from gitcp.value import replace
 
 ROLES = ("user", "assistant")
