@@ -48,6 +48,7 @@ COMMANDS = {
         "tag": "Name a checkpoint, or list the names",
     },
     "Run": {
+        "watch": "Save by itself while somebody works here",
         "run": "Run a command between two checkpoints",
         "compensate": "Run compensations: what undoes effects outside of the files",
     },

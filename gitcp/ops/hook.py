@@ -29,7 +29,8 @@ class Occasion(Value):
     """An event that calls for a checkpoint.
 
     `session_id` is the agent's ("": it did not say), `transcript` the file that it named. `awaited` is what the agent
-    is about to write into it, beyond the first `seen` bytes: some say what they did before it is on disk.
+    is about to write into it, beyond the first `seen` bytes: some say what they did before it is on disk. `session` is
+    that of ours which was given by name.
     """
 
     cwd: Path
@@ -40,6 +41,7 @@ class Occasion(Value):
     awaited: bytes = b""
     seen: int = 0
     limits: Limits = Limits()
+    session: str | None = None
 
 
 def record(store: Store, occasion: Occasion) -> Saved | None:
@@ -102,7 +104,7 @@ def _choice(store: Store, occasion: Occasion) -> Choice:
     if occasion.session_id:
         return session.of_agent(store, occasion.agent, occasion.session_id, _found(store.repo.host, occasion))
     try:
-        return session.choose(store, occasion.cwd)
+        return session.choose(store, occasion.cwd, session=occasion.session)
     except RevisionAmbiguous:
         return session.present(store, occasion.cwd, session.current(store) or session.manual(store))
 
