@@ -203,7 +203,8 @@ class Source(Value):
 
     `name` is the stream ("main", "agents/<id>"). `live` says that the agent may be writing: a torn last line is then
     left out. `place` is where the agent keeps it, relative to the directory of the main stream, for putting it back.
-    `end` is the size that the stream has, however long the file is when it is read.
+    `end` is the size that the stream has, however long the file is when it is read. With neither file nor bytes it
+    stands as the checkpoint before has it.
     """
 
     name: str
@@ -212,6 +213,10 @@ class Source(Value):
     live: bool = False
     place: str = ""
     end: int | None = None
+
+    @property
+    def is_standing(self) -> bool:
+        return self.path is None and self.data is None
 
 
 class Capture(Value):

@@ -92,7 +92,7 @@ class Session:
         if known is None and do is None:
             raise RevisionNotFound(f"step {name!r} of session {self.name} was not done yet", hint="give what it does")
         if known is None:
-            with _only(self.opened.store(), self.name, steps.place(name, key)):
+            with only(self.opened.store(), self.name, steps.place(name, key)):
                 known = self._recorded(name, key) or [self._done(name, key, do)]
         return known[0]
 
@@ -116,8 +116,8 @@ class Session:
 
 
 @contextmanager
-def _only(store: Store, session: str, digest: str) -> Iterator[None]:
-    """Be the only one at a step. The system gives the lock back when its holder dies; its file is removed with it."""
+def only(store: Store, session: str, digest: str) -> Iterator[None]:
+    """Be the only one at a part of a session. The system gives the lock back when its holder dies."""
     directory = store.repo.store_dir / "steps"
     directory.mkdir(mode=0o700, exist_ok=True)
     path = directory / f"{session}.{digest[:40]}"

@@ -25,17 +25,31 @@ def keep(store: Store, capture: Capture | None, parent: Checkpoint | None) -> tu
     if capture is None:
         return before, parent.agent if parent else None
     cuts = list(_cuts(store, capture, before))
-    nested = trees.nest({source.name.encode(): Entry(TREE, cut.tree) for source, cut in cuts})
+    kept = {stream.name: (stream, entry) for stream, entry in _standing(store, capture, before)}
+    kept |= {source.name: (_stream(source, cut), Entry(TREE, cut.tree)) for source, cut in cuts}
+    nested = trees.nest({name.encode(): entry for name, (_, entry) in kept.items()})
     digest = _digest(store, capture, before, next((cut for source, cut in cuts if source.name == MAIN), None))
+    streams = tuple(kept[source.name][0] for source in capture.sources if source.name in kept)
     return (
-        Conversation(capture.format, trees.build(store.objects, nested), tuple(_stream(*cut) for cut in cuts), digest),
+        Conversation(capture.format, trees.build(store.objects, nested), streams, digest),
         capture.agent and replace(capture.agent, version=digest.version, model=digest.model),
     )
+
+
+def _standing(store: Store, capture: Capture, before: Conversation | None) -> Iterator[tuple[Stream, Entry]]:
+    """The streams of which nothing new was given: as the parent has them."""
+    names = {source.name for source in capture.sources if source.is_standing}
+    for stream in before.streams if before else ():
+        entry = trees.lookup(store.objects, before.tree, stream.name.encode()) if before else None
+        if stream.name in names and entry is not None:
+            yield stream, entry
 
 
 def _cuts(store: Store, capture: Capture, before: Conversation | None) -> Iterator[tuple[Source, Cut]]:
     """Each stream, cut. One beside the main one that vanished since it was found (an agent cleans up) is left out."""
     for source in capture.sources:
+        if source.is_standing:
+            continue
         try:
             yield source, segments.cut(store.objects, source, stored(store, before, source.name))
         except ConversationUnreadable:
@@ -71,7 +85,7 @@ def _stream(source: Source, cut: Cut) -> Stream:
 def _digest(store: Store, capture: Capture, before: Conversation | None, cut: Cut | None) -> Digest:
     """What listings show: taken further where the conversation only grew by whole lines, else made anew."""
     if cut is None:
-        return Digest()
+        return before.digest if before else Digest()
     adapter = adapters.for_format(capture.format)
     grown = before is not None and before.format == capture.format and cut.kept
     if before is not None and grown and _ends_line(store, cut.segments, cut.kept):

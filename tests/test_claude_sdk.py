@@ -1,0 +1,297 @@
+"""The Claude Agent SDK with its sessions kept as checkpoints: the SDK's own suite, and what it leaves out."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import subprocess
+import sys
+import uuid
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from claude_agent_sdk import (
+    ClaudeAgentOptions,
+    HookMatcher,
+    InMemorySessionStore,
+    list_sessions_from_store,
+)
+from claude_agent_sdk.testing import run_session_store_conformance
+
+from gitcp.claude import GitSessionStore, options
+from gitcp.errors import BadValue, Refused, RevisionNotFound
+
+from driver import Project
+
+SESSION = "11111111-2222-4333-8444-555555555555"
+KEY: Any = {"project_key": "proj", "session_id": SESSION}
+
+
+def entry(kind: str, text: str, **fields: Any) -> Any:
+    """A line of a transcript."""
+    message = {"role": kind, "content": text}
+    return {"type": kind, "uuid": str(uuid.uuid4()), "timestamp": "2026-01-01T00:00:00Z", "message": message, **fields}
+
+
+def prompt_of(session_id: str, store: GitSessionStore, prompt_id: str | None = None) -> dict[str, Any]:
+    """What the SDK gives a callback when a prompt comes."""
+    transcript = f"/somewhere/projects/{store.project_key}/{session_id}.jsonl"
+    given = {"prompt_id": prompt_id} if prompt_id else {}
+    return {"session_id": session_id, "transcript_path": transcript, "cwd": "/", "prompt": "go", **given}
+
+
+def keyed(key: Any, **fields: Any) -> Any:
+    """A key with some fields of it changed."""
+    return {**key, **fields}
+
+
+@pytest.fixture
+def store(project: Project) -> GitSessionStore:
+    """A store on a repository with one commit."""
+    project.write("a.txt", "one\n")
+    project.commit()
+    return GitSessionStore(project.root)
+
+
+def test_conformance(tmp_path: Path) -> None:
+    """All 14 contracts of the SDK's own suite, none left out."""
+    numbers = count()
+
+    def make() -> GitSessionStore:
+        return GitSessionStore(Project(tmp_path / str(next(numbers))).root)
+
+    asyncio.run(run_session_store_conformance(make))
+
+    # What it does not find overridden it leaves out.
+    for optional in ("list_sessions", "list_session_summaries", "delete", "list_subkeys"):
+        assert optional in vars(GitSessionStore)
+    assert next(numbers) > 14
+
+
+def test_append_is_one_checkpoint_with_the_files(project: Project, store: GitSessionStore) -> None:
+    """What was said and what is there go into one commit, in a session of Claude Code as any command knows it."""
+    key: Any = {"project_key": store.project_key, "session_id": SESSION}
+    project.write("a.txt", "two\n")
+    with project.guard():
+        asyncio.run(store.append(key, [entry("user", "go"), entry("assistant", "done")]))
+
+    shown = store.checkpoints.show()
+    assert str(shown.id) == "11111111@1"
+    assert shown.conversation is not None
+    assert (shown.conversation.digest.messages, shown.conversation.digest.last_prompt) == (2, "go")
+    assert (shown.agent and shown.agent.name, shown.agent and shown.agent.session_id) == ("claude-code", SESSION)
+    assert store.checkpoints.file("@", "a.txt") == b"two\n"
+    assert project.gitcp("check", check=0).err == ""
+
+
+def test_known_entries_are_left_out(project: Project, store: GitSessionStore) -> None:
+    """A batch that is tried again adds what is missing; lines without a uuid are always new."""
+    first, second, plain = entry("user", "a"), entry("assistant", "b"), {"type": "mode"}
+    for batch in ([first], [first, second, plain], [first, second], [plain, first, first]):
+        asyncio.run(store.append(KEY, batch))
+
+    assert asyncio.run(store.load(KEY)) == [first, second, plain, plain]
+    assert [summary.id.number for summary in store.checkpoints.log()] == [3, 2, 1]
+
+
+def test_any_text_comes_back(store: GitSessionStore) -> None:
+    """Line separators, half a surrogate pair, large numbers, and names with any characters."""
+    odd: Any = {"project_key": "ü/../x", "session_id": "a b/\n…" * 40}
+    entries = [entry("user", "a\u2028b\u0085c\rd\n\0"), entry("user", "\ud83d"), entry("user", "x", n=2**70, f=0.1)]
+    asyncio.run(store.append(odd, entries))
+
+    assert asyncio.run(store.load(odd)) == entries
+    assert asyncio.run(store.load(keyed(odd, session_id="a b/\n…" * 41))) is None
+    assert [found["session_id"] for found in asyncio.run(store.list_sessions("ü/../x"))] == [odd["session_id"]]
+
+
+@pytest.mark.parametrize("subpath", ["../x", "/etc/passwd", "subagents/../../x", "elsewhere/x", "subagents", "nope"])
+def test_transcript_that_would_lie_elsewhere(store: GitSessionStore, subpath: str) -> None:
+    """A subpath that Claude Code has no place for is refused, and was never written."""
+    with pytest.raises(BadValue, match="nothing was saved"):
+        asyncio.run(store.append(keyed(KEY, subpath=subpath), [entry("user", "x")]))
+
+    assert asyncio.run(store.load(keyed(KEY, subpath=subpath))) is None
+    assert store.checkpoints.sessions() == ()
+
+
+def test_what_is_not_json_is_refused(store: GitSessionStore) -> None:
+    """An entry that JSON cannot hold leaves no checkpoint."""
+    with pytest.raises(BadValue, match="not JSON"):
+        asyncio.run(store.append(KEY, [entry("user", "x", thing=object())]))
+
+    assert store.checkpoints.sessions() == ()
+
+
+def _append_many(root: Path, name: str, numbers: range) -> None:
+    store = GitSessionStore(root)
+    for number in numbers:
+        asyncio.run(store.append(KEY, [entry("user", f"{name} {number}", n=number, by=name)]))
+
+
+def test_writers_at_once_lose_nothing(project: Project, store: GitSessionStore) -> None:
+    """Two processes append to one session that none of them made: all is there, each one's in its order."""
+    context = multiprocessing.get_context("spawn")
+    started = [context.Process(target=_append_many, args=(project.root, name, range(6))) for name in "ab"]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join()
+    assert [process.exitcode for process in started] == [0, 0]
+
+    loaded: Any = asyncio.run(store.load(KEY))
+    assert [[line["n"] for line in loaded if line["by"] == name] for name in "ab"] == [[0, 1, 2, 3, 4, 5]] * 2
+    assert len(loaded) == 12
+    assert len(store.checkpoints.sessions()) == 1
+
+
+def test_summaries_are_those_of_the_sdk(store: GitSessionStore) -> None:
+    """Title, first prompt and the rest are what its in-memory store says, also after a change and a rewind."""
+    theirs = InMemorySessionStore()
+    key: Any = {"project_key": store.project_key, "session_id": SESSION}
+    batches = [[entry("user", "go"), {"type": "custom-title", "customTitle": "T"}], [entry("assistant", "done")]]
+
+    for batch in batches:
+        for each in (store, theirs):
+            asyncio.run(each.append(key, batch))
+        ours, other = (asyncio.run(each.list_session_summaries(store.project_key)) for each in (store, theirs))
+        assert [found["data"] for found in ours] == [found["data"] for found in other]
+    asyncio.run(store.rewind(SESSION, batches[0][0]["uuid"]))
+
+    assert asyncio.run(store.list_session_summaries(store.project_key)) == []
+    assert asyncio.run(store.load(key)) is None
+
+
+# ---------------------------------------------------------------- going back
+
+
+def turns(project: Project, store: GitSessionStore, prompt_ids: bool) -> list[str]:
+    """Two turns, between which the user edits; what was asked, as uuids of the messages."""
+    key: Any = {"project_key": store.project_key, "session_id": SESSION}
+    asked = []
+    for number in (1, 2):
+        project.write("notes.txt", f"by hand before {number}\n")
+        prompt_id = f"prompt-{number}" if prompt_ids else None
+        asyncio.run(store.prompted(prompt_of(SESSION, store, prompt_id)))
+        project.write("a.txt", f"by the agent, turn {number}\n")
+        project.write(f"new{number}.txt", "made\n")
+        line = entry("user", f"ask {number}", **({"promptId": prompt_id} if prompt_id else {}))
+        asyncio.run(store.append(key, [line, entry("assistant", f"done {number}")]))
+        sub = keyed(key, subpath=f"subagents/agent-{number}")
+        asyncio.run(store.append(sub, [entry("user", "help")]))
+        asked.append(line["uuid"])
+    return asked
+
+
+@pytest.mark.parametrize("prompt_ids", [True, False])
+def test_rewind(project: Project, store: GitSessionStore, prompt_ids: bool, sealed: Path) -> None:
+    """Files go back to when the message came, hand-made changes included; so does the transcript, under its own id."""
+    key: Any = {"project_key": store.project_key, "session_id": SESSION}
+    asked = turns(project, store, prompt_ids)
+    after = project.files()
+    whole: Any = asyncio.run(store.load(key))
+
+    with project.guard():
+        report = asyncio.run(store.rewind(SESSION, asked[1]))
+
+    assert not report.failed
+    assert project.read("notes.txt") == b"by hand before 2\n"
+    assert project.read("a.txt") == b"by the agent, turn 1\n"
+    assert b"new2.txt" not in project.files()
+    assert asyncio.run(store.load(key)) == whole[:2]
+    assert [found["session_id"] for found in asyncio.run(store.list_sessions(store.project_key))] == [SESSION]
+    assert not sealed.joinpath(".claude").exists()
+
+    asyncio.run(store.undo(SESSION))
+
+    assert project.files() == after
+    assert asyncio.run(store.load(key)) == whole
+
+
+def test_rewind_to_the_beginning(project: Project, store: GitSessionStore) -> None:
+    """Before the first message there is no transcript, and the session can go on."""
+    key: Any = {"project_key": store.project_key, "session_id": SESSION}
+    asked = turns(project, store, prompt_ids=True)
+    asyncio.run(store.rewind(SESSION, asked[0]))
+    assert project.read("a.txt") == b"one\n"
+    assert asyncio.run(store.load(key)) is None
+
+    again = [entry("user", "another way")]
+    asyncio.run(store.append(key, again))
+
+    assert asyncio.run(store.load(key)) == again
+    assert len(store.checkpoints.sessions()) == 1
+
+
+def test_late_entries_do_not_move_the_prompt(project: Project, store: GitSessionStore) -> None:
+    """Where the transcript comes late, as it may, the checkpoint of the prompt is the one that counts."""
+    key: Any = {"project_key": store.project_key, "session_id": SESSION}
+    line = entry("user", "ask", promptId="p1")
+    asyncio.run(store.prompted(prompt_of(SESSION, store, "p1")))
+    project.write("a.txt", "by the agent\n")
+    asyncio.run(store.append(key, [{"type": "mode"}]))
+    asyncio.run(store.append(key, [line]))
+
+    asyncio.run(store.rewind(SESSION, line["uuid"]))
+
+    assert project.read("a.txt") == b"one\n"
+
+
+def test_nothing_to_rewind(project: Project, store: GitSessionStore) -> None:
+    """A session or message that is not there is said, and nothing changes."""
+    asked = turns(project, store, prompt_ids=True)
+    before = project.files(), len(store.checkpoints.log())
+    for session_id, message in ((SESSION, "no-such-message"), ("no-such-session", asked[0])):
+        with pytest.raises(RevisionNotFound):
+            asyncio.run(store.rewind(session_id, message))
+    with pytest.raises(Refused):
+        asyncio.run(store.undo(SESSION))
+
+    assert (project.files(), len(store.checkpoints.log())) == before
+
+
+# ---------------------------------------------------------------- options and hooks
+
+
+def test_options_keep_what_was_given(store: GitSessionStore) -> None:
+    """Hooks and settings of the program stand beside ours; a store may be shared."""
+    own = HookMatcher(matcher="Bash")
+    made = options(store.checkpoints.path, hooks={"UserPromptSubmit": [own], "Stop": [own]}, model="m")
+
+    assert isinstance(made, ClaudeAgentOptions)
+    assert (made.model, made.cwd) == ("m", store.checkpoints.path)
+    assert made.hooks is not None
+    assert made.hooks["Stop"] == [own]
+    assert made.hooks["UserPromptSubmit"][0] is own
+    assert len(made.hooks["UserPromptSubmit"]) == 2
+    assert options(store.checkpoints.path, session_store=store).session_store is store
+
+
+def test_hook_never_fails_the_agent(project: Project, store: GitSessionStore) -> None:
+    """A checkpoint that cannot be made is said to the user, and the prompt goes on."""
+    Path(project.root, ".git").rename(project.root / "gone")
+
+    said = asyncio.run(store.prompted(prompt_of(SESSION, store)))
+
+    assert said["systemMessage"].startswith("gitcp: there is no checkpoint before this prompt")
+    assert set(said) == {"systemMessage"}
+
+
+def test_sdk_lists_sessions_that_gitcp_saved(project: Project, store: GitSessionStore) -> None:
+    """The SDK's own functions read the store: titles and prompts, the newest session first."""
+    key: Any = {"project_key": store.project_key, "session_id": SESSION}
+    asyncio.run(store.append(key, [entry("user", "tidy up", cwd=str(project.root), sessionId=SESSION)]))
+
+    (found,) = asyncio.run(list_sessions_from_store(store, directory=str(project.root)))
+
+    assert (found.session_id, found.first_prompt) == (SESSION, "tidy up")
+
+
+def test_missing_extra() -> None:
+    """Without the SDK, the import says what to install."""
+    program = "import sys; sys.modules['claude_agent_sdk'] = None; import gitcp.claude"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+    assert done.stderr.splitlines()[-1].endswith("claude_agent_sdk: pip install 'gitcp-checkpoints[claude]'")
