@@ -28,7 +28,7 @@ def render(checkpoint: Checkpoint, changes: Sequence[FileChange]) -> str:
     """The README of a checkpoint; `changes` is what it changed. Safe to display, whatever the checkpoint says."""
     note = checkpoint.note
     sections = [
-        f"# {_code(subject(checkpoint))}",
+        f"# {code(subject(checkpoint))}",
         _origin(checkpoint),
         _lines(_named("Phase", note.phase), _named("Objective", note.objective), _pairs("Position", note.position)),
         _facts(note.facts),
@@ -36,15 +36,15 @@ def render(checkpoint: Checkpoint, changes: Sequence[FileChange]) -> str:
         _changes(changes, checkpoint.snapshot.total),
         _skipped(checkpoint.snapshot.skipped),
         *_conversation(checkpoint.conversation),
-        f"To go back: {_code(f'gitcp restore {checkpoint.id}')}",
+        f"To go back: {code(f'gitcp restore {checkpoint.id}')}",
     ]
     return "\n\n".join(filter(None, sections)) + "\n"
 
 
 def _origin(checkpoint: Checkpoint) -> str:
     agent = checkpoint.agent
-    who = [_code(part) for part in (agent.name, agent.version, agent.model) if part] if agent else []
-    what = [f"Checkpoint {_code(str(checkpoint.id))}", encode_time(checkpoint.created), checkpoint.trigger.value]
+    who = [code(part) for part in (agent.name, agent.version, agent.model) if part] if agent else []
+    what = [f"Checkpoint {code(str(checkpoint.id))}", encode_time(checkpoint.created), checkpoint.trigger.value]
     ids = (
         ("Restored from", checkpoint.restored_from),
         ("Forked from", checkpoint.forked_from),
@@ -59,17 +59,17 @@ def _origin(checkpoint: Checkpoint) -> str:
 
 def _base(snapshot: Snapshot) -> Iterator[str]:
     if snapshot.base.branch:
-        yield f"on {_code(snapshot.base.branch)}"
+        yield f"on {code(snapshot.base.branch)}"
     if snapshot.base.commit:
-        yield f"at {_code(snapshot.base.commit[:10])}"
+        yield f"at {code(snapshot.base.commit[:10])}"
     if snapshot.base.operation:
-        yield f"in the middle of a {_code(snapshot.base.operation)}"
+        yield f"in the middle of a {code(snapshot.base.operation)}"
 
 
 def _facts(facts: Mapping[str, str]) -> str:
     if not facts:
         return ""
-    lines = [f"- {_code(name)}: {_code(value)}" for name, value in sorted(facts.items())[:MOST_FACTS]]
+    lines = [f"- {code(name)}: {code(value)}" for name, value in sorted(facts.items())[:MOST_FACTS]]
     return "## Facts\n\n" + _list(lines, len(facts))
 
 
@@ -87,7 +87,7 @@ def _handoff(handoff: Handoff) -> Iterator[str]:
     )
     for title, items, shown in lists:
         if items:
-            yield f"{title}:\n\n" + _list([f"- {_code(item)}" for item in shown], len(items))
+            yield f"{title}:\n\n" + _list([f"- {code(item)}" for item in shown], len(items))
 
 
 def _changes(changes: Sequence[FileChange], total: int) -> str:
@@ -102,7 +102,7 @@ def _skipped(skipped: Sequence[Skip]) -> str:
     if not skipped:
         return ""
     lines = [
-        f"- {_path(skip.path)}: {skip.reason.value}" + (f", {_code(skip.detail)}" if skip.detail else "")
+        f"- {_path(skip.path)}: {skip.reason.value}" + (f", {code(skip.detail)}" if skip.detail else "")
         for skip in skipped[:MOST_SKIPS]
     ]
     return f"Not captured ({len(skipped)}):\n\n" + _list(lines, len(skipped))
@@ -114,9 +114,9 @@ def _conversation(conversation: Conversation | None) -> Iterator[str]:
     digest = conversation.digest
     yield f"## Conversation\n\n{digest.messages} messages, {conversation.bytes} bytes."
     if digest.last_prompt:
-        yield f"Last prompt:\n\n{_fence(digest.last_prompt)}"
+        yield f"Last prompt:\n\n{fence(digest.last_prompt)}"
     if digest.last_message and digest.last_message.text:
-        yield f"Last message, from {_code(digest.last_message.role)}:\n\n{_fence(digest.last_message.text)}"
+        yield f"Last message, from {code(digest.last_message.role)}:\n\n{fence(digest.last_message.text)}"
 
 
 # ---------------------------------------------------------------- Markdown
@@ -128,11 +128,11 @@ def _lines(*lines: str) -> str:
 
 
 def _named(name: str, value: str | None) -> str:
-    return f"{name}: {_code(value)}" if value else ""
+    return f"{name}: {code(value)}" if value else ""
 
 
 def _pairs(name: str, pairs: Mapping[str, str]) -> str:
-    return f"{name}: " + ", ".join(_code(f"{key}={value}") for key, value in sorted(pairs.items())) if pairs else ""
+    return f"{name}: " + ", ".join(code(f"{key}={value}") for key, value in sorted(pairs.items())) if pairs else ""
 
 
 def _list(lines: Sequence[str], total: int) -> str:
@@ -141,12 +141,12 @@ def _list(lines: Sequence[str], total: int) -> str:
 
 
 def _path(path: bytes) -> str:
-    return _code(path.decode("utf-8", "backslashreplace"), LONGEST_PATH)
+    return code(path.decode("utf-8", "backslashreplace"), LONGEST_PATH)
 
 
-def _code(text: str, longest: int = LONGEST_ITEM) -> str:
+def code(text: str, longest: int = LONGEST_ITEM) -> str:
     """A code span on one line: its marks are longer than any run of backticks inside."""
-    flat = _printable(re.sub(r"[ \t\r\n]+", " ", _shortened(text, longest)).strip(" "))
+    flat = printable(re.sub(r"[ \t\r\n]+", " ", _shortened(text, longest)).strip(" "))
     if not flat:
         return "(empty)"
     marks = "`" * (_longest_run(flat) + 1)
@@ -154,10 +154,10 @@ def _code(text: str, longest: int = LONGEST_ITEM) -> str:
     return f"{marks}{pad}{flat}{pad}{marks}"
 
 
-def _fence(text: str) -> str:
+def fence(text: str, longest: int = LONGEST_QUOTE, most: int = MOST_LINES) -> str:
     """A fenced block: its marks are longer than any run of backticks inside."""
-    lines = _shortened(text, LONGEST_QUOTE).replace("\r\n", "\n").expandtabs(4).split("\n")
-    body = [_printable(line) for line in lines[:MOST_LINES]] + ["…"] * (len(lines) > MOST_LINES)
+    lines = _shortened(text, longest).replace("\r\n", "\n").expandtabs(4).split("\n")
+    body = [printable(line) for line in lines[:most]] + ["…"] * (len(lines) > most)
     marks = "`" * max(3, _longest_run("\n".join(body)) + 1)
     return "\n".join([f"{marks}text", *body, marks])
 
@@ -170,7 +170,7 @@ def _longest_run(text: str) -> int:
     return max(map(len, re.findall("`+", text)), default=0)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Controls, invisible and direction-changing characters as escapes, so that nothing looks like what it is not."""
     if text.isprintable():
         return text

@@ -60,6 +60,7 @@ COMMANDS = {
         "remote": "Say which remotes checkpoints may go to, or list them",
         "push": "Send a session and its tags to a remote",
         "fetch": "Get sessions from a remote, to look at or to go on with",
+        "export": "Write a session or a conversation to a file",
         "secrets": "List secrets in checkpoints: tokens, keys, passwords",
     },
     "Check": {

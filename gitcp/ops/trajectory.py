@@ -1,0 +1,117 @@
+"""A conversation as an ATIF trajectory: the Agent Trajectory Interchange Format, by which runs of agents are exchanged.
+
+https://github.com/harbor-framework/harbor/blob/main/rfcs/0001-trajectory-format.md, version 1.7. One step is what
+somebody said: a user, the system, or the agent with its thinking, its calls of tools and what these gave back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from gitcp import wire
+from gitcp.adapters.base import Message
+from gitcp.model import Checkpoint
+from gitcp.wire import Json
+
+VERSION = "ATIF-v1.7"
+USERS = ("user", "human")
+AGENTS = ("assistant", "model", "thinking", "agent")
+
+
+def render(checkpoint: Checkpoint, messages: Iterable[Message]) -> Json:
+    """The trajectory of a checkpoint's conversation. Pure."""
+    steps = _Steps()
+    for message in messages:
+        steps.add(message)
+    agent, note = checkpoint.agent, checkpoint.note
+    who: Json = {"name": agent.name if agent else "unknown", "version": (agent and agent.version) or "unknown"}
+    if agent and agent.model:
+        who["model_name"] = agent.model
+    return {
+        "schema_version": VERSION,
+        "session_id": (agent and agent.session_id) or checkpoint.id.session,
+        "agent": who,
+        "steps": steps.done,
+        "final_metrics": {"total_steps": len(steps.done)},
+        "extra": {
+            "checkpoint": str(checkpoint.id),
+            "commit": checkpoint.commit,
+            "tree": checkpoint.root,
+            "base": checkpoint.snapshot.base.commit,
+            "created": wire.encode_time(checkpoint.created),
+            "label": note.label,
+            "phase": note.phase,
+            "objective": note.objective,
+        },
+    }
+
+
+class _Steps:
+    """The steps so far, and the calls of tools that nothing answered yet: (tool, id of the call, its step)."""
+
+    def __init__(self) -> None:
+        self.done: list[Json] = []
+        self.open: list[tuple[str, str, Json]] = []
+        self.calls = 0
+
+    def add(self, message: Message) -> None:
+        """Take one message more."""
+        if message.role == "tool":
+            self._result(message)
+        elif message.role in AGENTS:
+            self._said(message)
+        else:
+            self._step("user" if message.role in USERS else "system", message)["message"] = message.text
+
+    def _said(self, message: Message) -> None:
+        """What the agent said, thought or called. What comes after a call of a tool is a step of its own."""
+        step = self.done[-1] if self.done else {}
+        is_call = message.role != "thinking" and message.tool is not None
+        ended = "observation" in step if is_call else "tool_calls" in step or bool(step.get("message"))
+        if step.get("source") != "agent" or ended:
+            step = self._step("agent", message)
+        if is_call:
+            self._call(step, message)
+        elif message.role == "thinking":
+            step["reasoning_content"] = "\n".join(filter(None, (step.get("reasoning_content"), message.text)))
+        else:
+            step["message"] = message.text
+
+    def _call(self, step: Json, message: Message) -> None:
+        self.calls += 1
+        id, name = f"call-{self.calls}", message.tool or "?"
+        arguments = wire.parse_line(message.text.encode("utf-8", "replace"))
+        call = {"tool_call_id": id, "function_name": name, "arguments": arguments or {"input": message.text}}
+        step.setdefault("tool_calls", []).append(call)
+        self.open.append((name, id, step))
+
+    def _result(self, message: Message) -> None:
+        """What a tool gave back belongs to the oldest call of that tool that nothing answered."""
+        found = next((each for each in self.open if each[0] == message.tool), None)
+        if found is None:
+            self._result_of_none(message)
+            return
+        self.open.remove(found)
+        _, id, step = found
+        results = step.setdefault("observation", {"results": []})["results"]
+        results.append({"source_call_id": id, "content": message.text})
+
+    def _result_of_none(self, message: Message) -> None:
+        step = self._step("system", message)
+        step["observation"] = {"results": [{"content": message.text}]}
+
+    def _step(self, source: str, message: Message) -> Json:
+        step: Json = {"step_id": len(self.done) + 1, "source": source, "message": ""}
+        if message.time and _is_time(message.time):
+            step["timestamp"] = message.time
+        self.done.append(step)
+        return step
+
+
+def _is_time(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,311 @@
+"""`gitcp export`: a session or a conversation as a file for others, without secrets unless they are allowed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+from talk import Talk
+from tokens import tokens
+
+from gitcp.adapters.base import Message
+from gitcp.model import Agent
+from gitcp.ops import telling, trajectory
+from gitcp.secrets.scan import fingerprint
+
+from driver import Project
+from samples import open_store, plain, save
+
+TOKEN = tokens()["github-token"]
+ID = fingerprint("github-token", TOKEN.encode())
+
+
+@pytest.fixture
+def spoken(project: Project) -> Project:
+    """A project with two checkpoints of an agent's session e7baae82, the second one tagged."""
+    project.write("a.txt", "one\n")
+    project.commit()
+    talk = Talk(project)
+    talk.say("Make it work.", "It works.")
+    project.gitcp("save", "one", "--phase", "build", "--objective", "speed", check=0)
+    project.write("a.txt", "two\n")
+    talk.say("Faster.", "It is faster.")
+    project.gitcp("save", "two", "--tag", "good", check=0)
+    return project
+
+
+def test_bundle(spoken: Project, tmp_path: Path) -> None:
+    """A bundle is one that git reads: the session up to the revision, with the tags on it, whole."""
+    with spoken.guard():
+        said = spoken.gitcp("export", "-o", "../all.bundle", check=0).out
+        spoken.gitcp("export", "1", "-o", "../first.bundle", check=0)
+    assert re.fullmatch(r"exported e7baae82@2 to \.\./all\.bundle  \(2 checkpoints, [\d,]+ bytes\)\n", said)
+    for name, refs in (("all", ["sessions/e7baae82", "tags/good"]), ("first", ["sessions/e7baae82"])):
+        bare = tmp_path / f"{name}.git"
+        subprocess.run(["git", "init", "--quiet", "--bare", bare], check=True)
+        fetch = ["git", "-c", "fetch.fsckObjects=true", "fetch", "--quiet", f"../{name}.bundle", "refs/*:refs/*"]
+        subprocess.run(fetch, cwd=bare, check=True)
+        listed = subprocess.run(
+            ["git", "for-each-ref", "--format=%(refname)"], cwd=bare, capture_output=True, check=True
+        )
+        assert listed.stdout.decode().split() == [f"refs/gitcp/{ref}" for ref in refs]
+    spoken.git("bundle", "verify", "../all.bundle")
+
+
+def test_transcript(spoken: Project, sealed: Path) -> None:
+    """A transcript is the agent's file, byte for byte."""
+    (path,) = sealed.glob(".claude/projects/*/*.jsonl")
+    spoken.gitcp("export", "--format", "transcript", "-o", "../talk", check=0)
+
+    assert spoken.read("../talk") == path.read_bytes()
+    assert spoken.read("../talk").startswith(spoken.gitcp("export", "1", "-f", "transcript").out.encode())
+    assert "it has: main" in spoken.gitcp("export", "-f", "transcript", "--stream", "no", check=16).err
+
+
+def test_json(spoken: Project) -> None:
+    """JSON is the checkpoint as `show --json` has it, with its messages and metadata."""
+    document = json.loads(spoken.gitcp("export", "1", "--format", "json", check=0).out)
+    shown = spoken.json("show", "1")
+
+    assert {key: document[key] for key in shown if key != "schema"} == {k: v for k, v in shown.items() if k != "schema"}
+    assert next(iter(document)) == "schema"
+    assert document["schema"] == "gitcp.export/1"
+    assert [(m["role"], m["content"]) for m in document["messages"]] == [
+        ("user", "Make it work."),
+        ("assistant", "It works."),
+    ]
+    assert document["metadata"] == {"savedAt": shown["created"], "phase": "build", "objective": "speed"}
+
+
+def test_files(spoken: Project, tmp_path: Path) -> None:
+    """A file is written whole, for the user alone, over no other file unless told so; its ending says the format."""
+    spoken.gitcp("export", "-o", "../talk.md", check=0)
+    path = tmp_path / "talk.md"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert "It is faster." in path.read_text()
+
+    path.write_text("mine")
+    assert "--force" in spoken.gitcp("export", "-o", "../talk.md", check=12).err
+    assert path.read_text() == "mine"
+    document = spoken.json("export", "-o", "../talk.md", "--force", "--session", "e7baae82")
+    assert (document["format"], document["bytes"]) == ("markdown", path.stat().st_size)
+    for arguments in (
+        ("-o", "../no/talk.md"),
+        ("-o", ".."),
+        ("-o", "../talk.xyz"),
+        ("--json", "-f", "json"),
+        (),
+        ("-f", "pdf"),
+    ):
+        assert "Traceback" not in spoken.gitcp("export", *arguments, check=2).err
+    assert sorted(os.listdir(tmp_path)) == ["project", "talk.md"]
+
+
+def test_nothing_said(project: Project) -> None:
+    """Without a conversation there is only a bundle."""
+    project.write("a.txt", "a\n")
+    project.gitcp("save", check=0)
+
+    for form in ("json", "markdown", "atif", "transcript"):
+        assert "no conversation" in project.gitcp("export", "-f", form, check=16).err
+    project.gitcp("export", "-o", "../x.bundle", check=0)
+
+
+# ---------------------------------------------------------------- secrets
+
+
+@pytest.mark.parametrize("form", ["bundle", "json", "transcript", "markdown", "atif"])
+def test_secrets(spoken: Project, form: str) -> None:
+    """With a secret nothing is written; redacted it is not in it; allowed it is."""
+    talk = Talk(spoken)
+    talk.say(f"Use {TOKEN} for it.", "Yes.")
+    spoken.write("env", f"KEY={TOKEN}\n")
+    spoken.gitcp("save", f"with {TOKEN}", check=0)
+    refused = spoken.gitcp("export", "-f", form, "-o", "../out", check=15)
+    assert ID in refused.err
+    assert TOKEN not in refused.err
+    assert not os.path.exists(spoken.path("../out"))
+
+    with spoken.guard():
+        spoken.gitcp("export", "-f", form, "-o", "../out", "--redact", check=0)
+    spoken.gitcp("export", "-f", form, "-o", "../whole", "--allow", ID, check=0)
+    if form != "bundle":
+        assert TOKEN.encode() not in spoken.read("../out")
+        assert TOKEN.encode() in spoken.read("../whole")
+    assert TOKEN in spoken.gitcp("show", "@:env", check=0).out
+
+
+def test_redacted_bundle(spoken: Project, tmp_path: Path) -> None:
+    """In a redacted bundle ids, tags and what holds no secret are as they were, and every checkpoint is whole."""
+    token = tokens()["npm-token"]
+    Talk(spoken).say(f"Use {TOKEN} for it.", "Yes.")
+    spoken.write("env", f"KEY={TOKEN}\n")
+    spoken.git("add", "env")
+    spoken.write("env", f"KEY={token}\n")
+    spoken.gitcp("save", "three", "--fact", f"key={TOKEN}", "--tag", "leak", check=0)
+    spoken.write("env", "KEY=\n")
+    spoken.gitcp("save", "four", check=0)
+    spoken.gitcp("export", "-o", "../out.bundle", "--redact", check=0)
+
+    other = Project(tmp_path / "other")
+    other.git("fetch", "--quiet", "../out.bundle", "refs/*:refs/*")
+    other.gitcp("check", check=0)
+    theirs, ours = (p.json_lines("log", "e7baae82") for p in (other, spoken))
+    assert [c["id"] for c in theirs] == [c["id"] for c in ours]
+    assert [c["commit"] for c in theirs][2:] == [c["commit"] for c in ours][2:]
+    assert other.gitcp("show", "leak:env", check=0).out == "KEY=[REDACTED:npm-token]\n"
+    assert "[REDACTED:github-token]" in other.gitcp("show", "leak:.gitcp/staged/env", check=0).out
+    everything = other.git("cat-file", "--batch-all-objects", "--batch")
+    assert TOKEN not in everything
+    assert token not in everything
+    assert "Use [REDACTED:github-token] for it." in other.gitcp("export", "e7baae82", "-f", "json", check=0).out
+
+
+def test_secret_in_a_path(spoken: Project) -> None:
+    """A secret that cannot be replaced does not leave."""
+    spoken.write(f"{TOKEN}.txt", "x")
+    spoken.gitcp("save", check=0)
+
+    assert "names of paths" in spoken.gitcp("export", "-o", "../x.bundle", "--redact", check=15).err
+    assert not os.path.exists(spoken.path("../x.bundle"))
+
+
+def test_secret_across_segments(project: Project) -> None:
+    """A secret that lies in two segments of a conversation is replaced as one, and what follows is where it was."""
+    store = open_store(project)
+    head = b"x " * (128 * 1024 - 10)
+    talk = {"main": head + TOKEN.encode() + b" tail\n" + b"more\n" * 9}
+    save(store, "alpha", {b"a": b"a"}, talk)
+    save(store, "alpha", {b"a": b"b"}, {"main": talk["main"] + b"and more\n"})
+    project.gitcp("export", "alpha", "-o", "../x.bundle", "--redact", check=0)
+
+    other = Project(project.root.parent / "other")
+    other.git("fetch", "--quiet", "../x.bundle", "refs/*:refs/*")
+    other.gitcp("check", check=0)
+    said = other.gitcp("export", "alpha", "-f", "transcript", check=0).out.encode()
+    assert said == head + b"[REDACTED:github-token] tail\n" + b"more\n" * 9 + b"and more\n"
+
+
+# ---------------------------------------------------------------- trajectories
+
+TALK = (
+    Message("system", "You are."),
+    Message("user", "Go.", time="2026-11-02T09:01:00Z"),
+    Message("thinking", "Hm."),
+    Message("assistant", "I look.", time="yesterday"),
+    Message("assistant", '{"path":"a"}', tool="Read"),
+    Message("assistant", "not JSON", tool="Read"),
+    Message("tool", "first", tool="Read"),
+    Message("tool", "second", tool="Read"),
+    Message("assistant", "Done."),
+    Message("tool", "of nobody", tool="Write"),
+)
+
+
+def problems(document: dict[str, Any]) -> list[str]:
+    """What is wrong with a trajectory by the rules of the format: fields, order, and what answers what."""
+    steps = document["steps"]
+    wrong = [f"step {n}" for n, step in enumerate(steps, 1) if step["step_id"] != n]
+    allowed = {"step_id", "timestamp", "source", "message", "reasoning_content", "tool_calls", "observation"}
+    for step in steps:
+        wrong += [f"field {key}" for key in step.keys() - allowed]
+        if step["source"] not in ("system", "user", "agent") or not isinstance(step["message"], str):
+            wrong.append(f"step {step['step_id']}: source or message")
+        if step["source"] != "agent" and {"reasoning_content", "tool_calls"} & step.keys():
+            wrong.append(f"step {step['step_id']}: only an agent thinks and calls")
+        calls = {call["tool_call_id"]: call for call in step.get("tool_calls", [])}
+        wrong += [f"arguments of {id}" for id, call in calls.items() if not isinstance(call["arguments"], dict)]
+        answered = [r.get("source_call_id") for r in step.get("observation", {"results": []})["results"]]
+        wrong += [f"{id} answers nothing" for id in answered if id is not None and id not in calls]
+    return wrong
+
+
+def test_trajectory() -> None:
+    """Thinking, calls and results are one step of the agent's; a result belongs to its call; times are times."""
+    document = trajectory.render(plain(agent=Agent("codex", "5e55", None, "model")), TALK)
+    steps = document["steps"]
+
+    assert problems(document) == []
+    assert document["schema_version"] == "ATIF-v1.7"
+    assert document["session_id"] == "5e55"
+    assert document["agent"] == {"name": "codex", "version": "unknown", "model_name": "model"}
+    assert [step["source"] for step in steps] == ["system", "user", "agent", "agent", "system"]
+    assert (steps[2]["reasoning_content"], steps[2]["message"]) == ("Hm.", "I look.")
+    assert [c["arguments"] for c in steps[2]["tool_calls"]] == [{"path": "a"}, {"input": "not JSON"}]
+    assert [r["content"] for r in steps[2]["observation"]["results"]] == ["first", "second"]
+    assert [step.get("timestamp") for step in steps[:3]] == [None, "2026-11-02T09:01:00Z", None]
+
+
+def test_trajectory_of_a_session(spoken: Project) -> None:
+    """A session's trajectory says which checkpoint it is of."""
+    document = json.loads(spoken.gitcp("export", "-f", "atif", check=0).out)
+
+    assert problems(document) == []
+    assert document["extra"]["checkpoint"] == "e7baae82@2"
+    assert document["extra"]["commit"] == spoken.git("rev-parse", "refs/gitcp/sessions/e7baae82")
+    assert [step["message"] for step in document["steps"]][:2] == ["Make it work.", "It works."]
+
+
+# ---------------------------------------------------------------- Markdown
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "![x](https://evil.example/x.png)",
+    "[x](javascript:alert(1))",
+    "[x]: https://evil.example",
+    "<https://evil.example>",
+    "https://evil.example www.evil.example",
+    "# heading",
+    "- list\n* list\n1. list\n+ list",
+    "a\n===\nb\n---",
+    "> quote",
+    "`code` ``` <b>x</b>",
+    "```\n</details><script>1</script>\n```",
+    "```html\n<b>never closed",
+    "~~~\n```\n<b>\n~~~\n<i>",
+    "    indented",
+    "| a | b |\n|---|---|\n| <b> | x |",
+    "&lt;b&gt; &#60;b&#62;",
+    "</details><b>",
+    "\x1b[31mred\x1b[0m \u202e right to left",
+    "$x$ ^y^ ~~z~~ __b__ **b**",
+    "@everyone #1 !2",
+)
+TAGS = {"h1", "h2", "p", "br", "code", "pre", "details", "summary"}
+
+
+@pytest.mark.parametrize("role", ["user", "assistant", "tool", "thinking", "<b>x"])
+def test_hostile_markdown(role: str) -> None:
+    """Whatever was said, a forge shows it as text: no markup, no link, no image, no control character."""
+    said = [Message(role, text, tool=tool) for text in HOSTILE for tool in (None, "<script>x</script>")]
+    page = telling.render(plain(), said)
+    html = MarkdownIt("commonmark", {"html": True}).enable("table").render(page)
+    shown = re.sub(r"<pre>.*?</pre>|<code>.*?</code>", "", html, flags=re.DOTALL)
+
+    assert set(re.findall(r"</?([a-zA-Z0-9!]+)", shown)) <= TAGS
+    assert html.count("<details>") == html.count("</details>")
+    assert "\x1b" not in page
+    assert "\u202e" not in page
+    outside = re.sub(r"^(`{3,})text$.*?^\1$", "", page, flags=re.MULTILINE | re.DOTALL)
+    assert not re.search(r"[a-z]://|www\.", outside)
+
+
+def test_markdown_reads_well() -> None:
+    """Ordinary text is as it was written: paragraphs, and code as code."""
+    said = [
+        Message("user", "Make it work, please (soon)."),
+        Message("assistant", "Done:\n\n```py\nx = 1 < 2\n```\nEnd."),
+    ]
+    page = telling.render(plain(), said)
+
+    assert page.endswith(
+        "## User\n\nMake it work, please (soon).\n\n## Agent\n\nDone:\n\n```text\nx = 1 < 2\n```\n\nEnd.\n"
+    )
