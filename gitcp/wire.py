@@ -132,7 +132,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
             "run": _encode_run(checkpoint.run),
             "compensated": dict(checkpoint.compensated),
             "reverted": str(checkpoint.reverted) if checkpoint.reverted else None,
-            **_encode_note(checkpoint.note),
+            **encode_note(checkpoint.note),
         }
     )
     wrong = misfit(fields)
@@ -168,7 +168,7 @@ def decode_checkpoint(
             created=decode_time(fields["created"]),
             trigger=Trigger(fields["trigger"]),
             agent=_decode_agent(fields.get("agent")),
-            note=_decode_note(fields),
+            note=decode_note(fields),
             snapshot=_decode_snapshot(fields.get("files", {}), fields.get("base", {}), tree),
             conversation=_decode_conversation(fields.get("conversation"), streams, _decode_agent(fields.get("agent"))),
             changed=fields["changed"],
@@ -229,7 +229,7 @@ def _decode_run(fields: Json | None) -> Run | None:
     return Run(command, fields.get("exit_code"), fields.get("milliseconds", 0), fields.get("output", ""))
 
 
-def _encode_note(note: Note) -> Json:
+def encode_note(note: Note) -> Json:
     handoff = note.handoff
     return {
         "label": note.label,
@@ -242,7 +242,7 @@ def _encode_note(note: Note) -> Json:
     }
 
 
-def _decode_note(fields: Json) -> Note:
+def decode_note(fields: Json) -> Note:
     handoff = fields.get("handoff", {})
     return Note(
         label=fields.get("label"),

@@ -392,6 +392,7 @@ def _printed(project: Project) -> dict[str, set[str]]:
         ("why", "a.txt:1"),
         ("why", "b.log"),
         ("resume", "--print"),
+        ("note", "--fact", "k=v", "--session", "later"),
         ("oplog",),
         ("stats",),
         ("tag",),

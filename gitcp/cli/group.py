@@ -46,6 +46,7 @@ COMMANDS = {
     },
     "Name": {
         "tag": "Name a checkpoint, or list the names",
+        "note": "Say now what the next save shall say",
     },
     "Run": {
         "watch": "Save by itself while somebody works here",

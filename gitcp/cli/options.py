@@ -141,3 +141,34 @@ def yes_option(command: F) -> F:
 def trust_option(command: F) -> F:
     """`--trust`, on what lets a checkpoint act on this machine."""
     return click.option("--trust", is_flag=True, help="also if it comes from somebody else")(command)
+
+
+NOTE = (
+    click.option("--phase", metavar="NAME", type=WORDS, help="what stage the work is in"),
+    click.option("--objective", metavar="TEXT", type=WORDS, help="what the work is for"),
+    click.option(
+        "--fact", "facts", metavar="K=V", type=PAIR, multiple=True, help="keep a fact (K= drops it; can be repeated)"
+    ),
+    click.option("--task", metavar="TEXT", type=WORDS, help="handoff: what is being done"),
+    click.option("--decided", metavar="TEXT", type=WORDS, multiple=True, help="handoff: a decision (can be repeated)"),
+    click.option(
+        "--failed", metavar="TEXT", type=WORDS, multiple=True, help="handoff: tried in vain (can be repeated)"
+    ),
+    click.option(
+        "--next", metavar="TEXT", type=WORDS, multiple=True, help="handoff: what comes next (can be repeated)"
+    ),
+    click.option(
+        "--active", metavar="PATH", type=WORDS, multiple=True, help="handoff: a file in work (can be repeated)"
+    ),
+    click.option(
+        "--position", metavar="K=V", type=PAIR, multiple=True, help="where execution stands (can be repeated)"
+    ),
+)
+"""What is said about a checkpoint, now or of the next one."""
+
+
+def note_options(command: F) -> F:
+    """`--phase`, `--fact` and the like."""
+    for option in reversed(NOTE):
+        command = option(command)
+    return command

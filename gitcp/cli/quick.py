@@ -105,7 +105,7 @@ def _deciding(store: Store, saved: Saved) -> Iterable[str]:
 
     repo = store.repo
     base = saved.checkpoint.snapshot.base
-    own = (f"gitcp/{name}" for name in (STATE, "current", "manual", "restore.json"))
+    own = (f"gitcp/{name}" for name in (STATE, "current", "manual", "note", "restore.json"))
     branch = f"refs/heads/{base.branch}"
     session = refs.SESSIONS + saved.checkpoint.id.session
     inside = ("HEAD", "index", *OPERATIONS, *own, "packed-refs", "info/exclude", refs.SESSIONS, session, branch)

@@ -8,7 +8,7 @@ import click
 
 from gitcp.cli import saving
 from gitcp.cli.context import Context
-from gitcp.cli.options import PAIR, WORDS, Command, json_option, pass_context, session_option
+from gitcp.cli.options import WORDS, Command, json_option, note_options, pass_context, session_option
 from gitcp.model import Trigger
 
 TRIGGERS = [trigger.value for trigger in Trigger]
@@ -17,17 +17,7 @@ WHY = f"one of: {', '.join(TRIGGERS)}"
 
 @click.command(cls=Command)
 @click.argument("label", required=False, type=WORDS)
-@click.option("--phase", metavar="NAME", type=WORDS, help="what stage the work is in")
-@click.option("--objective", metavar="TEXT", type=WORDS, help="what the work is for")
-@click.option(
-    "--fact", "facts", metavar="K=V", type=PAIR, multiple=True, help="keep a fact (K= drops it; can be repeated)"
-)
-@click.option("--task", metavar="TEXT", type=WORDS, help="handoff: what is being done")
-@click.option("--decided", metavar="TEXT", type=WORDS, multiple=True, help="handoff: a decision (can be repeated)")
-@click.option("--failed", metavar="TEXT", type=WORDS, multiple=True, help="handoff: tried in vain (can be repeated)")
-@click.option("--next", metavar="TEXT", type=WORDS, multiple=True, help="handoff: what comes next (can be repeated)")
-@click.option("--active", metavar="PATH", type=WORDS, multiple=True, help="handoff: a file in work (can be repeated)")
-@click.option("--position", metavar="K=V", type=PAIR, multiple=True, help="where execution stands (can be repeated)")
+@note_options
 @click.option("--compensate", metavar="CMD", type=WORDS, multiple=True, help="what would undo an effect elsewhere")
 @click.option(
     "--trigger", metavar="WHY", type=click.Choice(TRIGGERS), default="manual", help=f"one of: {', '.join(TRIGGERS)}"

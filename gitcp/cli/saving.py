@@ -14,6 +14,7 @@ from gitcp.errors import BadValue, GitcpError
 from gitcp.model import Checkpoint, Handoff, Note, Skip, Trigger
 from gitcp.ops.save import Request, Saved, save
 from gitcp.typed import Any
+from gitcp.value import replace
 from gitcp.worktree.paths import display
 
 SHOWN = 10
@@ -94,7 +95,7 @@ def plainly(arguments: Sequence[str], label: str | None, *, quiet: bool) -> int:
 def _request(context: Context, given: Mapping[str, Any]) -> Request:
     return Request(
         cwd=context.cwd,
-        note=_note(given),
+        note=replace(note_of(given), label=given["label"], compensations=given["compensate"]),
         trigger=Trigger(given["trigger"]),
         tags=given["tags"],
         session=given["session"],
@@ -105,15 +106,14 @@ def _request(context: Context, given: Mapping[str, Any]) -> Request:
     )
 
 
-def _note(given: Mapping[str, Any]) -> Note:
+def note_of(given: Mapping[str, Any]) -> Note:
+    """What the options of a note say."""
     return Note(
-        label=given["label"],
         phase=given["phase"],
         objective=given["objective"],
         facts=pairs(given["facts"]),
         handoff=Handoff(given["task"], given["decided"], given["failed"], given["next"], given["active"]),
         position=pairs(given["position"]),
-        compensations=given["compensate"],
     )
 
 

@@ -44,6 +44,7 @@ def _fields(context: Context, found: Status) -> wire.Json:
         "session": found.session,
         "why": found.why,
         "candidates": list(found.candidates),
+        "noted": found.noted,
         "last": objects.checkpoint(last, context.tags.get(last.commit, ())) if last else None,
         "base": found.base.commit,
         "branch": found.base.branch,
@@ -75,6 +76,8 @@ def _print(context: Context, found: Status) -> None:
         output.line(Styled("Last saved    ", BOLD), "never")
     if found.conversation is not None:
         output.line(Styled("Conversation  ", BOLD), _growth(found.conversation))
+    if found.noted:
+        output.line(Styled("Note          ", BOLD), "waits for the next save (gitcp note)")
     if found.base.operation:
         output.line(Styled("In progress   ", BOLD), f"a {found.base.operation}: a restore would be refused")
     _print_files(output, found)

@@ -23,7 +23,7 @@ from gitcp.model import (
     Span,
     Trigger,
 )
-from gitcp.ops import conversation, session, tag
+from gitcp.ops import conversation, note, session, tag
 from gitcp.ops.session import Choice
 from gitcp.store import Store
 from gitcp.typed import TYPE_CHECKING
@@ -135,6 +135,7 @@ def _with_retries(store: Store, request: Request, choice: Choice, taken: Taken) 
         draft = _draft(store, request, choice, taken.snapshot, parent)
         if parent is not None and not request.force and not request.tags and _is_saved(draft, parent, request.heed):
             store.objects.discard()
+            _let_go(store, request, choice.session)
             return Saved(False, f"nothing changed since {parent.id}", choice.why, parent, taken, sources)
         changes = changes_between(store, parent.snapshot.tree if parent else _base_tree(store, draft), taken.snapshot)
         draft = replace(draft, changed=len(changes))
@@ -145,8 +146,15 @@ def _with_retries(store: Store, request: Request, choice: Choice, taken: Taken) 
             if attempt + 1 == TRIES:
                 raise
             continue
+        _let_go(store, request, choice.session)
         return Saved(True, f"saved {checkpoint.id}", choice.why, checkpoint, taken, sources)
     raise AssertionError("unreachable")
+
+
+def _let_go(store: Store, request: Request, name: str) -> None:
+    """What was said of the next save is in a checkpoint, unless this save had words of its own."""
+    if request.words is None:
+        note.taken(store.repo, name)
 
 
 def _draft(store: Store, request: Request, choice: Choice, snapshot: Snapshot, parent: Checkpoint | None) -> Checkpoint:
@@ -160,7 +168,7 @@ def _draft(store: Store, request: Request, choice: Choice, snapshot: Snapshot, p
         created=store.repo.host.now(),
         trigger=request.trigger,
         agent=agent,
-        note=request.words or (inherit(parent.note, request.note) if parent else request.note),
+        note=request.words or _note(store, request.note, choice.session, parent),
         snapshot=snapshot,
         conversation=kept,
         changed=0,
@@ -170,6 +178,12 @@ def _draft(store: Store, request: Request, choice: Choice, snapshot: Snapshot, p
         compensated=done,
         reverted=request.reverted,
     )
+
+
+def _note(store: Store, given: Note, name: str, parent: Checkpoint | None) -> Note:
+    """What holds already, then what was said of this save before it, then what is said with it."""
+    before = parent.note if parent else Note()
+    return note.inherit(note.inherit(before, note.of_next(store.repo, name)), given)
 
 
 def _steps(store: Store, request: Request, parent: Checkpoint | None) -> Oid | None:
@@ -182,35 +196,6 @@ def _steps(store: Store, request: Request, parent: Checkpoint | None) -> Oid | N
         for result in request.results:
             found = steps.add(store, found, result)
     return found
-
-
-def inherit(before: Note, given: Note) -> Note:
-    """What holds until it is said otherwise. Decisions and failures add up; a fact given empty is dropped."""
-    old, new = before.handoff, given.handoff
-    return Note(
-        label=given.label,
-        phase=given.phase or before.phase,
-        objective=given.objective or before.objective,
-        facts=_merged(before.facts, given.facts),
-        position=_merged(before.position, given.position),
-        handoff=replace(
-            new,
-            task=new.task or old.task,
-            decisions=_added(old.decisions, new.decisions),
-            failed=_added(old.failed, new.failed),
-            next=new.next or old.next,
-            active=new.active or old.active,
-        ),
-        compensations=given.compensations,
-    )
-
-
-def _merged(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
-    return {key: value for key, value in {**old, **new}.items() if value != ""}
-
-
-def _added(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
-    return old + tuple(item for item in new if item not in old)
 
 
 def _is_saved(draft: Checkpoint, parent: Checkpoint, heed: Heed) -> bool:

@@ -72,6 +72,18 @@ def choose(
     return Choice(name, _capture(found), f"the newest conversation of {found.agent} in this directory")
 
 
+def named(store: Store, given: str | None) -> str | None:
+    """The session that is said by name, or by the agent that runs us; None where neither says one."""
+    given = given or store.repo.host.env.get(SESSION)
+    if given is not None:
+        return expand_or_new(store, given)
+    running = adapters.running(store.repo.host)
+    if running is None:
+        return None
+    who = Agent(running.agent, running.session_id)
+    return _session_of(store, who) or new_name(store, running.session_id)
+
+
 def present(store: Store, cwd: Path, target: str) -> Choice:
     """Where what is here now belongs, when a restore of a checkpoint of session `target` is about to change it.
 

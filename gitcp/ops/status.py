@@ -8,8 +8,8 @@ from pathlib import Path
 from gitcp.errors import ConversationUnreadable, GitcpError
 from gitcp.git import trees
 from gitcp.git.objects import Objects
-from gitcp.model import Base, Capture, Checkpoint, CheckpointId, FileChange, Skip
-from gitcp.ops import journal
+from gitcp.model import Base, Capture, Checkpoint, CheckpointId, FileChange, Note, Skip
+from gitcp.ops import journal, note
 from gitcp.ops import session as session_op
 from gitcp.ops.conversation import MAIN
 from gitcp.ops.diff import base_tree
@@ -30,7 +30,10 @@ class Growth(Value):
 
 
 class Status(Value):
-    """How things stand. `session` is where a save would go (None: undecided); `why` says why there."""
+    """How things stand. `session` is where a save would go (None: undecided); `why` says why there.
+
+    `noted`: a note waits for the next save there.
+    """
 
     session: str | None
     why: str
@@ -43,6 +46,7 @@ class Status(Value):
     undo: CheckpointId | None
     redo: CheckpointId | None
     candidates: tuple[str, ...] = ()
+    noted: bool = False
 
 
 def status(store: Store, cwd: Path, session: str | None, limits: Limits) -> Status:
@@ -68,6 +72,7 @@ def status(store: Store, cwd: Path, session: str | None, limits: Limits) -> Stat
         undo=known.undo[-1] if known.undo else None,
         redo=known.redo[-1] if known.redo else None,
         candidates=candidates,
+        noted=note.of_next(store.repo, name or "") != Note(),
     )
 
 
