@@ -33,6 +33,19 @@ class Talk:
                 self.count += 1
                 file.write(json.dumps(self._turn(text)) + "\n")
 
+    def run(self, command: str, output: str | None, call: str = "") -> None:
+        """Append a call of the shell, with what it printed; None: it has not ended yet. `call` ends an earlier one."""
+        self.count += 1
+        call = call or f"call{self.count}"
+        used = [{"type": "tool_use", "id": call, "name": "Bash", "input": {"command": command}}] if command else []
+        given = [{"type": "tool_result", "tool_use_id": call, "content": output}] if output is not None else []
+        with self.path.open("a", encoding="utf-8") as file:
+            for role, content in (("assistant", used), ("user", given)):
+                if content:
+                    turn = {**self._turn(""), "type": role, "uuid": f"{role[0]}{self.count}"}
+                    file.write(json.dumps({**turn, "message": {"role": role, "content": content}}) + "\n")
+        self.count += self.count % 2
+
     def _turn(self, text: str) -> dict[str, object]:
         role = "user" if self.count % 2 else "assistant"
         return {

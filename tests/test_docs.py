@@ -343,6 +343,20 @@ def test_schemas(project: Project) -> None:
     assert "an unknown code is a failure" in text.lower()
 
 
+def _reviewed(project: Project) -> str:
+    """What a review prints: a branch with two commits, of which one is new."""
+    branch = Project(project.root.parent / "branch")
+    branch.commit()
+    branch.git("checkout", "--quiet", "-b", "topic")
+    reviewed = branch.commit("first")
+    talk = Talk(branch, "0e71e355-0000-4000-8000-000000000000")
+    talk.say("Run the tests.")
+    talk.run("pytest", "1 passed in 0.1s")
+    branch.gitcp("run", "tests", "--", "sh", "-c", "echo a > a.txt", check=0)
+    branch.commit("second")
+    return branch.gitcp("review", "main..", "--since", reviewed, "--json", check=0).out
+
+
 def _shared(project: Project) -> str:
     """What the commands print that exchange checkpoints, with one thing refused."""
     hub = Project(project.root.parent / "hub")
@@ -413,7 +427,7 @@ def _printed(project: Project) -> dict[str, set[str]]:
     texts.append(project.gitcp("compensate", "--list", "--json", check=0).out)
     project.write("a.txt", tokens()["npm-token"])
     project.gitcp("save", check=0)
-    texts.append(_shared(project))
+    texts += [_shared(project), _reviewed(project)]
     texts.append(project.gitcp("secrets", "--json", check=15).out)
     texts.append(project.gitcp("secrets", "--allow", json.loads(texts[-1].split("\n")[0])["id"], "--json").out)
     texts.append(project.gitcp("show", "nothing", "--json", check=16).err)

@@ -62,6 +62,7 @@ COMMANDS = {
         "push": "Send a session and its tags to a remote",
         "fetch": "Get sessions from a remote, to look at or to go on with",
         "export": "Write a session or a conversation to a file",
+        "review": "Tell how commits came about: prompts, attempts, tests, files",
         "secrets": "List secrets in checkpoints: tokens, keys, passwords",
     },
     "Check": {

@@ -33,6 +33,11 @@ def changed(store: Store, tips: Iterable[Oid], after: Oid | None = None) -> Iter
     listed = store.repo.git(
         "rev-list", "--first-parent", "--date-order", "--reverse", "--stdin", input="\n".join(ends).encode("ascii")
     )
+    return of(store, listed)
+
+
+def of(store: Store, listed: bytes) -> Iterator[Changed]:
+    """What each of these commits changed, given one a line; a merge nothing."""
     options = ("--stdin", "--root", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--no-color", "--always")
     fields = iter(store.repo.git("diff-tree", *options, input=listed).split(b"\0"))
     commit, found = None, []

@@ -53,12 +53,17 @@ TAIL = 20_000
 
 
 def is_failed_test(call: Call, settings: Settings) -> bool:
-    """Whether it was a test command, and it failed. An agent that tells no exit code is known by the output."""
-    ran = any(patterns.meant(command, COMMANDS, settings.tests) for command in risk.in_shell(call))
-    return ran and _failed(call)
+    """Whether it was a test command, and it failed."""
+    return is_test(call, settings) and has_failed(call)
 
 
-def _failed(call: Call) -> bool:
+def is_test(call: Call, settings: Settings) -> bool:
+    """Whether the command runs tests."""
+    return any(patterns.meant(command, COMMANDS, settings.tests) for command in risk.in_shell(call))
+
+
+def has_failed(call: Call) -> bool:
+    """Whether tests failed. An agent that tells no exit code is known by the output."""
     code = exit_code(call.output)
     if call.failed or code is not None:
         return call.failed or code != 0

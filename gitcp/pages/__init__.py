@@ -1,0 +1,1 @@
+"""Pages for a browser: values in, one HTML file out. Sole user of jinja2; nothing here reads a store."""
