@@ -371,6 +371,7 @@ def _shared(project: Project) -> str:
     printed.append(project.gitcp("fetch", "--json", check=0).out)
     printed.append(project.gitcp("export", "-f", "json", *session, check=0).out)
     printed.append(project.gitcp("export", "-o", "../x.json", "--json", *session, check=0).out)
+    printed.append(project.gitcp("import", "../x.json", "--json", check=0).out)
     return "".join(printed)
 
 

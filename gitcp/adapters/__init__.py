@@ -4,11 +4,12 @@ needed, and by a save only if its agent was ever used here: importing them all t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 
-from gitcp.adapters import installed
+from gitcp import wire
+from gitcp.adapters import base, installed
 from gitcp.adapters.base import Adapter, Found, Running
 from gitcp.errors import BadValue
 from gitcp.model import Host
@@ -87,6 +88,24 @@ def running(host: Host) -> Running | None:
         session_id = adapter.running(host)
         if session_id is not None:
             return Running(adapter.NAME, session_id)
+    return None
+
+
+def recognise(lines: Iterable[bytes]) -> Running | None:
+    """Whose transcript it is that begins with these lines, and of which session; None if it is none of ours."""
+    for line in lines:
+        fields = wire.parse_line(line) or {}
+        inner = {name: held for name in ("payload", "data") if isinstance(held := fields.get(name), dict)}
+        own = fields.get("sessionId")
+        marks = (
+            ("codex", fields.get("type") == "session_meta", inner.get("payload", {}).get("id")),
+            ("copilot", fields.get("type") == "session.start", inner.get("data", {}).get("sessionId")),
+            ("gemini", "projectHash" in fields, own),
+            ("claude-code", "uuid" in fields and "message" in fields, own),
+        )
+        for agent, is_marked, session_id in marks:
+            if is_marked and isinstance(session_id, str) and base.SESSION_ID.fullmatch(session_id):
+                return Running(agent, session_id)
     return None
 
 

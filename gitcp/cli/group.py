@@ -63,6 +63,7 @@ COMMANDS = {
         "fetch": "Get sessions from a remote, to look at or to go on with",
         "export": "Write a session or a conversation to a file",
         "review": "Tell how commits came about: prompts, attempts, tests, files",
+        "import": "Take in what somebody exported: a bundle, JSON, or an agent's transcript",
         "secrets": "List secrets in checkpoints: tokens, keys, passwords",
     },
     "Check": {
@@ -86,6 +87,9 @@ MISSING = {
 }
 """Commands that one could expect and that there are not, and what to do instead."""
 
+MODULES = {"import": "importing"}
+"""Where the module cannot have the command's name."""
+
 COMPLETE = "_GITCP_COMPLETE"
 
 
@@ -102,7 +106,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 -- click's
         if cmd_name not in _names():
             return None
-        command: click.Command = import_module(f"gitcp.cli.{cmd_name}").command
+        command: click.Command = import_module(f"gitcp.cli.{MODULES.get(cmd_name, cmd_name)}").command
         return command
 
     def resolve_command(

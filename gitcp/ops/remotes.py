@@ -15,6 +15,8 @@ from gitcp.value import Value
 
 ON = "gitcp"
 BRANCHES = "branches"
+IMPORTED = "imported"
+"""Where imports are kept, beside what was fetched: no remote can have this name, or it with a number."""
 
 
 class Remote(Value):
@@ -89,6 +91,8 @@ def enable(repo: Repository, name: str, url: str | None, *, as_branches: bool) -
     Raises BadValue for a name or URL that cannot be one, Refused if the remote has another URL.
     """
     refs.check_name(name, "remote")
+    if re.fullmatch(rf"{IMPORTED}(-\d+)?", name):
+        raise BadValue(f"{name} is where imports are kept: nothing was changed", hint="choose another name")
     known = next((one for one in listing(repo) if one.name == name), None)
     if known is None and url is None:
         raise BadValue(f"there is no remote {name!r}: nothing was changed", hint=f"gitcp remote {name} URL")

@@ -1,0 +1,378 @@
+"""`gitcp import`: bundles, JSON and transcripts from somebody else, checked whole, and trusted only when told so."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import zlib
+from hashlib import sha1
+from pathlib import Path
+
+import pytest
+from talk import SESSION, Talk
+from test_share import BAD_ENTRIES, recommitted, with_entry, with_metadata
+
+from gitcp.errors import BadValue, GitcpError, StoreDamaged
+from gitcp.git import bundle
+from gitcp.git.trees import TreeEntry
+from gitcp.model import FILE, SYMLINK, TREE, Oid
+from gitcp.ops import importing
+from gitcp.value import replace
+
+from driver import Project
+from samples import open_store, save
+
+
+@pytest.fixture
+def bob(tmp_path: Path) -> Project:
+    """A repository of somebody else's."""
+    other = Project(tmp_path / "bob")
+    other.write("b.txt", "bob's\n")
+    other.commit()
+    return other
+
+
+@pytest.fixture
+def sent(project: Project) -> Project:
+    """A project with session e7baae82 of two checkpoints, exported in every form beside it."""
+    project.write("a.txt", "one\n")
+    project.commit()
+    talk = Talk(project)
+    talk.say("Make it work.", "It works.")
+    project.gitcp("save", "one", "--tag", "good", check=0)
+    project.write("a.txt", "two\n")
+    project.write(".vscode/tasks.json", "{}")
+    talk.say("Faster.", "It is faster.")
+    project.gitcp("save", "two", "--phase", "build", "--fact", "db=postgres", "--decided", "no cache", check=0)
+    for form in ("bundle", "json", "transcript"):
+        project.gitcp("export", "--format", form, "-o", f"../talk.{form}", check=0)
+    return project
+
+
+def refs_of(project: Project) -> list[str]:
+    """The names of gitcp's refs."""
+    return project.git("for-each-ref", "--format=%(refname)", "refs/gitcp").split()
+
+
+def test_bundle(sent: Project, bob: Project) -> None:
+    """A bundle arrives whole under a name of its own; it is looked at freely and restored with --trust alone."""
+    before = bob.files()
+    with bob.guard():
+        said = bob.gitcp("import", "../talk.bundle", check=0).out
+        again = bob.gitcp("import", "../talk.bundle", check=0).out
+    assert said.startswith("imported imported/e7baae82  (2 checkpoints new)\n")
+    assert again.startswith("imported imported/e7baae82  (0 checkpoints new)\n")
+    assert refs_of(bob) == ["refs/gitcp/remotes/imported/sessions/e7baae82", "refs/gitcp/remotes/imported/tags/good"]
+    assert [c["label"] for c in bob.json_lines("log", "imported/e7baae82")] == ["two", "one"]
+    assert bob.files() == before
+
+    refused = bob.gitcp("restore", "imported/e7baae82", "--yes", check=14)
+    assert ".vscode/tasks.json  settings of an agent, editor or hook" in refused.err
+    assert bob.gitcp("fork", "imported/e7baae82", check=14).code == 14
+    assert bob.files() == before
+    restored = bob.gitcp("restore", "imported/e7baae82", "--yes", "--trust", check=0).out
+    assert f"claude --resume {SESSION}" in restored
+    assert bob.read("a.txt") == b"two\n"
+    bob.gitcp("check", check=0)
+    assert ("import", "imported/e7baae82 from talk.bundle") in [
+        (done["operation"], done["said"]) for done in bob.json_lines("oplog")
+    ]
+    assert [name for name in os.listdir(bob.path(".git/gitcp")) if name.startswith(b"incoming")] == []
+
+
+def test_bundle_that_grew(sent: Project, bob: Project) -> None:
+    """What goes on is taken on top; what went another way gets a place of its own, and nothing is replaced."""
+    bob.gitcp("import", "../talk.bundle", check=0)
+    sent.write("a.txt", "three\n")
+    sent.gitcp("save", "three", "--session", "e7baae82", check=0)
+    sent.gitcp("export", "-o", "../more.bundle", check=0)
+    assert "imported/e7baae82  (1 checkpoint new)" in bob.gitcp("import", "../more.bundle", check=0).out
+    sent.gitcp("export", "e7baae82@2", "-o", "../old.bundle", check=0)
+    old = bob.json("import", "../old.bundle")
+    assert bob.json("show", old["revision"])["id"] == "e7baae82@2"
+
+    sent.git("update-ref", "refs/gitcp/sessions/e7baae82", sent.git("rev-parse", "refs/gitcp/sessions/e7baae82~1"))
+    sent.gitcp("save", "elsewhere", "--force", "--session", "e7baae82", check=0)
+    sent.gitcp("export", "-o", "../other.bundle", check=0)
+    other = bob.json("import", "../other.bundle")
+    assert other["revision"] != "imported/e7baae82"
+    assert bob.json("show", other["revision"])["label"] == "elsewhere"
+    assert bob.json("show", "imported/e7baae82")["label"] == "three"
+
+
+@pytest.mark.parametrize("name", ["talk.transcript", "talk.json"])
+def test_conversation(sent: Project, bob: Project, name: str) -> None:
+    """A transcript or JSON becomes a checkpoint beside the files that are here, marked with where it came from."""
+    before = bob.files()
+    with bob.guard():
+        made = bob.json("import", f"../{name}")
+        again = bob.json("import", f"../{name}")
+    assert made["revision"] == "imported/e7baae82"
+    assert (made["checkpoints"], again["checkpoints"], made["commit"]) == (1, 0, again["commit"])
+    assert refs_of(bob) == ["refs/gitcp/remotes/imported/sessions/e7baae82"]
+    assert bob.files() == before
+    shown = bob.json("show", "imported/e7baae82")
+    assert shown["label"] == f"imported from {name}"
+    assert shown["conversation"]["messages"] == 4
+    assert bob.gitcp("show", "imported/e7baae82:b.txt", check=0).out == "bob's\n"
+    said = json.loads(bob.gitcp("export", "imported/e7baae82", "-f", "json", check=0).out)["messages"]
+    assert [m["content"] for m in said] == ["Make it work.", "It works.", "Faster.", "It is faster."]
+    if name == "talk.json":
+        assert (shown["phase"], shown["facts"], shown["handoff"]["decisions"]) == (
+            "build",
+            {"db": "postgres"},
+            ["no cache"],
+        )
+
+    bob.gitcp("restore", "imported/e7baae82", "--yes", check=14)
+    restored = bob.gitcp("restore", "imported/e7baae82", "--yes", "--trust", check=0).out
+    assert (f"claude --resume {SESSION}" in restored) == (name == "talk.transcript")
+    assert bob.files() == before
+    bob.gitcp("check", check=0)
+
+
+def test_transcript_goes_on(sent: Project, bob: Project) -> None:
+    """A longer transcript of the same session is the next checkpoint of it."""
+    bob.gitcp("import", "../talk.transcript", check=0)
+    bob.write("../talk.transcript", bob.read("../talk.transcript") * 2)
+    assert bob.json("import", "../talk.transcript")["revision"] == "imported/e7baae82"
+
+    assert [c["id"] for c in bob.json_lines("log", "imported/e7baae82")] == ["e7baae82@2", "e7baae82@1"]
+
+
+def test_own_session_stays(sent: Project) -> None:
+    """What has the name of a session here is taken beside it."""
+    tip = sent.git("rev-parse", "refs/gitcp/sessions/e7baae82")
+    made = sent.json("import", "../talk.transcript")
+
+    assert made["session"] != "e7baae82"
+    assert sent.git("rev-parse", "refs/gitcp/sessions/e7baae82") == tip
+
+
+def test_codex_transcript(bob: Project) -> None:
+    """A rollout of Codex is known by its first line, and goes where Codex resumes it."""
+    thread = "019dc0d3-6b22-7052-b168-4487a38e0f4d"
+    lines = [
+        {"timestamp": "2026-11-02T09:00:00Z", "type": "session_meta", "payload": {"id": thread, "cwd": "/x"}},
+        {
+            "timestamp": "2026-11-02T09:01:00Z",
+            "type": "response_item",
+            "payload": {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Go."}]},
+        },
+    ]
+    bob.write("../rollout", "".join(json.dumps(line) + "\n" for line in lines))
+    made = bob.json("import", "../rollout")
+
+    assert bob.json("show", made["revision"])["agent"]["session_id"] == thread
+    done = bob.gitcp("restore", made["revision"], "--conversation", "--yes", "--trust", check=0)
+    assert f"codex resume {thread}" in done.out
+
+
+def test_no_remote_of_that_name(bob: Project) -> None:
+    """No remote can be called so that a fetch would replace what was imported."""
+    for name in ("imported", "imported-2"):
+        assert "imports" in bob.gitcp("remote", name, "../hub", check=2).err
+
+
+# ---------------------------------------------------------------- what is refused
+
+NOT_OURS: dict[str, bytes] = {
+    "nothing": b"",
+    "text": b"hello\n",
+    "binary": bytes(range(256)) * 9,
+    "other JSON": b'{"a": 1}',
+    "a list": b"[1, 2]",
+    "messages that are none": b'{"messages": [1]}',
+    "messages without a role": b'{"messages": [{"content": "x"}]}',
+    "deep JSON": b'{"messages":' + b"[" * 100_000,
+    "zip": b"PK\x03\x04" + bytes(100),
+    "a head alone": b"# v2 git bundle\n",
+    "another head": b"# v9 git bundle\n\nPACK",
+    "a bundle of nothing": b"# v2 git bundle\n\nPACK\x00\x00\x00\x02\x00\x00\x00\x00" + sha1(b"").digest(),
+    "a cut bundle": b"# v2 git bundle\n"
+    + b"1" * 40
+    + b" refs/gitcp/sessions/x\n\nPACK\x00\x00\x00\x02\x00\x00\x00\x09",
+    "a bundle with an odd ref": b"# v2 git bundle\n" + b"1" * 40 + b" refs/gitcp/sessions/../../heads/main\n\nPACK",
+}
+
+
+def test_not_ours(bob: Project) -> None:
+    """What is none of ours is refused in a line, and nothing is named."""
+    with bob.guard():
+        for what, data in NOT_OURS.items():
+            assert refused(bob, data), what
+        bob.write("../file", NOT_OURS["text"])
+        done = bob.gitcp("import", "../file", check=2)
+    assert done.err.startswith("error: file is no bundle")
+
+
+def test_no_file(bob: Project) -> None:
+    """What cannot be read is refused."""
+    os.mkfifo(bob.path("pipe"))
+    for name in ("nothing", ".", "pipe", "\0"):
+        with pytest.raises(BadValue):
+            importing.take(open_store(bob), importing.Request(bob.root / name))
+
+
+def test_hostile_json(bob: Project) -> None:
+    """Whatever types and names JSON has, it is text or left out, and never a path or a command."""
+    document = {
+        "session": "../../../heads/main",
+        "id": 7,
+        "label": {"a": 1},
+        "phase": ["x"],
+        "facts": {"a": "\x1b[31m", "b": 1, "": "x", "c": "\ud800"},
+        "handoff": {"task": "\x00x", "decisions": "no list", "next": [None, "go"]},
+        "position": [],
+        "compensations": ["rm -rf /"],
+        "agent": {"name": "../../x", "session_id": "../../../../x"},
+        "messages": [{"role": "user", "content": "\x1b]0;x\x07 hi"}, {"role": "x" * 9999, "content": [1, {"text": 3}]}],
+    }
+    bob.write("../evil \x1b[31m.json", json.dumps(document))
+    made = bob.json("import", "../evil \x1b[31m.json")
+    shown = bob.json("show", made["revision"])
+
+    assert made["session"] == "headsmai"
+    assert shown["agent"] is None
+    assert shown["compensations"] == []
+    assert shown["facts"]["a"] == "\x1b[31m"
+    assert shown["handoff"]["next"] == ["go"]
+    assert "\x1b" not in bob.gitcp("show", made["revision"], check=0).out
+    assert all(ref.startswith("refs/gitcp/remotes/imported/sessions/") for ref in refs_of(bob))
+
+
+def bundled(project: Project, tip: Oid) -> bytes:
+    """A bundle of session alpha with this end, as somebody could make it by hand."""
+    names = project.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)").encode()
+    pack = subprocess.run(["git", "pack-objects", "--stdout", "-q"], cwd=project.root, input=names, capture_output=True)
+    return b"# v2 git bundle\n%s refs/gitcp/sessions/alpha\n\n" % tip.encode() + pack.stdout
+
+
+def refused(bob: Project, data: bytes) -> str:
+    """Import a file that must be refused, with nothing named, and nothing written but objects; why it was."""
+    path = bob.root.parent / "evil"
+    path.write_bytes(data)
+    try:
+        found = importing.take(open_store(bob), importing.Request(path))
+    except GitcpError as error:
+        return str(error)
+    finally:
+        path.unlink()
+        assert refs_of(bob) == []
+    assert found
+    return next(one.refused for one in found)
+
+
+@pytest.fixture
+def mallory(project: Project) -> Project:
+    """A repository with session alpha of two checkpoints."""
+    store = open_store(project)
+    for number in range(2):
+        save(store, "alpha", {b"a.txt": b"%d\n" % number}, {"main": b'{"type":"user"}\n' * (number + 1)})
+    return project
+
+
+def test_malicious_trees(mallory: Project, bob: Project) -> None:
+    """Every entry that would write where it must not is refused whole, and no ref names what held it."""
+    store = open_store(mallory)
+    store.objects.write_blob(b"")
+    before, outside = bob.files(), sorted(os.listdir(bob.root.parent))
+    for number, entry in enumerate(BAD_ENTRIES):
+        assert refused(bob, bundled(mallory, with_entry(store, entry, below=bool(number % 2)))), entry
+    assert bob.files() == before
+    assert sorted(os.listdir(bob.root.parent)) == outside
+    bob.root.parent.joinpath("good").write_bytes(bundled(mallory, recommitted(store)))
+    assert "2 checkpoints new" in bob.gitcp("import", "../good", check=0).out
+
+
+def test_malicious_metadata(mallory: Project, bob: Project) -> None:
+    """Metadata and trailers that lie are refused whole."""
+    store = open_store(mallory)
+    lies = [
+        recommitted(store, old=b"Gitcp-Number: 2", new=b"Gitcp-Number: 1"),
+        recommitted(store, old=b"Gitcp-Session: alpha", new=b"Gitcp-Session: ../../heads/main"),
+        *(with_metadata(store, text) for text in (b"{", b'{"format": 99}', b"[" * 100_000, b'{"format": 1}')),
+    ]
+    with bob.guard():
+        for tip in lies:
+            assert refused(bob, bundled(mallory, tip))
+
+
+def test_links_in_a_bundle_lead_nowhere(mallory: Project, bob: Project) -> None:
+    """A link in one checkpoint and a file below it in the next write nothing outside, in either order."""
+    store = open_store(mallory)
+    target = bob.root.parent / "outside"
+    target.mkdir()
+    link = store.objects.write_tree([TreeEntry(b"lib", SYMLINK, store.objects.write_blob(os.fsencode(target)))])
+    below = store.objects.write_tree([TreeEntry(b"keep", FILE, store.objects.write_blob(b"evil\n"))])
+    inside = store.objects.write_tree([TreeEntry(b"lib", TREE, below)])
+    for tree in (link, inside):
+        tip = store.tip("alpha")
+        assert tip is not None
+        parent = store.read(tip)
+        save(store, "alpha", snapshot=replace(parent.snapshot, tree=tree, total=1))
+    mallory.gitcp("export", "alpha", "-o", "../links.bundle", check=0)
+    bob.gitcp("import", "../links.bundle", check=0)
+    for number in (3, 4, 3):
+        bob.gitcp("restore", f"imported/alpha@{number}", "--yes", "--trust", "--files", check=0)
+    bob.gitcp("restore", "imported/alpha@4", "--yes", "--trust", "--files", check=0)
+
+    assert list(target.iterdir()) == []
+    assert bob.read("lib/keep") == b"evil\n"
+
+
+# ---------------------------------------------------------------- sizes
+
+
+def packed(*objects: tuple[int, int, bytes]) -> bytes:
+    """A bundle of objects: kind, the size that it says, and its data before compression."""
+    body = b"PACK" + struct.pack(">II", 2, len(objects))
+    for kind, size, data in objects:
+        head, rest = [kind << 4 | size & 15], size >> 4
+        while rest:
+            head[-1] |= 128
+            head.append(rest & 127)
+            rest >>= 7
+        body += bytes(head) + (b"\1" * 20 if kind == 7 else b"") + zlib.compress(data, 9)
+    return b"# v2 git bundle\n" + b"1" * 40 + b" refs/gitcp/sessions/x\n\n" + body + sha1(body).digest()
+
+
+BOMBS = {
+    "an object that is too large": packed((3, 1 << 40, b"")),
+    "more than it says": packed((3, 10, bytes(1 << 24))),
+    "less than it says": packed((3, 10, b""))[:-30],
+    "a delta that unfolds": packed((7, 12, b"\xff\xff\xff\xff\x0f" + b"\xff\xff\xff\xff\xff\x0f" + b"\1")),
+    "no end": packed((3, 1 << 28, bytes(1 << 28)))[:60_000],
+}
+
+
+@pytest.mark.parametrize("what", BOMBS)
+def test_bombs(tmp_path: Path, what: str) -> None:
+    """A bundle that says, or turns out, to be larger than can be meant is refused before git opens it."""
+    path = tmp_path / "bomb"
+    path.write_bytes(BOMBS[what])
+
+    with pytest.raises(StoreDamaged):
+        bundle.check_sizes(path, largest=1 << 30, most=1 << 34)
+
+
+def test_bomb_of_many(tmp_path: Path) -> None:
+    """Many objects that are each small enough are counted together."""
+    path = tmp_path / "bomb"
+    path.write_bytes(packed(*((3, 1 << 20, bytes(1 << 20)),) * 20))
+
+    bundle.check_sizes(path, largest=1 << 30, most=1 << 30)
+    with pytest.raises(StoreDamaged, match="more than"):
+        bundle.check_sizes(path, largest=1 << 30, most=10 << 20)
+
+
+def test_sizes_of_gits_own(sent: Project) -> None:
+    """What git and gitcp write is read to its end, whichever way it is packed."""
+    for name in ("../talk.bundle", "../git.bundle", "../v3.bundle"):
+        if name != "../talk.bundle":
+            version = ("--version=3",) if "v3" in name else ()
+            sent.git("bundle", "create", *version, name, "--all")
+        bundle.check_sizes(Path(os.fsdecode(sent.path(name))), largest=1 << 20, most=1 << 24)
+    subprocess.run(["git", "bundle", "verify", "../v3.bundle"], cwd=sent.root, check=True, capture_output=True)
