@@ -17,6 +17,7 @@ from gitcp.api.checkpoints import Checkpoints
 from gitcp.api.opened import Opened
 from gitcp.errors import BadValue, Refused, RepositoryNotFound, RevisionNotFound
 from gitcp.model import Agent, Handoff, Kind
+from gitcp.retention import Policy
 
 from driver import SOURCE, Project
 
@@ -273,3 +274,51 @@ def test_async_is_complete() -> None:
     names = {name for cls in (Checkpoints, Opened) for name in vars(cls) if not name.startswith("_")}
 
     assert names - set(vars(gitcp.AsyncCheckpoints)) == {"store", "request"}
+
+
+# ---------------------------------------------------------------- forks, reverts, prunes
+
+
+def test_fork(checkpoints: Checkpoints, project: Project) -> None:
+    """A fork goes on from a checkpoint under a name of its own; the session it left stays as it is."""
+    project.write("a.txt", "one\n")
+    first = checkpoints.save("one", session="work").checkpoint
+
+    forked = checkpoints.fork("work@1", name="other")
+
+    assert str(forked.checkpoint.id) == "other@2"
+    assert forked.checkpoint.forked_from == first.id
+    assert [summary.id for summary in checkpoints.log("work@1")] == [first.id]
+
+
+def test_revert(checkpoints: Checkpoints, project: Project) -> None:
+    """One step is taken back and what came later stays; where both cannot be, nothing is done without `keep`."""
+    for number, content in enumerate(("one\n", "two\n", "two\n")):
+        project.write("a.txt", content)
+        project.write("b.txt", f"{number}\n")
+        checkpoints.save(session="work")
+
+    plan = checkpoints.plan_revert("2", session="work", paths=[b"a.txt"])
+    assert not plan.conflicts
+    checkpoints.revert(plan)
+    assert (project.read("a.txt"), project.read("b.txt")) == (b"one\n", b"2\n")
+
+    conflicting = checkpoints.plan_revert("work@2", paths=[b"b.txt"])
+    with pytest.raises(Refused, match=r"b\.txt"):
+        checkpoints.revert(conflicting)
+    assert project.read("b.txt") == b"2\n"
+
+
+def test_prune(checkpoints: Checkpoints, project: Project) -> None:
+    """What no rule keeps is dropped, ids stay, and of an agreed plan no more is dropped than it says."""
+    for number in range(6):
+        project.write("a.txt", f"{number}\n")
+        checkpoints.save(session="work")
+
+    plan = checkpoints.plan_prune(Policy(last=2))
+    report = checkpoints.prune(Policy(last=1), agreed=plan)
+
+    assert len(plan.dropped) == len(report.plan.dropped) == 4
+    assert [summary.id.number for summary in checkpoints.log("work")] == [6, 5]
+    with pytest.raises(BadValue):
+        checkpoints.prune(Policy(last=0))

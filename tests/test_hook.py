@@ -754,7 +754,7 @@ def test_max_checkpoints(ready: Project) -> None:
     Claude(ready).turn("x", edit=edit(ready))
 
     numbers = [each["number"] for each in ready.json_lines("log", "--session", "11111111")]
-    assert numbers == [11, 10, 9, 8, 3, 2]
+    assert numbers == [11, 10, 9, 8, 7, 6, 3, 2]
     assert triggers(ready, "11111111")[-3:] == ["prompt", "tools", "turn"]
     assert ready.json_lines("oplog")[0]["automatic"] is True
 

@@ -12,10 +12,15 @@ from gitcp.api.session import Session
 from gitcp.api.transaction import TransactionBlock
 from gitcp.model import Checkpoint, FileChange
 from gitcp.ops.check import CheckReport
+from gitcp.ops.fork import Forked
+from gitcp.ops.prune import Plan as PrunePlan
+from gitcp.ops.prune import Report as PruneReport
 from gitcp.ops.restore import Plan, Report
+from gitcp.ops.revert import Plan as RevertPlan
 from gitcp.ops.save import Saved
 from gitcp.ops.sessions import Session as Listed
 from gitcp.ops.show import Listing
+from gitcp.retention import Policy
 from gitcp.store import Summary
 
 
@@ -68,6 +73,26 @@ class AsyncCheckpoints:
     async def check(self) -> CheckReport:
         """See Checkpoints.check."""
         return await asyncio.to_thread(self.blocking.check)
+
+    async def fork(self, revision: str = "@", **given: Any) -> Forked:
+        """See Checkpoints.fork."""
+        return await asyncio.to_thread(self.blocking.fork, revision, **given)
+
+    async def plan_revert(self, revision: str, **given: Any) -> RevertPlan:
+        """See Checkpoints.plan_revert."""
+        return await asyncio.to_thread(self.blocking.plan_revert, revision, **given)
+
+    async def revert(self, agreed: RevertPlan, **given: Any) -> Report:
+        """See Checkpoints.revert."""
+        return await asyncio.to_thread(self.blocking.revert, agreed, **given)
+
+    async def plan_prune(self, policy: Policy | None = None, **given: Any) -> PrunePlan:
+        """See Checkpoints.plan_prune."""
+        return await asyncio.to_thread(self.blocking.plan_prune, policy, **given)
+
+    async def prune(self, policy: Policy | None = None, **given: Any) -> PruneReport:
+        """See Checkpoints.prune."""
+        return await asyncio.to_thread(self.blocking.prune, policy, **given)
 
     async def plan(self, revision: str = "@", **given: Any) -> Plan:
         """See Checkpoints.plan."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gitcp import revisions
-from gitcp.api.opened import Opened, numbered
+from gitcp.api.moves import Moves
+from gitcp.api.opened import numbered
 from gitcp.api.session import Session
 from gitcp.api.transaction import TransactionBlock
 from gitcp.git import refs
@@ -17,10 +18,10 @@ from gitcp.ops.compensate import LIMIT
 from gitcp.ops.conversation import MAIN
 from gitcp.ops.restore import Plan, Report
 from gitcp.ops.show import Listing
-from gitcp.store import Store, Summary
+from gitcp.store import Summary
 
 
-class Checkpoints(Opened):
+class Checkpoints(Moves):
     """The checkpoints of one repository. Each call opens the store anew, so threads may share this object.
 
     A revision is what the command line takes: `@`, `@~2`, `12`, `SESSION@12`, a tag, `:/text`. `session` says which one
@@ -150,6 +151,3 @@ class Checkpoints(Opened):
         """Carry an interrupted restore to its target, or back. Raises Refused if none was interrupted."""
         store = self.store()
         return restore.finish(store, lambda id: self.request(store, numbered(store, id)), forward=forward)
-
-    def _read(self, store: Store, revision: str, session: str | None = None) -> Checkpoint:
-        return store.read(revisions.resolve(store, revision, current=session_op.current(store, session)))

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gitcp.cli.context import Context
+    from gitcp.model import CheckpointId
     from gitcp.policy.events import Event
     from gitcp.policy.settings import Settings
+    from gitcp.store import Store
     from gitcp.worktree.snapshot import Limits
 
 LARGEST = 4 << 20
@@ -146,11 +148,21 @@ class _Called:
             limits=self._limits(context),
         )
         saved = hook.record(store, occasion)
-        most = self._asked(context).max_checkpoints
-        if saved is not None and saved.saved and most is not None:
-            hook.tidy(store, saved.checkpoint.id.session, most)
+        if saved is not None and saved.saved:
+            self._retain(store, saved.checkpoint.id)
         if saved is not None and session_id:
             memo.remember(store, self.event.agent, session_id, saved, files, transcript)
+
+    def _retain(self, store: Store, saved: CheckpointId) -> None:
+        from gitcp.cli import retaining
+        from gitcp.errors import BadValue, GitcpError
+
+        try:
+            retaining.after_save(store, saved)
+        except BadValue:
+            return  # a setting that cannot be read was logged already
+        except GitcpError as error:
+            self.log(error)
 
     def _limits(self, context: Context) -> Limits:
         from gitcp.errors import BadValue

@@ -72,15 +72,7 @@ def command(context: Context, /, **given: Any) -> None:
 
 
 def _request(context: Context, given: dict[str, Any]) -> Request:
-    from gitcp import revisions
-
-    text, current = given["revision"], context.current(given["session"])
-    if ".." in text and not text.startswith(":/"):
-        after, last = revisions.resolve_range(context.store, text, current)
-        after = after or revisions.first(context.store, last)
-    else:
-        after, last = None, revisions.resolve(context.store, text, current=current)
-    target, before = op.step(context.store, last, after)
+    target, before = op.meant(context.store, given["revision"], context.current(given["session"]))
     return Request(
         target=target,
         cwd=context.cwd,

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gitcp.cli import quick, words
+from gitcp.cli import quick, retaining, words
 from gitcp.cli.context import Context
 from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.errors import BadValue, GitcpError
@@ -18,8 +18,6 @@ from gitcp.value import replace
 from gitcp.worktree.paths import display
 
 SHOWN = 10
-LIMITS = ("gitcp.maxcheckpoints", "gitcp.maxage", "gitcp.maxsize")
-TEAM_FILE = ".gitcp.toml"
 
 DEFAULTS: Mapping[str, Any] = {
     "label": None,
@@ -61,22 +59,13 @@ def perform(context: Context, given: Mapping[str, Any]) -> None:
 
 def _retain(context: Context, saved: Saved) -> None:
     """Drop what is beyond the limits that are set. The save stands, whatever becomes of it."""
-    if not any(name.startswith(LIMITS) for name in context.store.repo.config) and not _has_team_settings(context):
-        return
-    from gitcp.ops import retain  # most have set no limit
-
     try:
-        done = retain.after_save(context.store, saved.checkpoint.id)
+        done = retaining.after_save(context.store, saved.checkpoint.id)
     except GitcpError as error:
         context.output.say(f"note: nothing was dropped: {error}")
         return
     if done is not None:
         context.output.say(f"note: {done.said}; gitcp undo {done.number} brings it back")
-
-
-def _has_team_settings(context: Context) -> bool:
-    """Whether there is a `.gitcp.toml`."""
-    return os.path.lexists(context.store.repo.root / TEAM_FILE)
 
 
 def plainly(arguments: Sequence[str], label: str | None, *, quiet: bool) -> int:

@@ -50,7 +50,7 @@ def command(context: Context, quiet: float, every: float | None, session: str | 
     """
     store = context.store
     policy = settings.policy(store.repo)
-    task = op.Task(context.cwd, session, context.limits(), policy.max_checkpoints)
+    task = op.Task(context.cwd, session, context.limits())
     pace = op.Pace(quiet, policy.interval if every is None else every)
     stop = Stop()
     with _ended_by_signals(stop):

@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from gitcp import adapters, retention
+from gitcp import adapters
 from gitcp.adapters.base import Found
 from gitcp.errors import BadValue, ConversationUnreadable, RevisionAmbiguous
 from gitcp.model import Agent, Host, Trigger
@@ -66,30 +66,6 @@ def record(store: Store, occasion: Occasion) -> Saved | None:
     except ConversationUnreadable:  # the files need not wait for it
         request = replace(request, choice=choice._replace(capture=None))
         return save(store, _complete(store, request, occasion))
-
-
-def tidy(store: Store, name: str, most: int) -> bool:
-    """Keep a session at about `most` checkpoints; whether one was dropped. What may go decides gitcp.retention: nothing
-    young, labelled, tagged or needed. It goes to the trash, and `gitcp undo` brings it back.
-
-    Drops several at once, when a tenth too many are there: each time, the session's chain is written anew.
-    """
-    from gitcp.ops import prune, rewrite  # rarely needed
-
-    tip = store.tip(name)
-    beyond = most + max(1, most // 10)
-    if tip is None or sum(1 for _ in store.history(tip, beyond + 1)) <= beyond:
-        return False
-    now, limits = store.repo.host.now(), retention.Limits(count=most)
-    with store.lock():
-        rewrite.finish(store)
-        forest = rewrite.read(store)
-        verdicts = prune.judged(store, forest, lambda found: retention.overdue(found, limits, now), {name}, labels=True)
-        plan = prune.Plan(tuple(verdicts))
-        if not plan.dropped:
-            return False
-        prune.drop(store, forest, plan, automatic=True)
-    return True
 
 
 def _complete(store: Store, request: Request, occasion: Occasion) -> Request:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from gitcp import revisions
 from gitcp.errors import BadValue
 from gitcp.git.objects import Objects
 from gitcp.model import Checkpoint, Oid
@@ -58,6 +59,14 @@ def step(store: Store, last: Oid, before: Oid | None) -> tuple[Checkpoint, Check
     if before == last or all(s.commit != before for s in store.history(last)):
         raise BadValue(f"{found.id} does not come before {target.id}: nothing was changed", hint="gitcp log --oneline")
     return target, found
+
+
+def meant(store: Store, text: str, current: str | None) -> tuple[Checkpoint, Checkpoint]:
+    """The step that a revision or a range `A..B` means, as `step` gives it."""
+    if ".." in text and not text.startswith(":/"):
+        after, last = revisions.resolve_range(store, text, current)
+        return step(store, last, after or revisions.first(store, last))
+    return step(store, revisions.resolve(store, text, current=current), None)
 
 
 def plan(store: Store, request: Request) -> Plan:

@@ -53,7 +53,6 @@ def policy(repo: Repository) -> Settings:
         risky=tuple(values.get("risky_commands", ())),
         tests=tuple(values.get("tests", ())),
         large_rewrite=values.get("large_rewrite", default.large_rewrite),
-        max_checkpoints=values.get("max_checkpoints") or None,
     )
 
 

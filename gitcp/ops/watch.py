@@ -11,7 +11,7 @@ from gitcp import adapters
 from gitcp.adapters import installed
 from gitcp.errors import GitcpError, RepositoryNotFound
 from gitcp.model import Host, Trigger
-from gitcp.ops import hook
+from gitcp.ops import hook, retain
 from gitcp.ops.hook import Occasion
 from gitcp.ops.save import Saved
 from gitcp.store import Store
@@ -45,12 +45,11 @@ class Changes(Protocol):
 
 
 class Task(Value):
-    """What is saved each time, and how many checkpoints of a session are kept (None: all)."""
+    """What is saved each time."""
 
     cwd: Path
     session: str | None = None
     limits: Limits = Limits()
-    most: int | None = None
 
 
 def elsewhere(cwd: Path, host: Host) -> tuple[Path, ...]:
@@ -99,8 +98,7 @@ def _save(open_store: Callable[[], Store], task: Task, trigger: Trigger) -> Save
         saved = hook.record(store, occasion)
         if saved is None or not saved.saved:
             return None
-        if task.most is not None:
-            hook.tidy(store, saved.checkpoint.id.session, task.most)
+        retain.after_save(store, saved.checkpoint.id)
         return saved
     except RepositoryNotFound:
         raise

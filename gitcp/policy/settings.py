@@ -24,11 +24,10 @@ class Settings:
     """The settings in force.
 
     `off` are triggers that are not wanted. `interval` is in seconds, `large_rewrite` in bytes. `risky` and `tests` are
-    patterns of commands besides the built-in ones; one that begins with "!" is an exception. `max_checkpoints` is how
-    many a session may have (None: any number).
+    patterns of commands besides the built-in ones; one that begins with "!" is an exception.
     """
 
-    __slots__ = ("interval", "large_rewrite", "max_checkpoints", "off", "risky", "tests")
+    __slots__ = ("interval", "large_rewrite", "off", "risky", "tests")
 
     def __init__(
         self,
@@ -37,14 +36,12 @@ class Settings:
         risky: tuple[str, ...] = (),
         tests: tuple[str, ...] = (),
         large_rewrite: int = LARGE,
-        max_checkpoints: int | None = None,
     ) -> None:
         self.off = off
         self.interval = interval
         self.risky = risky
         self.tests = tests
         self.large_rewrite = large_rewrite
-        self.max_checkpoints = max_checkpoints
 
     def plain(self) -> dict[str, object]:
         """What `Settings(**…)` takes, in values that `marshal` can write."""

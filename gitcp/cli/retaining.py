@@ -1,0 +1,25 @@
+"""Automatic retention after a save, by the command line or by a hook."""
+
+from __future__ import annotations
+
+import os
+
+from gitcp.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gitcp.model import CheckpointId
+    from gitcp.ops.oplog import Operation
+    from gitcp.store import Store
+
+LIMITS = ("gitcp.maxcheckpoints", "gitcp.maxage", "gitcp.maxsize")
+TEAM_FILE = ".gitcp.toml"
+
+
+def after_save(store: Store, saved: CheckpointId) -> Operation | None:
+    """Drop what is beyond the limits that are set, and load nothing where none is. Raises GitcpError."""
+    repo = store.repo
+    if not any(name.startswith(LIMITS) for name in repo.config) and not os.path.lexists(repo.root / TEAM_FILE):
+        return None
+    from gitcp.ops import retain  # most have set no limit
+
+    return retain.after_save(store, saved)
