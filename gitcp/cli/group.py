@@ -74,6 +74,7 @@ COMMANDS = {
         "disable": "Take back what enable set up",
         "doctor": "Look whether everything is in place",
         "hook": "Take an event from an agent; agents call this",
+        "mcp": "Serve checkpoints to any MCP client, on standard input and output",
         "completion": "Print the completion script for a shell",
         "demo": "Show gitcp at work in a scratch repository",
     },

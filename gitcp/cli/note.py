@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from gitcp import wire
 from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import Command, json_option, note_options, pass_context, session_option
@@ -92,7 +91,7 @@ def _edited(context: Context, session: str | None) -> Note:
 def _print(context: Context, found: tuple[Waiting, ...], *, as_json: bool) -> None:
     if as_json:
         for each in found:
-            context.output.document(objects.document("note", _fields(each)))
+            context.output.document(objects.document("note", objects.waiting(each)))
         return
     if not found:
         context.output.line("no note waits")
@@ -101,15 +100,3 @@ def _print(context: Context, found: tuple[Waiting, ...], *, as_json: bool) -> No
         context.output.line(Styled(f"The next save {whose} says:", BOLD))
         for line in op.written(each.note).splitlines():
             context.output.line(f"  {line}")
-
-
-def _fields(found: Waiting) -> wire.Json:
-    note = found.note
-    return {
-        "session": found.session,
-        "phase": note.phase,
-        "objective": note.objective,
-        "facts": dict(note.facts),
-        "handoff": objects.handoff(note.handoff),
-        "position": dict(note.position),
-    }

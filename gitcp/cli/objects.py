@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gitcp.ops.effects import Effect
     from gitcp.ops.find import Hit
     from gitcp.ops.fork import Forked
+    from gitcp.ops.note import Waiting
     from gitcp.ops.placing import Placed
     from gitcp.ops.plan import Kept
     from gitcp.ops.restore import Plan, Report
@@ -118,6 +119,19 @@ def handoff(found: Handoff) -> Json:
         "failed": list(found.failed),
         "next": list(found.next),
         "active": list(found.active),
+    }
+
+
+def waiting(found: Waiting) -> Json:
+    """What the next save of a session is to say."""
+    note = found.note
+    return {
+        "session": found.session,
+        "phase": note.phase,
+        "objective": note.objective,
+        "facts": dict(note.facts),
+        "handoff": handoff(note.handoff),
+        "position": dict(note.position),
     }
 
 
