@@ -101,6 +101,7 @@ class SkipReason(StrEnum):
     NESTED_REPOSITORY = "nested-repository"
     RESERVED = "reserved"
     BAD_NAME = "bad-name"
+    NOT_HELD = "not-held"
 
 
 class Skip(Value):
@@ -297,6 +298,13 @@ class Note(Value):
     compensations: tuple[str, ...] = ()
 
 
+class State(Value):
+    """What a framework keeps with a checkpoint: a tree of its own, and the words by which it finds it again."""
+
+    tree: Oid
+    key: str
+
+
 class Run(Value):
     """What was run between a checkpoint and the one before it. `code` is None where its end was not seen.
 
@@ -312,7 +320,8 @@ class Run(Value):
 class Checkpoint(Value):
     """One recovery point. `commit`, `root` and `parent` say where it is stored; the rest is what it says.
 
-    `root` is the commit's tree: the files plus `.gitcp`. `steps` is the tree of recorded results of steps.
+    `root` is the commit's tree: the files plus `.gitcp`. `steps` is the tree of recorded results of steps,
+    `state` what a framework keeps.
     `compensated` says how the compensations of this session that were run ended, by their key (gitcp.ops.compensate).
     `extra` are metadata fields this version does not know.
     """
@@ -332,6 +341,7 @@ class Checkpoint(Value):
     forked_from: CheckpointId | None = None
     run: Run | None = None
     steps: Oid | None = None
+    state: State | None = None
     compensated: Mapping[str, str] = EMPTY
     reverted: Span | None = None
     extra: Mapping[str, Any] = EMPTY

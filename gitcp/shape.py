@@ -71,6 +71,7 @@ CHECKPOINT = {
     "compensations": TEXTS,
     "run": {"command": TEXTS, "exit_code": range(-1 << 31, 1 << 32), "milliseconds": NATURAL, "output": str},
     "compensated": PAIRS,
+    "state": {"key": str},
     "restored_from": ID,
     "forked_from": ID,
     "reverted": SPAN,

@@ -5,6 +5,7 @@
     .gitcp/README.md
     .gitcp/conversation/<stream>/…
     .gitcp/steps/…                    results of steps (gitcp.ops.steps)
+    .gitcp/state/…                    what a framework keeps (gitcp.langgraph)
     .gitcp/staged/<path>              where the index differs from the files
     .gitcp/conflicts/<stage>/<path>   where the index is unmerged
 
@@ -34,6 +35,7 @@ METADATA = b"checkpoint.json"
 README = b"README.md"
 CONVERSATION = b"conversation"
 STEPS = b"steps"
+STATE = b"state"
 STAGED = b"staged"
 CONFLICTS = b"conflicts"
 
@@ -155,6 +157,8 @@ class Store:
             reserved[CONVERSATION] = Entry(TREE, checkpoint.conversation.tree)
         if checkpoint.steps is not None:
             reserved[STEPS] = Entry(TREE, checkpoint.steps)
+        if checkpoint.state is not None:
+            reserved[STATE] = Entry(TREE, checkpoint.state.tree)
         holder = self.objects.write_tree([TreeEntry(name, *entry) for name, entry in reserved.items()])
         files = self.objects.read_tree(checkpoint.snapshot.tree)
         root = self.objects.write_tree([*files, TreeEntry(RESERVED, TREE, holder)])
@@ -222,15 +226,13 @@ class Store:
         inside = {e.name: e for e in self.objects.read_tree(holder.oid)} if holder else {}
         if METADATA not in inside:
             raise StoreDamaged(f"commit {commit[:10]} holds no {METADATA.decode()}", hint="gitcp check")
-        streams, steps = inside.get(CONVERSATION), inside.get(STEPS)
         return wire.decode_checkpoint(
             self.objects.read_blob(inside[METADATA].oid),
             commit=commit,
             root=summary.root,
             parent=summary.parent,
             tree=self.objects.name_tree([entry for entry in here if entry.name != RESERVED]),
-            streams=streams.oid if streams else None,
-            steps=steps.oid if steps else None,
+            held={name: inside[name].oid for name in (CONVERSATION, STEPS, STATE) if name in inside},
         )
 
     def summary(self, commit: Oid) -> Summary:
@@ -298,6 +300,8 @@ def message(checkpoint: Checkpoint) -> str:
     }
     # One line each, whoever wrote them: a line more would be a trailer more.
     lines = [f"{name}: {one_line(value, 200)}" for name, value in trailers.items() if value]
+    if checkpoint.state is not None:
+        lines.append(f"Gitcp-State: {checkpoint.state.key}")
     return "\n".join([subject(checkpoint), "", *lines, ""])
 
 

@@ -34,6 +34,7 @@ from gitcp.model import (
     SkipReason,
     Snapshot,
     Span,
+    State,
     Stream,
     Submodule,
     Trigger,
@@ -123,7 +124,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
             "created": encode_time(checkpoint.created),
             "trigger": checkpoint.trigger.value,
             "agent": _encode_agent(checkpoint.agent),
-            "base": _encode_base(checkpoint.snapshot.base),
+            "base": _present({name: getattr(checkpoint.snapshot.base, name) for name in Base.fields}),
             "files": _encode_snapshot(checkpoint.snapshot),
             "changed": checkpoint.changed,
             "conversation": _encode_conversation(checkpoint.conversation),
@@ -133,6 +134,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
             "compensated": dict(checkpoint.compensated),
             "reverted": str(checkpoint.reverted) if checkpoint.reverted else None,
             **encode_note(checkpoint.note),
+            "state": {"key": checkpoint.state.key} if checkpoint.state else None,
         }
     )
     wrong = misfit(fields)
@@ -144,11 +146,10 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
 
 
 def decode_checkpoint(
-    data: bytes, *, commit: Oid, root: Oid, parent: Oid | None, tree: Oid, streams: Oid | None, steps: Oid | None = None
+    data: bytes, *, commit: Oid, root: Oid, parent: Oid | None, tree: Oid, held: Mapping[bytes, Oid]
 ) -> Checkpoint:
-    """A checkpoint from its `checkpoint.json` and the objects that hold it.
+    """A checkpoint from its `checkpoint.json` and what holds it: the files' `tree`, and what `.gitcp` has, by name.
 
-    `tree` is the files' tree without `.gitcp`, `streams` that of the conversation's streams, `steps` that of results.
     Raises FormatTooNew for a format this version does not know, StoreDamaged for anything that is not a checkpoint.
     """
     try:
@@ -170,12 +171,13 @@ def decode_checkpoint(
             agent=_decode_agent(fields.get("agent")),
             note=decode_note(fields),
             snapshot=_decode_snapshot(fields.get("files", {}), fields.get("base", {}), tree),
-            conversation=_decode_conversation(fields.get("conversation"), streams, _decode_agent(fields.get("agent"))),
+            conversation=_decode_conversation(fields, held.get(b"conversation")),
             changed=fields["changed"],
             restored_from=parse_id(fields.get("restored_from")),
             forked_from=parse_id(fields.get("forked_from")),
             run=_decode_run(fields.get("run")),
-            steps=steps,
+            steps=held.get(b"steps"),
+            state=State(held[b"state"], fields["state"]["key"]) if "state" in fields else None,
             compensated=fields.get("compensated", {}),
             reverted=Span.parse(fields.get("reverted")),
             extra={key: value for key, value in fields.items() if key not in KNOWN},
@@ -209,10 +211,6 @@ def _decode_agent(fields: Json | None) -> Agent | None:
     if fields is None:
         return None
     return Agent(fields["name"], fields.get("session_id"), fields.get("version"), fields.get("model"))
-
-
-def _encode_base(base: Base) -> Json:
-    return _present({"commit": base.commit, "branch": base.branch, "operation": base.operation})
 
 
 def _encode_run(run: Run | None) -> Json | None:
@@ -373,7 +371,8 @@ def _encode_stream(stream: Stream) -> Json:
     return _present({**fields, "torn": stream.torn or None})
 
 
-def _decode_conversation(fields: Json | None, tree: Oid | None, agent: Agent | None) -> Conversation | None:
+def _decode_conversation(whole: Json, tree: Oid | None) -> Conversation | None:
+    agent, fields = _decode_agent(whole.get("agent")), whole.get("conversation")
     if fields is None:
         return None
     if tree is None:

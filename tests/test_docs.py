@@ -46,6 +46,7 @@ from gitcp.model import (
     SkipReason,
     Snapshot,
     Span,
+    State,
     Stream,
     Submodule,
     Trigger,
@@ -544,6 +545,7 @@ def everything() -> Any:
         restored_from=CheckpointId("alpha", 1),
         forked_from=CheckpointId("alpha", 1),
         run=Run(("make",), 2, 1500, "no rule"),
+        state=State(Oid("f" * 40), "put/t//1//"),
         compensated={"alpha@1:0": "done"},
         reverted=Span(CheckpointId("alpha", 1), CheckpointId("alpha", 2)),
     )

@@ -31,8 +31,8 @@ LONGEST_MODULE = 400
 FORBIDDEN_MODULES = {"common", "helper", "helpers", "manager", "misc", "util", "utils"}
 FORBIDDEN_CLASS = re.compile(r"Manager|Helper|Util")
 FORBIDDEN_FUNCTION = re.compile(r"_?(get|handle|process|do)_")
-# click asks a group for its commands under this name.
-NAMED_BY_OTHERS = {"get_command"}
+# click asks a group for its commands under this name, LangGraph a saver for checkpoints and versions.
+NAMED_BY_OTHERS = {"get_command", "get_next_version", "get_tuple"}
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 

@@ -45,7 +45,9 @@ COMMIT, ROOT, PARENT, TREE, STREAMS = (Oid(digit * 40) for digit in "abcde")
 
 
 def decode(data: bytes) -> Checkpoint:
-    return wire.decode_checkpoint(data, commit=COMMIT, root=ROOT, parent=PARENT, tree=TREE, streams=STREAMS)
+    return wire.decode_checkpoint(
+        data, commit=COMMIT, root=ROOT, parent=PARENT, tree=TREE, held={b"conversation": STREAMS}
+    )
 
 
 # ---------------------------------------------------------------- every field
@@ -386,9 +388,7 @@ def test_what_could_not_be_read_back_is_not_written(field: str, value: object) -
 def test_a_conversation_without_its_tree() -> None:
     """Metadata that speaks of a conversation which the commit does not hold is damage."""
     with pytest.raises(StoreDamaged, match="conversation"):
-        wire.decode_checkpoint(
-            wire.encode_checkpoint(FULL), commit=COMMIT, root=ROOT, parent=None, tree=TREE, streams=None
-        )
+        wire.decode_checkpoint(wire.encode_checkpoint(FULL), commit=COMMIT, root=ROOT, parent=None, tree=TREE, held={})
 
 
 # ---------------------------------------------------------------- the small pieces

@@ -142,7 +142,8 @@ def remember(store: Store, agent: str, session_id: str, saved: Saved, files: Sta
     repo, checkpoint = store.repo, saved.checkpoint
     snapshot = checkpoint.snapshot
     tip = (str(repo.common_dir / (refs.SESSIONS + checkpoint.id.session)), str(checkpoint.commit))
-    scan = None if snapshot.nested or snapshot.submodules else saved.taken.memory.file.identity
+    memory = saved.taken.memory
+    scan = None if snapshot.nested or snapshot.submodules or memory is None else memory.file.identity
     talk = _talk(saved) or (named, _written(named))
     _write(
         _place(str(repo.git_dir), agent, session_id), (FORMAT, checkpoint.created.timestamp(), tip, files, scan, *talk)

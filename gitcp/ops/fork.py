@@ -13,7 +13,7 @@ from pathlib import Path
 from gitcp import readme
 from gitcp.errors import Refused, StoreDamaged
 from gitcp.git import linked, refs
-from gitcp.model import Checkpoint, CheckpointId, Oid, Trigger
+from gitcp.model import Checkpoint, CheckpointId, Oid, State, Trigger
 from gitcp.ops import oplog, placing, session, trust
 from gitcp.ops.contents import Contents
 from gitcp.ops.materialise import materialise, require_empty, whole
@@ -72,7 +72,7 @@ def fork(store: Store, request: Request) -> Forked:
     kept = _add_worktree(store, request, base) if request.worktree is not None and base is not None else ()
     if request.worktree is None and request.branch is not None and base is not None:
         linked.add_branch(store.repo, request.branch, base)
-    made = _begin(store, request.point, name, placed)
+    made = begin(store, request.point, name, placed.session_id if placed else None)
     oplog.record(store.repo, "fork", f"{made.id} from {request.point.id}", checkpoints=(made.id, request.point.id))
     unplaced = placing.write(placed) if placed is not None else None
     if request.worktree is not None:
@@ -137,9 +137,14 @@ def _add_worktree(store: Store, request: Request, base: Oid) -> tuple[Kept, ...]
     return materialise(store, files, request.worktree).kept
 
 
-def _begin(store: Store, point: Checkpoint, name: str, placed: Placed | None) -> Checkpoint:
-    """The first checkpoint of the new session: what the fork point says, and where it came from."""
-    agent = point.agent and replace(point.agent, session_id=placed.session_id if placed else None)
+def begin(
+    store: Store, point: Checkpoint, name: str, agent_session: str | None, state: State | None = None
+) -> Checkpoint:
+    """The first checkpoint of the new session: what the fork point says, and where it came from.
+
+    Writes its commit and one ref. Raises Refused if there is such a session.
+    """
+    agent = point.agent and replace(point.agent, session_id=agent_session)
     draft = replace(
         point,
         id=CheckpointId(name, point.id.number + 1),
@@ -153,6 +158,7 @@ def _begin(store: Store, point: Checkpoint, name: str, placed: Placed | None) ->
         reverted=None,
         forked_from=point.id,
         run=None,
+        state=state,
     )
     with store.lock():
         made = store.commit(draft, readme.render(draft, ()))

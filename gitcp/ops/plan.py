@@ -13,7 +13,7 @@ from functools import cached_property
 from gitcp.git import trees
 from gitcp.git.repo import Repository
 from gitcp.git.trees import TreeEntry, TreeReader
-from gitcp.model import GITLINK, SYMLINK, TREE, Conversion, Entry, FileChange, Oid, Snapshot
+from gitcp.model import GITLINK, SYMLINK, TREE, Conversion, Entry, FileChange, Oid, SkipReason, Snapshot
 from gitcp.typed import Protocol
 from gitcp.value import Value
 from gitcp.worktree import rules
@@ -159,6 +159,8 @@ def plan_files(
     known that the target did not have them, ignored or not.
     """
     now, target = (Side(reader, snapshot) for snapshot in sides)
+    if SkipReason.NOT_HELD.value in target.unseen.values():
+        return FilePlan()
     changes = [change for change in _changes(reader, now, target) if within(change.path, scope)]
     empty = [path for path in now.snapshot.empty_directories if within(path, scope) or _leads_to(path, scope)]
     doubtful = [*(change.path for change in changes if change.new is None), *empty]

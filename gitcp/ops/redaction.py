@@ -1,21 +1,22 @@
 """A copy of checkpoints without their secrets: for what leaves. Ids stay, and the checkpoints here stay as they are.
 
 Files, segments, metadata and messages are written anew where they hold a secret; what holds none is the same object as
-before. A name of a path cannot be written anew: a secret in one stays, and the scan of the copy finds it.
+before. A graph's state that holds one is left out. A name of a path cannot be written anew: a secret in one stays, and
+the scan of the copy finds it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from gitcp import readme, wire
 from gitcp.conversation import segments
 from gitcp.git import trees
 from gitcp.git.trees import TreeEntry
-from gitcp.model import GITLINK, TREE, Checkpoint, Conversation, Entry, IndexEntry, Oid, Snapshot, Source, Stream
+from gitcp.model import GITLINK, TREE, Checkpoint, Conversation, Entry, IndexEntry, Oid, Snapshot, Source, State, Stream
 from gitcp.ops import secrets
 from gitcp.ops.conversation import stored
-from gitcp.store import Store
+from gitcp.store import CONVERSATION, STATE, STEPS, Store
 from gitcp.value import replace
 
 
@@ -50,6 +51,7 @@ class _Copy:
             snapshot=self._snapshot(checkpoint.snapshot),
             conversation=conversation,
             steps=checkpoint.steps and self._tree(checkpoint.steps),
+            state=checkpoint.state and self._state(checkpoint.state),
         )
         text = wire.encode_checkpoint(draft)
         clean = self._redacted(text)
@@ -68,9 +70,19 @@ class _Copy:
             root=draft.root,
             parent=draft.parent,
             tree=draft.snapshot.tree,
-            streams=draft.conversation.tree if draft.conversation else None,
-            steps=draft.steps,
+            held={name: oid for name, oid in self._held(draft) if oid is not None},
         )
+
+    def _held(self, draft: Checkpoint) -> Iterator[tuple[bytes, Oid | None]]:
+        yield CONVERSATION, draft.conversation.tree if draft.conversation else None
+        yield STEPS, draft.steps
+        yield STATE, draft.state.tree if draft.state else None
+
+    def _state(self, state: State) -> State | None:
+        """The state as it is; with a secret in it it goes, since nothing can go on from half of one."""
+        walked = trees.walk(self.store.objects, state.tree)
+        data = b"".join(self.store.objects.read_blob(entry.oid) for _, entry in walked)
+        return state if self._redacted(data) == data else None
 
     def _redacted(self, data: bytes) -> bytes:
         return secrets.redacted(data, self.allowed)

@@ -18,9 +18,11 @@ from gitcp.model import (
     Note,
     Oid,
     Run,
+    SkipReason,
     Snapshot,
     Source,
     Span,
+    State,
     Trigger,
 )
 from gitcp.ops import conversation, note, session, tag
@@ -28,7 +30,7 @@ from gitcp.ops.session import Choice
 from gitcp.store import Store
 from gitcp.typed import TYPE_CHECKING
 from gitcp.value import EMPTY, Value, replace
-from gitcp.worktree.snapshot import Limits, Since, Taken, take
+from gitcp.worktree.snapshot import Limits, Since, Taken, known, take
 
 if TYPE_CHECKING:
     from gitcp.ops.steps import Result
@@ -53,7 +55,8 @@ class Request(Value):
     that only what it changed is looked at.
 
     `run` is what was run, `results` are those of steps that were done, `compensated` says how compensations ended; a
-    key that is there already keeps what it says.
+    key that is there already keeps what it says. `state` is what a framework keeps. With `files`, a snapshot that is
+    known already, no file is looked at.
     """
 
     cwd: Path
@@ -74,6 +77,8 @@ class Request(Value):
     run: Run | None = None
     results: tuple[Result, ...] = ()
     compensated: Mapping[str, str] = EMPTY
+    state: State | None = None
+    files: Snapshot | None = None
     since: Since | None = None
     heed: Heed = Heed.ALL
 
@@ -105,17 +110,24 @@ def save(store: Store, request: Request) -> Saved:
         store, request.cwd, session=request.session, agent=request.agent, conversation=request.conversation
     )
     try:
-        taken = take(store.repo, store.objects, request.limits, live_trees(store, choice.session), request.since)
+        taken = _take(store, request, choice)
         with store.lock():
             saved = _with_retries(store, request, choice, taken)
     except BaseException:
         store.objects.discard()
         raise
     taken.remember()
-    session.set_current(store, choice.session)
+    if request.files is None:
+        session.set_current(store, choice.session)
     for name in request.tags:
         tag.create(store, name, saved.checkpoint, text=None, force=False, now=store.repo.host.now())
     return saved
+
+
+def _take(store: Store, request: Request, choice: Choice) -> Taken:
+    if request.files is not None:
+        return known(request.files)
+    return take(store.repo, store.objects, request.limits, live_trees(store, choice.session), request.since)
 
 
 def live_trees(store: Store, name: str) -> frozenset[Oid]:
@@ -137,7 +149,7 @@ def _with_retries(store: Store, request: Request, choice: Choice, taken: Taken) 
             store.objects.discard()
             _let_go(store, request, choice.session)
             return Saved(False, f"nothing changed since {parent.id}", choice.why, parent, taken, sources)
-        changes = changes_between(store, parent.snapshot.tree if parent else _base_tree(store, draft), taken.snapshot)
+        changes = _changes(store, draft, parent)
         draft = replace(draft, changed=len(changes))
         checkpoint = store.commit(draft, readme.render(draft, changes))
         try:
@@ -175,6 +187,7 @@ def _draft(store: Store, request: Request, choice: Choice, snapshot: Snapshot, p
         restored_from=request.restored_from,
         run=request.run,
         steps=_steps(store, request, parent),
+        state=request.state,
         compensated=done,
         reverted=request.reverted,
     )
@@ -216,6 +229,13 @@ def _same_conversation(a: Checkpoint, b: Checkpoint, heed: Heed) -> bool:
     if a.conversation is None or b.conversation is None:
         return a.conversation is b.conversation
     return a.conversation.tree == b.conversation.tree
+
+
+def _changes(store: Store, draft: Checkpoint, parent: Checkpoint | None) -> tuple[FileChange, ...]:
+    """What changed since the parent; nothing where the files are not held."""
+    if any(skip.reason is SkipReason.NOT_HELD for skip in draft.snapshot.skipped):
+        return ()
+    return changes_between(store, parent.snapshot.tree if parent else _base_tree(store, draft), draft.snapshot)
 
 
 def changes_between(store: Store, old: Oid | None, snapshot: Snapshot) -> tuple[FileChange, ...]:

@@ -63,7 +63,7 @@ class Taken(NamedTuple):
     snapshot: Snapshot
     stamp: Callable[[bytes], Stamp | None]
     remember: Callable[[], None]
-    memory: Memory
+    memory: Memory | None
 
 
 class Since(NamedTuple):
@@ -107,6 +107,11 @@ def take(repo: Repository, objects: Objects, limits: Limits, live: Container[Oid
             state.save(repo, basis, now)
 
     return Taken(snapshot, _stamps(now.lines), remember, now)
+
+
+def known(snapshot: Snapshot) -> Taken:
+    """A snapshot that was made before: nothing is looked at, and there is nothing to remember."""
+    return Taken(snapshot, lambda _: None, lambda: None, None)
 
 
 def stamp_of(status: os.stat_result) -> Stamp:

@@ -1,0 +1,73 @@
+"""What LangGraph calls things ⇄ what git can hold: thread ids as names of sessions, keys as words of a trailer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
+
+from gitcp.errors import BadValue, StoreDamaged
+
+PREFIX = "langgraph-"
+PLAIN = re.compile(r"[a-z0-9](?:[a-z0-9_]|-(?![0-9a-f]{12}\Z)|\.(?![.]|lock)){0,79}(?<!\.)")
+
+PUT, WRITES, COPY = "put", "writes", "copy"
+
+
+class Key(NamedTuple):
+    """What a checkpoint of ours holds: a state of a thread (`put`), writes to one, or that the thread is a copy.
+
+    `parent` and `run` are those of a state, "" where it has none.
+    """
+
+    kind: str
+    thread: str
+    ns: str = ""
+    id: str = ""
+    parent: str = ""
+    run: str = ""
+
+    def __str__(self) -> str:
+        return "/".join(quote(part.encode("utf-8", "surrogatepass"), safe="") for part in self)
+
+
+def parse_key(text: str) -> Key:
+    """The inverse of `str(key)`. Raises StoreDamaged."""
+    parts = [unquote(part, errors="surrogatepass") for part in text.split("/")]
+    if len(parts) != len(Key._fields) or parts[0] not in (PUT, WRITES, COPY):
+        raise StoreDamaged(f"{text[:80]!r} is no key of a LangGraph checkpoint", hint="gitcp check")
+    return Key(*parts)
+
+
+def session_name(thread: str) -> str:
+    """The session of a thread: its own id where that can be a name on any file system, else one made from it."""
+    if PLAIN.fullmatch(thread):
+        return PREFIX + thread
+    digest = sha256(thread.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    slug = re.sub(r"[^a-z0-9]+", "-", thread.lower())[:40].strip("-")
+    return f"{PREFIX}{slug}-{digest}" if slug else PREFIX + digest
+
+
+class Asked(NamedTuple):
+    """What a config asks for. `ns` and `id` are None where it does not say."""
+
+    thread: str
+    ns: str | None
+    id: str | None
+
+
+def asked(config: Mapping[str, Any]) -> Asked:
+    """Raises BadValue if the config names no thread."""
+    configurable = config.get("configurable") or {}
+    thread = configurable.get("thread_id")
+    if thread is None or thread == "":
+        raise BadValue("the config names no thread", hint='give {"configurable": {"thread_id": …}}')
+    ns, id = configurable.get("checkpoint_ns"), configurable.get("checkpoint_id")
+    return Asked(str(thread), None if ns is None else str(ns), str(id) if id else None)
+
+
+def config_of(thread: str, ns: str, id: str) -> dict[str, Any]:
+    """The config that names one checkpoint."""
+    return {"configurable": {"thread_id": thread, "checkpoint_ns": ns, "checkpoint_id": id}}
