@@ -411,6 +411,7 @@ def _printed(project: Project) -> dict[str, set[str]]:
         ("note", "--fact", "k=v", "--session", "later"),
         ("oplog",),
         ("stats",),
+        ("view",),
         ("tag",),
         ("check",),
         ("enable", "claude", "codex", "--yes"),

@@ -32,6 +32,7 @@ COMMANDS = {
         "find": "Find a text in the conversations, notes and files of all checkpoints",
         "oplog": "List what was done besides saving",
         "stats": "Show what the checkpoints take on disk",
+        "view": "Show a session in the browser: timeline, conversation, changes",
     },
     "Go back": {
         "restore": "Bring files and conversation back from a checkpoint",
