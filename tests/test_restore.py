@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import socket
@@ -833,6 +834,34 @@ def test_a_disk_that_fills_up_in_a_batch(project: Project, monkeypatch: pytest.M
         restore(project, target)
 
     assert project.files() == before
+
+
+def test_a_file_that_cannot_be_synced(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file whose content does not get to the disk is left as it was, and said; the others come back."""
+    for number in range(5):
+        project.write(f"dir/{number}", "old\n")
+    target = save(project)
+    for number in range(5):
+        project.write(f"dir/{number}", f"new {number}\n")
+    real = os.fsync
+    held = os.lstat(project.path("dir")).st_dev, len(b"old\n")
+    failed: list[int] = []
+
+    def fsync(descriptor: int) -> None:
+        found = os.fstat(descriptor)
+        if (found.st_dev, found.st_size) == held and found.st_nlink == 1 and len(failed) < 1:
+            failed.append(descriptor)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    report = restore(project, target)
+
+    assert failed
+    assert report.failed
+    assert kept(report) == {b"dir/0": "cannot write dir/0: Input/output error. It was left as it was"}
+    assert project.read("dir/0") == b"new 0\n"
+    assert [project.read(f"dir/{number}") for number in range(1, 5)] == [b"old\n"] * 4
 
 
 def test_a_program_that_writes_all_the_time(project: Project) -> None:

@@ -263,7 +263,10 @@ class Objects:
                 write_loose(temporary, kind, data)
         for temporary in self._streamed.values():
             _sync_file(temporary)
+        there = set(os.listdir(self._directory))
         touched = {self._place(oid, temporary) for oid, temporary in self._streamed.items()}
+        if any(directory.name not in there for directory in touched):
+            touched.add(self._directory)  # a name in a new directory is kept no better than that of the directory
         for directory in touched:
             with suppress(FileNotFoundError):  # git packed all that was in it just now
                 sync_directory(directory)

@@ -80,7 +80,7 @@ class PackWriter:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        directory.mkdir(exist_ok=True)
+        make_directories(directory)
         self._path = directory / f"tmp_pack_gitcp_{os.urandom(6).hex()}"
         self._file: BinaryIO = open(self._path, "w+b")
         self._file.write(b"PACK" + struct.pack(">II", 2, 0))
@@ -179,6 +179,18 @@ def sync_directory(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def make_directories(path: Path) -> None:
+    """Make a directory and those above it, as far as they are missing; they survive power loss."""
+    try:
+        path.mkdir()
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        make_directories(path.parent)
+        path.mkdir(exist_ok=True)
+    sync_directory(path.parent)
 
 
 def _entry_header(kind: int, size: int) -> bytes:

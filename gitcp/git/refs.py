@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from gitcp.errors import BadValue, DiskFull, GitcpError, StoreBusy, StoreDamaged
-from gitcp.git.packs import sync_directory
+from gitcp.git.packs import make_directories, sync_directory
 from gitcp.model import Oid
 
 PREFIX = "refs/gitcp/"
@@ -125,7 +125,7 @@ def _acquire(common_dir: Path, name: str) -> Path:
     lock = path.with_name(path.name + ".lock")
     for attempt in range(TRIES):
         try:
-            lock.parent.mkdir(parents=True, exist_ok=True)
+            make_directories(lock.parent)
             os.close(os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
             return lock
         except FileExistsError:

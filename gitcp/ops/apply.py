@@ -105,7 +105,10 @@ class _Work:
                 prepared = self.attempt(step.path, partial(self._prepare, step))
                 if prepared is not None:
                     waiting[step] = prepared
-            self.tree.sync(waiting.values())
+            for step in tuple(waiting):
+                synced = self.attempt(step.path, partial(self.tree.sync, waiting.pop(step)))
+                if synced is not None:
+                    waiting[step] = synced
             for step in tuple(waiting):
                 self.attempt(step.path, partial(self._place, step, waiting.pop(step)))
         except BaseException:

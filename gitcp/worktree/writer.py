@@ -119,9 +119,7 @@ class Writer:
         name after `flush`. Returns the new file's stat; should another program have replaced it already, a stat that
         matches nothing on the disk. Raises PathBlocked for a directory or a special file, and what `chunks` raises.
         """
-        prepared = self.prepare(path, chunks, permissions)
-        self.sync([prepared])
-        return self.place(prepared)
+        return self.place(self.sync(self.prepare(path, chunks, permissions)))
 
     def prepare(self, path: bytes, chunks: Iterable[bytes], permissions: int) -> Prepared:
         """The first part of `write`: the file, under a temporary name beside its place. `place` or `drop` must follow.
@@ -130,17 +128,15 @@ class Writer:
         """
         return self._beside(path, lambda directory, name: _fill(directory, name, chunks, permissions & 0o777))
 
-    def sync(self, prepared: Iterable[Prepared]) -> None:
-        """The second part: their contents are on the disk when this returns. If one fails, all are dropped."""
-        prepared = list(prepared)
+    def sync(self, prepared: Prepared) -> Prepared:
+        """The second part: its content is on the disk when this returns. If that fails, it is dropped."""
         try:
-            for one in prepared:
-                with _reporting("write", one.path):
-                    os.fsync(one.descriptor)
+            with _reporting("write", prepared.path):
+                os.fsync(prepared.descriptor)
         except BaseException:
-            for one in prepared:
-                self.drop(one)
+            self.drop(prepared)
             raise
+        return prepared
 
     def place(self, prepared: Prepared) -> os.stat_result:
         """The last part: gives the file its name, and returns what `write` returns. If that fails, it is dropped."""
