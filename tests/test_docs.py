@@ -423,6 +423,8 @@ def _printed(project: Project) -> dict[str, set[str]]:
         ("delete", "e7baae82", "--dry-run"),
         ("delete", "e7baae82", "--yes"),
         ("undo",),
+        ("rename", "e7baae82", "renamed"),
+        ("rename", "renamed", "e7baae82"),
     ):
         done = project.gitcp(*command, "--json")
         assert done.code in (0, failure.IN_PART), done

@@ -47,6 +47,7 @@ COMMANDS = {
     },
     "Name": {
         "tag": "Name a checkpoint, or list the names",
+        "rename": "Give a session another name",
         "note": "Say now what the next save shall say",
     },
     "Run": {

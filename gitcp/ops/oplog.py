@@ -26,6 +26,7 @@ TAIL = 1 << 16
 """So much of the file's end is read for the number of its last operation."""
 
 RESTORE = "restore"
+RENAME = "rename"
 TAKING = frozenset({"prune", "delete"})
 """The operations that put refs into the trash, and that `undo` brings back from there."""
 
@@ -37,7 +38,8 @@ class Operation(Value):
     """One operation. `what` is its command's name, `said` one line for people, `worktree` where it was typed.
 
     `checkpoints` are those it is about. `trash` names what a prune or delete put away, `dropped` the checkpoints that
-    were. An undo or redo says in `of` which operation it is of. `automatic`: nobody typed it.
+    were. An undo or redo says in `of` which operation it is of. `automatic`: nobody typed it. `names` are those that a
+    rename took and gave.
     """
 
     number: int
@@ -50,6 +52,7 @@ class Operation(Value):
     dropped: Ranges = EMPTY
     of: int | None = None
     automatic: bool = False
+    names: tuple[str, ...] = ()
 
 
 class Standing(Value):
@@ -93,12 +96,42 @@ def what_failed(operation: Operation) -> str:
 
 
 def entries(repo: Repository) -> tuple[Operation, ...]:
-    """Every operation, the first one first. Lines that cannot be read are left out. Reads only."""
+    """Every operation, the first one first, with sessions as they are called now. Reads only.
+
+    Lines that cannot be read are left out.
+    """
     try:
         data = Path(repo.common_dir, "gitcp", NAME).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return ()
-    return _decoded(data.split(b"\n"))
+    return _called_now(_decoded(data.split(b"\n")))
+
+
+def former(repo: Repository) -> dict[str, str]:
+    """What sessions were called before they were renamed, and what they are called now."""
+    found: dict[str, str] = {}
+    for operation in reversed(entries(repo)):
+        if operation.what == RENAME and len(operation.names) == 2:
+            old, new = operation.names
+            found.setdefault(old, found.get(new, new))
+    return found
+
+
+def _called_now(operations: tuple[Operation, ...]) -> tuple[Operation, ...]:
+    names: dict[str, str] = {}
+    found = []
+    for operation in reversed(operations):
+        found.append(_with_names(operation, names) if names else operation)
+        if operation.what == RENAME and len(operation.names) == 2:
+            old, new = operation.names
+            names = {**names, old: names.get(new, new)}
+    return tuple(reversed(found))
+
+
+def _with_names(operation: Operation, names: Mapping[str, str]) -> Operation:
+    ids = (id._replace(session=names.get(id.session, id.session)) for id in operation.checkpoints)
+    dropped = {names.get(session, session): ranges for session, ranges in operation.dropped.items()}
+    return replace(operation, checkpoints=tuple(ids), dropped=dropped)
 
 
 def last_number(repo: Repository) -> int:
@@ -159,6 +192,7 @@ def encode(operation: Operation) -> dict[str, object]:
         "dropped": {session: list(map(list, ranges)) for session, ranges in operation.dropped.items()},
         "of": operation.of,
         "automatic": operation.automatic,
+        "names": list(operation.names),
     }
     return {key: value for key, value in fields.items() if value not in (None, [], {}) and value is not False}
 
@@ -189,4 +223,5 @@ def decode(fields: Mapping[str, Any]) -> Operation:
         },
         of=fields.get("of"),
         automatic=bool(fields.get("automatic", False)),
+        names=tuple(map(str, fields.get("names", ()))),
     )

@@ -15,7 +15,7 @@ from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import refs
 from gitcp.git.packs import sync_directory
 from gitcp.model import Oid
-from gitcp.ops import journal, oplog
+from gitcp.ops import journal, names, oplog
 from gitcp.ops.oplog import Operation
 from gitcp.store import Store, Summary
 from gitcp.value import EMPTY, Value, replace
@@ -153,6 +153,8 @@ def _move_all(store: Store, listed: list[Move], operation: Operation) -> Operati
         moved = store.move_ref(move.ref, move.old, move.new)
         left |= not moved and refs.read_ref(store.repo.common_dir, move.ref) != move.new
     tidy(store, listed)
+    if operation.what == oplog.RENAME and len(operation.names) == 2:
+        names.follow(store.repo, *operation.names)
     logged = next((each for each in oplog.entries(store.repo) if _is_same(each, operation)), None)
     logged = logged or oplog.append(store.repo, operation)
     _journal(store).unlink(missing_ok=True)

@@ -112,6 +112,7 @@ def save(store: Store, request: Request) -> Saved:
     try:
         taken = _take(store, request, choice)
         with store.lock():
+            choice = choice if request.session else session.called_now(store, choice)
             saved = _with_retries(store, request, choice, taken)
     except BaseException:
         store.objects.discard()

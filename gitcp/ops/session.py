@@ -305,7 +305,28 @@ def _session_of(store: Store, agent: Agent | None) -> str | None:
     by_chain = (
         n for n in likely if any(s.id.session == n and _bound(s.trailers, agent) for s in store.history(sessions[n]))
     )
-    return next(by_tip, None) or next(by_chain, None)
+    return next(by_tip, None) or next(by_chain, None) or _renamed(store, agent, plain, sessions)
+
+
+def _renamed(store: Store, agent: Agent, plain: str, sessions: dict[str, Oid]) -> str | None:
+    """The same, for a session that had another name when its checkpoints said so."""
+    from gitcp.ops import oplog  # only for a session that is new, or was renamed
+
+    now = {new for old, new in oplog.former(store.repo).items() if plain.startswith(old) and new in sessions}
+    return next((n for n in sorted(now) if any(_bound(s.trailers, agent) for s in store.history(sessions[n]))), None)
+
+
+def called_now(store: Store, choice: Choice) -> Choice:
+    """The same choice where its session was renamed after it was made. The caller holds the store's lock."""
+    if store.tip(choice.session) is not None:
+        return choice
+    from gitcp.ops import oplog
+
+    now = oplog.former(store.repo).get(choice.session)
+    if now is None or store.tip(now) is None:
+        return choice
+    agent = choice.capture.agent if choice.capture else None
+    return choice._replace(session=now) if agent is None or _session_of(store, agent) == now else choice
 
 
 def _bound(trailers: dict[str, str], agent: Agent) -> bool:

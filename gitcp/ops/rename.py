@@ -1,0 +1,133 @@
+"""Rename: a session under another name, with every checkpoint, fork, tag and undo that speaks of it.
+
+The name is part of what a checkpoint says: its id. So the chain is written anew, each commit with its author, times and
+trees as they were but for `.gitcp/checkpoint.json` and `README.md`, and refs move all or none (gitcp.ops.rewrite). What
+lies in the trash follows too, so that an undo still fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from gitcp import readme
+from gitcp.errors import Refused, RevisionNotFound
+from gitcp.git import refs
+from gitcp.model import Checkpoint, CheckpointId, Oid, Span
+from gitcp.ops import names, oplog, rewrite
+from gitcp.ops.oplog import Operation
+from gitcp.ops.rewrite import Forest, Move
+from gitcp.ops.save import changes_between
+from gitcp.store import Store
+from gitcp.value import Value, replace
+
+
+class Renamed(Value):
+    """What was renamed, and how many checkpoints say so now."""
+
+    old: str
+    new: str
+    count: int
+
+
+def rename(store: Store, old: str, new: str) -> Renamed:
+    """Give a session another name.
+
+    Writes commits, refs under `refs/gitcp/`, and files in `<git dir>/gitcp/`. Raises BadValue for what can be no name,
+    RevisionNotFound, and Refused if the name is taken or something is under way. Then nothing was changed.
+    """
+    refs.check_name(new, "session")
+    with store.lock():
+        rewrite.finish(store)
+        if store.tip(old) is None:
+            raise RevisionNotFound(f"there is no session {old}: nothing was renamed", hint="gitcp sessions")
+        found = refs.list_refs(store.repo.common_dir, refs.PREFIX)
+        if any(names.session_of(ref) == new for ref in found):
+            where = "already" if store.tip(new) else "in the trash"
+            raise Refused(f"there is a session {new} {where}: nothing was renamed", hint="give another name")
+        _refuse_unfinished(store)
+        forest = _forest(store, found)
+        becomes = _written_anew(store, forest, old, new)
+        operation = Operation(
+            number=0,
+            time=store.repo.host.now(),
+            what=oplog.RENAME,
+            said=f"session {old} is called {new}",
+            worktree=store.repo.worktree_name,
+            names=(old, new),
+        )
+        rewrite.carry_out(store, _moves(store, forest, becomes, old, new), operation)
+    return Renamed(old, new, sum(1 for node in forest.nodes.values() if node.id.session == old))
+
+
+def _refuse_unfinished(store: Store) -> None:
+    """A restore or run that is open names checkpoints in its own words."""
+    for directory in names.places(store.repo):
+        if (directory / "restore.json").exists() or any(Path(directory, "runs").glob("*.json")):
+            raise Refused(
+                f"a restore or a run is not finished ({directory}): nothing was renamed", hint="gitcp status, there"
+            )
+
+
+def _forest(store: Store, found: Mapping[str, Oid]) -> Forest:
+    """All checkpoints that our refs reach, those in the trash too, by whole names of refs."""
+    sessions = {ref: oid for ref, oid in found.items() if names.session_of(ref)}
+    tags = {ref: oid for ref, oid in found.items() if names.is_tag(ref)}
+    return rewrite.read(store, sessions, tags)
+
+
+def _written_anew(store: Store, forest: Forest, old: str, new: str) -> dict[Oid, Oid]:
+    """What each commit becomes; nothing names it yet."""
+    becomes: dict[Oid, Oid] = {}
+    for commit, node in forest.nodes.items():
+        parent = becomes[node.parent] if node.parent else None
+        before = store.read(commit)
+        after = _called(before, old, new)
+        if after != before:
+            base = store.read(node.parent).snapshot.tree if node.parent else _base_tree(store, before)
+            text = readme.render(after, changes_between(store, base, before.snapshot))
+            becomes[commit] = store.remake(before, after, parent, text)
+        else:
+            becomes[commit] = commit if parent == node.parent else store.reparent(commit, parent)
+    store.objects.flush()
+    return becomes
+
+
+def _base_tree(store: Store, first: Checkpoint) -> Oid | None:
+    from gitcp.ops.diff import base_tree
+
+    return base_tree(store, first.snapshot.base.commit)
+
+
+def _called(checkpoint: Checkpoint, old: str, new: str) -> Checkpoint:
+    """The checkpoint with every id of the session under its new name."""
+
+    def called(id: CheckpointId) -> CheckpointId:
+        return id._replace(session=new) if id.session == old else id
+
+    span = checkpoint.reverted
+    return replace(
+        checkpoint,
+        id=called(checkpoint.id),
+        restored_from=called(checkpoint.restored_from) if checkpoint.restored_from else None,
+        forked_from=called(checkpoint.forked_from) if checkpoint.forked_from else None,
+        reverted=Span(called(span.after), called(span.last)) if span else None,
+        compensated=names.followed(dict(checkpoint.compensated), old, new),
+    )
+
+
+def _moves(store: Store, forest: Forest, becomes: Mapping[Oid, Oid], old: str, new: str) -> list[Move]:
+    """New names first, so that at every step each chain has one; the old ones go last."""
+    made, moved, gone = [], [], []
+    for ref, tip in forest.sessions.items():
+        if names.session_of(ref) == old:
+            made.append(Move(ref.removesuffix(old) + new, None, becomes[tip]))
+            gone.append(Move(ref, tip, None))
+        elif becomes[tip] != tip:
+            moved.append(Move(ref, tip, becomes[tip]))
+    for ref, value in forest.tags.items():
+        commit = forest.tagged[ref]
+        if becomes[commit] != commit:
+            moved.append(Move(ref, value, store.retag(value, becomes[commit])))
+    store.objects.flush()
+    return [*made, *moved, *gone]
