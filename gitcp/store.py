@@ -17,9 +17,8 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 
 from gitcp import wire
@@ -39,7 +38,7 @@ STATE = b"state"
 STAGED = b"staged"
 CONFLICTS = b"conflicts"
 
-LOCK_WAIT = 10.0
+LOCK_WAIT = 60.0
 FALLBACK_NAME = "gitcp"
 FALLBACK_EMAIL = "gitcp@localhost"
 HEAD = re.compile(rb"tree ([0-9a-f]{40})\n(?:parent ([0-9a-f]{40})\n)?author ([^\n]*)")
@@ -98,21 +97,18 @@ class Store:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the store against other gitcp processes. Raises StoreBusy after ten seconds."""
+        """Hold the store against other gitcp processes. Raises StoreBusy after a minute."""
         try:
             descriptor = os.open(self.repo.store_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             what = f"gitcp cannot write in {self.repo.store_dir}: {error.strerror}"
             raise Refused(f"{what}. Nothing was changed") from None
         try:
-            deadline = time.monotonic() + LOCK_WAIT
-            while not _try_lock(descriptor):
-                if time.monotonic() > deadline:
-                    raise StoreBusy(
-                        "another gitcp process has held the store for ten seconds: nothing was changed",
-                        hint="try again when it is done",
-                    )
-                time.sleep(0.005)
+            if not (_try_lock(descriptor) or _wait_for_lock(descriptor)):
+                raise StoreBusy(
+                    "another gitcp process has held the store for a minute: nothing was changed",
+                    hint="try again when it is done",
+                )
             yield
         finally:
             os.close(descriptor)
@@ -387,6 +383,22 @@ def _parse_git_time(author: bytes) -> datetime:
         return datetime.fromtimestamp(int(seconds), timezone(timedelta(minutes=sign * minutes)))
     except (ValueError, OverflowError, OSError):
         raise StoreDamaged("a checkpoint's commit has no time that can be read") from None
+
+
+def _wait_for_lock(descriptor: int) -> bool:
+    """Queue up: the system wakes who waits in the order in which they came, where looking again and again is a lottery
+    that somebody loses for a minute. In a thread, since nothing else ends the wait.
+    """
+    from threading import Thread  # only where somebody holds it
+
+    def wait() -> None:
+        with suppress(OSError):  # said by the last attempt
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+    waiter = Thread(target=wait, daemon=True)
+    waiter.start()
+    waiter.join(LOCK_WAIT)
+    return not waiter.is_alive() and _try_lock(descriptor)
 
 
 def _try_lock(descriptor: int) -> bool:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import errno
 import os
 import re
+import stat
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from gitcp.errors import BadValue, DiskFull, GitcpError, StoreBusy, StoreDamaged
@@ -24,11 +26,18 @@ REMOTES = PREFIX + "remotes/"
 
 HEX = re.compile(r"[0-9a-f]{40}\Z")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}\Z")
-TRIES = 40
+TRIES = 160
 PAUSE = 0.025
-STALE = 1.0
-"""Seconds after which a lock file in our own namespace, unchanged, has lost its owner (a crash). Holding one takes
-milliseconds."""
+OURS = 0o200
+"""The mode of our lock files, which git never gives to its own. Only who holds the store's lock makes one, so that
+whoever finds one while holding that may take it away: its owner died."""
+
+BESIDE = "..gitcp.lock"
+"""How the file is called that becomes a ref: no ref can be called so, and git passes over it."""
+
+STALE = 60.0
+"""Seconds after which a lock of git's, unchanged, has lost its owner (a crash). git holds one for milliseconds, but may
+be stopped meanwhile on a busy machine; if it went on after we took its lock, it would undo what we wrote."""
 
 
 def read_ref(common_dir: Path, name: str) -> Oid | None:
@@ -67,21 +76,20 @@ def update_ref(common_dir: Path, name: str, new: Oid, old: Oid | None) -> bool:
     The new value is on disk when this returns. Raises StoreBusy if the ref stays locked, DiskFull.
     """
     lock = _acquire(common_dir, name)
-    moved = False
+    temporary = lock.with_name(f"{(common_dir / name).name}{BESIDE}")
     try:
         if read_ref(common_dir, name) != old:
             return False
-        with lock.open("w", encoding="ascii") as file:
+        with temporary.open("w", encoding="ascii") as file:
             file.write(new + "\n")
             file.flush()
             os.fsync(file.fileno())
-        os.rename(lock, common_dir / name)
-        moved = True
+        os.rename(temporary, common_dir / name)
     except OSError as error:
+        _remove(temporary)
         raise _named(error, name) from None
     finally:
-        if not moved:  # else the lock's name is free, and may be another's by now
-            lock.unlink(missing_ok=True)
+        _remove(lock)
     _sync(lock.parent, name)
     return True
 
@@ -96,7 +104,7 @@ def delete_ref(common_dir: Path, name: str, old: Oid) -> bool:
         sync_directory(lock.parent)
         return True
     finally:
-        lock.unlink(missing_ok=True)
+        _remove(lock)
 
 
 def check_name(name: str, what: str) -> str:
@@ -126,7 +134,7 @@ def _acquire(common_dir: Path, name: str) -> Path:
     for attempt in range(TRIES):
         try:
             make_directories(lock.parent)
-            os.close(os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+            os.close(os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OURS))
             return lock
         except FileExistsError:
             _heal(lock)
@@ -148,12 +156,17 @@ def _sync(directory: Path, name: str) -> None:
 
 
 def _heal(lock: Path) -> None:
-    try:
-        age = time.time() - lock.stat().st_mtime
-        if age > STALE and lock.stat().st_size in (0, 41):
+    with suppress(FileNotFoundError, NotADirectoryError):
+        found = lock.lstat()
+        lost = time.time() - found.st_mtime > STALE and found.st_size in (0, 41)
+        if stat.S_IMODE(found.st_mode) == OURS or lost:
             lock.unlink()
-    except (FileNotFoundError, NotADirectoryError):
-        return
+
+
+def _remove(path: Path) -> None:
+    """Take a file of ours away. One that stays is taken away by the next who holds the store's lock."""
+    with suppress(OSError):
+        path.unlink()
 
 
 def _named(error: OSError, name: str) -> StoreBusy | DiskFull:
