@@ -56,6 +56,7 @@ def test_page(worked: Project) -> None:
     page = worked.read(PAGE).decode()
     assert said.out.startswith(f"wrote {worked.root.resolve()}/{PAGE}")
     assert said.err == ""
+    assert "<title>prompt 1 · gitcp</title>" in page
     assert re.findall(r'<section class="step" id="c(\d+)"', page) == ["1", "2", "3"]
     first, second = page.index('id="c1"'), page.index('id="c2"')
     assert first < page.index("first answer") < page.index("+version 1") < second < page.index("second answer")
@@ -195,6 +196,16 @@ def test_cut(project: Project) -> None:
     assert "500 lines more, in the checkpoint" in page
     assert page.count("+line\n") + page.count("+line<") == 1500
     assert "7,000 characters more" in page
+
+
+def test_cut_more(project: Project) -> None:
+    """Where a story has more than 60,000 changed lines, each file shows only a hundred."""
+    store = open_store(project)
+    save(store, "s", {b"f%d" % n: b"x\n" * 2000 for n in range(31)})
+
+    page = render(told(project, "s")).decode()
+
+    assert page.count("1,900 lines more, in the checkpoint") == 31
 
 
 # ---------------------------------------------------------------- patches

@@ -26,6 +26,7 @@ from samples import open_store, save
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here")
 
+TOGETHER = 6
 WIDTHS = (1500, 900, 390)
 ELEMENTS = set(
     "HTML HEAD META TITLE STYLE BODY HEADER H1 H2 H3 H4 DIV INPUT OUTPUT BUTTON P NAV DETAILS SUMMARY OL UL LI A B I"
@@ -87,32 +88,43 @@ def worked(project: Project, tmp_path: Path) -> Path:
 # ---------------------------------------------------------------- nothing acts
 
 
-def hostile(store: Store, payload: str, number: int) -> None:
-    """A checkpoint with the payload wherever somebody can write."""
-    named = re.sub(r"[/\x00]", "|", payload).encode()[:200]
-    texts = (payload,)
+def hostile(store: Store, payloads: tuple[str, ...], number: int) -> None:
+    """A checkpoint with the payloads wherever somebody can write: each by itself where there is room for several."""
+    all_of_them = " ".join(payloads)
+    named = {re.sub(r"[/\x00]", "|", payload).encode()[:200]: payload.encode() for payload in payloads}
     note = Note(
-        label=f"{number} {payload}",
-        phase=payload,
-        objective=payload,
-        facts={payload: payload, f"\n{payload}": f"`{payload}`"},
-        handoff=Handoff(payload, texts, texts, texts, texts),
-        position={payload: payload},
-        compensations=texts,
+        label=f"{number} {all_of_them}",
+        phase=all_of_them,
+        objective=all_of_them,
+        facts={payload: f"`{payload}`" for payload in payloads},
+        handoff=Handoff(all_of_them, payloads, payloads, payloads, payloads),
+        position={payload: payload for payload in payloads},
+        compensations=payloads,
     )
-    turn = talk(payload, f"{payload}\n# {payload}\n**x** `{payload}`\n```\n{payload}\n```\n|{payload}|\n|{payload}|",
-                tool=payload, key=payload, input=payload, output=payload, thinking=payload)  # fmt: skip
-    titled = json.dumps({"type": "custom-title", "customTitle": payload}).encode() + b"\n"
-    odd = line("user", [{"type": payload}], timestamp=payload)
+    turns = b"".join(
+        talk(
+            p,
+            f"{p}\n# {p}\n- {p}\n**x** `{p}`\n```\n{p}\n```\n|{p}|\n|{p}|",
+            tool=p,
+            key=p,
+            input=p,
+            output=p,
+            thinking=p,
+        )
+        for p in payloads
+    )
+    titled = json.dumps({"type": "custom-title", "customTitle": all_of_them}).encode() + b"\n"
+    odd = b"".join(line("user", [{"type": payload}], timestamp=payload) for payload in payloads)
+    files = {b"d/" + name: b"\n" + data for name, data in named.items()}
     save(
         store,
         "evil",
-        {b"same": payload.encode() * number, named: payload.encode(), b"d/" + named: b"\n" + payload.encode()},
-        {"main": titled + turn + odd, f"agents/{number}": turn},
+        {b"same": b"\n".join(named.values()), **named, **files},
+        {"main": titled + turns + odd, f"agents/{number}": turns},
         note=note,
-        agent=Agent(payload, payload, payload, payload),
+        agent=Agent(all_of_them, all_of_them, all_of_them, all_of_them),
         trigger=Trigger.TURN,
-        run=Run((payload, payload), 1, 10, payload),
+        run=Run(payloads, 1, 10, all_of_them),
     )
 
 
@@ -120,8 +132,8 @@ def test_nothing_runs(project: Project, browser: Browser, tmp_path: Path) -> Non
     """Sixty payloads in every field: none is an element, none runs, none makes a request, whatever is clicked."""
     assert len(set(PAYLOADS)) >= 60
     store = open_store(project)
-    for number, payload in enumerate(PAYLOADS, 1):
-        hostile(store, payload, number)
+    for number in range(0, len(PAYLOADS), TOGETHER):
+        hostile(store, PAYLOADS[number : number + TOGETHER], number)
     tip = store.tip("evil")
     assert tip is not None
     told = story(store, None, tip)
@@ -354,24 +366,28 @@ def test_prints(worked: Path, browser: Browser, scripts: bool) -> None:
 def test_large(project: Project, browser: Browser, tmp_path: Path) -> None:
     """Two thousand messages of 3 MB: quickly there, quickly scrolled through, quickly searched.
 
-    What is judged is the browser's own count of its work (layout and scripts), with much room: the machine may be busy.
+    Judged is processor time, ten times what it takes: the machine may be busy.
     """
     store = open_store(project)
     words = " ".join(f"word{number % 977}" for number in range(480))
     said = b"".join(talk(f"Prompt {n}", words, output=words) for n in range(400))
     assert len(said) > 2_900_000
-    for end in range(1, 5):
-        save(store, "large", None, {"main": said[: len(said) * end // 4 - (0 if end == 4 else 1)]})
+    save(store, "large", None, {"main": said[: len(said) // 2]})
+    save(store, "large", None, {"main": said})
     made = page(store, "large", tmp_path)
     browser.resize(1500, 900)
+    before = browser.spent()
 
     browser.open(made)
-
-    assert browser.run("document.querySelectorAll('.message, .fold').length") >= 2000
-    browser.send("Performance.enable")
-    for place in range(20):
-        browser.run(f"scrollTo(0, {place} * 5000); document.elementFromPoint(400, 400).tagName")
+    opened = browser.spent()
+    assert browser.run("document.querySelectorAll('.message, .fold').length") == 2000
+    for place in range(40):
+        browser.run(f"scrollTo(0, {place} * 1000); document.elementFromPoint(400, 400).tagName")
+    scrolled = browser.spent()
     browser.press("/", *"word479")
     browser.until("document.querySelector('#count').textContent.includes('/')")
-    spent = {each["name"]: each["value"] for each in browser.send("Performance.getMetrics")["metrics"]}
-    assert spent["TaskDuration"] < 30, spent
+    searched = browser.spent()
+
+    assert opened - before < 5
+    assert scrolled - opened < 5
+    assert searched - scrolled < 5

@@ -64,12 +64,14 @@ def story(store: Store, after: Oid | None, last: Oid) -> Story:
         _step(store, each, tags.get(each.commit, ()), turn, _shown(diff, sizes))
         for each, turn, diff in zip(chain, said, diffs, strict=True)
     ]
-    return Story(chain[-1].id.session, _title(chain[-1]), tuple(steps))
+    return Story(chain[-1].id.session, _title(chain[-1], steps), tuple(steps))
 
 
-def _title(last: Checkpoint) -> str:
-    digest = last.conversation.digest if last.conversation else None
-    return (digest and (digest.title or digest.last_prompt)) or last.note.objective or subject(last)
+def _title(last: Checkpoint, steps: Iterable[Step]) -> str:
+    """What the conversation is called, else what it is for, else what was asked first."""
+    called = last.conversation.digest.title if last.conversation else None
+    asked = (said.text for step in steps for said in step.turn.messages if said.role == "user")
+    return called or last.note.objective or next(asked, "") or subject(last)
 
 
 def _step(store: Store, found: Checkpoint, tags: tuple[str, ...], turn: Turn, diff: Shown) -> Step:

@@ -12,6 +12,7 @@ from gitcp.value import Value
 
 FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^`\n]*)$")
 HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.+?)[ \t#]*$")
+ITEM = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+\S")
 PIECE = re.compile(r"(?<!`)(`{1,2})(?!`)([^\n]{1,400}?)(?<!`)\1(?!`)|\*\*(?=\S)([^*\n]{1,200}?)(?<=\S)\*\*")
 
 
@@ -23,7 +24,10 @@ class Piece(Value):
 
 
 class Block(Value):
-    """A part of a message: `kind` is "code", "table", "heading" or "text"; the last two consist of `pieces`."""
+    """A part of a message: `kind` is "code", "table", "heading", "item" (of a list) or "text".
+
+    The last three consist of `pieces`.
+    """
 
     kind: str
     text: str = ""
@@ -71,9 +75,18 @@ def _heading(lines: list[str], place: int) -> tuple[Block, int] | None:
 
 
 def _paragraphs(lines: list[str]) -> Iterator[Block]:
-    for paragraph in re.split(r"\n[ \t]*\n\s*?", "\n".join(lines).strip("\n")):
-        if paragraph.strip():
-            yield Block("text", pieces=tuple(_pieces(paragraph)))
+    """Paragraphs and the items of lists: an item goes on until the next one, or an empty line."""
+    kind = "text"
+    said: list[str] = []
+    for line in [*lines, ""]:
+        item = ITEM.match(line) is not None
+        if said and (item or not line.strip()):
+            yield Block(kind, pieces=tuple(_pieces("\n".join(said))))
+            said = []
+        if not said:
+            kind = "item" if item else "text"
+        if line.strip():
+            said.append(line)
 
 
 def _pieces(text: str) -> Iterator[Piece]:

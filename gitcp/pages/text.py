@@ -90,6 +90,11 @@ def input(text: str) -> list[tuple[str, str]]:
     return [(name, _value(value)) for name, value in fields.items()] or [("", text)]
 
 
+def is_word(value: str) -> bool:
+    """Whether a field of a tool's input is so short that it needs no block of its own."""
+    return len(value) <= 60 and "\n" not in value
+
+
 def _value(value: Any) -> str:
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
         return shlex.join(value)
@@ -108,7 +113,7 @@ def size(step: Step) -> str:
     files = len(step.patches) + len(step.others)
     trigger = step.checkpoint.trigger.value
     why = "" if step.subject.startswith(trigger) else trigger
-    said = count(len(step.turn.messages), "message") if step.turn.messages else ""
+    said = f"{len(step.turn.messages):,} msg" if step.turn.messages else ""
     return " · ".join(filter(None, (why, said, count(files, "file") if files else "")))
 
 
@@ -210,6 +215,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "input": input,
     "is_both": is_both,
     "is_short": is_short,
+    "is_word": is_word,
     "lines": lines,
     "numbers": numbers,
     "plain": plain,

@@ -29,7 +29,7 @@
       list.scrollTop += box.top - frame.top - frame.height / 3;
     }
   };
-  const line = () => (narrow.matches ? 60 : 90);
+  const line = () => (narrow.matches ? 70 : 90);
   const reached = (elements) => {
     let low = 0;
     let high = elements.length;
@@ -56,12 +56,15 @@
   const show = (element, block = "start") => {
     aim = element;
     for (let at = element.parentElement; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
-    element.scrollIntoView({ block });
-    // What was never drawn has a guessed height; now it is drawn, go where it really is.
-    requestAnimationFrame(() => requestAnimationFrame(() => {
-      if (aim === element) element.scrollIntoView({ block });
-    }));
+    // What was never drawn has a guessed height. While it is drawn, go where the element really is.
+    const settle = (frames) => {
+      if (aim !== element) return;
+      element.scrollIntoView({ block });
+      if (frames) requestAnimationFrame(() => settle(frames - 1));
+    };
+    settle(10);
   };
+  for (const name of ["wheel", "touchstart", "pointerdown"]) addEventListener(name, () => { aim = null; }, { passive: true });
   const go = (place) => {
     const wanted = Math.max(0, Math.min(steps.length - 1, place));
     if (steps[wanted]) {
