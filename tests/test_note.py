@@ -186,6 +186,8 @@ def test_edit(saved: Project) -> None:
 def test_edit_that_fails(saved: Project) -> None:
     """An editor that fails, and what cannot be read, leave the note as it was; what was written is kept."""
     saved.gitcp("note", "--task", "docs", check=0)
+    none = saved.gitcp("note", "--edit", env={"GIT_EDITOR": ""}, check=1)
+    assert "no editor is set, and there is no terminal" in none.err
     failed = saved.gitcp("note", "--edit", env=editor(saved, "exit 3"), check=1)
     assert "the editor ended with 3: the note is as it was" in failed.err
     wrong = saved.gitcp("note", "--edit", env=editor(saved, 'echo "mood: good" > "$1"'), check=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from typing import Any
 
 import click
@@ -72,7 +73,11 @@ def _edited(context: Context, session: str | None) -> Note:
     path.write_text(explained + "\n" + op.written(before), "utf-8")
     env = context.host.env
     named = (env.get("GIT_EDITOR"), repo.config.get("core.editor"), env.get("VISUAL"), env.get("EDITOR"))
-    editor = next(filter(None, named), "vi")
+    editor = next(filter(None, named), "vi" if sys.stdin.isatty() else None)
+    if editor is None:
+        raise GitcpError(
+            "no editor is set, and there is no terminal: the note is as it was", hint="gitcp note --task TEXT"
+        )
     # The user's own command line, as git runs it.
     code = subprocess.run(["/bin/sh", "-c", f'{editor} "$@"', editor, path], env=dict(env), check=False).returncode
     if code:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from threading import Lock
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar
@@ -18,12 +19,12 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from gitcp import __version__, wire
-from gitcp.cli import objects, restoring
+from gitcp.cli import objects, restoring, retaining
 from gitcp.cli.context import Context
 from gitcp.cli.failure import describe
 from gitcp.cli.safe import safe
 from gitcp.cli.saving import note_of
-from gitcp.errors import Refused
+from gitcp.errors import GitcpError, Refused
 from gitcp.ops import diff as diff_op
 from gitcp.ops import note as note_op
 from gitcp.ops import restore as restore_op
@@ -126,6 +127,9 @@ class Tools:
             limits=context.limits(),
         )
         saved = save_op(context.store, request)
+        if saved.saved:
+            with suppress(GitcpError):  # the save stands
+                retaining.after_save(context.store, saved.checkpoint.id)
         found = objects.checkpoint(saved.checkpoint, context.tags.get(saved.checkpoint.commit, ()))
         return objects.document("save", {"saved": saved.saved, "reason": saved.reason, "checkpoint": found})
 
