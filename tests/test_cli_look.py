@@ -289,7 +289,7 @@ def test_completing(worked: Project) -> None:
         lines = worked.gitcp(env=env, check=0).out.splitlines()
         return [line.partition(",")[2] for line in lines]
 
-    assert completed("gitcp res") == ["restore"]
+    assert completed("gitcp rest") == ["restore"]
     assert completed("gitcp restore v") == ["v1"]
     assert completed("gitcp show e7") == ["e7baae82"]
     assert "--dry-run" in completed("gitcp restore --")

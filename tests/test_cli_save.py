@@ -15,7 +15,7 @@ from driver import SOURCE, Project
 
 CHECKPOINT = (
     "id session number commit tree parent created label phase objective trigger agent tags base branch conversation "
-    "files facts handoff position compensations run restored_from forked_from reverted"
+    "files facts handoff position restored_from forked_from reverted compensations run"
 ).split()
 
 

@@ -64,11 +64,11 @@ def checkpoint(found: Checkpoint, tags: Sequence[str]) -> Json:
         "facts": dict(note.facts),
         "handoff": handoff(note.handoff),
         "position": dict(note.position),
-        "compensations": list(note.compensations),
-        "run": run(found.run),
         "restored_from": str(found.restored_from) if found.restored_from else None,
         "forked_from": str(found.forked_from) if found.forked_from else None,
         "reverted": str(found.reverted) if found.reverted else None,
+        "compensations": list(note.compensations),
+        "run": run(found.run),
     }
 
 
