@@ -48,7 +48,7 @@ from gitcp.adapters import base, claude_code
 from gitcp.api.opened import Opened, numbered
 from gitcp.api.session import only
 from gitcp.errors import BadValue, GitcpError, RevisionNotFound
-from gitcp.integrations.thread import LOCK, Changes, Given, Held, Thread, encode, parsed
+from gitcp.integrations.thread import LOCK, Changes, Given, Held, Thread, encode, leaving, parsed
 from gitcp.model import Agent, Checkpoint, Host, Oid, Trigger
 from gitcp.ops import delete, restore, untold
 from gitcp.ops import session as session_op
@@ -224,14 +224,8 @@ class GitSessionStore(SessionStore):
         name = self._find(self.project_key, session_id)
         if name is None:
             raise RevisionNotFound(f"there is no session {session_id}: nothing was changed", hint="gitcp sessions")
-        host = self.checkpoints.host
-        with tempfile.TemporaryDirectory(prefix="gitcp-") as home:
-            env = {**host.env, "CLAUDE_CONFIG_DIR": home, session_op.SESSION: name}
-            opened = Opened(self.checkpoints.path, replace(host, env=env))
-            store = opened.store()
-            with only(store, name, LOCK):
-                session_op.set_current(store, name)  # so that what is there now is saved in it
-                yield opened, name
+        with tempfile.TemporaryDirectory(prefix="gitcp-") as home, only(self.checkpoints.store(), name, LOCK):
+            yield leaving(self.checkpoints, name, {"CLAUDE_CONFIG_DIR": home}), name
 
     def _before_prompt(self, name: str, message: str) -> Checkpoint | None:
         """The checkpoint that was made when the message came, by the agent's own id of the prompt."""

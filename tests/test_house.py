@@ -31,8 +31,8 @@ LONGEST_MODULE = 400
 FORBIDDEN_MODULES = {"common", "helper", "helpers", "manager", "misc", "util", "utils"}
 FORBIDDEN_CLASS = re.compile(r"Manager|Helper|Util")
 FORBIDDEN_FUNCTION = re.compile(r"_?(get|handle|process|do)_")
-# click asks a group for its commands under this name, LangGraph a saver for checkpoints and versions.
-NAMED_BY_OTHERS = {"get_command", "get_next_version", "get_tuple"}
+# click asks a group for its commands under the first, agent frameworks ask for what they keep under the others.
+NAMED_BY_OTHERS = {"get_command", "get_items", "get_latest", "get_next_version", "get_tuple"}
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 

@@ -8,7 +8,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from agents import CLAUDE, claude, clone, in_order
+from real_agents import CLAUDE, claude, clone, in_order
 
 from driver import Project
 from scripted_model import ScriptedModel, said

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import CLAUDE, claude
+from real_agents import CLAUDE, claude
 from test_hook import log_of, until
 
 from driver import SOURCE, Project

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import CLAUDE, in_order
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, ResultMessage, UserMessage
+from real_agents import CLAUDE, in_order
 
 from gitcp.claude import GitSessionStore, options
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import CODEX, clone, codex, in_order
+from real_agents import CODEX, clone, codex, in_order
 
 from driver import SOURCE, Project
 from scripted_model import ScriptedModel, said

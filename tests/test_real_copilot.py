@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import COPILOT, clone, copilot, in_order
+from real_agents import COPILOT, clone, copilot, in_order
 
 from driver import Project
 from scripted_model import ScriptedModel, said

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from agents import GEMINI, clone, gemini, in_order
+from real_agents import GEMINI, clone, gemini, in_order
 from scripted_gemini import ScriptedGemini, said
 
 from driver import Project

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import OPENCODE, clone, in_order, opencode, opencode_run
+from real_agents import OPENCODE, clone, in_order, opencode, opencode_run
 from scripted_openai import ScriptedOpenAI, said
 
 from driver import Project

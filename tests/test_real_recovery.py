@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import pytest
 import scripted_gemini
 import scripted_openai
-from agents import (
+from real_agents import (
     CLAUDE,
     CODEX,
     COPILOT,

@@ -6,7 +6,9 @@ one does so after the other, each on top of what the one before it left.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from hashlib import sha256
 from typing import Any
 
 from gitcp import wire
@@ -16,11 +18,12 @@ from gitcp.conversation import segments
 from gitcp.errors import BadValue, StoreDamaged
 from gitcp.model import Agent, Capture, Checkpoint, Note, Source, Stream, Trigger
 from gitcp.ops import save, settings
+from gitcp.ops import session as session_op
 from gitcp.ops.conversation import MAIN, stored
 from gitcp.ops.save import Heed, Saved
 from gitcp.ops.session import GIVEN, Choice
 from gitcp.store import Store
-from gitcp.value import EMPTY, Value
+from gitcp.value import EMPTY, Value, replace
 
 LOCK = "thread"
 
@@ -117,6 +120,26 @@ class Thread:
             **given,
         )
         return save.save(store, request)
+
+
+def leaving(opened: Opened, name: str, env: Mapping[str, str] = EMPTY) -> Opened:
+    """The repository as it is opened for a restore: what is there now is saved in the session `name`, and nobody looks
+    for agents' conversations. `env` is added to the environment.
+    """
+    host = replace(opened.host, env={**opened.host.env, session_op.SESSION: name, **env})
+    session_op.set_current(opened.store(), name)
+    return Opened(opened.path, host)
+
+
+def session_name(given: str, reserved: str = "") -> str:
+    """A session's name for any id that a framework gives: the id itself where it can be one, else a like one.
+
+    `reserved` are characters that the name must not have.
+    """
+    plain = re.sub(rf"[^A-Za-z0-9._+-]|[{re.escape(reserved)}]" if reserved else r"[^A-Za-z0-9._+-]", "-", given)
+    plain = re.sub(r"\.\.+", ".", plain).strip("-._+")[:40].rstrip("-._+") or "session"
+    same = plain == given and not given.endswith(".lock")
+    return plain if same else f"{plain}-{sha256(given.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
 def encode(values: Iterable[object]) -> bytes:

@@ -1,0 +1,76 @@
+"""A workspace that is not this working tree, kept as a session of its own: its files are those of an archive."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import tempfile
+from typing import IO
+
+from gitcp import readme
+from gitcp.api.opened import Opened
+from gitcp.errors import RevisionNotFound
+from gitcp.integrations import tarball
+from gitcp.integrations.thread import encode, parsed
+from gitcp.model import Agent, Capture, Checkpoint, CheckpointId, Note, Snapshot, Source, Trigger
+from gitcp.ops import conversation, show
+from gitcp.ops.conversation import MAIN
+from gitcp.ops.save import UNKNOWN, changes_between
+from gitcp.store import Store
+from gitcp.value import replace
+
+REST = "rest"
+SPOOLED = 8 << 20
+
+
+def keep(opened: Opened, name: str, agent: Agent, archive: IO[bytes]) -> Checkpoint:
+    """Save an archive as the next checkpoint of session `name`; the working tree is neither read nor changed.
+
+    Raises tarfile.TarError for what is no archive, and a GitcpError; then there is no checkpoint.
+    """
+    store = opened.store()
+    with tempfile.TemporaryFile() as file:
+        shutil.copyfileobj(archive, file)
+        file.seek(0)
+        unpacked = tarball.unpack(store.objects, file)
+    snapshot = Snapshot(tree=unpacked.tree, base=store.repo.head(), total=unpacked.files)
+    sources = (Source(MAIN, data=encode(unpacked.lines)), Source(REST, data=unpacked.rest))
+    with store.lock():
+        return _commit(store, name, snapshot, Capture(agent, "jsonl", sources))
+
+
+def content(opened: Opened, name: str) -> io.IOBase:
+    """The archive that was kept last, at its beginning. Raises RevisionNotFound if there is none."""
+    store = opened.store()
+    tip = store.tip(name)
+    if tip is None:
+        raise RevisionNotFound(f"there is no session {name}", hint="gitcp sessions")
+    kept = store.read(tip)
+    lines, rest = (b"".join(show.stream(store, kept, stream)) for stream in (MAIN, REST))
+    file = tempfile.SpooledTemporaryFile(SPOOLED)
+    tarball.pack(store.objects, kept.snapshot.tree, parsed(lines), rest, file)
+    file.seek(0)
+    return file
+
+
+def _commit(store: Store, name: str, snapshot: Snapshot, capture: Capture) -> Checkpoint:
+    tip = store.tip(name)
+    parent = store.read(tip) if tip else None
+    kept, agent = conversation.keep(store, capture, parent)
+    draft = Checkpoint(
+        id=CheckpointId(name, parent.id.number + 1 if parent else 1),
+        commit=UNKNOWN,
+        root=UNKNOWN,
+        parent=parent.commit if parent else None,
+        created=store.repo.host.now(),
+        trigger=Trigger.TURN,
+        agent=agent,
+        note=Note(),
+        snapshot=snapshot,
+        conversation=kept,
+        changed=0,
+    )
+    changes = changes_between(store, parent.snapshot.tree if parent else None, snapshot)
+    made = store.commit(replace(draft, changed=len(changes)), readme.render(draft, changes))
+    store.advance(made)
+    return made
