@@ -102,6 +102,7 @@ class SkipReason(StrEnum):
     RESERVED = "reserved"
     BAD_NAME = "bad-name"
     NOT_HELD = "not-held"
+    PURGED = "purged"
 
 
 class Skip(Value):

@@ -23,9 +23,22 @@ LONGEST_PATH = 255
 LONGEST_QUOTE = 400
 MOST_LINES = 12
 
+FILES = re.compile(r"\n\n(## Files\n\n.*?)\n\n(?:Not captured \(|## Conversation\n|To go back: )", re.DOTALL)
+TOTAL = re.compile(r"(?<= changed of )\d+")
+
 
 def render(checkpoint: Checkpoint, changes: Sequence[FileChange]) -> str:
     """The README of a checkpoint; `changes` is what it changed. Safe to display, whatever the checkpoint says."""
+    return _page(checkpoint, _changes(changes, checkpoint.snapshot.total))
+
+
+def revised(checkpoint: Checkpoint, before: str) -> str:
+    """The README of a checkpoint that was edited; what it says of changes is taken over from the one before."""
+    found = FILES.search(before)
+    return _page(checkpoint, TOTAL.sub(str(checkpoint.snapshot.total), found[1], count=1) if found else "")
+
+
+def _page(checkpoint: Checkpoint, changes: str) -> str:
     note = checkpoint.note
     sections = [
         f"# {code(subject(checkpoint))}",
@@ -33,7 +46,7 @@ def render(checkpoint: Checkpoint, changes: Sequence[FileChange]) -> str:
         _lines(_named("Phase", note.phase), _named("Objective", note.objective), _pairs("Position", note.position)),
         _facts(note.facts),
         *_handoff(note.handoff),
-        _changes(changes, checkpoint.snapshot.total),
+        changes,
         _skipped(checkpoint.snapshot.skipped),
         *_conversation(checkpoint.conversation),
         f"To go back: {code(f'gitcp restore {checkpoint.id}')}",

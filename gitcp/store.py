@@ -144,6 +144,13 @@ class Store:
         The files' tree and the conversation's tree are stored already. Everything is on disk when this returns, and
         no ref names it yet.
         """
+        root = self.write_root(checkpoint, readme)
+        commit = self.objects.write("commit", self._commit_object(checkpoint, root))
+        self.objects.flush()
+        return replace(checkpoint, commit=commit, root=root)
+
+    def write_root(self, checkpoint: Checkpoint, readme: str) -> Oid:
+        """Write the metadata, the README and the tree of a checkpoint. Visible after `objects.flush`."""
         reserved = {
             METADATA: self._blob(wire.encode_checkpoint(checkpoint)),
             README: self._blob(readme.encode("utf-8")),
@@ -157,10 +164,7 @@ class Store:
             reserved[STATE] = Entry(TREE, checkpoint.state.tree)
         holder = self.objects.write_tree([TreeEntry(name, *entry) for name, entry in reserved.items()])
         files = self.objects.read_tree(checkpoint.snapshot.tree)
-        root = self.objects.write_tree([*files, TreeEntry(RESERVED, TREE, holder)])
-        commit = self.objects.write("commit", self._commit_object(checkpoint, root))
-        self.objects.flush()
-        return replace(checkpoint, commit=commit, root=root)
+        return self.objects.write_tree([*files, TreeEntry(RESERVED, TREE, holder)])
 
     def _blob(self, data: bytes) -> Entry:
         return Entry(FILE, self.objects.write_blob(data))
@@ -202,8 +206,12 @@ class Store:
         """Write the same checkpoint with another one before it. Visible after `objects.flush`."""
         head, blank, body = self.objects.read_commit(commit).partition(b"\n\n")
         tree, *rest = (line for line in head.split(b"\n") if not line.startswith(b"parent "))
+        return self.write_commit([tree, *rest], parent, blank + body)
+
+    def write_commit(self, head: list[bytes], parent: Oid | None, rest: bytes) -> Oid:
+        """Write a commit: its lines but `parent`, the tree first, and what comes after them."""
         before = [b"parent " + parent.encode("ascii")] if parent else []
-        return self.objects.write("commit", b"\n".join([tree, *before, *rest]) + blank + body)
+        return self.objects.write("commit", b"\n".join([head[0], *before, *head[1:]]) + rest)
 
     def remake(self, before: Checkpoint, after: Checkpoint, parent: Oid | None, readme: str) -> Oid:
         """Write a checkpoint that says the same under another id: author, times and all that it holds stay.

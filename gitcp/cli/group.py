@@ -58,6 +58,7 @@ COMMANDS = {
     "Tidy": {
         "prune": "Drop checkpoints that no rule keeps",
         "delete": "Drop a whole session",
+        "purge": "Take a text or a path out of every checkpoint",
     },
     "Share": {
         "remote": "Say which remotes checkpoints may go to, or list them",

@@ -175,7 +175,7 @@ def shorten(objects: Objects, segments: Sequence[Segment], size: int) -> Cut:
     digest = sha256()
     for chunk in content(objects, kept):
         digest.update(chunk)
-    return Cut(_write_tree(objects, kept), tuple(kept), size, digest.hexdigest(), 0, 0)
+    return Cut(write_tree(objects, kept), tuple(kept), size, digest.hexdigest(), 0, 0)
 
 
 @contextmanager
@@ -236,10 +236,10 @@ def _cut(objects: Objects, read: Read, size: int, live: bool, parent: Sequence[S
     if front and front[-1].size < SMALL and start < stop:
         head, start = last, front.pop().start
     blocks = chain((head,), _blocks(read, start + len(head), stop, digest.update))
-    new = _store(objects, blocks, start)
+    new = store(objects, blocks, start)
     _hash_again(read, back, digest.update)
     segments = (*front, *new, *back) or (Segment(objects.write_blob(b""), 0, 0),)
-    return Cut(_write_tree(objects, segments), segments, end, digest.hexdigest(), kept, size - end)
+    return Cut(write_tree(objects, segments), segments, end, digest.hexdigest(), kept, size - end)
 
 
 def _last_line_end(read: Read, size: int) -> int:
@@ -303,7 +303,8 @@ def _blocks(read: Read, start: int, end: int, update: Update) -> Iterator[bytes]
         yield data
 
 
-def _store(objects: Objects, blocks: Iterable[bytes], start: int) -> list[Segment]:
+def store(objects: Objects, blocks: Iterable[bytes], start: int) -> list[Segment]:
+    """Write bytes as segments that begin at `start`."""
     new: list[Segment] = []
     for piece in _pieces(blocks):
         new.append(Segment(objects.write_blob(piece), start, len(piece)))
@@ -324,7 +325,8 @@ def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:
         yield rest
 
 
-def _write_tree(objects: Objects, segments: Sequence[Segment]) -> Oid:
+def write_tree(objects: Objects, segments: Sequence[Segment]) -> Oid:
+    """Write the tree of a stream."""
     return trees.build(
         objects, trees.nest({_path(number, s.start): Entry(FILE, s.oid) for number, s in enumerate(segments)})
     )

@@ -121,6 +121,19 @@ def put(store: TreeStore, tree: Oid | None, path: bytes, entry: Entry) -> Oid:
     return store.write_tree(list(here.values()))
 
 
+def without(store: TreeStore, tree: Oid, path: bytes) -> Oid | None:
+    """The tree with nothing at `path`; None if nothing else is in it. Writes the trees on the way to it."""
+    name, _, rest = path.partition(b"/")
+    here = {e.name: e for e in store.read_tree(tree)}
+    found = here.pop(name, None)
+    if found is not None and rest and found.mode == TREE:
+        below = without(store, found.oid, rest)
+        here |= {name: found._replace(oid=below)} if below else {}
+    elif found is not None and rest:
+        return tree
+    return store.write_tree(list(here.values())) if here else None
+
+
 def walk(reader: TreeReader, tree: Oid) -> Iterator[tuple[bytes, Entry]]:
     """Every path below `tree` that is not a directory, in tree order."""
     ahead = [(b"", Entry(TREE, tree))]

@@ -12,10 +12,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from gitcp.conversation import segments
+from gitcp.conversation.sums import Sums
 from gitcp.errors import StoreDamaged
 from gitcp.git import refs, trees, verify
 from gitcp.git.objects import Objects
@@ -26,7 +26,7 @@ from gitcp.store import Store
 from gitcp.value import Value
 
 if TYPE_CHECKING:
-    from hashlib import _Hash
+    pass
 
 Progress = Callable[[int, int], None]
 
@@ -90,14 +90,6 @@ class _Link(NamedTuple):
     forked: bool
 
 
-class _Prefix(NamedTuple):
-    """A stream up to and with one of its segments: its size and checksum so far."""
-
-    oid: Oid
-    size: int
-    digest: _Hash
-
-
 class _Check:
     """One run: what was read, and what was wrong with it.
 
@@ -116,7 +108,7 @@ class _Check:
         self.damaged: dict[Oid, str] = {}
         self.lost: list[tuple[Oid, CheckpointId]] = []
         self.doubts: list[tuple[_Link, Oid, str]] = []
-        self.streams: dict[str, list[_Prefix]] = {}
+        self.sums = Sums()
         self.reaching: dict[Oid, frozenset[Oid]] = {}
 
     def _new_reader(self) -> Store:
@@ -213,7 +205,7 @@ class _Check:
                 self.reader = self._new_reader()
             if link.id.session != session:
                 session = link.id.session
-                self.streams.clear()
+                self.sums = Sums()
             self._read_below(link.root)
             checkpoint = self._checkpoint(oid, link)
             if checkpoint is not None and checkpoint.conversation is not None:
@@ -270,29 +262,17 @@ class _Check:
             except StoreDamaged as error:
                 self.doubts.append((link, conversation.tree, str(error)))
                 continue
-            if (whole.size, whole.digest.hexdigest()) != (stream.bytes, stream.sha256):
-                what = f"stream {stream.name} has {whole.size} bytes that do not match its checksum"
+            if whole != (stream.bytes, stream.sha256):
+                what = f"stream {stream.name} has {whole[0]} bytes that do not match its checksum"
                 self._wrong(conversation.tree, what, link)
 
-    def _join(self, tree: Oid, stream: Stream) -> _Prefix:
-        """A stream read whole, from where the checkpoint before has the same."""
+    def _join(self, tree: Oid, stream: Stream) -> tuple[int, str]:
+        """The size and checksum of a stream that is read whole."""
         place = trees.lookup(self.reader.objects, tree, stream.name.encode("utf-8", "surrogateescape"))
         if place is None or place.mode != TREE:
             raise StoreDamaged(f"stream {stream.name} is missing")
         found = segments.read_segments(self.reader.objects, place.oid, stream.bytes)
-        before = self.streams.pop(stream.name, [])
-        same = 0
-        for old, new in zip(before, found, strict=False):
-            if old.oid != new.oid:
-                break
-            same += 1
-        joined = before[:same]
-        for data, segment in zip(segments.content(self.reader.objects, found[same:]), found[same:], strict=True):
-            digest = joined[-1].digest.copy() if joined else sha256()
-            digest.update(data)
-            joined.append(_Prefix(segment.oid, segment.start + len(data), digest))
-        self.streams[stream.name] = joined
-        return joined[-1]
+        return self.sums.of(self.reader.objects, stream.name, found)
 
     # ------------------------------------------------------------ what is wrong
 

@@ -51,9 +51,17 @@ def findings(store: Store, commits: Iterable[Oid], allowed: Collection[str] = ()
     return tuple(found for found in run.found.values() if found.id not in allowed)
 
 
+def texts(store: Store, commits: Iterable[Oid]) -> dict[str, bytes]:
+    """The secrets in checkpoints themselves, by ID. Nobody is shown them; writes nothing. Raises StoreDamaged."""
+    run = _Run(store, scanned.load(store.repo))
+    for commit in commits:
+        run.checkpoint(commit)
+    return run.texts
+
+
 def in_text(text: bytes, place: str, path: bytes = b"", allowed: Collection[str] = ()) -> tuple[Finding, ...]:
     """The secrets in bytes that are about to leave, whatever they are. Reads nothing, writes nothing."""
-    return tuple(found for found in _described(text, place, path, None) if found.id not in allowed)
+    return tuple(found for found, _ in _described(text, place, path, None) if found.id not in allowed)
 
 
 def redacted(text: bytes, allowed: Collection[str] = ()) -> bytes:
@@ -70,6 +78,7 @@ class _Run:
         self.clean: set[bytes] = set()
         self.dirty: set[tuple[bytes, bytes]] = set()
         self.found: dict[tuple[str, str, bytes], Finding] = {}
+        self.texts: dict[str, bytes] = {}
         self.id: CheckpointId | None = None
 
     def checkpoint(self, commit: Oid) -> None:
@@ -78,11 +87,12 @@ class _Run:
         self._note(_described(self.store.objects.read_commit(commit), "message", b"", self.id))
         self._tree(summary.root, b"")
 
-    def _note(self, found: Iterable[Finding]) -> bool:
+    def _note(self, found: Iterable[tuple[Finding, bytes]]) -> bool:
         """Keep what was found; whether there was nothing."""
         clean = True
-        for each in found:
+        for each, text in found:
             clean = False
+            self.texts[each.id] = text
             self.found.setdefault((each.id, each.place, each.path), each)
         return clean
 
@@ -142,11 +152,11 @@ class _Run:
         return clean
 
 
-def _described(data: bytes, place: str, path: bytes, id: CheckpointId | None) -> Iterator[Finding]:
+def _described(data: bytes, place: str, path: bytes, id: CheckpointId | None) -> Iterator[tuple[Finding, bytes]]:
     for rule, start, end in scan.scan(data):
         text = data[start:end]
         line = data.count(b"\n", 0, start) + 1
-        yield Finding(scan.fingerprint(rule, text), rule, scan.masked(text), place, path, line, id)
+        yield Finding(scan.fingerprint(rule, text), rule, scan.masked(text), place, path, line, id), text
 
 
 def _place(path: bytes) -> str:

@@ -1,0 +1,58 @@
+"""What of a purged text stands in files of gitcp's own beside the objects: caches are dropped, others are edited."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from gitcp.errors import GitcpError
+from gitcp.git.packs import sync_directory
+from gitcp.git.repo import Repository
+
+Text = Callable[[bytes], bytes]
+
+CACHES = frozenset({"worktree-state", "unchanged", "config", "policy", "scanned", "limits.json", "hooked"})
+"""Worth nothing but time."""
+
+
+def holding(repo: Repository, text: Text) -> tuple[Path, ...]:
+    """The files of gitcp's in which something is to be changed."""
+    return tuple(path for path, data in _files(repo) if text(data) != data)
+
+
+def clean(repo: Repository, text: Text) -> None:
+    """Drop the caches, which know objects that are to go, and edit every other file. Raises GitcpError."""
+    for path, data in _files(repo):
+        try:
+            if CACHES & set(path.parts[-2:]):
+                path.unlink(missing_ok=True)
+            elif (edited := text(data)) != data:
+                _write(path, edited)
+        except OSError as error:
+            raise GitcpError(f"{path} cannot be written: {error.strerror}. No checkpoint was changed") from None
+
+
+def _files(repo: Repository) -> Iterator[tuple[Path, bytes]]:
+    """Every file that gitcp keeps for any working tree, and what it holds."""
+    for directory in (repo.common_dir, *sorted(repo.common_dir.glob("worktrees/*"))):
+        for place, _, names in os.walk(directory / "gitcp"):
+            for path in (Path(place, name) for name in sorted(names)):
+                if path.is_file() and not path.is_symlink():
+                    yield path, path.read_bytes()
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Replace a file, whole or not at all."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    mode = path.stat().st_mode & 0o777
+    try:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        sync_directory(path.parent)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,112 @@
+"""A process that changes a store and dies at its n-th change to the file system, for every n; and what is left then."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from gitcp.ops import rewrite
+from gitcp.ops.check import check
+
+from driver import SOURCE, Project
+from samples import open_store
+
+DYING = """
+import os, shutil, signal, sys
+from datetime import UTC, datetime
+from pathlib import Path
+from gitcp.git.repo import Repository
+from gitcp.model import Host
+from gitcp.ops import delete, oplog, prune, purge, trash
+from gitcp.retention import Policy
+from gitcp.store import Store
+
+what, original, copies, most = sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4])
+now = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
+CALLS = "open write fsync fchmod chmod rename replace link unlink rmdir mkdir symlink utime".split()
+
+def run(last):
+    count = 0
+
+    def dying(call, name):
+        def counted(*args, **named):
+            nonlocal count
+            count += 1
+            if count == last:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return None if name == "fsync" else call(*args, **named)
+        return counted
+
+    host = Host(os.environ, Path(os.environ["HOME"]), lambda: now)
+    store = Store(Repository.open(Path.cwd(), host))
+    for name in CALLS:
+        setattr(os, name, dying(getattr(os, name), name))
+    if what == "prune":
+        prune.prune(store, prune.Request(Policy(last=1)))
+    elif what == "delete":
+        delete.delete(store, "beta")
+    elif what == "purge":
+        purge.purge(store, purge.of_text(b"the same"))
+    else:
+        trash.bring_back(store, oplog.entries(store.repo)[-1])
+    return count
+
+def child(last):
+    copy = copies / str(last)
+    shutil.copytree(original, copy, symlinks=True)
+    reading, writing = os.pipe()
+    if not os.fork():
+        os.chdir(copy)
+        try:
+            os.write(writing, b"%d" % run(last))
+        finally:
+            os._exit(0)
+    os.close(writing)
+    count = os.read(reading, 20)
+    os.close(reading)
+    _, status = os.wait()
+    assert os.WIFSIGNALED(status) == bool(last) and bool(count) != bool(last), (last, status, count)
+    return int(count or 0)
+
+changes = child(0)
+for last in range(1, changes + 1, max(1, changes // most)) if most else ():
+    child(last)
+print(changes)
+"""
+
+
+def die(project: Project, what: str, copies: Path, most: int) -> int:
+    """Let processes prune, delete a session, purge or bring back, each in a copy, and each killed at another change.
+
+    In `copies/0` it lives. At most so many, evenly spread. How many changes it makes.
+    """
+    command = [sys.executable, "-P", "-c", DYING, what, str(project.root), str(copies), str(most)]
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(command, cwd=project.root, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
+def finish(project: Project) -> None:
+    """What the next command does first."""
+    store = open_store(project)
+    with store.lock():
+        rewrite.finish(store)
+
+
+def is_whole(project: Project) -> None:
+    """Insist on a store in which every checkpoint can be read, and nothing is under way."""
+    report = check(open_store(project))
+    assert report.ok, report.problems
+
+
+def shrink(project: Project, *, packed: bool) -> None:
+    """Few files, since they are copied often: one pack, and no examples of hooks. Refs stay loose unless `packed`."""
+    project.git("repack", "-a", "-d", "--quiet")
+    project.git("prune-packed", "--quiet")
+    shutil.rmtree(project.path(".git/hooks"), ignore_errors=True)
+    if packed:
+        project.git("pack-refs", "--all")
