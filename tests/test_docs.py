@@ -425,6 +425,8 @@ def _printed(project: Project) -> dict[str, set[str]]:
         ("undo",),
         ("rename", "e7baae82", "renamed"),
         ("rename", "renamed", "e7baae82"),
+        ("purge", "--path", "b.log", "--dry-run"),
+        ("purge", "--path", "b.log", "--yes"),
     ):
         done = project.gitcp(*command, "--json")
         assert done.code in (0, failure.IN_PART), done
@@ -456,7 +458,7 @@ def _damage(project: Project, name: str) -> None:
 FREE = ("facts", "position", "compensated")
 """Objects whose keys are the user's."""
 
-SAME = {"findings", "checkpoint", "last"}
+SAME = {"findings", "redacted", "checkpoint", "last"}
 """Objects that are documents of their own, described once."""
 
 

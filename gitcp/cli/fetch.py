@@ -23,6 +23,7 @@ SAID = {
     State.AHEAD: "you have more: gitcp push",
     State.BEHIND: "goes on where yours ends: gitcp restore {name} --trust",
     State.NEW: "look: gitcp show {name}, continue: gitcp restore {name} --trust",
+    State.REWRITTEN: "the same checkpoints, rewritten there or here (pruned, purged or redacted)",
     State.DIVERGED: "yours went another way, and they are never merged: gitcp fork {name} --trust",
 }
 

@@ -31,6 +31,7 @@ MOVED = "stale info"
 @click.argument("remote", required=False, type=WORDS, metavar="[REMOTE]")
 @click.option("--all", "every", is_flag=True, help="send all sessions")
 @click.option("--allow", multiple=True, metavar="ID", type=WORDS, help="send this secret, this time (can be repeated)")
+@click.option("--redact", is_flag=True, help="send a copy without the secrets; what is here stays as it is")
 @click.option("--force", is_flag=True, help="replace a session that prune or purge rewrote here")
 @click.option("--dry-run", "-n", is_flag=True, help="compare and scan, and send nothing")
 @session_option
@@ -44,6 +45,7 @@ def command(context: Context, /, **given: Any) -> None:
 
       gitcp push
       gitcp push private --all
+      gitcp push --redact
       gitcp push --allow 3f0c9a1b22d4
     """
     store = context.store
@@ -52,7 +54,7 @@ def command(context: Context, /, **given: Any) -> None:
         raise click.UsageError("--all and --session each say what is sent: give one")
     names = sorted(store.sessions()) if given["every"] else [context.session(given["session"])]
     allowed = settings.allowed_secrets(store.repo) | set(given["allow"])
-    plan = op.plan(store, to, names, allowed, force=given["force"])
+    plan = op.plan(store, to, names, allowed, force=given["force"], redacted=given["redact"])
     report = Report((), ()) if given["dry_run"] else op.push(store, plan)
     if given["as_json"]:
         context.output.document(objects.document("push", _fields(plan, report)))
@@ -76,6 +78,7 @@ def _fields(plan: op.Plan, report: Report) -> wire.Json:
         "remote": plan.remote.name,
         "items": [{**_item(i), "sent": i in report.sent} for i in plan.items],
         "refused": [{"name": item.name, "kind": item.kind, "reason": why} for item, why in report.refused],
+        "redacted": [finding_fields(finding) for finding in plan.redacted],
         "findings": [finding_fields(finding) for finding in plan.findings],
     }
 
@@ -86,6 +89,9 @@ def _item(item: Item) -> wire.Json:
 
 def _print(context: Context, plan: op.Plan, report: Report, *, dry: bool) -> None:
     refused = dict(report.refused)
+    left = {finding.id for finding in plan.redacted}
+    if left and plan.sending:
+        context.output.say(f"without {words.count(len(left), 'secret')}: a redacted copy is what is sent")
     for item in plan.items:
         what = f"{item.kind} {item.name}"
         new = f"  ({words.count(item.checkpoints, 'checkpoint')} new)" if item.kind == "session" else ""

@@ -11,7 +11,7 @@ from gitcp.errors import GitcpError, GitFailed, RevisionNotFound, StoreDamaged
 from gitcp.git import refs, remote
 from gitcp.model import Oid
 from gitcp.ops import foreign
-from gitcp.ops.push import State
+from gitcp.ops.push import State, apart
 from gitcp.ops.remotes import Remote
 from gitcp.store import Store
 from gitcp.value import Value
@@ -106,7 +106,7 @@ def _state(store: Store, there: Oid, here: Oid | None) -> State:
     if any(summary.commit == here for summary in store.history(there)):
         return State.BEHIND
     ahead = any(summary.commit == there for summary in store.history(here))
-    return State.AHEAD if ahead else State.DIVERGED
+    return State.AHEAD if ahead else apart(store, here, there)
 
 
 def _take_tags(store: Store, source: Remote) -> None:

@@ -6,13 +6,13 @@ meanwhile loses nothing. A session that grew there and here is not merged.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 
 from gitcp.errors import Refused, RevisionNotFound, SecretsFound
 from gitcp.git import refs, remote
 from gitcp.model import Oid
-from gitcp.ops import secrets
+from gitcp.ops import redact, secrets
 from gitcp.ops.remotes import Remote
 from gitcp.ops.secrets import Finding
 from gitcp.store import Store
@@ -42,11 +42,15 @@ class Item(Value):
 
 
 class Plan(Value):
-    """What a push would send, what it would leave alone, and the secrets that stand in the way."""
+    """What a push would send, what it would leave alone, and the secrets that stand in the way.
+
+    `redacted` are those that are left out of what is sent.
+    """
 
     remote: Remote
     items: tuple[Item, ...]
     findings: tuple[Finding, ...]
+    redacted: tuple[Finding, ...] = ()
 
     @property
     def sending(self) -> tuple[Item, ...]:
@@ -61,25 +65,60 @@ class Report(Value):
     refused: tuple[tuple[Item, str], ...]
 
 
-def plan(store: Store, to: Remote, sessions: Iterable[str], allowed: Collection[str], *, force: bool = False) -> Plan:
-    """Compare with the remote and scan what is new. Writes the scan's cache, nothing else.
+def plan(
+    store: Store,
+    to: Remote,
+    sessions: Iterable[str],
+    allowed: Collection[str],
+    *,
+    force: bool = False,
+    redacted: bool = False,
+) -> Plan:
+    """Compare with the remote and scan what is new. Writes the scan's cache, nothing that has a name.
 
-    `force` replaces a session that was rewritten here (by prune or purge). Raises RevisionNotFound for a session that
-    does not exist, GitFailed where the remote cannot be reached.
+    `force` replaces a session that was rewritten here (by prune or purge), `redacted` sends it without its secrets.
+    Raises RevisionNotFound for a session that does not exist, GitFailed where the remote cannot be reached.
     """
     there = remote.listed(store.repo, to.url, to.sessions + "*") | remote.listed(store.repo, to.url, to.tags + "*")
-    items, commits = [], dict[Oid, None]()
+    items, commits, left = [], dict[Oid, None](), list[Finding]()
     for session in sessions:
-        item, fresh = _session(store, to, session, there, force=force)
+        outgoing = _outgoing(store, session, allowed, redacted=redacted)
+        left += outgoing.redacted
+        item, fresh = _session(store, to, outgoing, there, force=force)
         items.append(item)
         commits |= dict.fromkeys(fresh)
-        items += _tags(store, to, session, there, force=force)
+        items += _tags(to, outgoing, there, force=force)
     found = [*secrets.findings(store, commits, allowed)]
     for item in items:
         if item.kind == "tag" and item.state is not State.SAME:
             data = store.objects.read(item.new)[1]
             found += secrets.in_text(data, "tag", item.name.encode(), allowed)
-    return Plan(to, tuple(items), tuple(found))
+    return Plan(to, tuple(items), tuple(found), tuple(left))
+
+
+class _Outgoing(Value):
+    """A session as it is to be sent: its commits, the oldest first, the tags on them, what was redacted."""
+
+    session: str
+    chain: tuple[Oid, ...]
+    tags: Mapping[str, Oid]
+    redacted: tuple[Finding, ...] = ()
+
+
+def _outgoing(store: Store, session: str, allowed: Collection[str], *, redacted: bool) -> _Outgoing:
+    tip = store.tip(session)
+    if tip is None:
+        raise RevisionNotFound(f"session {session} has no checkpoint: nothing was sent", hint="gitcp sessions")
+    nodes = list(store.history(tip))[::-1]
+    values = refs.list_refs(store.repo.common_dir, refs.TAGS)
+    known = {node.commit for node in nodes}
+    tags = {name.removeprefix(refs.TAGS): value for name, value in values.items() if store.peel(value) in known}
+    if not redacted:
+        return _Outgoing(session, tuple(node.commit for node in nodes), tags)
+    made, found = redact.chains(store, nodes, allowed)
+    tags = {name: made.tag(value, made.becomes[store.peel(value)]) for name, value in tags.items()}
+    store.objects.flush()
+    return _Outgoing(session, tuple(made.becomes[node.commit] for node in nodes), tags, found)
 
 
 def push(store: Store, agreed: Plan) -> Report:
@@ -109,33 +148,30 @@ def found_secrets(findings: tuple[Finding, ...]) -> SecretsFound:
     return SecretsFound(
         f"{len(ids)} {'secret' if len(ids) == 1 else 'secrets'} found: nothing was sent",
         lines,
-        hint="--allow ID  sends one all the same",
+        hint="--redact  sends it without them; --allow ID  sends one all the same",
     )
 
 
 def _session(
-    store: Store, to: Remote, session: str, there: dict[str, Oid], *, force: bool
+    store: Store, to: Remote, outgoing: _Outgoing, there: dict[str, Oid], *, force: bool
 ) -> tuple[Item, tuple[Oid, ...]]:
     """A session, and its checkpoints that the remote does not have, the oldest first."""
-    tip = store.tip(session)
-    if tip is None:
-        raise RevisionNotFound(f"session {session} has no checkpoint: nothing was sent", hint="gitcp sessions")
-    old = there.get(to.sessions + session)
-    chain = [summary.commit for summary in store.history(tip)][::-1]
+    session, chain = outgoing.session, outgoing.chain
+    tip, old = chain[-1], there.get(to.sessions + outgoing.session)
     if old is None:
-        return Item(session, "session", State.NEW, tip, None, len(chain)), tuple(chain)
+        return Item(session, "session", State.NEW, tip, None, len(chain)), chain
     if old == tip:
         return Item(session, "session", State.SAME, tip, old), ()
     if old in chain:
         fresh = chain[chain.index(old) + 1 :]
-        return Item(session, "session", State.AHEAD, tip, old, len(fresh)), tuple(fresh)
-    state = _apart(store, tip, old)
+        return Item(session, "session", State.AHEAD, tip, old, len(fresh)), fresh
+    state = apart(store, tip, old)
     if state is State.REWRITTEN and force:
-        return Item(session, "session", State.REWRITTEN, tip, old, len(chain)), tuple(chain)
+        return Item(session, "session", State.REWRITTEN, tip, old, len(chain)), chain
     return Item(session, "session", State.DIVERGED if state is State.REWRITTEN else state, tip, old), ()
 
 
-def _apart(store: Store, tip: Oid, old: Oid) -> State:
+def apart(store: Store, tip: Oid, old: Oid) -> State:
     """How the remote's end stands to ours, which does not come after it.
 
     A prune or purge leaves the checkpoints what they were, under other commits.
@@ -151,14 +187,9 @@ def _apart(store: Store, tip: Oid, old: Oid) -> State:
     return State.REWRITTEN if same and theirs[0].id.number <= last else State.DIVERGED
 
 
-def _tags(store: Store, to: Remote, session: str, there: dict[str, Oid], *, force: bool) -> list[Item]:
-    tip = store.tip(session)
-    chain = {summary.commit for summary in store.history(tip)} if tip else set()
+def _tags(to: Remote, outgoing: _Outgoing, there: dict[str, Oid], *, force: bool) -> list[Item]:
     items = []
-    for ref, oid in refs.list_refs(store.repo.common_dir, refs.TAGS).items():
-        name = ref.removeprefix(refs.TAGS)
-        if store.peel(oid) not in chain:
-            continue
+    for name, oid in outgoing.tags.items():
         old = there.get(to.tags + name)
         moved = State.REWRITTEN if force else State.BEHIND
         state = State.NEW if old is None else State.SAME if old == oid else moved
@@ -181,5 +212,5 @@ def _diverged(to: Remote, item: Item) -> Refused:
         f"session {item.name} has checkpoints on {to.name} that are not in it here, and the other way round. "
         "Sessions are never merged: nothing was sent",
         hint=f"gitcp fetch {to.name}, then gitcp fork {to.name}/{item.name} --trust; "
-        "after a prune or purge here: gitcp push --force",
+        "after a prune or purge here: gitcp push --force; if a redacted copy is there: gitcp push --redact",
     )
