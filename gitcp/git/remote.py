@@ -76,14 +76,10 @@ def _states(said: str) -> list[tuple[str, str]]:
     return [(row[1].partition(":")[2], row[2] if row[0] == "!" else "") for row in rows if len(row) == 3]
 
 
-def receive(repo: Repository, remote: str, names: Sequence[str], *, blobs: bool = True) -> None:
-    """Get everything that refs of a remote reach, each object checked by git; no ref names it yet.
-
-    Without `blobs` only commits and trees, where the remote can do that. Raises GitFailed.
-    """
-    partial = () if blobs else ("--filter=blob:none",)
+def receive(repo: Repository, remote: str, names: Sequence[str]) -> None:
+    """Get everything that refs of a remote reach, each object checked by git; no ref names it yet. Raises GitFailed."""
     for start in range(0, len(names), 100):
-        repo.git(*CHECKED, "fetch", *QUIET, *partial, "--", remote, *names[start : start + 100])
+        repo.git(*CHECKED, "fetch", *QUIET, "--", remote, *names[start : start + 100])
 
 
 def sizes(repo: Repository, names: Sequence[Oid]) -> dict[Oid, int]:

@@ -7,9 +7,11 @@ add up. What is refused is refused whole.
 from __future__ import annotations
 
 from gitcp.conversation import segments
+from gitcp.conversation.segments import Segment
+from gitcp.conversation.sums import Sums
 from gitcp.errors import StoreDamaged
 from gitcp.git import refs, remote, trees
-from gitcp.model import EXECUTABLE, FILE, GITLINK, RESERVED, SYMLINK, TREE, Conversation, Oid
+from gitcp.model import EXECUTABLE, FILE, GITLINK, RESERVED, SYMLINK, TREE, Conversation, Oid, Stream
 from gitcp.store import Store, Summary
 from gitcp.worktree import paths
 
@@ -36,6 +38,7 @@ def validate(store: Store, name: str, tip: Oid, known: frozenset[Oid]) -> list[S
         fresh.append(summary)
         oid = summary.parent
     run.check_sizes()
+    run.check_sums()
     return fresh
 
 
@@ -56,6 +59,7 @@ class _Validation:
         self.store = store
         self.counts: dict[Oid, int] = {trees.EMPTY_TREE: 0}
         self.blobs: set[Oid] = set()
+        self.streams: list[tuple[Stream, tuple[Segment, ...]]] = []
 
     def checkpoint(self, summary: Summary) -> None:
         checkpoint = self.store.read(summary.commit)
@@ -76,7 +80,8 @@ class _Validation:
             entry = trees.lookup(self.store.objects, conversation.tree, stream.name.encode("utf-8", "surrogateescape"))
             if entry is None or entry.mode != TREE:
                 raise StoreDamaged(f"a conversation of the remote lacks its stream {stream.name!r}: it was not taken")
-            segments.read_segments(self.store.objects, entry.oid, stream.bytes)
+            found = segments.read_segments(self.store.objects, entry.oid, stream.bytes)
+            self.streams.append((stream, found))
 
     def _count(self, oid: Oid, depth: int, *, top: bool = False) -> int:
         """How many paths a tree names; each of its names is looked at."""
@@ -108,6 +113,16 @@ class _Validation:
         largest = max(sizes, key=lambda oid: sizes[oid], default=None)
         if largest is not None and sizes[largest] > LARGEST:
             raise StoreDamaged(f"blob {largest[:10]} of the remote has {sizes[largest]:,} bytes: it was not taken")
+
+    def check_sums(self) -> None:
+        """Every stream must be what its checksum says; one that is not here whole, in a partial clone, is not read."""
+        sums, here = Sums(), {oid for oid in self.blobs if self.store.objects.exists(oid)}
+        for stream, found in reversed(self.streams):
+            if not {segment.oid for segment in found} <= here:
+                continue
+            if sums.of(self.store.objects, stream.name, found) != (stream.bytes, stream.sha256):
+                what = f"stream {stream.name!r} of a conversation of the remote does not match its checksum"
+                raise StoreDamaged(f"{what}: it was not taken")
 
 
 def is_session(name: str) -> bool:

@@ -79,7 +79,8 @@ def plan(
     `force` replaces a session that was rewritten here (by prune or purge), `redacted` sends it without its secrets.
     Raises RevisionNotFound for a session that does not exist, GitFailed where the remote cannot be reached.
     """
-    there = remote.listed(store.repo, to.url, to.sessions + "*") | remote.listed(store.repo, to.url, to.tags + "*")
+    url = to.push_url or to.url
+    there = remote.listed(store.repo, url, to.sessions + "*") | remote.listed(store.repo, url, to.tags + "*")
     items, commits, left = [], dict[Oid, None](), list[Finding]()
     for session in sessions:
         outgoing = _outgoing(store, session, allowed, redacted=redacted)
@@ -132,7 +133,7 @@ def push(store: Store, agreed: Plan) -> Report:
     if stuck is not None:
         raise _diverged(agreed.remote, stuck)
     updates = [remote.Update(_there(agreed.remote, item), item.new, item.old) for item in agreed.sending]
-    refused = remote.send(store.repo, agreed.remote.url, updates)
+    refused = remote.send(store.repo, agreed.remote.push_url or agreed.remote.url, updates)
     sent = tuple(item for item in agreed.sending if _there(agreed.remote, item) not in refused)
     with store.lock():
         for item in sent:

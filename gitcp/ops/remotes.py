@@ -20,12 +20,16 @@ IMPORTED = "imported"
 
 
 class Remote(Value):
-    """A remote: its name, its URL, whether checkpoints may go there, and whether as branches and tags."""
+    """A remote: its name, its URL, whether checkpoints may go there, and whether as branches and tags.
+
+    `push_url` is where they go if that is another one (git's `pushurl`).
+    """
 
     name: str
     url: str
     enabled: bool
     as_branches: bool = False
+    push_url: str = ""
 
     @property
     def sessions(self) -> str:
@@ -53,7 +57,13 @@ def listing(repo: Repository) -> tuple[Remote, ...]:
     found = remote.settings(repo)
     names = sorted({key[7:-4] for key in found if key.endswith(".url")})
     return tuple(
-        Remote(n, found[f"remote.{n}.url"], value not in {"", "false"}, value == BRANCHES)
+        Remote(
+            n,
+            found[f"remote.{n}.url"],
+            value not in {"", "false"},
+            value == BRANCHES,
+            found.get(f"remote.{n}.pushurl", ""),
+        )
         for n in names
         for value in [found.get(f"remote.{n}.{ON}", "")]
     )
