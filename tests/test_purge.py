@@ -17,7 +17,8 @@ from tokens import tokens
 from gitcp.conversation import segments
 from gitcp.errors import Refused
 from gitcp.git import refs
-from gitcp.model import Handoff, Note, Run, SkipReason, Source
+from gitcp.git.trees import TreeEntry
+from gitcp.model import FILE, Handoff, Note, Run, SkipReason, Source, State
 from gitcp.ops import conversation, prune, purge, steps, tag
 from gitcp.ops.check import check
 from gitcp.ops.edit import Edit, Editor
@@ -254,6 +255,25 @@ def test_bad_input(project: Project, options: tuple[str, ...], code: int) -> Non
 
     assert "Traceback" not in done.err
     assert project.git("for-each-ref") == before
+
+
+def test_state(project: Project) -> None:
+    """The state of a graph that holds the text goes, in one piece or across two; another stays."""
+    store = open_store(project)
+    for number, pieces in enumerate((("xx se", "cret"), ("no", "thing"))):
+        blobs = [store.objects.write_blob(piece.encode()) for piece in pieces]
+        tree = store.objects.write_tree([TreeEntry(b"%d" % n, FILE, oid) for n, oid in enumerate(blobs)])
+        save(store, "alpha", {b"a.txt": b"%d" % number}, state=State(tree, "put/t//1//"))
+    purge.purge(store, purge.of_text(b"secret"))
+
+    made = open_store(project)
+    tip = made.tip("alpha")
+    assert tip is not None
+    last, first = made.history(tip)
+    assert made.read(last.commit).state is not None
+    assert made.read(first.commit).state is None
+    assert "Gitcp-State" not in first.trailers
+    assert check(made).ok
 
 
 def test_unfinished(project: Project) -> None:

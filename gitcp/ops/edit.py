@@ -29,6 +29,7 @@ from gitcp.model import (
     Skip,
     SkipReason,
     Snapshot,
+    State,
     Stream,
 )
 from gitcp.ops import conversation
@@ -121,7 +122,7 @@ class Editor:
         if after == before and revised == page:
             return node.root, written
         root = self.store.write_root(after, readme.revised(after, revised.decode("utf-8", "replace")))
-        return root, _message(after, written) if after != before else written
+        return root, _message(before, after, written) if after != before else written
 
     def checkpoint(self, before: Checkpoint) -> Checkpoint:
         """The checkpoint as it will say it; the same where there is nothing to change."""
@@ -132,7 +133,16 @@ class Editor:
             snapshot=self._snapshot(before.snapshot),
             conversation=self._conversation(before.conversation) if before.conversation else None,
             steps=self._tree(before.steps) if before.steps else None,
+            state=before.state if before.state and not self._is_held(before.state) else None,
         )
+
+    def _is_held(self, state: State) -> bool:
+        """Whether a framework's state is to be edited. It has an encoding of its own, with lengths: it is left out."""
+        if bytes.fromhex(state.tree) in self.edit.clean:
+            return False
+        found = (entry.oid for _, entry in trees.walk(self.store.objects, state.tree))
+        data = b"".join([state.key.encode(), b"\0", *map(self.store.objects.read_blob, found)])
+        return self.edit.text(data) != data
 
     def _worded(self, value: Any, tree: Oid | None = None) -> Any:
         """A value with its words edited, and its paths, which lie in `tree`."""
@@ -312,9 +322,9 @@ def _place(value: Any) -> bytes:
     return path.rstrip(b"/")
 
 
-def _message(checkpoint: Checkpoint, before: bytes) -> bytes:
-    """The message of an edited checkpoint, with the trailers of the one before that others put there."""
-    made = message(checkpoint)
-    known = {match[1] for match in TRAILER.finditer(made)}
-    others = [m[0] for m in TRAILER.finditer(before.decode("utf-8", "replace")) if m[1] not in known]
+def _message(before: Checkpoint, after: Checkpoint, written: bytes) -> bytes:
+    """The message of an edited checkpoint, with the trailers that others put into that of the one before."""
+    made = message(after)
+    known = {match[1] for match in TRAILER.finditer(message(before))}
+    others = [m[0] for m in TRAILER.finditer(written.decode("utf-8", "replace")) if m[1] not in known]
     return (made + "".join(f"{line}\n" for line in others)).encode("utf-8", "replace")

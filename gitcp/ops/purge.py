@@ -143,7 +143,7 @@ def replacing(text: bytes) -> remnants.Text:
 
 def _forms(text: bytes) -> set[bytes]:
     """The text as it is, in JSON, and in JSON that stands in JSON, with whatever their writers escape."""
-    forms = {text}
+    forms = {text, text.decode("latin-1").encode("utf-8")}  # the other as a state of a graph has it
     for _ in range(2):
         forms |= {spelt for form in forms for spelt in _in_json(form)}
     return forms
@@ -206,6 +206,7 @@ def _differing(store: Store, before: Checkpoint, after: Checkpoint) -> Iterator[
     old, new = (each.conversation.streams if each.conversation else () for each in (before, after))
     found += [("conversation", a.name.encode()) for a, b in zip(old, new, strict=True) if a != b]
     found += [("results of steps", b"")] if before.steps != after.steps else []
+    found += [("state of a graph", b"")] if before.state != after.state else []
     words = (before.note, before.run, before.agent, before.extra) != (after.note, after.run, after.agent, after.extra)
     yield from (found if found and not words else [*found, ("words", b"")])
 
