@@ -241,7 +241,7 @@ def _refuse_names(store: Store, request: Request) -> None:
     for kind, names in (("session", store.sessions()), ("tag", store.tags())):
         found = next((name for name in names if text and text in name), None)
         if found is not None:
-            hint = "gitcp delete SESSION" if kind == "session" else "gitcp tag --delete NAME"
+            hint = "gitcp rename OLD NEW" if kind == "session" else "gitcp tag --delete NAME"
             raise Refused(f"the name of a {kind} holds the text, and names stay: nothing was purged", hint=hint)
 
 
