@@ -170,14 +170,10 @@ class Store:
         return Entry(FILE, self.objects.write_blob(data))
 
     def _index_trees(self, checkpoint: Checkpoint) -> dict[bytes, Entry]:
-        found = {}
         staged = {e.path: Entry(e.mode, e.oid) for e in checkpoint.snapshot.staged if not e.intent_to_add}
-        if staged:
-            found[STAGED] = Entry(TREE, trees.build(self.objects, trees.nest(staged)))
         conflicts = {b"%d/%s" % (e.stage, e.path): Entry(e.mode, e.oid) for e in checkpoint.snapshot.conflicts}
-        if conflicts:
-            found[CONFLICTS] = Entry(TREE, trees.build(self.objects, trees.nest(conflicts)))
-        return found
+        found = {STAGED: staged, CONFLICTS: conflicts}
+        return {name: Entry(TREE, trees.build(self.objects, trees.nest(e))) for name, e in found.items() if e}
 
     def _commit_object(self, checkpoint: Checkpoint, root: Oid) -> bytes:
         who = f"{self.identity()} {_git_time(checkpoint.created)}"
@@ -206,12 +202,8 @@ class Store:
         """Write the same checkpoint with another one before it. Visible after `objects.flush`."""
         head, blank, body = self.objects.read_commit(commit).partition(b"\n\n")
         tree, *rest = (line for line in head.split(b"\n") if not line.startswith(b"parent "))
-        return self.write_commit([tree, *rest], parent, blank + body)
-
-    def write_commit(self, head: list[bytes], parent: Oid | None, rest: bytes) -> Oid:
-        """Write a commit: its lines but `parent`, the tree first, and what comes after them."""
         before = [b"parent " + parent.encode("ascii")] if parent else []
-        return self.objects.write("commit", b"\n".join([head[0], *before, *head[1:]]) + rest)
+        return self.objects.write("commit", b"\n".join([tree, *before, *rest]) + blank + body)
 
     def remake(self, before: Checkpoint, after: Checkpoint, parent: Oid | None, readme: str) -> Oid:
         """Write a checkpoint that says the same under another id: author, times and all that it holds stay.

@@ -107,8 +107,8 @@ class Editor:
         rest = IDENTITY.sub(lambda m: m[1] + b" " + self.edit.text(m[2]), b"\n".join(lines[1:]))
         if (root, message, rest) != (node.root, body, b"\n".join(lines[1:])):
             self.changed.append(node.commit)
-        lines = [b"tree " + root.encode("ascii"), *rest.split(b"\n")]
-        return self.store.write_commit(lines, parent, b"\n\n" + message)
+        first = [b"tree " + root.encode("ascii"), *([b"parent " + parent.encode("ascii")] if parent else [])]
+        return self.store.objects.write("commit", b"\n".join([*first, rest, b"", message]))
 
     def _root(self, node: Summary, body: bytes) -> tuple[Oid, bytes]:
         """The tree and the message of an edited checkpoint."""
