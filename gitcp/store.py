@@ -205,24 +205,6 @@ class Store:
         before = [b"parent " + parent.encode("ascii")] if parent else []
         return self.objects.write("commit", b"\n".join([tree, *before, *rest]) + blank + body)
 
-    def remake(self, before: Checkpoint, after: Checkpoint, parent: Oid | None, readme: str) -> Oid:
-        """Write a checkpoint that says the same under another id: author, times and all that it holds stay.
-
-        Visible after `objects.flush`.
-        """
-        new = {METADATA: wire.encode_checkpoint(after), README: readme.encode("utf-8")}
-        blobs = {name: self._blob(data) for name, data in new.items()}
-        here = self.objects.read_tree(before.root)
-        holder = next(entry for entry in here if entry.name == RESERVED and entry.mode == TREE)
-        inside = [TreeEntry(e.name, *blobs.get(e.name, (e.mode, e.oid))) for e in self.objects.read_tree(holder.oid)]
-        kept = [entry for entry in here if entry.name != RESERVED]
-        root = self.objects.write_tree([*kept, TreeEntry(RESERVED, TREE, self.objects.write_tree(inside))])
-        head, _, body = self.objects.read_commit(before.commit).partition(b"\n\n")
-        lines = [line for line in head.split(b"\n") if not line.startswith((b"tree ", b"parent "))]
-        parents = [f"parent {parent}".encode("ascii")] if parent else []
-        says = _called(body, before, after)
-        return self.objects.write("commit", b"\n".join([b"tree " + root.encode("ascii"), *parents, *lines, b"", says]))
-
     def retag(self, tag: Oid, commit: Oid) -> Oid:
         """Write the same tag for another commit; a ref that names a commit itself names the other one."""
         kind, data = self.objects.read(tag)
@@ -317,22 +299,6 @@ def message(checkpoint: Checkpoint) -> str:
     if checkpoint.state is not None:
         lines.append(f"Gitcp-State: {checkpoint.state.key}")
     return "\n".join([subject(checkpoint), "", *lines, ""])
-
-
-def _called(body: bytes, before: Checkpoint, after: Checkpoint) -> bytes:
-    """A commit's message under another id: what gitcp made of the id, and no word of anybody else's."""
-    first, end, rest = body.partition(b"\n")
-    if first == subject(before).encode("utf-8", "replace"):
-        first = subject(after).encode("utf-8", "replace")
-    made = [dict(re.findall(r"^(Gitcp-[A-Za-z-]+): (.*)$", message(each), re.MULTILINE)) for each in (before, after)]
-    text, blank, trailers = (
-        rest.rstrip(b"\n").rpartition(b"\n\n") if b"\n\n" in rest else (b"", b"", rest.rstrip(b"\n"))
-    )
-    for name in ("Gitcp-Session", "Gitcp-Restored-From", "Gitcp-Forked-From", "Gitcp-Reverted"):
-        if name in made[1]:
-            old, new = (f"\n{name}: {each.get(name, '')}\n".encode() for each in made)
-            trailers = (b"\n" + trailers + b"\n").replace(old, new)[1:-1]
-    return first + end + text + blank + trailers + b"\n"
 
 
 def subject(checkpoint: Checkpoint) -> str:

@@ -7,18 +7,20 @@ lies in the trash follows too, so that an undo still fits.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from gitcp import readme
+from gitcp import readme, wire
 from gitcp.errors import Refused, RevisionNotFound
 from gitcp.git import refs
-from gitcp.model import Checkpoint, CheckpointId, Oid, Span
+from gitcp.git.trees import TreeEntry
+from gitcp.model import FILE, RESERVED, TREE, Checkpoint, CheckpointId, Entry, Oid, Span
 from gitcp.ops import names, oplog, rewrite
 from gitcp.ops.oplog import Operation
 from gitcp.ops.rewrite import Forest, Move
 from gitcp.ops.save import changes_between
-from gitcp.store import Store
+from gitcp.store import METADATA, README, Store, message, subject
 from gitcp.value import Value, replace
 
 
@@ -86,7 +88,7 @@ def _written_anew(store: Store, forest: Forest, old: str, new: str) -> dict[Oid,
         if after != before:
             base = store.read(node.parent).snapshot.tree if node.parent else _base_tree(store, before)
             text = readme.render(after, changes_between(store, base, before.snapshot))
-            becomes[commit] = store.remake(before, after, parent, text)
+            becomes[commit] = _remade(store, before, after, parent, text)
         else:
             becomes[commit] = commit if parent == node.parent else store.reparent(commit, parent)
     store.objects.flush()
@@ -131,3 +133,38 @@ def _moves(store: Store, forest: Forest, becomes: Mapping[Oid, Oid], old: str, n
             moved.append(Move(ref, value, store.retag(value, becomes[commit])))
     store.objects.flush()
     return [*made, *moved, *gone]
+
+
+def _remade(store: Store, before: Checkpoint, after: Checkpoint, parent: Oid | None, readme: str) -> Oid:
+    """Write a checkpoint that says the same under another id: author, times and all that it holds stay.
+
+    Visible after `objects.flush`.
+    """
+    new = {METADATA: wire.encode_checkpoint(after), README: readme.encode("utf-8")}
+    blobs = {name: Entry(FILE, store.objects.write_blob(data)) for name, data in new.items()}
+    here = store.objects.read_tree(before.root)
+    holder = next(entry for entry in here if entry.name == RESERVED and entry.mode == TREE)
+    inside = [TreeEntry(e.name, *blobs.get(e.name, (e.mode, e.oid))) for e in store.objects.read_tree(holder.oid)]
+    kept = [entry for entry in here if entry.name != RESERVED]
+    root = store.objects.write_tree([*kept, TreeEntry(RESERVED, TREE, store.objects.write_tree(inside))])
+    head, _, body = store.objects.read_commit(before.commit).partition(b"\n\n")
+    lines = [line for line in head.split(b"\n") if not line.startswith((b"tree ", b"parent "))]
+    parents = [f"parent {parent}".encode("ascii")] if parent else []
+    says = _worded(body, before, after)
+    return store.objects.write("commit", b"\n".join([b"tree " + root.encode("ascii"), *parents, *lines, b"", says]))
+
+
+def _worded(body: bytes, before: Checkpoint, after: Checkpoint) -> bytes:
+    """A commit's message under another id: what gitcp made of the id, and no word of anybody else's."""
+    first, end, rest = body.partition(b"\n")
+    if first == subject(before).encode("utf-8", "replace"):
+        first = subject(after).encode("utf-8", "replace")
+    made = [dict(re.findall(r"^(Gitcp-[A-Za-z-]+): (.*)$", message(each), re.MULTILINE)) for each in (before, after)]
+    text, blank, trailers = (
+        rest.rstrip(b"\n").rpartition(b"\n\n") if b"\n\n" in rest else (b"", b"", rest.rstrip(b"\n"))
+    )
+    for name in ("Gitcp-Session", "Gitcp-Restored-From", "Gitcp-Forked-From", "Gitcp-Reverted"):
+        if name in made[1]:
+            old, new = (f"\n{name}: {each.get(name, '')}\n".encode() for each in made)
+            trailers = (b"\n" + trailers + b"\n").replace(old, new)[1:-1]
+    return first + end + text + blank + trailers + b"\n"
