@@ -14,16 +14,15 @@ A session is a ref; its chain has exactly one parent a commit. Objects are writt
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 
 from gitcp import wire
-from gitcp.errors import GitcpError, Refused, StoreBusy, StoreDamaged
-from gitcp.git import refs, trees
+from gitcp.errors import Refused, StoreBusy, StoreDamaged
+from gitcp.git import locks, refs, trees
 from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
 from gitcp.git.trees import TreeEntry
@@ -38,7 +37,6 @@ STATE = b"state"
 STAGED = b"staged"
 CONFLICTS = b"conflicts"
 
-LOCK_WAIT = 60.0
 FALLBACK_NAME = "gitcp"
 FALLBACK_EMAIL = "gitcp@localhost"
 HEAD = re.compile(rb"tree ([0-9a-f]{40})\n(?:parent ([0-9a-f]{40})\n)?author ([^\n]*)")
@@ -104,7 +102,7 @@ class Store:
             what = f"gitcp cannot write in {self.repo.store_dir}: {error.strerror}"
             raise Refused(f"{what}. Nothing was changed") from None
         try:
-            if not (_try_lock(descriptor) or _wait_for_lock(descriptor)):
+            if not locks.take(descriptor):
                 raise StoreBusy(
                     "another gitcp process has held the store for a minute: nothing was changed",
                     hint="try again when it is done",
@@ -349,29 +347,3 @@ def _parse_git_time(author: bytes) -> datetime:
         return datetime.fromtimestamp(int(seconds), timezone(timedelta(minutes=sign * minutes)))
     except (ValueError, OverflowError, OSError):
         raise StoreDamaged("a checkpoint's commit has no time that can be read") from None
-
-
-def _wait_for_lock(descriptor: int) -> bool:
-    """Queue up: the system wakes who waits in the order in which they came, where looking again and again is a lottery
-    that somebody loses for a minute. In a thread, since nothing else ends the wait.
-    """
-    from threading import Thread  # only where somebody holds it
-
-    def wait() -> None:
-        with suppress(OSError):  # said by the last attempt
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-
-    waiter = Thread(target=wait, daemon=True)
-    waiter.start()
-    waiter.join(LOCK_WAIT)
-    return not waiter.is_alive() and _try_lock(descriptor)
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        raise GitcpError(f"the store cannot be locked: {error.strerror}. Nothing was changed") from None
-    return True

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitcp.errors import BadValue, DiskFull, GitcpError, StoreBusy, StoreDamaged
-from gitcp.git import refs
+from gitcp.git import locks, refs
 from gitcp.model import Oid
 
 from driver import Project
@@ -472,9 +472,7 @@ time.sleep(60)
 
 def test_the_store_is_held_by_one(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who holds the store keeps others out until done, and one who died does not."""
-    from gitcp import store as store_module
-
-    monkeypatch.setattr(store_module, "LOCK_WAIT", 0.1)
+    monkeypatch.setattr(locks, "LOCK_WAIT", 0.1)
     one, two = open_store(project), open_store(project)
     with one.lock(), pytest.raises(StoreBusy, match="nothing was changed"), two.lock():
         pass
