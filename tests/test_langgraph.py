@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -285,3 +286,35 @@ def test_secrets_are_found(project: Project) -> None:
             "grep", "--text", "-c", secret, f"refs/gitcp/sessions/langgraph-t{'~1' if number == '1' else ''}"
         )
         assert held
+
+
+def test_sixteen_writers(project: Project) -> None:
+    """Four processes of four threads each write one thread: every state and every write is there."""
+    code = """
+import sys, threading
+sys.path.insert(0, sys.argv[1])
+import graphs
+from driver import Project
+from pathlib import Path
+saver = graphs.saver(Project(Path(sys.argv[2])))
+def work(number):
+    for step in range(2):
+        name = f"{sys.argv[3]}-{number}-{step}"
+        config = graphs.put(saver, graphs.thread(), graphs.state(1, name=name))
+        saver.put_writes(config, [("name", name)], "task")
+threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+[each.start() for each in threads]
+[each.join() for each in threads]
+"""
+    command = [sys.executable, "-c", code, str(SOURCE / "tests"), str(project.root)]
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    with project.guard():
+        running = [subprocess.Popen([*command, str(n)], env=env, stderr=subprocess.PIPE) for n in range(4)]
+        said = [each.communicate(timeout=120)[1] for each in running]
+
+    assert [each.returncode for each in running] == [0] * 4, said
+    wanted = {f"{process}-{number}-{step}" for process in range(4) for number in range(4) for step in range(2)}
+    found = list(graphs.saver(project).list(thread()))
+    assert {each.checkpoint["channel_values"]["name"] for each in found} == wanted
+    assert all(each.pending_writes == [("task", "name", each.checkpoint["channel_values"]["name"])] for each in found)
+    assert [each["number"] for each in project.json_lines("log", "langgraph-t")] == list(range(64, 0, -1))

@@ -242,6 +242,19 @@ def _cut(objects: Objects, read: Read, size: int, live: bool, parent: Sequence[S
     return Cut(write_tree(objects, segments), segments, end, digest.hexdigest(), kept, size - end)
 
 
+def append(objects: Objects, tree: Oid, parent: Sequence[Segment], data: bytes) -> tuple[Oid, tuple[Segment, ...]]:
+    """A stream that grew by `data`: its tree and segments. Of what was there only a small last one is read."""
+    kept = list(parent)
+    start = kept[-1].start + kept[-1].size if kept else 0
+    if kept and kept[-1].size < SMALL:
+        start = kept[-1].start
+        data = objects.read_blob(kept.pop().oid) + data
+    new = _store(objects, (data,), start)
+    for number, segment in enumerate(new, len(kept)):
+        tree = trees.put(objects, tree, _path(number, segment.start), Entry(FILE, segment.oid))
+    return tree, (*kept, *new)
+
+
 def _last_line_end(read: Read, size: int) -> int:
     """The offset just after the last line feed."""
     while size:

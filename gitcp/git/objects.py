@@ -1,8 +1,7 @@
 """Reads and writes objects. What is written becomes visible at `flush`, all of it, before any ref can name it.
 
 Loose objects are read and written here, packed ones read by gitcp.git.unpack; libgit2 is the last resort. Few new
-objects go loose, many go into one pack. Everything is fsynced at `flush`: libgit2 does not do that by default, and git
-not for loose ones.
+objects go loose, many go into one pack. Everything is fsynced at `flush`, which neither libgit2 nor git does for all.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from gitcp.model import Oid
 from gitcp.typed import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
+    from gitcp.git.gathering import Gathering
     from gitcp.git.library import Library
     from gitcp.git.repo import Repository
 
@@ -38,7 +38,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 class Objects:
     """The object store of one repository.
 
-    With `dry`, nothing is ever written: trees are kept in memory so that they can be compared, blobs only named.
+    With `dry`, nothing is written: trees are kept to be compared, blobs named. `gathering`: each flush writes a pack.
     """
 
     def __init__(self, repo: Repository, *, dry: bool = False) -> None:
@@ -50,6 +50,7 @@ class Objects:
         self._pack: PackWriter | None = None
         self._trees: dict[Oid, list[TreeEntry]] = {EMPTY_TREE: []}
         self._fresh: set[str] = set()
+        self.gathering: Gathering | None = None
         self.new_bytes = 0
         self.new_objects = 0
 
@@ -196,7 +197,7 @@ class Objects:
                 self._pack.add(bytes.fromhex(oid), kind, data)
             return oid
         self._pending[oid] = (kind, data)
-        if len(self._pending) > MOST_LOOSE or len(data) > 1 << 22:
+        if self.gathering or len(self._pending) > MOST_LOOSE or len(data) > 1 << 22:
             self._start_pack()
         return oid
 
@@ -247,12 +248,12 @@ class Objects:
     def flush(self) -> None:
         """Make everything written visible and durable. Raises DiskFull; then nothing of it can be named by a ref."""
         with _failures_named():
-            if self._pack is not None:
-                self._pack.close()
-                self._pack = None
+            pack, self._pack = self._pack.close() if self._pack else None, None
             self._flush_loose()
         self._pending.clear()
-        self.__dict__.pop("_indexes", None)
+        known = self.__dict__.pop("_indexes", [])
+        if pack and self.gathering and not self.gathering.add(pack):
+            self._indexes = [*known, PackIndex(pack.with_suffix(".idx"))]
 
     def _flush_loose(self) -> None:
         """All are written before the first is synced: the disk then has one round to make instead of one a file."""

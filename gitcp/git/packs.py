@@ -11,6 +11,7 @@ import os
 import struct
 import zlib
 from bisect import bisect_left
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
@@ -54,6 +55,10 @@ class PackIndex:
             place = offsets + 4 * count + 8 * (offset & (1 << 31) - 1)
             offset = int(struct.unpack_from(">Q", self._map, place)[0])
         return offset
+
+    def names(self) -> Iterator[bytes]:
+        """The names of all objects, in order."""
+        return (self._name(number) for number in range(self._fan_out(255) if self._usable else 0))
 
     def _number(self, oid: bytes) -> int | None:
         if not self._usable:
@@ -109,8 +114,8 @@ class PackWriter:
         self._file.seek(end)
         return kind, b"".join(parts)
 
-    def close(self) -> None:
-        """Finish pack and index, fsync both, and give them their names. The pack first, so that no index lies."""
+    def close(self) -> Path:
+        """Finish pack and index, fsync both, and give them their names. The pack is first, so that no index lies."""
         names = sorted(self._places)
         self._file.seek(8)
         self._file.write(struct.pack(">I", len(names)))
@@ -127,6 +132,7 @@ class PackWriter:
             file.write(index)
             _settle(file, index_path, self._directory / f"{name}.idx")
         sync_directory(self._directory)
+        return self._directory / f"{name}.pack"
 
     def discard(self) -> None:
         """Forget everything written."""

@@ -14,12 +14,13 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP
 
 from gitcp import api
 from gitcp.errors import BadValue, Refused, RevisionNotFound
+from gitcp.git.gathering import Gathering
 from gitcp.git.trees import EMPTY_TREE
 from gitcp.langgraph import reading, record, threads
 from gitcp.langgraph.keys import COPY, PUT, WRITES, Asked, Key, config_of, session_name
-from gitcp.langgraph.record import Held, Typed
+from gitcp.langgraph.record import Held, Loaded, Typed
 from gitcp.langgraph.threads import Place, Thread
-from gitcp.model import Agent, Capture, Host, Note, Oid, Skip, SkipReason, Snapshot, Source, State, Trigger
+from gitcp.model import Agent, Conversation, Host, Note, Oid, Skip, SkipReason, Snapshot, State, Trigger
 from gitcp.ops import delete, drop, fork, journal, restore, save, settings
 from gitcp.ops.session import GIVEN, Choice
 from gitcp.value import replace
@@ -55,8 +56,8 @@ class Book:
         self.holds_files = worktree is not None
         self.messages = messages
         self._threads: dict[str, Thread] = {}
-        self._store = self.opened.store()
-        self._uses = 0
+        self._gathering = Gathering()
+        self._store = self._open()
         if worktree and path and api.open(path, host=host).store().repo.common_dir != self._store.repo.common_dir:
             raise BadValue(f"{worktree} is no working tree of the repository at {path}")
 
@@ -66,8 +67,14 @@ class Book:
         """The store that calls share, so that each need not open it."""
         self._uses += 1
         if self._uses > USES:
-            self._store, self._uses = self.opened.store(), 0
+            self._store = self._open()
         return self._store
+
+    def _open(self) -> Store:
+        self._uses = 0
+        store = self.opened.store()
+        store.objects.gathering = self._gathering
+        return store
 
     def thread(self, name: str) -> Thread:
         """The index of a thread, as it is now."""
@@ -129,14 +136,14 @@ class Book:
         key = Key(PUT, ask.thread, ns, id, ask.id or "", str(metadata.get("run_id") or ""))
         with self._whole(thread) as store:
             values = self._values(store, serde, thread, key, checkpoint, new_versions)
-            said = {name: value for name, value in checkpoint.items() if name != "channel_values"}
+            rest = {name: value for name, value in checkpoint.items() if name != "channel_values"}
             known = thread.known.setdefault(ns, {})
-            for name, value in ((reading.CHECKPOINT, said), (reading.METADATA, dict(metadata))):
+            for name, value in ((reading.CHECKPOINT, rest), (reading.METADATA, dict(metadata))):
                 values[name] = record.hold(store.objects, known, name, dumped(serde, value, name, key))
             fields = {**key._asdict(), "versions": dict(checkpoint["channel_versions"])}
             files = self._files(store, thread, key, metadata)
             tree = record.write(store.objects, fields, values)
-            capture = self._conversation(serde, thread, key, checkpoint["channel_values"].get(self.messages))
+            said = self._conversation(store, serde, thread, key, checkpoint["channel_values"].get(self.messages))
             position = {
                 "checkpoint_id": id,
                 "checkpoint_ns": ns,
@@ -144,7 +151,8 @@ class Book:
                 "source": str(metadata.get("source", "")),
                 "task": "",
             }
-            self._save(store, thread, key, tree, position, Trigger.TURN, files, capture)
+            commit = self._save(store, thread, key, tree, position, Trigger.TURN, files, said)
+            reading.remember(thread, commit, Loaded(fields, values))
         return config_of(ask.thread, ns, id)
 
     def _values(
@@ -215,23 +223,25 @@ class Book:
         position: Mapping[str, str],
         trigger: Trigger,
         files: Snapshot | None,
-        capture: Capture | None,
-    ) -> None:
+        said: Conversation | None,
+    ) -> Oid:
         request = save.Request(
             cwd=self.opened.path,
             note=Note(position=position),
             trigger=trigger,
             limits=settings.limits(store.repo),
             force=True,
-            choice=Choice(thread.session, capture, GIVEN),
+            choice=Choice(thread.session, None, GIVEN),
             state=State(tree, str(key)),
             files=files,
-            stored=(None, Agent(AGENT, key.thread)) if thread.tip is None and capture is None else None,
+            parent=thread.last,
+            stored=(said, Agent(AGENT, key.thread)) if thread.tip is None or said else None,
         )
-        made = save.save(store, request).checkpoint
+        made = thread.last = save.save(store, request).checkpoint
         if made.parent == thread.tip:
             thread.add(made.commit, str(key))
             thread.tip = made.commit
+        return made.commit
 
     def _files(self, store: Store, thread: Thread, key: Key, metadata: Mapping[str, Any]) -> Snapshot | None:
         """The files to save; None: as they are now."""
@@ -240,12 +250,11 @@ class Book:
         parent = thread.puts.get((key.ns, key.parent))
         return store.read(parent[0]).snapshot if parent and metadata.get("source") in NOBODY_RAN else None
 
-    def _conversation(self, serde: SerializerProtocol, thread: Thread, key: Key, messages: Any) -> Capture | None:
+    def _conversation(
+        self, store: Store, serde: SerializerProtocol, thread: Thread, key: Key, messages: Any
+    ) -> Conversation | None:
         """The messages for people to read; none of a sub-graph, and none where the state is encrypted."""
-        if key.ns or messages is None or not _is_plain(serde):
-            return None
-        data = thread.talk.lines(messages)
-        return Capture(Agent(AGENT, key.thread), "jsonl", (Source("main", data=data),)) if data else None
+        return None if key.ns or not _is_plain(serde) else thread.talk.store(store, messages, thread.tip)
 
     # ------------------------------------------------------------ drop and copy
 

@@ -65,7 +65,12 @@ def _record(store: Store, thread: Thread, commit: Oid) -> Loaded:
     entry = trees.lookup(store.objects, store.summary(commit).root, RESERVED + b"/" + STATE)
     if entry is None:
         raise StoreDamaged(f"commit {commit[:10]} holds no state of a graph", hint="gitcp check")
-    loaded = thread.records[commit] = record.read(store.objects, entry.oid)
+    return remember(thread, commit, record.read(store.objects, entry.oid))
+
+
+def remember(thread: Thread, commit: Oid, loaded: Loaded) -> Loaded:
+    """Keep a record in memory, and not too many."""
+    thread.records[commit] = loaded
     while len(thread.records) > RECORDS:
         del thread.records[next(iter(thread.records))]
     return loaded

@@ -9,27 +9,36 @@ from collections.abc import Sequence
 from typing import Any
 
 from gitcp import wire
+from gitcp.model import Conversation, Oid
+from gitcp.ops.conversation import Growing
+from gitcp.store import Store
 
 ROLES = {"human": "user", "ai": "assistant"}
 
 
 class Talk:
-    """The messages of one thread as lines; those that are the very same as last time are not written again."""
+    """The messages of one thread as a conversation; those that are the very same as last time are not looked at."""
 
     def __init__(self) -> None:
         self._seen: list[Any] = []
-        self._lines: list[bytes] = []
+        self._growing: Growing | None = None
 
-    def lines(self, messages: Any) -> bytes:
-        """All messages as lines; empty where `messages` is no list of them."""
+    def store(self, store: Store, messages: Any, tip: Oid | None) -> Conversation | None:
+        """The conversation with all messages, stored; None where `messages` is no list of some.
+
+        `tip` is the thread's last checkpoint, whose conversation is shared as far as it goes. Writes objects only.
+        """
         given = list(messages) if isinstance(messages, Sequence) and not isinstance(messages, str | bytes) else []
-        pairs = zip(self._seen, given, strict=False)
-        same = next(
-            (place for place, (old, new) in enumerate(pairs) if old is not new), min(len(self._seen), len(given))
-        )
-        self._lines[same:] = [_line(message) for message in given[same:]]
+        if not given:
+            return None
+        grown = len(given) >= len(self._seen) and all(a is b for a, b in zip(self._seen, given, strict=False))
+        if self._growing is None or not grown:
+            before = store.read(tip).conversation if tip else None
+            self._growing = Growing(store, "jsonl", b"".join(map(_line, given)), before)
+        elif len(given) > len(self._seen):
+            self._growing.add(store, b"".join(map(_line, given[len(self._seen) :])))
         self._seen = given
-        return b"".join(self._lines)
+        return self._growing.conversation(store)
 
 
 def _line(message: Any) -> bytes:

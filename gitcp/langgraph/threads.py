@@ -12,7 +12,7 @@ from gitcp.langgraph import pieces
 from gitcp.langgraph.keys import COPY, PREFIX, PUT, WRITES, Key, parse_key
 from gitcp.langgraph.record import Loaded
 from gitcp.langgraph.talk import Talk
-from gitcp.model import Oid
+from gitcp.model import Checkpoint, Oid
 from gitcp.store import Store, Summary
 
 STATE = "Gitcp-State"
@@ -42,6 +42,7 @@ class Thread:
         """Trust nothing that is remembered besides the index: the bytes of last values, records, lines of messages."""
         self.known: dict[str, dict[str, pieces.Value]] = {}
         self.records: dict[Oid, Loaded] = {}
+        self.last: Checkpoint | None = None
         self.talk = Talk()
 
     def follow(self, store: Store) -> None:

@@ -9,6 +9,7 @@ from gitcp.conversation import segments
 from gitcp.conversation.segments import Cut, Segment
 from gitcp.errors import ConversationUnreadable
 from gitcp.git import trees
+from gitcp.git.trees import TreeEntry
 from gitcp.model import TREE, Agent, Capture, Checkpoint, Conversation, Digest, Entry, Source, Stream
 from gitcp.store import Store
 from gitcp.value import replace
@@ -43,6 +44,36 @@ def _standing(store: Store, capture: Capture, before: Conversation | None) -> It
         entry = trees.lookup(store.objects, before.tree, stream.name.encode()) if before else None
         if stream.name in names and entry is not None:
             yield stream, entry
+
+
+class Growing:
+    """A conversation of one stream that grows by lines: what is added is all that is looked at, once it is begun.
+
+    Writes objects only. Where that fails, it is not to be used again.
+    """
+
+    def __init__(self, store: Store, format: str, data: bytes, before: Conversation | None) -> None:
+        from hashlib import sha256  # OpenSSL is not loaded by a save that has no need of it
+
+        cut = segments.cut(store.objects, Source(MAIN, data=data), stored(store, before, MAIN))
+        self._format = format
+        self._tree, self._segments = cut.tree, cut.segments
+        self._hash = sha256(data)
+        self._digest = adapters.for_format(format).digest(Digest(), data.splitlines())
+
+    def add(self, store: Store, data: bytes) -> None:
+        """It goes on with these lines."""
+        self._tree, self._segments = segments.append(store.objects, self._tree, self._segments, data)
+        self._hash.update(data)
+        self._digest = adapters.for_format(self._format).digest(self._digest, data.splitlines())
+
+    def conversation(self, store: Store) -> Conversation:
+        """All of it, as a save takes it."""
+        tree = store.objects.write_tree([TreeEntry(MAIN.encode(), TREE, self._tree)])
+        last = self._segments[-1]
+        return Conversation(
+            self._format, tree, (Stream(MAIN, last.start + last.size, self._hash.hexdigest()),), self._digest
+        )
 
 
 def _cuts(store: Store, capture: Capture, before: Conversation | None) -> Iterator[tuple[Source, Cut]]:

@@ -56,7 +56,7 @@ class Request(Value):
 
     `run` is what was run, `results` are those of steps that were done, `compensated` says how compensations ended; a
     key that is there already keeps what it says. `state` is what a framework keeps. With `files`, a snapshot that is
-    known already, no file is looked at.
+    known already, no file is looked at. `parent`, where it still is the last checkpoint, is not read again.
     """
 
     cwd: Path
@@ -79,6 +79,7 @@ class Request(Value):
     compensated: Mapping[str, str] = EMPTY
     state: State | None = None
     files: Snapshot | None = None
+    parent: Checkpoint | None = None
     since: Since | None = None
     heed: Heed = Heed.ALL
 
@@ -144,7 +145,7 @@ def _with_retries(store: Store, request: Request, choice: Choice, taken: Taken) 
     sources = choice.capture.sources if choice.capture else ()
     for attempt in range(TRIES):
         tip = store.tip(choice.session)
-        parent = store.read(tip) if tip else None
+        parent = _parent(store, request, tip)
         draft = _draft(store, request, choice, taken.snapshot, parent)
         if parent is not None and not request.force and not request.tags and _is_saved(draft, parent, request.heed):
             store.objects.discard()
@@ -168,6 +169,12 @@ def _let_go(store: Store, request: Request, name: str) -> None:
     """What was said of the next save is in a checkpoint, unless this save had words of its own."""
     if request.words is None:
         note.taken(store.repo, name)
+
+
+def _parent(store: Store, request: Request, tip: Oid | None) -> Checkpoint | None:
+    if request.parent is not None and request.parent.commit == tip:
+        return request.parent
+    return store.read(tip) if tip else None
 
 
 def _draft(store: Store, request: Request, choice: Choice, snapshot: Snapshot, parent: Checkpoint | None) -> Checkpoint:

@@ -1,0 +1,67 @@
+"""Many flushes: a pack each, put together before they become many, and nothing lost of them."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+
+from gitcp.git import refs
+from gitcp.git.gathering import MANY, Gathering
+from gitcp.git.objects import Objects
+from gitcp.git.repo import Repository
+from gitcp.model import Host, Oid
+
+from driver import Project
+
+
+def writing(project: Project) -> Objects:
+    """The objects of a project, for who flushes often."""
+    host = Host(os.environ, Path(os.environ["HOME"]), lambda: datetime.now().astimezone())
+    objects = Objects(Repository.open(project.root, host))
+    objects.gathering = Gathering()
+    return objects
+
+
+def flushed(objects: Objects, count: int) -> list[Oid]:
+    """So many flushes of two blobs each."""
+    oids = []
+    for number in range(count):
+        oids += [objects.write_blob(b"%d%d" % (number, each)) for each in range(2)]
+        objects.flush()
+    return oids
+
+
+def packs(project: Project) -> int:
+    """How many packs there are, each with its index."""
+    names = os.listdir(project.root / ".git/objects/pack")
+    assert len(names) == 2 * sum(name.endswith(".pack") for name in names)
+    return len(names) // 2
+
+
+def test_packs_stay_few(project: Project) -> None:
+    """However many flushes: few packs, no loose object, and every object is what it was, for git too."""
+    objects = writing(project)
+    oids = flushed(objects, MANY * MANY + 3)
+
+    assert packs(project) == 4
+    found = project.git("cat-file", "--batch-check", "--batch-all-objects").splitlines()
+    assert {line.split()[0] for line in found} == set(oids)
+    assert all(objects.read_blob(oid) for oid in oids)
+    assert project.git("fsck", "--strict", "--no-dangling") == ""
+
+
+def test_git_repacks_meanwhile(project: Project) -> None:
+    """Packs that git put together itself are left to it."""
+    objects = writing(project)
+    project.write("a.txt", "one")
+    project.commit()
+    oids = flushed(objects, MANY - 1)
+    tree = objects.write_tree([])
+    assert tree
+    project.git("repack", "-a", "-d", "-q", "--keep-unreachable")
+
+    oids += flushed(objects, MANY + 2)
+    assert all(objects.read_blob(oid) for oid in oids)
+    assert refs.read_ref(project.root / ".git", "HEAD")
+    assert project.git("fsck", "--strict", "--no-dangling") == ""
