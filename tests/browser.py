@@ -137,8 +137,11 @@ class Browser:
     def open(self, page: Path) -> None:
         """Go to a file, and wait until it is whole."""
         self.events.clear()
+        self.run("globalThis.PASSED = 1")  # the page before this one, which may have had the same name
         self.send("Page.navigate", url=page.as_uri())
-        self.until("document.readyState === 'complete' && location.protocol === 'file:'")
+        self.until(
+            "typeof PASSED === 'undefined' && document.readyState === 'complete' && location.protocol === 'file:'"
+        )
 
     def run(self, expression: str) -> Any:
         """What an expression gives in the page; a promise is waited for."""
