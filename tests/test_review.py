@@ -291,7 +291,8 @@ def test_files(work: Work, tmp_path: Path) -> None:
         assert (tmp_path / f"1.{kind}").read_bytes() == (tmp_path / f"2.{kind}").read_bytes()
     assert json.loads((tmp_path / "1.json").read_text()) == project.json("review")
     assert "ends in none of" in project.gitcp("review", "-o", "../x.pdf", check=2).err
-    assert "cannot be written" in project.gitcp("review", "-o", "no/where.md", check=2).err
+    assert "is no directory" in project.gitcp("review", "-o", "no/where.md", check=2).err
+    assert "exists already" in project.gitcp("review", "-o", "../1.md", check=12).err
     assert not (tmp_path / "x.pdf").exists()
 
 

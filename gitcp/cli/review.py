@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,15 +12,17 @@ from typing import Any
 import click
 
 from gitcp import wire
-from gitcp.cli import objects
+from gitcp.cli import leaving, objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import WORDS, Command, json_option, pass_context
 from gitcp.errors import BadValue, SecretsFound
+from gitcp.model import Oid
 from gitcp.ops import links, secrets, settings
 from gitcp.ops import review as op
 from gitcp.ops.review import Asked, Step, Story
 
 KINDS = (".md", ".html", ".json")
+HEX = re.compile(r"[0-9a-f]{40}")
 
 
 @click.command(cls=Command)
@@ -27,6 +31,9 @@ KINDS = (".md", ".html", ".json")
     "-o", "files", multiple=True, metavar="FILE", type=click.Path(), help="write .md, .html or .json (can be repeated)"
 )
 @click.option("--since", metavar="COMMIT", type=WORDS, help="say what is new since COMMIT was reviewed")
+@click.option("--force", is_flag=True, help="replace FILE if it exists")
+@click.option("--post", is_flag=True, help="in a CI job: keep one comment on its pull or merge request")
+@click.option("--dry-run", "-n", is_flag=True, help="with --post: print the comment, and write nothing")
 @click.option(
     "--max-bytes",
     metavar="N",
@@ -53,17 +60,55 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp review --session origin/e7baae82
       gitcp review main.. --since 3f0c9a1b22 -o review.md -o review.html
     """
-    story = _clean(context, _told(context, given), given)
-    if given["as_json"]:
+    if given["dry_run"] and not given["post"]:
+        raise click.UsageError("--dry-run says what --post would do: give both")
+    if given["post"] and given["as_json"]:
+        raise click.UsageError("--post says where the comment is, and --json prints the story: give one")
+    for name in given["files"]:
+        _check(context.cwd / name, force=given["force"])
+    thread = _Thread(context) if given["post"] else None
+    story = _clean(context, _told(context, given, thread), given)
+    for name in given["files"]:
+        leaving.write(context.cwd / name, _made(story, name, given["max_bytes"]), force=given["force"])
+        context.output.say(f"wrote {name}")
+    if thread is not None:
+        thread.put(_markdown(story, given["max_bytes"]).decode(), dry=given["dry_run"])
+    elif given["as_json"]:
         context.output.document(objects.document("review", fields(story)))
     elif not given["files"]:
         context.output.data(_markdown(story, given["max_bytes"]))
-    for name in given["files"]:
-        _write(context.cwd / name, _made(story, name, given["max_bytes"]))
-        context.output.say(f"wrote {name}")
 
 
-def _told(context: Context, given: dict[str, Any]) -> Story:
+class _Thread:
+    """The comments of the request that this job is about, and the one of ours among them."""
+
+    def __init__(self, context: Context) -> None:
+        from gitcp.forge.places import find  # HTTP: only to post
+        from gitcp.forge.post import Thread
+        from gitcp.pages.comment import marked
+
+        self._output = context.output
+        self._place = find(context.host.env)
+        self._thread = Thread(self._place, time.sleep, lambda text: marked(text) is not None)
+        self._found = self._thread.find()
+        self.mark = marked(self._found.body) if self._found else None
+
+    def reviewed(self) -> str | None:
+        """The head that was reviewed last: by a person, else told by our comment."""
+        return self._thread.reviewed() or (self.mark.head if self.mark else None)
+
+    def put(self, body: str, *, dry: bool) -> None:
+        """Write the comment, or say what would be written."""
+        size = f"({len(body.encode()):,} bytes)"
+        if dry:
+            self._output.data(body.encode())
+            self._output.say(f"would {'update' if self._found else 'create'} a comment on {self._place.name} {size}")
+            return
+        done = self._thread.put(body, self._found)
+        self._output.line(f"{done.action} the comment on {self._place.name} {size} {done.url}".rstrip())
+
+
+def _told(context: Context, given: dict[str, Any], thread: _Thread | None) -> Story:
     store = context.store
     base, head = links.between(store.repo, given["commits"])
     session = given["session"] and _session(context, given["session"])
@@ -74,8 +119,16 @@ def _told(context: Context, given: dict[str, Any]) -> Story:
         reviewed = links.commit(store.repo, given["since"])
         if reviewed is None:
             raise BadValue(f"{given['since']} names no commit here", hint="git fetch")
-    asked = Asked(base=base or (head if session else None), head=head, session=session, reviewed=reviewed)
+    seen = (thread.mark.checkpoint or None) if thread is not None and thread.mark else None
+    if thread is not None and reviewed is None:
+        reviewed = _hex(thread.reviewed())
+    asked = Asked(base or (head if session else None), head, session, reviewed, seen)
     return op.tell(store, asked, settings.policy(store.repo))
+
+
+def _hex(text: str | None) -> Oid | None:
+    """What a forge says may be anything."""
+    return Oid(text) if text is not None and HEX.fullmatch(text) else None
 
 
 def _session(context: Context, name: str) -> str:
@@ -108,7 +161,7 @@ def _made(story: Story, name: str, most: int) -> bytes:
             return review.render(story).encode("utf-8", "replace")
         case ".json":
             return wire.dumps(objects.document("review", fields(story))) + b"\n"
-    raise BadValue(f"{name} ends in none of {', '.join(KINDS)}: it was not written")
+    raise AssertionError(name)
 
 
 def _markdown(story: Story, most: int) -> bytes:
@@ -117,11 +170,10 @@ def _markdown(story: Story, most: int) -> bytes:
     return comment.render(story, most).encode("utf-8", "replace")
 
 
-def _write(path: Path, data: bytes) -> None:
-    try:
-        path.write_bytes(data)
-    except OSError as error:
-        raise BadValue(f"{path} cannot be written: {error.strerror}") from None
+def _check(path: Path, *, force: bool) -> None:
+    if path.suffix not in KINDS:
+        raise BadValue(f"{path.name} ends in none of {', '.join(KINDS)}: nothing was written")
+    leaving.require_free(path, force=force)
 
 
 def fields(story: Story) -> wire.Json:

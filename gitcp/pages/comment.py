@@ -129,7 +129,7 @@ def _since(since: Since | None) -> str:
             f"- {_count(len(since.steps), 'new checkpoint')}"
             + (f", the last {code(since.steps[-1])}" if since.steps else "")
         )
-    if not since.known:
+    if since.reviewed and not since.known:
         lines.append("- the commit that was reviewed is not here any more: what differs cannot be said")
     lines += [
         f"- {each.state}: {each.commit[:10]} {code(each.subject)}" for each in since.commits if each.state != "same"
