@@ -31,7 +31,7 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp enable cursor
 
     Agents with hooks: claude, codex, gemini, opencode, copilot. By name only, as they have none: cursor (a rule),
-    openclaw (a skill), agents-md (a section in AGENTS.md).
+    openclaw (a skill), agents-md (a section in AGENTS.md), git (its commits name the checkpoint they come from).
     """
     targets, scope = enabling.meant(context, given["agents"], user=given["user"])
     made = plan.enable(targets, scope, context.host)

@@ -14,7 +14,8 @@ from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART
 from gitcp.cli.output import BOLD, CYAN, GREEN, RED, YELLOW, Part, Styled
 from gitcp.errors import BadValue, Refused
-from gitcp.hooks.agents import NAMES, TARGETS, Target, detected, named
+from gitcp.hooks import scripts
+from gitcp.hooks.agents import GIT, NAMES, TARGETS, Target, detected, named
 from gitcp.hooks.apply import Report, apply
 from gitcp.hooks.plan import Change, Left, Plan, Scope
 from gitcp.wire import Json
@@ -29,11 +30,13 @@ def meant(
     context: Context, agents: tuple[str, ...], *, user: bool, all_known: bool = False
 ) -> tuple[tuple[Target, ...], Scope]:
     """The agents and the place that are meant. Raises BadValue if no agent is installed."""
-    scope = Scope(None if user else context.store.repo.root, user)
+    scope = (
+        Scope(None, user=True) if user else Scope(context.store.repo.root, user, scripts.directory(context.store.repo))
+    )
     if agents:
         return tuple(map(named, dict.fromkeys(agents))), scope
     if all_known:
-        return tuple(target for target in TARGETS if target.home or not user), scope
+        return tuple(target for target in (*TARGETS, GIT) if target.home or not user), scope
     found = detected(context.host)
     if not found:
         raise BadValue("no agent is installed here that has hooks: nothing was changed", hint="gitcp enable AGENT")

@@ -50,6 +50,11 @@ def run(arguments: Sequence[str]) -> int:
     """`gitcp hook ARGUMENTS`; the exit code, which is 0."""
     called: list[_Called] = []
     try:
+        if arguments[:1] == ["git"]:
+            from gitcp.cli import trailing  # not for an agent
+
+            trailing.run(arguments[1:])
+            return 0
         agent, name, *rest = arguments
         given = rest[0] if rest else _payload()
         event = events.read(agent, name, payload.fields(given))

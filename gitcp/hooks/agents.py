@@ -11,7 +11,7 @@ from gitcp.errors import BadValue
 from gitcp.model import Host
 from gitcp.value import Value
 
-How = Literal["merge", "copy", "section"]
+How = Literal["merge", "copy", "section", "script"]
 Form = Literal["", "toml-command", "command"]
 
 
@@ -19,7 +19,7 @@ class Piece(Value):
     """Something that is installed: from where in `hooks/`, to where below the agent's directory.
 
     "merge": its hooks are put into the agent's settings. "copy": each file is gitcp's own. "section": a marked part of
-    a text. `form` is what the files are rewritten into.
+    a text. "script": a marked part of a shell script, which can be run. `form` is what the files are rewritten into.
     """
 
     source: str
@@ -147,12 +147,24 @@ TARGETS = (
     ),
 )
 
-NAMES = tuple(target.name for target in TARGETS)
+GIT = Target(
+    "git",
+    "git",
+    program="git",
+    project="",
+    home="",
+    variable="",
+    pieces=(Piece("git/prepare-commit-msg", "prepare-commit-msg", "script"),),
+    asked=True,
+)
+"""No agent: git itself, which names the checkpoint in each commit's message. It goes where git looks for hooks."""
+
+NAMES = (*(target.name for target in TARGETS), GIT.name)
 
 
 def named(name: str) -> Target:
     """The agent of this name. Raises BadValue if there is none."""
-    found = next((target for target in TARGETS if target.name == name), None)
+    found = next((target for target in (*TARGETS, GIT) if target.name == name), None)
     if found is None:
         raise BadValue(f"gitcp does not know an agent called {name!r}", hint=f"known are {', '.join(NAMES)}")
     return found

@@ -19,7 +19,7 @@ def apply(plan: Plan) -> Report:
     done, left = [], list(plan.left)
     for change in plan.changes:
         try:
-            files.replace(change.seen, change.after)
+            files.replace(change.seen, change.after, runs=change.runs)
         except files.Unusable as error:
             left.append(Left(change.path, str(error)))
             continue

@@ -49,24 +49,27 @@ def look(path: Path, within: Path | None) -> Seen:
         return Seen(target, file.read())
 
 
-def replace(seen: Seen, data: bytes | None) -> None:
-    """Put `data` where `seen` was, or nothing (None). Raises Unusable if it is not as it was seen any more."""
+def replace(seen: Seen, data: bytes | None, *, runs: bool = False) -> None:
+    """Put `data` where `seen` was, or nothing (None); a new file that `runs` is executable.
+
+    Raises Unusable if it is not as it was seen any more.
+    """
     if look(seen.target, None).data != seen.data:
         raise Unusable("it was changed meanwhile")
     try:
         if data is None:
             seen.target.unlink()
         else:
-            _write(seen.target, data)
+            _write(seen.target, data, 0o777 if runs else 0o666)
         sync_directory(seen.target.parent)
     except OSError as error:
         raise Unusable(f"it cannot be written: {error.strerror}") from None
 
 
-def _write(target: Path, data: bytes) -> None:
+def _write(target: Path, data: bytes, mode: int) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with open(descriptor, "wb") as file:
             _as_before(descriptor, target)

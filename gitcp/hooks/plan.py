@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 from gitcp.errors import BadValue
-from gitcp.hooks import merging, shipped, trust
-from gitcp.hooks.agents import Piece, Target, home, program
+from gitcp.hooks import merging, scripts, shipped, trust
+from gitcp.hooks.agents import GIT, Piece, Target, home, program
 from gitcp.hooks.appending import appended, cut
 from gitcp.hooks.files import Seen, Unusable, look
 from gitcp.hooks.forms import rewritten
@@ -20,22 +21,27 @@ SECTION = re.compile(r"(?ms)^(?:\r?\n)?<!-- gitcp: begin.*?<!-- gitcp: end -->[ 
 
 
 class Scope(Value):
-    """Where agents are set up: in the project at `root`, or (`user`) in the home, for every project."""
+    """Where agents are set up: in the project at `root`, or (`user`) in the home, for every project.
+
+    `hooks` is where git looks for the hooks of the project, None where other projects have them too.
+    """
 
     root: Path | None
     user: bool
+    hooks: Path | None = None
 
 
 class Change(Value):
     """One file that changes: how it was seen, and what it becomes (None: it goes).
 
-    Directories that are empty then go with it, but none at or above `keep`.
+    Directories that are empty then go with it, but none at or above `keep`. `runs`: it is a program.
     """
 
     path: Path
     seen: Seen
     after: bytes | None
     keep: Path
+    runs: bool = False
 
     @property
     def kind(self) -> str:
@@ -95,6 +101,10 @@ def directory(target: Target, scope: Scope, host: Host) -> Path:
         if not target.home:
             raise BadValue(f"{target.title} is set up in a project only", hint=f"gitcp enable {target.name}")
         return home(target, host)
+    if target == GIT:
+        if scope.hooks is None:
+            raise BadValue("git's hooks lie outside of this project (core.hooksPath): other projects have them too")
+        return scope.hooks
     assert scope.root is not None
     return scope.root / target.project
 
@@ -105,7 +115,7 @@ class _Planner:
     def __init__(self, target: Target, scope: Scope, host: Host, *, on: bool) -> None:
         self._target, self._scope, self._host, self._on = target, scope, host, on
         self._base = directory(target, scope, host)
-        self._within = None if scope.user else scope.root
+        self._within = None if scope.user or target == GIT else scope.root
         self._changes: list[Change] = []
         self._left: list[Left] = []
         self._notes: list[str] = []
@@ -126,17 +136,19 @@ class _Planner:
         path = path.with_suffix(ending) if ending else path
         try:
             seen = look(path, self._within)
-            after = {"merge": self._merged, "copy": self._copied, "section": self._section}[piece.how](seen, content)
+            after = {"merge": self._merged, "copy": self._copied, "section": self._section, "script": self._script}[
+                piece.how
+            ](seen, content)
         except (BadValue, Unusable) as error:
             self._left.append(Left(path, str(error)))
             return
-        self._change(path, seen, after)
+        self._change(path, seen, after, runs=piece.how == "script")
         if self._target.trusting and piece.how == "merge":
             self._trust(path, after)
 
-    def _change(self, path: Path, seen: Seen, after: bytes | None) -> None:
+    def _change(self, path: Path, seen: Seen, after: bytes | None, *, runs: bool = False) -> None:
         if after != seen.data:
-            self._changes.append(Change(path, seen, after, self._within or self._base))
+            self._changes.append(Change(path, seen, after, self._within or self._base, runs))
 
     def _merged(self, seen: Seen, content: bytes) -> bytes | None:
         text = _text(seen)
@@ -158,6 +170,14 @@ class _Planner:
         if bare is not None and "<!-- gitcp: begin" in bare:
             raise BadValue("the end of gitcp's section is not there: mend or remove the section by hand")
         return _bytes(appended(bare, content.decode("utf-8")) if self._on else bare)
+
+    def _script(self, seen: Seen, content: bytes) -> bytes | None:
+        text, script = _text(seen), content.decode("utf-8")
+        if not self._on:
+            return _bytes(scripts.removed(text, script)) if text is not None else None
+        if text is not None and not os.access(seen.target, os.X_OK) and text.startswith("#!"):
+            raise BadValue("git does not run it, as it is not executable: chmod +x it, or remove it")
+        return _bytes(scripts.merged(text, script))
 
     def _trust(self, hooks: Path, after: bytes | None) -> None:
         """Codex runs only what its own configuration says is trusted."""
