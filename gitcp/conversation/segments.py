@@ -249,7 +249,7 @@ def append(objects: Objects, tree: Oid, parent: Sequence[Segment], data: bytes) 
     if kept and kept[-1].size < SMALL:
         start = kept[-1].start
         data = objects.read_blob(kept.pop().oid) + data
-    new = _store(objects, (data,), start)
+    new = store(objects, (data,), start)
     for number, segment in enumerate(new, len(kept)):
         tree = trees.put(objects, tree, _path(number, segment.start), Entry(FILE, segment.oid))
     return tree, (*kept, *new)
