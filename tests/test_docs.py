@@ -374,6 +374,9 @@ def _shared(project: Project) -> str:
     printed.append(project.gitcp("export", "-f", "json", *session, check=0).out)
     printed.append(project.gitcp("export", "-o", "../x.json", "--json", *session, check=0).out)
     printed.append(project.gitcp("import", "../x.json", "--json", check=0).out)
+    allowed = ("--allow", fingerprint("npm-token", tokens()["npm-token"].encode()))
+    for how in ("--dry-run", "--yes"):
+        printed.append(project.gitcp("publish", "--branch", "x", how, *allowed, *session, "--json", check=0).out)
     return "".join(printed)
 
 

@@ -67,6 +67,7 @@ COMMANDS = {
         "export": "Write a session or a conversation to a file",
         "review": "Tell how commits came about: prompts, attempts, tests, files",
         "import": "Take in what somebody exported: a bundle, JSON, or an agent's transcript",
+        "publish": "Make a branch of a session, for a pull request",
         "secrets": "List secrets in checkpoints: tokens, keys, passwords",
     },
     "Check": {

@@ -18,11 +18,8 @@ HEADS = "refs/heads/"
 
 def check_branch(repo: Repository, name: str) -> None:
     """Raise BadValue if no branch can be called `name`, Refused if one is."""
-    try:
-        repo.git("check-ref-format", "--branch", name)
-    except GitFailed:
-        raise BadValue(f"{name!r} cannot be the name of a branch: nothing was changed") from None
-    if name.startswith("-") or refs.read_ref(repo.common_dir, HEADS + name) is not None:
+    _check_name(repo, name)
+    if refs.read_ref(repo.common_dir, HEADS + name) is not None:
         raise Refused(f"there is a branch {name} already: nothing was changed", hint="give another name: --branch")
 
 
@@ -41,3 +38,36 @@ def add_worktree(repo: Repository, directory: Path, commit: Oid, branch: str | N
     made = Repository.open(directory, repo.host)
     made.git("read-tree", commit)
     return made
+
+
+def check_movable(repo: Repository, name: str, *, force: bool) -> Oid | None:
+    """Where branch `name` is, None if there is none yet.
+
+    Raises BadValue if no branch can be called so, Refused if there is one, or, with `force`, if it is checked out.
+    """
+    _check_name(repo, name)
+    old = refs.read_ref(repo.common_dir, HEADS + name)
+    if old is not None and not force:
+        raise Refused(f"there is a branch {name} already: nothing was changed", hint="--force moves it")
+    listed = repo.git("worktree", "list", "--porcelain").split(b"\n")
+    if f"branch {HEADS}{name}".encode() in listed:
+        raise Refused(f"branch {name} is checked out: nothing was changed", hint="give another name: --branch")
+    return old
+
+
+def set_branch(repo: Repository, name: str, commit: Oid, old: Oid | None) -> bool:
+    """Point a branch at `commit`, if it is still at `old` (None: if there is none). False if it moved."""
+    try:
+        repo.git("update-ref", "-m", "gitcp publish", HEADS + name, commit, old or "0" * 40)
+    except GitFailed:
+        return False
+    return True
+
+
+def _check_name(repo: Repository, name: str) -> None:
+    try:
+        repo.git("check-ref-format", "--branch", name)
+    except GitFailed:
+        raise BadValue(f"{name!r} cannot be the name of a branch: nothing was changed") from None
+    if name.startswith(("-", "@")) or name == "HEAD":
+        raise BadValue(f"{name!r} cannot be the name of a branch: nothing was changed")

@@ -1,0 +1,162 @@
+"""`gitcp publish`: a session as an ordinary branch; nothing else of the repository changes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from talk import Talk
+from tokens import tokens
+
+from gitcp.secrets.scan import fingerprint
+
+from driver import Project
+
+TOKEN = tokens()["github-token"]
+ID = fingerprint("github-token", TOKEN.encode())
+
+
+@pytest.fixture
+def spoken(project: Project) -> Project:
+    """A project with a commit and session e7baae82: a new file, nothing, two files changed and one of them staged."""
+    project.write("a.txt", "one\n")
+    project.write("run", "#!/bin/sh\n", 0o755)
+    project.commit()
+    talk = Talk(project)
+    talk.say("Make it work.", "It works.")
+    project.write("new/b.txt", "b\n")
+    project.gitcp("save", "a new file", check=0)
+    talk.say("Go on.", "I go on.")
+    project.gitcp("save", "nothing", check=0)
+    project.write("a.txt", "two\n")
+    project.remove("run")
+    project.git("add", "a.txt")
+    project.gitcp("save", "both", check=0)
+    return project
+
+
+def commits(project: Project, branch: str) -> list[str]:
+    """The subjects of what is on a branch and not on main, the oldest first."""
+    return project.git("log", "--reverse", "--format=%s", f"main..{branch}").splitlines()
+
+
+def test_branch(spoken: Project) -> None:
+    """One commit for each checkpoint that changed files, and one with what was said; HEAD, index and files stay."""
+    before = spoken.files()
+    head, index, status = (
+        spoken.git("rev-parse", "HEAD"),
+        spoken.read(".git/index"),
+        spoken.git("status", "--porcelain"),
+    )
+    said = spoken.gitcp("publish", "--branch", "topic/x", "--yes", check=0).out
+
+    assert said.startswith("published e7baae82@3 as branch topic/x  (3 commits)\n")
+    assert commits(spoken, "topic/x") == ["a new file", "both", "Conversation of e7baae82"]
+    assert spoken.git("diff", "--name-status", "main", "topic/x~1").splitlines() == [
+        "M\ta.txt",
+        "A\tnew/b.txt",
+        "D\trun",
+    ]
+    assert spoken.git("diff", "--name-only", "topic/x~1", "topic/x").splitlines() == [
+        ".gitcp/.gitattributes",
+        ".gitcp/e7baae82/conversation.md",
+    ]
+    assert "It works." in spoken.git("show", "topic/x:.gitcp/e7baae82/conversation.md")
+    assert "Gitcp-Checkpoint: e7baae82@3" in spoken.git("log", "-1", "--format=%B", "topic/x~1")
+    assert spoken.git("fsck", "--strict", "--no-dangling", "--no-progress") == ""
+    assert (spoken.git("rev-parse", "HEAD"), spoken.read(".git/index")) == (head, index)
+    assert spoken.git("status", "--porcelain") == status
+    assert spoken.files() == before
+    assert "* linguist-generated" in spoken.git("show", "topic/x:.gitcp/.gitattributes")
+    linked = spoken.json("review", "main..topic/x")
+    assert "e7baae82@3" in json.dumps(linked)
+
+
+def test_plan(spoken: Project) -> None:
+    """The plan is shown first and makes nothing; without a terminal --yes is needed."""
+    with spoken.guard():
+        shown = spoken.gitcp("publish", "--branch", "x", "--dry-run", check=0).out
+        plan = spoken.json("publish", "--branch", "x", "--dry-run")
+        refused = spoken.gitcp("publish", "--branch", "x", check=12)
+    assert [c["subject"] for c in plan["commits"]] == ["a new file", "both", "Conversation of e7baae82"]
+    assert "2 files  both" in shown
+    assert shown in refused.err
+    assert "--yes" in refused.err
+    assert spoken.json("publish", "--branch", "x", "--yes")["tip"] == plan["tip"]
+    assert spoken.git("rev-parse", "x") == plan["tip"]
+
+
+def test_existing_branch(spoken: Project) -> None:
+    """A branch that is there is moved only with --force, and never while it is checked out."""
+    spoken.git("branch", "x")
+    with spoken.guard():
+        assert "--force" in spoken.gitcp("publish", "--branch", "x", "--yes", check=12).err
+        assert "checked out" in spoken.gitcp("publish", "--branch", "main", "--force", "--yes", check=12).err
+        for name in ("a..b", "-x", "HEAD", "@{-1}", "x/", ""):
+            assert spoken.gitcp("publish", f"--branch={name}", "--yes", check=2).err.startswith("error: ")
+    spoken.gitcp("publish", "--branch", "x", "--force", "--yes", check=0)
+    assert commits(spoken, "x")[-1] == "Conversation of e7baae82"
+    unborn = spoken.git("symbolic-ref", "HEAD", "refs/heads/unborn")
+    assert unborn == ""
+    assert "checked out" in spoken.gitcp("publish", "--branch", "unborn", "--yes", check=12).err
+
+
+def test_other_base(spoken: Project) -> None:
+    """On another base what that has stays, but for what the session changed; what both changed is refused by name."""
+    spoken.git("stash", "--quiet", "--include-untracked")
+    spoken.write("c.txt", "of main\n")
+    spoken.write(".gitcp/older/conversation.md", "merged before\n")
+    spoken.git("add", "--force", "c.txt", ".gitcp")
+    spoken.commit()
+    spoken.gitcp("publish", "--branch", "x", "--base", "main", "--yes", check=0)
+    assert commits(spoken, "x") == ["a new file", "both", "Conversation of e7baae82"]
+    assert spoken.git("diff", "--name-status", "main", "x~1").splitlines() == ["M\ta.txt", "A\tnew/b.txt", "D\trun"]
+    assert spoken.git("show", "x:.gitcp/older/conversation.md") == "merged before"
+
+    spoken.write("a.txt", "otherwise\n")
+    spoken.write("new", "a file where the session has a directory\n")
+    spoken.commit()
+    with spoken.guard():
+        refused = spoken.gitcp("publish", "--branch", "y", "--base", "main", "--yes", check=12)
+    assert "  a.txt\n  new/b.txt\n" in refused.err
+    assert "names no commit" in spoken.gitcp("publish", "--branch", "y", "--base", "nowhere", "--yes", check=2).err
+
+
+def test_no_base(project: Project) -> None:
+    """A session that began before the first commit needs a base."""
+    project.write("a.txt", "a\n")
+    project.gitcp("save", "one", check=0)
+    assert "--base" in project.gitcp("publish", "--branch", "x", "--yes", check=12).err
+
+
+def test_secrets(spoken: Project) -> None:
+    """A secret in a file stops it, or is replaced; one in the conversation is always replaced."""
+    Talk(spoken).say(f"Use {TOKEN}.", "Yes.")
+    spoken.write("env", f"KEY={TOKEN}\n")
+    spoken.gitcp("save", "leak", check=0)
+    with spoken.guard():
+        refused = spoken.gitcp("publish", "--branch", "x", "--yes", check=15)
+    assert ID in refused.err
+    assert TOKEN not in refused.err
+
+    spoken.gitcp("publish", "--branch", "x", "--redact", "--yes", check=0)
+    assert spoken.git("show", "x:env") == "KEY=[REDACTED:github-token]"
+    spoken.remove("env")
+    spoken.gitcp("save", "clean", check=0)
+    everything = spoken.git("log", "-p", "--format=%B", "main..x")
+    assert TOKEN not in everything
+    assert "REDACTED:github" in everything.replace("\\", "")
+    spoken.gitcp("publish", "--branch", "y", "--allow", ID, "--yes", check=0)
+    assert spoken.git("show", "y~2:env") == f"KEY={TOKEN}"
+
+
+def test_foreign(spoken: Project) -> None:
+    """What came from somebody else becomes a branch only with --trust."""
+    spoken.gitcp("export", "-o", "../x.bundle", check=0)
+    other = Project(spoken.root.parent / "other")
+    other.write("a.txt", "one\n")
+    other.commit()
+    other.gitcp("import", "../x.bundle", check=0)
+    arguments = ("publish", "imported/e7baae82", "--branch", "x", "--base", "main", "--yes")
+    assert other.gitcp(*arguments, check=14).code == 14
+    assert other.git("branch", "--list", "x") == ""
