@@ -70,7 +70,9 @@ def test_bundle(sent: Project, bob: Project) -> None:
 
     refused = bob.gitcp("restore", "imported/e7baae82", "--yes", check=14)
     assert ".vscode/tasks.json  settings of an agent, editor or hook" in refused.err
-    assert bob.gitcp("fork", "imported/e7baae82", check=14).code == 14
+    for command in ("fork", "resume"):
+        assert "--trust" in bob.gitcp(command, "imported/e7baae82", "--json", check=14).err
+    bob.gitcp("resume", "imported/e7baae82", "--print", check=0)
     assert bob.files() == before
     restored = bob.gitcp("restore", "imported/e7baae82", "--yes", "--trust", check=0).out
     assert f"claude --resume {SESSION}" in restored
@@ -127,6 +129,9 @@ def test_conversation(sent: Project, bob: Project, name: str) -> None:
         )
 
     bob.gitcp("restore", "imported/e7baae82", "--yes", check=14)
+    if name == "talk.transcript":
+        resumed = bob.json("resume", "imported/e7baae82", "--yes", "--trust")
+        assert resumed["resume"]["command"] == ["claude", "--resume", SESSION]
     restored = bob.gitcp("restore", "imported/e7baae82", "--yes", "--trust", check=0).out
     assert (f"claude --resume {SESSION}" in restored) == (name == "talk.transcript")
     assert bob.files() == before

@@ -14,10 +14,10 @@ import click
 from gitcp import wire
 from gitcp.cli import objects, restoring
 from gitcp.cli.context import Context
-from gitcp.cli.options import REVISION, Command, json_option, pass_context, session_option, yes_option
+from gitcp.cli.options import REVISION, Command, json_option, pass_context, session_option, trust_option, yes_option
 from gitcp.errors import GitcpError
 from gitcp.ops import restore as op
-from gitcp.ops import resume
+from gitcp.ops import resume, trust
 from gitcp.ops.placing import Placed
 from gitcp.ops.restore import Request
 from gitcp.value import replace
@@ -27,6 +27,7 @@ from gitcp.value import replace
 @click.argument("revision", required=False, type=REVISION, metavar="[REV]")
 @click.option("--print", "only_print", is_flag=True, help="show the command, and change and start nothing")
 @yes_option
+@trust_option
 @session_option
 @json_option
 @pass_context
@@ -42,6 +43,8 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp resume --session e7ba --print
     """
     request = _request(context, given)
+    if not given["only_print"]:
+        trust.require(context.store, request.target, trusted=given["trust"])
     plan = op.plan(context.store, request)
     placed = resume.continuing(plan.placed, request.target)
     if given["only_print"]:
@@ -71,7 +74,7 @@ def _request(context: Context, given: dict[str, Any]) -> Request:
     store, limits = context.store, context.limits()
     if given["revision"] is not None:
         target = context.checkpoint(given["revision"], given["session"])
-        return resume.request(store, target, context.cwd, limits)
+        return replace(resume.request(store, target, context.cwd, limits), trust=given["trust"])
     last = context.checkpoint("@", given["session"])
     if given["only_print"]:
         return replace(resume.request(store, last, context.cwd, limits), files=False)
