@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from importlib import import_module
 from pathlib import Path
 
 import click
@@ -248,14 +247,15 @@ def test_help_imports_no_command(project: Project) -> None:
 def test_help_of_a_command(name: str) -> None:
     """Its first line is the one in the table, without a full stop; -h shows it, with an example; --json is there."""
     section = next(commands for commands in COMMANDS.values() if name in commands)
-    command: click.Command = import_module(f"gitcp.cli.{name}").command
+    command = root.get_command(click.Context(root), name)
+    assert command is not None
     shown = CliRunner().invoke(root, [name, "-h"], obj=Context([]))
 
     assert shown.exit_code == 0
     assert (command.help or "").splitlines()[0] == section[name]
     assert not section[name].endswith(".")
     assert f"\n    gitcp {name}" in shown.output
-    assert ("--json" in shown.output) is (name not in {"completion", "demo", "hook"})
+    assert ("--json" in shown.output) is (name not in {"completion", "demo", "hook", "mcp"})
     assert CliRunner().invoke(root, [name, "--help"], obj=Context([])).output == shown.output
 
 

@@ -7,7 +7,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from agents import CLAUDE, claude, in_order
+from real_agents import CLAUDE, claude, in_order
 from tokens import tokens
 
 from driver import Project

@@ -124,7 +124,7 @@ def test_the_agent_stays(project: Project, talk: Talk) -> None:
     project.gitcp("hook", "claude", "Stop", input=payload, check=0)
 
     assert ids(project)[0] == "work@5"
-    assert [each["session"] for each in project.json_lines("sessions")] == ["work", "other"]
+    assert {each["session"] for each in project.json_lines("sessions")} == {"work", "other"}
 
 
 def test_an_earlier_agent_session_stays(project: Project, talk: Talk) -> None:
@@ -231,7 +231,7 @@ def test_interrupted(project: Project, talk: Talk, monkeypatch: pytest.MonkeyPat
     assert rewrite.read(open_store(project)).nodes.keys() >= {*names.values()}
     project.gitcp("status", check=0)
 
-    assert [each["session"] for each in project.json_lines("sessions")] == ["work", "other"]
+    assert {each["session"] for each in project.json_lines("sessions")} == {"work", "other"}
     assert problems(project) == []
     project.gitcp("undo", "--yes", check=0)
     assert project.read("app.py") == b"two\n"

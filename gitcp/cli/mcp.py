@@ -20,8 +20,8 @@ def command(context: Context) -> None:
     The tools are save, list, show, diff, note and restore. A restore gives a plan first, and is done only for that
     plan. It works in the directory that it is started in.
 
+      gitcp mcp
       claude mcp add gitcp -- gitcp mcp
-      gitcp -C ~/shop mcp
     """
     try:
         from gitcp.cli.serving import Tools  # half a second, and an extra

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from gitcp import wire
 from gitcp.errors import DiskFull, GitcpError, StoreBusy, StoreDamaged
 from gitcp.git.packs import sync_directory
 from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId
+from gitcp.typed import Any
 from gitcp.value import EMPTY, Value
 
 RESTORE = "restore.json"

@@ -13,12 +13,12 @@ import os
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from gitcp import wire
 from gitcp.errors import DiskFull, GitcpError
 from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId
+from gitcp.typed import Any
 from gitcp.value import EMPTY, Value, replace
 
 NAME = "oplog"

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from hashlib import sha256
 from math import isfinite
-from typing import Any
 
 from gitcp import wire
 from gitcp.errors import BadValue, StoreDamaged
 from gitcp.git import trees
 from gitcp.model import FILE, Entry, Oid
 from gitcp.store import Store
+from gitcp.typed import Any
 from gitcp.value import Value
 
 
