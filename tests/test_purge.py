@@ -176,6 +176,7 @@ def test_beside(project: Project) -> None:
     kept = project.root / ".git/gitcp/restored/x.jsonl"
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text(json.dumps({"t": TOKEN}))
+    project.root.joinpath(".git/gitcp/view.html").write_text(f"&lt;{TOKEN}")
     assert len(held(project, TOKEN)) > 2
     planned = project.json("purge", "--text", TOKEN, "--dry-run")
     assert {"output", "x.jsonl"} <= set(planned["files"])
@@ -185,6 +186,7 @@ def test_beside(project: Project) -> None:
     assert held(project, TOKEN) == []
     assert kept.read_text() == '{"t": "[PURGED]"}'
     assert not project.root.joinpath(".git/gitcp/worktree-state").exists()
+    assert not project.root.joinpath(".git/gitcp/view.html").exists()
     project.gitcp("save", "two", check=0)
     project.gitcp("check", check=0)
 

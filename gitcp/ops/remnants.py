@@ -12,8 +12,8 @@ from gitcp.git.repo import Repository
 
 Text = Callable[[bytes], bytes]
 
-CACHES = frozenset({"worktree-state", "unchanged", "config", "policy", "scanned", "limits.json", "hooked"})
-"""Worth nothing but time."""
+CACHES = frozenset({"worktree-state", "unchanged", "config", "policy", "scanned", "limits.json", "hooked", "view.html"})
+"""Worth nothing but time. A page may hold the text in a way that is not found."""
 
 
 def holding(repo: Repository, text: Text) -> tuple[Path, ...]:
