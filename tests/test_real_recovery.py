@@ -11,7 +11,6 @@ import json
 import os
 import subprocess
 import sys
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,13 +21,11 @@ import scripted_openai
 from real_agents import (
     CLAUDE,
     CODEX,
-    COPILOT,
     GEMINI,
     OPENCODE,
     claude,
     clone,
     codex,
-    copilot,
     gemini,
     in_order,
     opencode,
@@ -106,15 +103,6 @@ REAL = (
         scripted_openai.ScriptedOpenAI,
         scripted_openai.said,
     ),
-    Real(
-        "copilot",
-        COPILOT,
-        ("--user",),
-        copilot,
-        "--resume={}",
-        lambda path: tool("create", path=path, file_text="by the tool\n"),
-        tool("bash", command=SHELL, description="a command"),
-    ),
 )
 
 
@@ -130,11 +118,10 @@ class Story:
 
     def turn(self, arguments: list[str], prompt: str, *steps: Step) -> tuple[str, dict[str, Any]]:
         """One turn; the id of the session, and what the model was sent first."""
-        given = str(uuid.uuid4())
-        own = ["--session-id", given] if self.real.name == "copilot" and not arguments else arguments
         with self.real.model(*steps) as model:
-            session = self.real.turn(self.home, self.project.root, model, *own, prompt)
-        return session or given, model.requests[0]
+            session = self.real.turn(self.home, self.project.root, model, *arguments, prompt)
+        assert session is not None
+        return session, model.requests[0]
 
     def checkpoints(self) -> list[Any]:
         """Every checkpoint, the oldest first."""
