@@ -571,3 +571,22 @@ def test_differences_are_found_path_by_path(project: Project) -> None:
     assert list(trees.diff(objects, old, old)) == []
     assert [c.path for c in trees.diff(objects, None, old)] == [p for p, _ in trees.walk(objects, old)]
     assert [c.kind.value for c in trees.diff(objects, old, None)] == ["deleted"] * 5
+
+
+@pytest.mark.parametrize("beside", [0, 400], ids=["searched", "bisected"])
+def test_a_name_that_lies_across_two_others_is_not_taken_for_one(tmp_path: Path, beside: int) -> None:
+    """The end of one name and the beginning of the next are no name, whichever way they are looked through."""
+    low, high = b"\x07" + b"\0" * 9 + b"\x07" + b"\x0a" * 9, b"\x07" + b"\x01" * 19
+    across = low[10:] + high[:10]
+    others = [b"\x07\xff" + number.to_bytes(18, "big") for number in range(beside)]
+
+    def index_of(*names: bytes) -> PackIndex:
+        writer = PackWriter(tmp_path / f"pack{len(names)}")
+        for name in (*names, *others):
+            writer.add(name, "blob", name)
+        return PackIndex(writer.close().with_suffix(".idx"))
+
+    assert across not in index_of(low, high)
+    index = index_of(low, high, across)
+    assert [name in index for name in (low, high, across, *others)] == [True] * (3 + beside)
+    assert len({index.offset(name) for name in (low, high, across, *others)}) == 3 + beside

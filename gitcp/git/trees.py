@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from gitcp.errors import StoreDamaged
@@ -10,6 +11,8 @@ from gitcp.typed import NamedTuple, Protocol, Union
 
 EMPTY_TREE = Oid("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
 EMPTY_BLOB = Oid("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")
+
+_ENTRY = re.compile(rb"([0-7]+) ([^\0]*)\0(.{20})", re.DOTALL)
 
 
 class TreeEntry(NamedTuple):
@@ -42,18 +45,10 @@ class TreeStore(TreeReader, TreeWriter, Protocol):
 
 def parse(data: bytes) -> list[TreeEntry]:
     """The entries of a raw tree object, in its order. Raises StoreDamaged if it is not one."""
-    entries, position, end = [], 0, len(data)
-    try:
-        while position < end:
-            space = data.index(b" ", position)
-            null = data.index(b"\0", space)
-            oid = data[null + 1 : null + 21]
-            if len(oid) != 20:
-                raise ValueError
-            entries.append(TreeEntry(data[space + 1 : null], int(data[position:space], 8), Oid(oid.hex())))
-            position = null + 21
-    except ValueError:
-        raise StoreDamaged("a tree object does not parse") from None
+    found = _ENTRY.findall(data)
+    entries = [TreeEntry(name, int(mode, 8), Oid(oid.hex())) for mode, name, oid in found]
+    if sum(len(mode) + len(name) for mode, name, _ in found) + 22 * len(found) != len(data):
+        raise StoreDamaged("a tree object does not parse")
     return entries
 
 
@@ -156,17 +151,19 @@ def diff(reader: TreeReader, old: Oid | None, new: Oid | None) -> Iterator[FileC
         leaf_a, leaf_b = (entry if entry and entry.mode != TREE else None for entry in (a, b))
         if leaf_a or leaf_b:
             yield FileChange(path, leaf_a, leaf_b)
-        before, after = (_inside(reader, entry) for entry in (a, b))
         prefix = path + b"/" if path else b""
-        names = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-        ahead += [(prefix + name, before.get(name), after.get(name)) for name in reversed(names)]
+        before, after = _differing(reader, a, b)
+        ahead += [(prefix + name, before.get(name), after.get(name)) for name in sorted(before | after, reverse=True)]
 
 
-def _inside(reader: TreeReader, entry: Entry | None) -> dict[bytes, Entry]:
-    """The entries of a directory; none of anything else."""
-    if entry is None or entry.mode != TREE:
-        return {}
-    return {name: Entry(mode, oid) for name, mode, oid in reader.read_tree(entry.oid)}
+def _differing(reader: TreeReader, a: Entry | None, b: Entry | None) -> tuple[dict[bytes, Entry], dict[bytes, Entry]]:
+    """What two directories have that the other has not just so; anything else has no entries."""
+    one, other = (set(reader.read_tree(entry.oid)) if entry and entry.mode == TREE else set() for entry in (a, b))
+    return _by_name(one - other), _by_name(other - one)
+
+
+def _by_name(entries: set[TreeEntry]) -> dict[bytes, Entry]:
+    return {name: Entry(mode, oid) for name, mode, oid in entries}
 
 
 def is_content(mode: int) -> bool:

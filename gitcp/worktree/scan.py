@@ -134,8 +134,11 @@ class Scan:
         record.stamp, record.inode = self._stamp(status), status.st_ino
         names, prefix = {entry.name for entry in entries}, full + b"/"
         known = self._under_rules(record, names, old)
+        record.files = self._left_alone(record, names, known)
         for entry in entries:
             name = entry.name
+            if name in record.files:
+                continue
             if name == b".git":
                 record.stamp = UNSETTLED if path else record.stamp  # it may become a repository any time
             elif name == RESERVED and not path:
@@ -234,9 +237,6 @@ class Scan:
     def _file(self, record: Record, name: bytes, full: bytes, old: Record | None) -> None:
         slots = record.folder.files.get(name, ())
         known = old.files.get(name) if old else None
-        if known and self._is_left_alone(record, name):
-            record.files[name] = known
-            return
         if not slots and self._is_left_out(record, name):
             return
         try:
@@ -257,12 +257,13 @@ class Scan:
             else:
                 self._jobs.append(Job(record, name, status, slots, known.attributes if known else None))
 
-    def _is_left_alone(self, record: Record, name: bytes) -> bool:
-        """Whether a known file is one that need not be looked at, under rules that are as they were."""
+    def _left_alone(self, record: Record, names: set[bytes], old: Record | None) -> dict[bytes, File]:
+        """The known files that need not be looked at, where rules are as they were."""
         touched = self._scope.touched
-        if touched is None or record.below(name) in touched:
-            return False
-        return not _is_below(record.path, self._judged_anew)
+        if touched is None or old is None or _is_below(record.path, self._judged_anew):
+            return {}
+        here = {name for name in names if record.below(name) in touched}
+        return {name: file for name, file in old.files.items() if name in names and name not in here}
 
     def _is_left_out(self, record: Record, name: bytes) -> bool:
         """Whether ignore rules keep an untracked file out, and no include pattern takes it in."""
