@@ -55,8 +55,12 @@ def story(project: Project, count: int = 12) -> Store:
 
 def own_refs(project: Project) -> Refs:
     """Every session and tag, as the refs have them."""
-    found = refs.list_refs(open_store(project).repo.common_dir, refs.PREFIX)
-    return {name: oid for name, oid in found.items() if not name.startswith(refs.TRASH)}
+    return {name: oid for name, oid in all_refs(project).items() if not name.startswith(refs.TRASH)}
+
+
+def all_refs(project: Project) -> Refs:
+    """The same, and the trash."""
+    return dict(refs.list_refs(open_store(project).repo.common_dir, refs.PREFIX))
 
 
 def holdings(project: Project) -> dict[CheckpointId, Oid]:

@@ -283,6 +283,18 @@ def test_messages() -> None:
     ]
 
 
+def test_what_a_hook_added_to_a_prompt_is_not_the_prompts() -> None:
+    """The program puts it beside the prompt; where there is nothing else, it is what is shown."""
+    added = {"text": "<hook_context>gitcp restored</hook_context>"}
+    prompt = line(**message("user", "u9", [{"text": "go on"}, added]))
+    alone = line(**message("user", "u9", [added]))
+
+    assert [part.text for part in gemini.messages([prompt])] == ["go on"]
+    assert gemini.digest(Digest(), [prompt]).last_prompt == "go on"
+    assert [(part.role, part.text) for part in gemini.messages([alone])] == [("system", added["text"])]
+    assert gemini.digest(Digest(), [alone]).messages == 0
+
+
 def test_messages_after_a_rewind() -> None:
     """What was taken back is not shown; an unknown id takes everything back, as the program does."""
     rewound = CHAT + line(**{"$rewindTo": "r1"})

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import test_adapter_gemini
 import test_adapter_opencode
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -282,6 +283,53 @@ def test_a_killed_agent_is_caught_up(ready: Project) -> None:
     assert triggers(ready, "11111111") == ["prompt", "turn", "turn"]
     assert ready.git("show", "refs/gitcp/sessions/11111111:a.txt").encode() == lost
     assert ready.json("show", "11111111")["conversation"]["bytes"] == agent.transcript.stat().st_size
+
+
+def test_a_session_that_a_restore_left_is_not_taken_up_again(ready: Project) -> None:
+    """Killed, and restored to an earlier turn under a new id: what the old one had written does not come back with it.
+
+    Unless the old one goes on after that: then somebody works there.
+    """
+    agent = Claude(ready)
+    agent.turn("x")
+    agent.turn("y", edit=edit(ready))
+    agent.says("user", "a long task")
+    restored = json.loads(ready.gitcp("restore", "11111111@2", "--yes", "--json", check=0).out)
+    resumed = Claude(ready, restored["resume"]["session_id"])
+    assert resumed.session != SESSION
+    resumed.calls("SessionStart", source="resume")
+
+    assert triggers(ready, "11111111")[-2:] == ["before-restore", "restore"]
+    assert ready.json("show")["agent"]["session_id"] == resumed.session
+
+    agent.says("assistant", "done with it")
+    later = time.time() + 60
+    os.utime(agent.transcript, (later, later))
+    Claude(ready, OTHER).calls("SessionStart", source="startup")
+    assert ready.json("show", "11111111")["agent"]["session_id"] == SESSION
+    assert ready.json("show", "11111111")["conversation"]["bytes"] == agent.transcript.stat().st_size
+
+
+def test_a_chat_that_is_being_written_anew(ready: Project, sealed: Path) -> None:
+    """Gemini CLI deletes a chat while it resumes it, and writes it again: no checkpoint is made of it half written."""
+    test_adapter_gemini.own(sealed, ready.root)
+    whole = test_adapter_gemini.CHAT + test_adapter_gemini.RESUMED
+    path = test_adapter_gemini.put(sealed, whole)
+    known = {"session_id": test_adapter_gemini.ID, "transcript_path": str(path), "cwd": str(ready.root)}
+
+    def calls(event: str, **fields: str) -> str:
+        ready.gitcp("hook", "gemini", event, input=json.dumps({**known, **fields}), check=0)
+        return str(ready.json("show")["conversation"]["bytes"])
+
+    assert calls("AfterAgent") == str(len(whole))
+    ready.write("a.txt", "by hand\n")
+    test_adapter_gemini.put(sealed, test_adapter_gemini.CHAT, modified=2000.0)
+    assert calls("SessionStart", source="resume") == str(len(whole))
+    path.unlink()
+    assert calls("SessionStart", source="startup", session_id=OTHER) == str(len(whole))
+    test_adapter_gemini.put(sealed, whole + test_adapter_gemini.line(**test_adapter_gemini.DONE), modified=3000.0)
+    assert calls("BeforeAgent", prompt="x") == str(path.stat().st_size)
+    assert triggers(ready) == ["turn", "prompt"]
 
 
 def test_two_sessions_in_one_tree(ready: Project) -> None:

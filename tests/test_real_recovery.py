@@ -149,6 +149,11 @@ class Story:
         assert went in (None, resume["session_id"])
         return self.real.said(model.requests[0]), json.dumps(model.requests[0])
 
+    def go_on(self, session: str, prompt: str) -> list[str]:
+        """Another turn of this session; what the model was told."""
+        _, sent = self.turn(self.real.resume.format(session).split(), prompt, {"text": "And on."})
+        return self.real.said(sent)
+
 
 @pytest.fixture(autouse=True)
 def launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,6 +197,12 @@ def test_back_to_the_first_turn(real: Real, project: Project, tmp_path: Path) ->
     project.remove("by_shell.txt")
     other = clone(project, tmp_path / "elsewhere")
     _is_back(story, target, first)
+    going = story.checkpoints()[-1]
+    heard = story.go_on(going["agent"]["session_id"], "fourth: and on")
+    assert in_order(["first: write a file", FIRST, "third: another way", "Going on.", "fourth: and on"], heard), heard
+    assert [each["session"] for each in story.checkpoints()] == [going["session"]] * len(story.checkpoints())
+    for each in story.checkpoints()[going["number"] :]:
+        assert "Going on." in story.talk(each)
     elsewhere = Story(real, other, tmp_path / "second-home")
     _is_back(elsewhere, target, first)
     assert second != first

@@ -42,8 +42,14 @@ LOG_SIZE = 1 << 17
 LAGGING = ("claude-code",)
 """Agents that write into their transcript after they called."""
 
+REWRITING = ("gemini",)
+"""Agents that delete the transcript of a session that they resume and write it anew: it is whole at the next prompt."""
+
 TOLD = ("claude-code", "codex", "copilot", "gemini", "opencode")
 """Agents that take words from a hook."""
+
+DEAF_AT_START = ("gemini", "opencode")
+"""Agents told with a prompt only: one does not listen before, one forgets the prompt that comes after words."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -94,7 +100,7 @@ class _Called:
         if trigger is None:
             return False
         if self.event.kind == events.START:
-            return bool(memo.behind(self.git_dir, self.event.agent))
+            return bool(self._behind())
         if self.last is None:
             return True
         return not memo.is_unchanged(self.root, self.git_dir, self.last, files_alone=trigger == "tools")
@@ -117,8 +123,14 @@ class _Called:
             self._record(context, trigger, self.event.session_id, self.event.transcript)
             return
         memo.forget_old(self.git_dir)
-        for session_id, transcript in memo.behind(self.git_dir, self.event.agent):
-            self._record(context, trigger, session_id, transcript)
+        for session_id, transcript in self._behind():
+            self._record(context, trigger, session_id, transcript, late=True)
+
+    def _behind(self) -> list[tuple[str, str]]:
+        """The agent's sessions whose last words are not saved, but one that it is writing anew at this moment."""
+        found = memo.behind(self.git_dir, self.event.agent)
+        resumed = self.event.session_id if self.event.agent in REWRITING else ""
+        return [(session_id, transcript) for session_id, transcript in found if session_id != resumed]
 
     def _asked(self, context: Context) -> Settings:
         """The settings as they are; what cannot be read is passed over."""
@@ -136,7 +148,7 @@ class _Called:
         memo.remember_settings(context.store, found)
         return found
 
-    def _record(self, context: Context, trigger: str, session_id: str, transcript: str) -> None:
+    def _record(self, context: Context, trigger: str, session_id: str, transcript: str, *, late: bool = False) -> None:
         from gitcp.model import Trigger
         from gitcp.ops import hook
 
@@ -150,6 +162,7 @@ class _Called:
             transcript=transcript,
             awaited=_awaited(self.event),
             seen=self.last.seen if self.last else 0,
+            late=late,
             limits=self._limits(context),
         )
         saved = hook.record(store, occasion)
@@ -182,7 +195,7 @@ class _Called:
     def _tell(self) -> None:
         """Print what the agent is to know: that files went back to a checkpoint."""
         event = self.event
-        heard = event.agent in TOLD and (event.agent, event.kind) != ("opencode", events.START)
+        heard = event.agent in TOLD and (event.kind != events.START or event.agent not in DEAF_AT_START)
         if not heard or not os.path.exists(os.path.join(self.git_dir, "gitcp", "untold")):
             return
         from gitcp import wire

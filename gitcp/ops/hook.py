@@ -29,8 +29,9 @@ class Occasion(Value):
     """An event that calls for a checkpoint.
 
     `session_id` is the agent's ("": it did not say), `transcript` the file that it named. `awaited` is what the agent
-    is about to write into it, beyond the first `seen` bytes: some say what they did before it is on disk. `session` is
-    that of ours which was given by name.
+    is about to write into it, beyond the first `seen` bytes: some say what they did before it is on disk. `late` says
+    that nobody is at work in this session: what it had written is taken up by another one's start. `session` is that of
+    ours which was given by name.
     """
 
     cwd: Path
@@ -40,18 +41,22 @@ class Occasion(Value):
     transcript: str = ""
     awaited: bytes = b""
     seen: int = 0
+    late: bool = False
     limits: Limits = Limits()
     session: str | None = None
 
 
 def record(store: Store, occasion: Occasion) -> Saved | None:
-    """Save, if anything changed that matters for this trigger; None while a restore is under way here.
+    """Save, if anything changed that matters for this trigger; None while a restore is under way here, and where there
+    is nothing to take up.
 
     Writes what `save` writes. Raises a GitcpError if that cannot be done.
     """
     if journal.is_running(store.repo):
         return None
     choice = _choice(store, occasion)
+    if occasion.late and not _is_to_take_up(store, occasion, choice):
+        return None
     if occasion.awaited and choice.capture is not None and choice.capture.sources[0].path is not None:
         _wait(choice.capture.sources[0].path, occasion)
     request = Request(
@@ -66,6 +71,22 @@ def record(store: Store, occasion: Occasion) -> Saved | None:
     except ConversationUnreadable:  # the files need not wait for it
         request = replace(request, choice=choice._replace(capture=None))
         return save(store, _complete(store, request, occasion))
+
+
+def _is_to_take_up(store: Store, occasion: Occasion, choice: Choice) -> bool:
+    """Whether what a session had written is still its own to save, and is there. Where a restore took our session on
+    under another id of the agent's, what the old one had is in the safety checkpoint, unless it went on after that.
+    """
+    main = choice.capture.sources[0].path if choice.capture else None
+    if main is None:
+        return False
+    tip = store.tip(choice.session)
+    if tip is None or session.is_of(store.summary(tip), Agent(occasion.agent, occasion.session_id)):
+        return True
+    try:
+        return main.stat().st_mtime >= store.summary(tip).created.timestamp() + 1  # a commit knows whole seconds
+    except OSError:
+        return False
 
 
 def _complete(store: Store, request: Request, occasion: Occasion) -> Request:

@@ -14,7 +14,7 @@ from gitcp.adapters.base import Found
 from gitcp.errors import BadValue, ConversationUnreadable, RevisionAmbiguous, RevisionNotFound
 from gitcp.git import refs
 from gitcp.model import Agent, Capture, Oid
-from gitcp.store import Store
+from gitcp.store import Store, Summary
 from gitcp.typed import NamedTuple
 from gitcp.value import replace
 
@@ -281,7 +281,7 @@ def _last_used(store: Store, chosen: Found, name: str | None, found: list[Found]
     summary = store.summary(tip)
     if chosen.modified >= summary.created.timestamp() + 1:  # a commit knows whole seconds
         return chosen
-    return next((f for f in found if _bound(summary.trailers, Agent(f.agent, f.session_id))), chosen)
+    return next((f for f in found if is_of(summary, Agent(f.agent, f.session_id))), chosen)
 
 
 def _capture(found: Found | None) -> Capture | None:
@@ -300,11 +300,9 @@ def _session_of(store: Store, agent: Agent | None) -> str | None:
     plain = re.sub(r"[^A-Za-z0-9]", "", agent.session_id)
     last = _read(store.repo.state_dir / CURRENT)
     likely = [name for name in sessions if plain.startswith(name) or name == last]
-    by_tip = (name for name in (*likely, *sessions) if _bound(store.summary(sessions[name]).trailers, agent))
+    by_tip = (name for name in (*likely, *sessions) if is_of(store.summary(sessions[name]), agent))
     # A session that was forked off reaches the checkpoints of the older one, and those are not its own.
-    by_chain = (
-        n for n in likely if any(s.id.session == n and _bound(s.trailers, agent) for s in store.history(sessions[n]))
-    )
+    by_chain = (n for n in likely if any(s.id.session == n and is_of(s, agent) for s in store.history(sessions[n])))
     return next(by_tip, None) or next(by_chain, None) or _renamed(store, agent, plain, sessions)
 
 
@@ -313,7 +311,7 @@ def _renamed(store: Store, agent: Agent, plain: str, sessions: dict[str, Oid]) -
     from gitcp.ops import oplog  # only for a session that is new, or was renamed
 
     now = {new for old, new in oplog.former(store.repo).items() if plain.startswith(old) and new in sessions}
-    return next((n for n in sorted(now) if any(_bound(s.trailers, agent) for s in store.history(sessions[n]))), None)
+    return next((n for n in sorted(now) if any(is_of(s, agent) for s in store.history(sessions[n]))), None)
 
 
 def called_now(store: Store, choice: Choice) -> Choice:
@@ -329,5 +327,7 @@ def called_now(store: Store, choice: Choice) -> Choice:
     return choice._replace(session=now) if agent is None or _session_of(store, agent) == now else choice
 
 
-def _bound(trailers: dict[str, str], agent: Agent) -> bool:
-    return (trailers.get("Gitcp-Agent"), trailers.get("Gitcp-Agent-Session")) == (agent.name, agent.session_id)
+def is_of(summary: Summary, agent: Agent) -> bool:
+    """Whether a checkpoint was made of this session of this agent."""
+    said = summary.trailers
+    return (said.get("Gitcp-Agent"), said.get("Gitcp-Agent-Session")) == (agent.name, agent.session_id)

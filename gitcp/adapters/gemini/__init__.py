@@ -2,7 +2,7 @@
 
     <root>/projects.json                                       working directory → name of its directory
     <root>/tmp/<name>/.project_root                            whose directory it is
-    <root>/tmp/<name>/chats/session-<minute>-<id's first 8>.jsonl    the main stream, only ever appended to
+    <root>/tmp/<name>/chats/session-<minute>-<id's first 8>.jsonl    the main stream
     <root>/tmp/<name>/chats/<id>/<agent>.jsonl                 sub-agents
     <root>/tmp/<name>/tool-outputs/session-<id>/<name>         large outputs that the chat only names
     <root>/tmp/<name>/<id>/…                                   plans and tasks
@@ -13,6 +13,8 @@ another working directory another place; lines that are there are looked at and 
 
 To resume, the program first begins a chat with nothing in it, as a file of its own or, within the same minute, at the
 end of the file that it is about to continue. Neither is a conversation: the first is not found, the second left out.
+Once there is such an empty file, the next start of the program deletes every chat whose name has the same id, and a
+resume writes its own anew.
 """
 
 from __future__ import annotations

@@ -145,8 +145,11 @@ def _objects(value: Any) -> list[dict[str, Any]]:
 
 
 def _text(content: Any) -> str:
+    """The text of a message, without what hooks added to it, unless that is all there is."""
     parts = content if isinstance(content, list) else [content]
-    return base.text_of([part for part in parts if not (isinstance(part, dict) and part.get("thought"))])
+    said = [part for part in parts if not (isinstance(part, dict) and part.get("thought"))]
+    typed = [part for part in said if not base.text_of([part]).lstrip().startswith(NOT_TYPED)]
+    return base.text_of(typed) or base.text_of(said)
 
 
 def before(lines: Iterable[bytes], message_id: str) -> int | None:
