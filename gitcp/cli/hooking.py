@@ -12,12 +12,13 @@ import sys
 import time
 
 from gitcp.cli import memo, quick
+from gitcp.cli.apart import apart
 from gitcp.policy import events, payload, triggers
 from gitcp.worktree import look
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from gitcp.cli.context import Context
     from gitcp.model import CheckpointId
@@ -89,7 +90,7 @@ class _Called:
             self._tell()
         if self.settings is not None and not self._calls_for_a_save(self.settings):
             return
-        _apart(self._save, self.log, WAITED_AT_END if event.kind == events.END else WAITED)
+        apart(self._save, self.log, WAITED_AT_END if event.kind == events.END else WAITED)
 
     def _trigger(self, settings: Settings) -> str | None:
         age = time.time() - self.last.created if self.last else None
@@ -301,23 +302,3 @@ def _awaited(event: Event) -> bytes:
     plain = [at for at, char in enumerate(tail) if char in '"\\' or not char.isprintable()]
     end = tail[plain[-1] + 1 :] if plain else tail
     return f'{end}"'.encode("utf-8", "replace") if end else b""
-
-
-def _apart(work: Callable[[], None], failed: Callable[[BaseException], None], seconds: float) -> None:
-    """Do `work` in a process of its own, which nobody stops with the agent; wait for it for at most `seconds`."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.setsid()
-            nowhere = os.open(os.devnull, os.O_RDWR)
-            for descriptor in (0, 1, 2):
-                os.dup2(nowhere, descriptor)
-            work()
-        except BaseException as error:  # noqa: BLE001 -- nobody is left to see it
-            failed(error)
-        finally:
-            os._exit(0)
-    os.close(writing)
-    if select.select([reading], [], [], seconds)[0]:
-        os.waitpid(child, 0)

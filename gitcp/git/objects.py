@@ -16,11 +16,13 @@ from functools import cached_property
 from pathlib import Path
 
 from gitcp.errors import DiskFull, GitcpError, StoreDamaged
+from gitcp.git.loose import CHUNK, LEVEL, inflate, open_loose, read_loose, write_loose
 from gitcp.git.packs import PackIndex, PackWriter, indexes, oid_of, sync_directory
+from gitcp.git.repack import note
 from gitcp.git.trees import EMPTY_TREE, TreeEntry, parse, serialise
 from gitcp.git.unpack import LARGEST, read_packed
 from gitcp.model import Oid
-from gitcp.typed import TYPE_CHECKING, BinaryIO
+from gitcp.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gitcp.git.gathering import Gathering
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
 MOST_LOOSE = 64
 TRIES = 100
 """So often a directory that git removes as empty, while it packs, is made again."""
-LEVEL = 1
-CHUNK = 1 << 20
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -95,10 +95,10 @@ class Objects:
             yield self.read_blob(oid)
             return
         for directory in self._directories:
-            loose = _open_loose(directory, oid)
+            loose = open_loose(directory, oid)
             if loose is not None:
                 with loose:
-                    yield from _inflate(loose, oid)
+                    yield from inflate(loose, oid)
                 return
         packed = self._read_packed(oid, CHUNK)
         if packed is not None and packed[0] == "blob":
@@ -252,7 +252,9 @@ class Objects:
             self._flush_loose()
         self._pending.clear()
         known = self.__dict__.pop("_indexes", [])
-        if pack and self.gathering and not self.gathering.add(pack):
+        if pack and not self.gathering:
+            note(self._repo, pack)
+        elif pack and self.gathering and not self.gathering.add(pack):
             self._indexes = [*known, PackIndex(pack.with_suffix(".idx"))]
 
     def _flush_loose(self) -> None:
@@ -299,83 +301,6 @@ class Objects:
                 os.rename(temporary, directory / oid[2:])
                 return directory
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-
-
-def read_loose(directory: Path, oid: Oid) -> tuple[str, bytes] | None:
-    """A loose object's kind and content, None if it is not loose. Raises StoreDamaged if it does not check out."""
-    loose = _open_loose(directory, oid)
-    if loose is None:
-        return None
-    with loose, _unreadable(oid):
-        packed = loose.read()
-    stream = zlib.decompressobj()
-    try:
-        raw = stream.decompress(packed)
-        header, _, data = raw.partition(b"\0")
-        kind, size = header.decode("ascii").split(" ")
-        sound = stream.eof and not stream.unused_data and int(size) == len(data) and oid_of(kind, data) == oid
-    except (zlib.error, ValueError):
-        sound = False
-    if not sound:
-        raise _damaged(oid)
-    return kind, data
-
-
-def _open_loose(directory: Path, oid: Oid) -> BinaryIO | None:
-    with _unreadable(oid):
-        try:
-            return open(f"{directory}/{oid[:2]}/{oid[2:]}", "rb")
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-
-
-def _inflate(file: BinaryIO, oid: Oid) -> Iterator[bytes]:
-    """The content of a loose blob, and at its end the proof that it is the blob of this name."""
-    import hashlib
-
-    stream, digest, size = zlib.decompressobj(), hashlib.sha1(usedforsecurity=False), -1
-    try:
-        while not stream.eof:
-            with _unreadable(oid):
-                packed = stream.unconsumed_tail or file.read(CHUNK)
-            data = stream.decompress(packed, CHUNK)
-            if not (packed or data):
-                break
-            digest.update(data)
-            if size < 0:
-                header, _, data = data.partition(b"\0")
-                size = int(header.removeprefix(b"blob "))
-            size -= len(data)
-            yield data
-    except (zlib.error, ValueError):
-        raise _damaged(oid) from None
-    if not stream.eof or stream.unused_data or file.read(1) or size or digest.hexdigest() != oid:
-        raise _damaged(oid)
-
-
-def _damaged(oid: Oid) -> StoreDamaged:
-    return StoreDamaged(f"object {oid} is damaged: it does not hold what its name says", hint="gitcp check")
-
-
-class _unreadable:  # noqa: N801 -- reads as a statement
-    """Says which object the system could not read."""
-
-    def __init__(self, oid: Oid) -> None:
-        self._oid = oid
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError):
-            raise StoreDamaged(f"object {self._oid} cannot be read: {error.strerror}", hint="gitcp check") from None
-
-
-def write_loose(path: Path, kind: str, data: bytes) -> None:
-    """Write one loose object to `path`, a temporary name; it is still to be fsynced and to be given its own name."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
-    with open(descriptor, "wb") as file:
-        file.write(zlib.compress(b"%s %d\0" % (kind.encode(), len(data)) + data, LEVEL))
 
 
 def _sync_file(path: Path) -> None:

@@ -1,0 +1,94 @@
+"""Loose objects: one deflated file each. libgit2 hangs on one that was cut off; this says that it is damaged."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from gitcp.errors import StoreDamaged
+from gitcp.git.packs import oid_of
+from gitcp.model import Oid
+from gitcp.typed import BinaryIO
+
+LEVEL = 1
+CHUNK = 1 << 20
+
+
+def read_loose(directory: Path, oid: Oid) -> tuple[str, bytes] | None:
+    """A loose object's kind and content, None if it is not loose. Raises StoreDamaged if it does not check out."""
+    loose = open_loose(directory, oid)
+    if loose is None:
+        return None
+    with loose, _unreadable(oid):
+        packed = loose.read()
+    stream = zlib.decompressobj()
+    try:
+        raw = stream.decompress(packed)
+        header, _, data = raw.partition(b"\0")
+        kind, size = header.decode("ascii").split(" ")
+        sound = stream.eof and not stream.unused_data and int(size) == len(data) and oid_of(kind, data) == oid
+    except (zlib.error, ValueError):
+        sound = False
+    if not sound:
+        raise _damaged(oid)
+    return kind, data
+
+
+def open_loose(directory: Path, oid: Oid) -> BinaryIO | None:
+    """The file of a loose object, None if there is none. Raises StoreDamaged if it cannot be opened."""
+    with _unreadable(oid):
+        try:
+            return open(f"{directory}/{oid[:2]}/{oid[2:]}", "rb")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+
+def inflate(file: BinaryIO, oid: Oid) -> Iterator[bytes]:
+    """The content of a loose blob, and at its end the proof that it is the blob of this name."""
+    import hashlib
+
+    stream, digest, size = zlib.decompressobj(), hashlib.sha1(usedforsecurity=False), -1
+    try:
+        while not stream.eof:
+            with _unreadable(oid):
+                packed = stream.unconsumed_tail or file.read(CHUNK)
+            data = stream.decompress(packed, CHUNK)
+            if not (packed or data):
+                break
+            digest.update(data)
+            if size < 0:
+                header, _, data = data.partition(b"\0")
+                size = int(header.removeprefix(b"blob "))
+            size -= len(data)
+            yield data
+    except (zlib.error, ValueError):
+        raise _damaged(oid) from None
+    if not stream.eof or stream.unused_data or file.read(1) or size or digest.hexdigest() != oid:
+        raise _damaged(oid)
+
+
+def _damaged(oid: Oid) -> StoreDamaged:
+    return StoreDamaged(f"object {oid} is damaged: it does not hold what its name says", hint="gitcp check")
+
+
+class _unreadable:  # noqa: N801 -- reads as a statement
+    """Says which object the system could not read."""
+
+    def __init__(self, oid: Oid) -> None:
+        self._oid = oid
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise StoreDamaged(f"object {self._oid} cannot be read: {error.strerror}", hint="gitcp check") from None
+
+
+def write_loose(path: Path, kind: str, data: bytes) -> None:
+    """Write one loose object to `path`, a temporary name; it is still to be fsynced and to be given its own name."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
+    with open(descriptor, "wb") as file:
+        file.write(zlib.compress(b"%s %d\0" % (kind.encode(), len(data)) + data, LEVEL))

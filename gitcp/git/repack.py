@@ -1,0 +1,173 @@
+"""Housekeeping: loose objects of checkpoints go into one pack, and small packs of gitcp's into a larger one.
+
+A save leaves a dozen loose objects. Left alone, they would have git's own `gc --auto` begin in the midst of a user's
+`git commit` after some four hundred saves. What only others reach, and packs that others made, are not touched, and
+nothing goes before git has verified the pack that holds it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from gitcp.git.packs import PackIndex, sync_directory
+from gitcp.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gitcp.git.repo import Repository
+
+PROBED = "17"
+"""By this directory git estimates how many objects are loose. Its `gc --auto` begins above 27 in it, or 50 packs."""
+
+LOOSE = 10
+"""So many more in it than were left the last time are packed: some 2,500 in all."""
+
+PACKS = 12
+"""So many packs of gitcp's are put together."""
+
+NOTES = "packs"
+LEFT = "left"
+
+
+def note(repo: Repository, pack: Path) -> None:
+    """Remember a pack as one that gitcp wrote."""
+    with suppress(OSError):
+        notes = repo.store_dir / NOTES
+        notes.mkdir(mode=0o700, exist_ok=True)
+        (notes / pack.name).touch(0o600)
+
+
+def is_due(repo: Repository) -> bool:
+    """Whether enough has come together since the last time. Looks at two directories."""
+    probed = _probed(repo)
+    return (probed >= LOOSE and probed >= _left(repo) + LOOSE) or len(_noted(repo)) >= PACKS
+
+
+def repack(repo: Repository) -> None:
+    """Pack what has come together; nothing if another process is at it. Raises GitFailed or OSError; then everything
+    that was there still is.
+    """
+    with _alone(repo) as alone:
+        if not alone:
+            return
+        try:
+            _pack_loose(repo)
+            _join_packs(repo)
+        finally:
+            (repo.store_dir / NOTES / LEFT).write_text(str(_probed(repo)))
+
+
+def _pack_loose(repo: Repository) -> None:
+    listed = repo.git("rev-list", "--objects", "--unpacked", "--glob=refs/gitcp/*")
+    names = [bytes.fromhex(line[:40].decode("ascii")) for line in listed.splitlines()]
+    if names:
+        _packed(repo, names)
+    _drop_copies(repo)
+
+
+def _drop_copies(repo: Repository) -> None:
+    """Remove the loose copies of what packs of gitcp's hold; also those that an interrupted run left."""
+    directory = _objects(repo)
+    indexes = [
+        PackIndex(path.with_suffix(".idx"))
+        for path in map((directory / "pack").joinpath, _noted(repo))
+        if path.exists()
+    ]
+    for fan_out in (f"{byte:02x}" for byte in range(256)):
+        with suppress(FileNotFoundError):
+            for rest in os.listdir(directory / fan_out):
+                with suppress(ValueError):  # somebody's temporary file
+                    name = bytes.fromhex(fan_out + rest)
+                    if any(name in index for index in indexes):
+                        directory.joinpath(fan_out, rest).unlink(missing_ok=True)
+
+
+def _join_packs(repo: Repository) -> None:
+    """Of gitcp's packs those that are smaller than all smaller ones together become one."""
+    noted = _noted(repo)
+    if len(noted) < PACKS:
+        return
+    directory = _objects(repo) / "pack"
+    sizes = {path: path.stat().st_size for path in map(directory.joinpath, noted) if _may_go(path)}
+    joined: list[Path] = []
+    for path in sorted(sizes, key=sizes.__getitem__):
+        if len(joined) < 2 or sizes[path] <= sum(map(sizes.__getitem__, joined)):
+            joined.append(path)
+    try:
+        if len(joined) > 1:
+            _replace(repo, joined)
+    finally:  # what could not be put together is not tried again
+        for name in noted:
+            if directory / name not in sizes or directory / name in joined:
+                repo.store_dir.joinpath(NOTES, name).unlink(missing_ok=True)
+
+
+def _may_go(pack: Path) -> bool:
+    return pack.exists() and not pack.with_suffix(".keep").exists()
+
+
+def _replace(repo: Repository, packs: list[Path]) -> None:
+    """Put these packs together; each goes once all that it holds is in the new one."""
+    names = {path: set(PackIndex(path.with_suffix(".idx")).names()) for path in packs}
+    new = _packed(repo, set().union(*names.values()))
+    index = PackIndex(new.with_suffix(".idx"))
+    for path in packs:
+        if path != new and all(name in index for name in names[path]):
+            for suffix in (".idx", ".rev", ".pack"):  # the index first: nobody then looks for the pack
+                path.with_suffix(suffix).unlink(missing_ok=True)
+
+
+def _packed(repo: Repository, names: Iterable[bytes]) -> Path:
+    """A new pack with these objects, on disk and verified. Raises GitFailed."""
+    base = _objects(repo) / "pack" / "pack"
+    asked = "".join(f"{name.hex()}\n" for name in names).encode("ascii")
+    pack = base.with_name(f"pack-{repo.git('pack-objects', '-q', str(base), input=asked).decode('ascii').strip()}.pack")
+    repo.git("verify-pack", str(pack.with_suffix(".idx")))
+    sync_directory(pack.parent)
+    note(repo, pack)
+    return pack
+
+
+@contextmanager
+def _alone(repo: Repository) -> Iterator[bool]:
+    """Whether no other process keeps house here; none begins to before the end."""
+    notes = repo.store_dir / NOTES
+    notes.mkdir(mode=0o700, exist_ok=True)
+    descriptor = os.open(notes, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            alone = True
+        except BlockingIOError:
+            alone = False
+        yield alone
+    finally:
+        os.close(descriptor)
+
+
+def _objects(repo: Repository) -> Path:
+    return repo.common_dir / "objects"
+
+
+def _probed(repo: Repository) -> int:
+    try:
+        return len(os.listdir(_objects(repo) / PROBED))
+    except OSError:
+        return 0
+
+
+def _left(repo: Repository) -> int:
+    try:
+        return int((repo.common_dir / "gitcp" / NOTES / LEFT).read_bytes())
+    except (OSError, ValueError):
+        return 0
+
+
+def _noted(repo: Repository) -> list[str]:
+    try:
+        return [name for name in os.listdir(repo.common_dir / "gitcp" / NOTES) if name.endswith(".pack")]
+    except OSError:
+        return []
