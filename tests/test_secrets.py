@@ -12,6 +12,7 @@ from gitcp.conversation.segments import LARGEST
 from gitcp.errors import StoreDamaged
 from gitcp.model import Oid
 from gitcp.ops import scanned, secrets
+from gitcp.ops.secrets import Sieve
 from gitcp.secrets.scan import VERSION, fingerprint
 from gitcp.store import Store
 
@@ -120,8 +121,8 @@ def test_redacted() -> None:
     text = f"a {TOKEN} b {OTHER}".encode()
 
     assert {f.id for f in secrets.in_text(text, "report")} > {ID}
-    assert secrets.in_text(text, "report", allowed={ID})[0].rule == "npm-token"
-    assert secrets.redacted(text, {ID}) == f"a {TOKEN} b [REDACTED:npm-token]".encode()
+    assert secrets.in_text(text, "report", sieve=Sieve({ID}))[0].rule == "npm-token"
+    assert secrets.redacted(text, Sieve({ID})) == f"a {TOKEN} b [REDACTED:npm-token]".encode()
 
 
 def test_command(project: Project, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.cli.secrets import fields as finding_fields
 from gitcp.errors import GitcpError
 from gitcp.ops import push as op
-from gitcp.ops import remotes, settings
+from gitcp.ops import remotes, secrets, settings
 from gitcp.ops.push import Item, Report, State
 
 SAID = {
@@ -61,7 +61,7 @@ def command(context: Context, /, **given: Any) -> None:
     else:
         _print(context, plan, report, dry=given["dry_run"])
     if given["dry_run"] and plan.findings:
-        raise op.found_secrets(plan.findings)
+        raise secrets.refused(plan.findings, op.NOTHING)
     _end(report)
 
 

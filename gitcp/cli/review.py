@@ -15,7 +15,7 @@ from gitcp import wire
 from gitcp.cli import leaving, objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import WORDS, Command, json_option, pass_context
-from gitcp.errors import BadValue, SecretsFound
+from gitcp.errors import BadValue
 from gitcp.model import Oid
 from gitcp.ops import links, secrets, settings
 from gitcp.ops import review as op
@@ -138,16 +138,15 @@ def _session(context: Context, name: str) -> str:
 def _clean(context: Context, story: Story, given: dict[str, Any]) -> Story:
     """What may leave. Raises SecretsFound where something in it may not."""
     allowed = settings.allowed_secrets(context.store.repo) | set(given["allow"])
+    text = "\n".join(op.texts(story)).encode("utf-8", "replace")
+    sieve = secrets.sieve(context.store, (), allowed, [text])
     if given["redact"]:
-        clean: Story = op.rewritten(story, partial(secrets.redacted, allowed=allowed))
+        secrets.require_placed(sieve)
+        clean: Story = op.rewritten(story, partial(secrets.redacted, sieve=sieve))
         return clean
-    found = secrets.in_text("\n".join(op.texts(story)).encode("utf-8", "replace"), "review", allowed=allowed)
+    found = secrets.in_text(text, "review", sieve=sieve)
     if found:
-        raise SecretsFound(
-            f"{len({each.id for each in found})} secrets found: nothing was written",
-            tuple(dict.fromkeys(f"{each.id}  {each.rule}  {each.excerpt}" for each in found)),
-            hint="--redact  leaves them out, --allow ID  lets one pass that is none",
-        )
+        raise secrets.refused(found)
     return story
 
 

@@ -17,10 +17,10 @@ from gitcp.cli.context import Context
 from gitcp.cli.options import REVISION, WORDS, Command, json_option, pass_context, session_option
 from gitcp.cli.output import YELLOW, Styled
 from gitcp.cli.secrets import fields as finding_fields
-from gitcp.errors import BadValue, SecretsFound
-from gitcp.ops import settings
+from gitcp.errors import BadValue
+from gitcp.ops import secrets, settings
 from gitcp.ops import view as op
-from gitcp.ops.secrets import Finding
+from gitcp.ops.secrets import Finding, Sieve
 from gitcp.ops.view import Story
 from gitcp.pages.view import render
 
@@ -51,11 +51,13 @@ def command(context: Context, /, revision: str, session: str | None, **given: An
     after, last = revisions.resolve_range(context.store, revision, context.session(session))
     story = op.story(context.store, after, last)
     allowed = settings.allowed_secrets(context.store.repo) | set(given["allow"])
-    found = op.findings(story, allowed)
-    if found and given["redact"]:
-        story = op.redacted(story, allowed)
-    elif found and given["file"] is not None:
-        raise _secrets(found)
+    leaves = given["redact"] or given["file"] is not None
+    sieve = secrets.sieve(context.store, (), allowed, [op.texts(story)]) if leaves else Sieve(allowed)
+    found = op.findings(story, sieve)
+    if found and given["file"] is not None and not given["redact"]:
+        raise secrets.refused(found)
+    secrets.require_placed(sieve)
+    story = op.redacted(story, sieve) if found and given["redact"] else story
     page = render(story, warning="" if given["redact"] else _warning(found))
     if given["file"] == STDOUT:
         context.output.data(page)
@@ -64,14 +66,6 @@ def command(context: Context, /, revision: str, session: str | None, **given: An
     write(file, page)
     opened = _open(file) if context.output.terminal and not (given["no_open"] or given["as_json"]) else False
     _tell(context, story, file, found, {**given, "bytes": len(page), "opened": opened})
-
-
-def _secrets(found: tuple[Finding, ...]) -> SecretsFound:
-    lines = tuple(f"{f.id}  {f.rule}  {f.excerpt}  in {f.checkpoint}, {f.place}" for f in found)
-    count = words.count(len({finding.id for finding in found}), "secret")
-    return SecretsFound(
-        f"{count} found: nothing was written", lines, hint="--redact  takes them out; --allow ID  leaves one in"
-    )
 
 
 def _warning(found: tuple[Finding, ...]) -> str:

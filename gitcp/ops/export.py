@@ -11,12 +11,12 @@ from enum import StrEnum
 
 from gitcp import wire
 from gitcp.adapters.base import Message
-from gitcp.errors import RevisionNotFound, SecretsFound
+from gitcp.errors import RevisionNotFound
 from gitcp.git import bundle, refs
 from gitcp.model import Checkpoint, Oid
-from gitcp.ops import redaction, secrets, show, telling, trajectory
+from gitcp.ops import redact, secrets, show, telling, trajectory
 from gitcp.ops.conversation import MAIN
-from gitcp.ops.secrets import Finding
+from gitcp.ops.secrets import Finding, Sieve
 from gitcp.store import Store
 from gitcp.value import Value
 
@@ -58,21 +58,12 @@ def export(store: Store, request: Request, fields: wire.Json) -> Exported:
     if request.format is Format.BUNDLE:
         return _bundle(store, request)
     data = _rendered(store, request, fields)
-    found = secrets.in_text(data, "conversation", request.stream.encode("utf-8", "replace"), request.allowed)
+    sieve = secrets.sieve(store, (), request.allowed, [data])
+    found = secrets.in_text(data, "conversation", request.stream.encode("utf-8", "replace"), sieve)
     if found and not request.redact:
-        raise refused(found)
-    return Exported(secrets.redacted(data, request.allowed) if found else data, 1, found)
-
-
-def refused(found: Sequence[Finding], why: str = "nothing was written") -> SecretsFound:
-    """The error that says which secrets stand in the way."""
-    count = len({finding.id for finding in found})
-    lines = tuple(f"{f.id}  {f.rule}  {f.excerpt}  in {f.place}, line {f.line}" for f in found)
-    return SecretsFound(
-        f"{count} {'secret' if count == 1 else 'secrets'} found: {why}",
-        lines,
-        hint="--redact  leaves them out, --allow ID  lets one pass",
-    )
+        raise secrets.refused(found)
+    secrets.require_placed(sieve)
+    return Exported(secrets.redacted(data, sieve) if found else data, 1, found)
 
 
 def _rendered(store: Store, request: Request, fields: wire.Json) -> bytes:
@@ -105,18 +96,18 @@ def _document(fields: wire.Json, messages: Sequence[Message]) -> wire.Json:
 
 def _bundle(store: Store, request: Request) -> Exported:
     tip = request.checkpoint.commit
-    chain = [summary.commit for summary in store.history(tip)][::-1]
+    nodes = list(store.history(tip))[::-1]
+    chain = [node.commit for node in nodes]
     tags = _tags_on(store, chain)
-    found = _found(store, chain, tags, request.allowed)
-    if found and not request.redact:
-        raise refused(found)
-    moved = redaction.copies(store, chain, request.allowed) if found else dict(zip(chain, chain, strict=True))
-    names = {refs.SESSIONS + request.checkpoint.id.session: moved[tip]}
-    for name, tag in tags.items():
-        names[refs.TAGS + name] = _moved_tag(store, tag, moved, request.allowed)
-    store.objects.flush()
+    names = {refs.SESSIONS + request.checkpoint.id.session: tip} | {refs.TAGS + name: tags[name] for name in tags}
+    sieve, found = _found(store, chain, tags, request.allowed)
     if found:
-        _require_clean(store, list(moved.values()), request.allowed)
+        if not request.redact:
+            raise secrets.refused(found)
+        made = redact.chains(store, nodes, sieve)
+        names = {ref: made.tag(value, made.becomes[store.peel(value)]) for ref, value in names.items()}
+        store.objects.flush()
+        _require_clean(store, list(made.becomes.values()), request.allowed)
     return Exported(bundle.write(store.repo, names), len(chain), found)
 
 
@@ -126,27 +117,17 @@ def _tags_on(store: Store, chain: Sequence[Oid]) -> dict[str, Oid]:
     return {name.removeprefix(refs.TAGS): oid for name, oid in listed.items() if store.peel(oid) in chain}
 
 
-def _found(store: Store, chain: Sequence[Oid], tags: dict[str, Oid], allowed: Collection[str]) -> tuple[Finding, ...]:
-    found = [*secrets.findings(store, chain, allowed)]
-    for name, oid in tags.items():
-        found += secrets.in_text(store.objects.read(oid)[1], "tag", name.encode(), allowed)
-    return tuple(found)
-
-
-def _moved_tag(store: Store, tag: Oid, moved: dict[Oid, Oid], allowed: Collection[str]) -> Oid:
-    """The tag on the copy of its checkpoint, without secrets in its message."""
-    target = store.peel(tag)
-    kind, data = store.objects.read(tag)
-    clean = secrets.redacted(data, allowed)
-    if kind != "tag":
-        return moved[target]
-    if clean == data and moved[target] == target:
-        return tag
-    return store.retag(store.objects.write("tag", clean) if clean != data else tag, moved[target])
+def _found(
+    store: Store, chain: Sequence[Oid], tags: dict[str, Oid], allowed: Collection[str]
+) -> tuple[Sieve, tuple[Finding, ...]]:
+    held = {name: store.objects.read(oid)[1] for name, oid in tags.items()}
+    sieve, found = secrets.search(store, chain, allowed, held.values())
+    in_tags = (each for name, data in held.items() for each in secrets.in_text(data, "tag", name.encode(), sieve))
+    return sieve, (*found, *in_tags)
 
 
 def _require_clean(store: Store, commits: Sequence[Oid], allowed: Collection[str]) -> None:
-    """What could not be replaced (a secret in the name of a path) does not leave either."""
+    """What could not be replaced does not leave either."""
     left = secrets.findings(store, commits, allowed)
     if left:
-        raise refused(left, "names of paths are not rewritten, so nothing was written")
+        raise secrets.refused(left, left="they cannot be left out")

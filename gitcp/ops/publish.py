@@ -9,19 +9,21 @@ base changed otherwise is not merged, and stops the whole.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from gitcp.errors import BadValue, Refused
 from gitcp.git import linked, trees
 from gitcp.model import FILE, GITLINK, RESERVED, Checkpoint, CheckpointId, Entry, FileChange, Oid, SkipReason
-from gitcp.ops import export, links, oplog, secrets, show, telling, trust
-from gitcp.ops.secrets import Finding
+from gitcp.ops import links, oplog, secrets, show, telling, trust
+from gitcp.ops.secrets import Finding, Sieve
 from gitcp.store import Store, subject
 from gitcp.value import Value
 from gitcp.worktree.paths import display
 
 FOLDED = b"* linguist-generated gitlab-generated\n"
 """Says to forges that nobody wrote this by hand."""
+
+NOTHING = "no branch was made"
 
 Files = dict[bytes, Entry]
 
@@ -80,6 +82,8 @@ def plan(store: Store, request: Request) -> Plan:
     try:
         branch = _Branch(store, request, base, _stood_on(store, chain, base))
         branch.carried(request.checkpoint)  # what stands in the way is said at once
+        branch.sieve = secrets.sieve(store, (), request.allowed, branch.leaving(chain))
+        secrets.require_placed(branch.sieve)
         for checkpoint in chain:
             branch.add(checkpoint)
         masked = branch.tell(request.checkpoint)
@@ -88,7 +92,7 @@ def plan(store: Store, request: Request) -> Plan:
         raise
     if branch.found and not request.redact:
         store.objects.discard()
-        raise export.refused(branch.found, "no branch was made")
+        raise secrets.refused(branch.found, NOTHING)
     return Plan(request, base, tuple(branch.commits), old, masked)
 
 
@@ -140,6 +144,7 @@ class _Branch:
     def __init__(self, store: Store, request: Request, base: Oid, stood_on: Oid) -> None:
         self.store = store
         self.request = request
+        self.sieve = Sieve(request.allowed)
         self.base = _files_of(store, base)
         self.origin = self.base if stood_on == base else _files_of(store, stood_on)
         self.files = self.base
@@ -147,6 +152,13 @@ class _Branch:
         self.commits: list[Commit] = []
         self.found: list[Finding] = []
         self.known: dict[Oid, Oid] = {entry.oid: entry.oid for entry in self.base.values()}
+
+    def leaving(self, chain: Sequence[Checkpoint]) -> Iterator[bytes]:
+        """What will be in the branch and is not in its base, as far as it is known by its bytes."""
+        files = (entry for each in chain for entry in self.carried(each).values() if entry.mode != GITLINK)
+        yield from map(self.store.objects.read_blob, {entry.oid for entry in files} - self.known.keys())
+        yield from (subject(each).encode("utf-8", "replace") for each in chain)
+        yield from _told(self.store, chain[-1])
 
     def add(self, checkpoint: Checkpoint) -> None:
         """One commit more, if the checkpoint's files are others than those before it."""
@@ -158,15 +170,14 @@ class _Branch:
 
     def tell(self, checkpoint: Checkpoint) -> int:
         """The last commit: what was said, without secrets; how many there were."""
-        if checkpoint.conversation is None:
+        data = b"".join(_told(self.store, checkpoint))
+        if not data:
             return 0
-        page = telling.render(checkpoint, show.messages(self.store, checkpoint.conversation))
-        data = page.encode("utf-8", "backslashreplace")
         session = checkpoint.id.session
-        masked = secrets.in_text(data, "conversation", allowed=self.request.allowed)
+        masked = secrets.in_text(data, "conversation", sieve=self.sieve)
         below = {
             b".gitattributes": FOLDED,
-            session.encode("ascii") + b"/conversation.md": secrets.redacted(data, self.request.allowed),
+            session.encode("ascii") + b"/conversation.md": secrets.redacted(data, self.sieve),
         }
         written = {RESERVED + b"/" + name: self._blob(text) for name, text in below.items()}
         files = {**self.files, **written}
@@ -199,22 +210,22 @@ class _Branch:
         for path, entry in files.items():
             if entry.oid not in self.known and entry.mode != GITLINK:
                 data = self.store.objects.read_blob(entry.oid)
-                self.found += (f for f in secrets.in_text(data, "file", path, self.request.allowed))
-                clean = secrets.redacted(data, self.request.allowed) if self.request.redact else data
+                self.found += (f for f in secrets.in_text(data, "file", path, self.sieve))
+                clean = secrets.redacted(data, self.sieve) if self.request.redact else data
                 self.known[entry.oid] = entry.oid if clean == data else self.store.objects.write_blob(clean)
         self._check_names(files, id)
         return {path: Entry(entry.mode, self.known.get(entry.oid, entry.oid)) for path, entry in files.items()}
 
     def _check_names(self, files: Files, id: CheckpointId) -> None:
         new = b"\n".join(sorted(files.keys() - self.base.keys() - self.files.keys()))
-        found = secrets.in_text(new, "path", str(id).encode(), self.request.allowed)
+        found = secrets.in_text(new, "path", str(id).encode(), self.sieve)
         if found:
-            raise export.refused(found, "names of paths are not rewritten, so no branch was made")
+            raise secrets.refused(found, NOTHING, left="names of paths are not rewritten")
 
     def _redacted(self, text: str, id: CheckpointId) -> str:
         data = text.encode("utf-8", "replace")
-        self.found += secrets.in_text(data, "message", str(id).encode(), self.request.allowed)
-        return secrets.redacted(data, self.request.allowed).decode("utf-8", "replace")
+        self.found += secrets.in_text(data, "message", str(id).encode(), self.sieve)
+        return secrets.redacted(data, self.sieve).decode("utf-8", "replace")
 
     def _blob(self, data: bytes) -> Entry:
         return Entry(FILE, self.store.objects.write_blob(data))
@@ -231,6 +242,14 @@ class _Branch:
         self.tip = self.store.objects.write("commit", b"\n".join(lines))
         self.files = files
         self.commits.append(Commit(checkpoint.id if checkpoint else None, text.partition("\n")[0], changed, self.tip))
+
+
+def _told(store: Store, checkpoint: Checkpoint) -> list[bytes]:
+    """What was said, as a page; nothing where there is no conversation."""
+    if checkpoint.conversation is None:
+        return []
+    page = telling.render(checkpoint, show.messages(store, checkpoint.conversation))
+    return [page.encode("utf-8", "backslashreplace")]
 
 
 def _different(old: Mapping[bytes, Entry], new: Mapping[bytes, Entry]) -> list[FileChange]:

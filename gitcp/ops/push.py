@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 
-from gitcp.errors import Refused, RevisionNotFound, SecretsFound
+from gitcp.errors import Refused, RevisionNotFound
 from gitcp.git import refs, remote
 from gitcp.model import Oid
 from gitcp.ops import redact, secrets
@@ -17,6 +17,8 @@ from gitcp.ops.remotes import Remote
 from gitcp.ops.secrets import Finding
 from gitcp.store import Store
 from gitcp.value import Value
+
+NOTHING = "nothing was sent"
 
 
 class State(StrEnum):
@@ -89,12 +91,10 @@ def plan(
         items.append(item)
         commits |= dict.fromkeys(fresh)
         items += _tags(to, outgoing, there, force=force)
-    found = [*secrets.findings(store, commits, allowed)]
-    for item in items:
-        if item.kind == "tag" and item.state is not State.SAME:
-            data = store.objects.read(item.new)[1]
-            found += secrets.in_text(data, "tag", item.name.encode(), allowed)
-    return Plan(to, tuple(items), tuple(found), tuple(left))
+    held = {i.name: store.objects.read(i.new)[1] for i in items if i.kind == "tag" and i.state is not State.SAME}
+    sieve, found = secrets.search(store, commits, allowed, held.values())
+    in_tags = (each for name, data in held.items() for each in secrets.in_text(data, "tag", name.encode(), sieve))
+    return Plan(to, tuple(items), (*found, *in_tags), tuple(left))
 
 
 class _Outgoing(Value):
@@ -116,7 +116,9 @@ def _outgoing(store: Store, session: str, allowed: Collection[str], *, redacted:
     tags = {name.removeprefix(refs.TAGS): value for name, value in values.items() if store.peel(value) in known}
     if not redacted:
         return _Outgoing(session, tuple(node.commit for node in nodes), tags)
-    made, found = redact.chains(store, nodes, allowed)
+    held = [store.objects.read(value)[1] for value in tags.values()]
+    sieve, found = secrets.search(store, (node.commit for node in nodes), allowed, held)
+    made = redact.chains(store, nodes, sieve)
     tags = {name: made.tag(value, made.becomes[store.peel(value)]) for name, value in tags.items()}
     store.objects.flush()
     return _Outgoing(session, tuple(made.becomes[node.commit] for node in nodes), tags, found)
@@ -128,7 +130,7 @@ def push(store: Store, agreed: Plan) -> Report:
     Raises SecretsFound while the plan has findings, Refused if a session grew on both sides: nothing is sent then.
     """
     if agreed.findings:
-        raise found_secrets(agreed.findings)
+        raise secrets.refused(agreed.findings, NOTHING)
     stuck = next((item for item in agreed.items if item.state is State.DIVERGED), None)
     if stuck is not None:
         raise _diverged(agreed.remote, stuck)
@@ -140,17 +142,6 @@ def push(store: Store, agreed: Plan) -> Report:
             _track(store, agreed.remote, item)
     left = tuple((i, refused[_there(agreed.remote, i)]) for i in agreed.sending if i not in sent)
     return Report(sent, left)
-
-
-def found_secrets(findings: tuple[Finding, ...]) -> SecretsFound:
-    """The error that says what stands in the way."""
-    ids = dict.fromkeys(finding.id for finding in findings)
-    lines = tuple(f"{f.id}  {f.rule}  {f.excerpt}  in {f.checkpoint}, {f.place}" for f in findings)
-    return SecretsFound(
-        f"{len(ids)} {'secret' if len(ids) == 1 else 'secrets'} found: nothing was sent",
-        lines,
-        hint="--redact  sends it without them; --allow ID  sends one all the same",
-    )
 
 
 def _session(

@@ -1,18 +1,19 @@
 """The names of objects in which no secret was found: a cache, 20 bytes a name, worth nothing but time.
 
-It begins with the version of the rules. Others' rules make another file of it, and everything is scanned again.
+It begins with the version of the rules and the user's scanner. With others everything is scanned again.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Collection
 
 from gitcp.git.repo import Repository
+from gitcp.ops import settings
 from gitcp.secrets.scan import VERSION
 
 NAME = "scanned"
-HEAD = bytes.fromhex(VERSION)
 
 
 def load(repo: Repository) -> frozenset[bytes]:
@@ -21,9 +22,10 @@ def load(repo: Repository) -> frozenset[bytes]:
         data = (repo.store_dir / NAME).read_bytes()
     except OSError:
         return frozenset()
-    if not data.startswith(HEAD):
+    head = _head(repo)
+    if not data.startswith(head):
         return frozenset()
-    return frozenset(data[place : place + 20] for place in range(len(HEAD), len(data) - 19, 20))
+    return frozenset(data[place : place + 20] for place in range(len(head), len(data) - 19, 20))
 
 
 def add(repo: Repository, clean: Collection[bytes]) -> None:
@@ -34,7 +36,13 @@ def add(repo: Repository, clean: Collection[bytes]) -> None:
     temporary = repo.store_dir / f"{NAME}.{os.getpid()}"
     try:
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(HEAD + b"".join(sorted(known.union(clean))))
+            file.write(_head(repo) + b"".join(sorted(known.union(clean))))
         os.replace(temporary, repo.store_dir / NAME)
     except OSError:
         temporary.unlink(missing_ok=True)
+
+
+def _head(repo: Repository) -> bytes:
+    scanner = settings.scanner(repo)
+    rules = bytes.fromhex(VERSION)
+    return hashlib.sha256(rules + "\0".join(scanner.command).encode()).digest() if scanner else rules

@@ -8,14 +8,17 @@ so that the next scan reads what is new and nothing else.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 
+from gitcp.errors import SecretsFound
 from gitcp.model import GITLINK, RESERVED, TREE, CheckpointId, Oid
-from gitcp.ops import scanned
+from gitcp.ops import scanned, settings
+from gitcp.ops.scanner import Known, Pieces, pieces
 from gitcp.secrets import scan
 from gitcp.store import CONVERSATION, Store
 from gitcp.value import Value
+from gitcp.worktree.paths import display
 
 OVERLAP = 4096
 """Bytes at the end of a piece of a line that are scanned again together with the next piece."""
@@ -39,42 +42,122 @@ class Finding(Value):
     checkpoint: CheckpointId | None
 
 
-def findings(store: Store, commits: Iterable[Oid], allowed: Collection[str] = ()) -> tuple[Finding, ...]:
-    """The secrets in checkpoints, given oldest first; those in `allowed` (their IDs) are left out.
+class Sieve(Value):
+    """What does not leave: what our rules find, and what the user's scanner found, but for the IDs in `allowed`."""
+
+    allowed: Collection[str] = frozenset()
+    known: tuple[Known, ...] = ()
+
+    @property
+    def placed(self) -> tuple[tuple[str, bytes], ...]:
+        """Of what the scanner found that which can be looked for."""
+        return tuple((each.rule, each.text) for each in self.known if not each.piece)
+
+    def lets_pass(self, rule: str, text: bytes) -> bool:
+        """Whether a secret is allowed to leave."""
+        return scan.fingerprint(rule, text) in self.allowed
+
+
+OURS = Sieve()
+"""Our rules alone."""
+
+
+def sieve(store: Store, commits: Iterable[Oid], allowed: Collection[str] = (), texts: Iterable[bytes] = ()) -> Sieve:
+    """What keeps secrets back in these checkpoints and texts, after the user's scanner, if there is one, saw them.
+
+    Writes the cache and nothing else. Raises GitcpError where the scanner fails: what was not seen may not leave.
+    """
+    scanner = settings.scanner(store.repo)
+    if scanner is None:
+        return Sieve(allowed)
+    with pieces(store.repo) as given:
+        run = _Run(store, Sieve(), given)
+        for commit in commits:
+            run.checkpoint(commit)
+        for text in texts:
+            given.add(text)
+        known = given.scan(scanner, store.repo)
+    if not known:
+        scanned.add(store.repo, run.clean)
+    return Sieve(allowed, known)
+
+
+def search(
+    store: Store, commits: Iterable[Oid], allowed: Collection[str] = (), texts: Iterable[bytes] = ()
+) -> tuple[Sieve, tuple[Finding, ...]]:
+    """The sieve for checkpoints, given oldest first, and what it finds in them; `texts` leave with them.
 
     Writes the cache and nothing else. Raises StoreDamaged for what cannot be read: what was not seen may not leave.
     """
-    run = _Run(store, scanned.load(store.repo))
-    for commit in commits:
-        run.checkpoint(commit)
-    scanned.add(store.repo, run.clean)
-    return tuple(found for found in run.found.values() if found.id not in allowed)
+    commits = tuple(commits)
+    made = sieve(store, commits, allowed, texts)
+    run = _searched(store, commits, made)
+    return made, tuple(found for found in run.found.values() if found.id not in allowed)
+
+
+def findings(store: Store, commits: Iterable[Oid], allowed: Collection[str] = ()) -> tuple[Finding, ...]:
+    """The secrets in checkpoints, given oldest first; those in `allowed` (their IDs) are left out. See `search`."""
+    return search(store, commits, allowed)[1]
 
 
 def texts(store: Store, commits: Iterable[Oid]) -> dict[str, bytes]:
-    """The secrets in checkpoints themselves, by ID. Nobody is shown them; writes nothing. Raises StoreDamaged."""
-    run = _Run(store, scanned.load(store.repo))
+    """The secrets in checkpoints themselves, by ID. Nobody is shown them. Raises StoreDamaged."""
+    commits = tuple(commits)
+    return _searched(store, commits, sieve(store, commits)).texts
+
+
+def _searched(store: Store, commits: Iterable[Oid], made: Sieve) -> _Run:
+    run = _Run(store, made)
     for commit in commits:
         run.checkpoint(commit)
-    return run.texts
+    scanned.add(store.repo, run.clean)
+    return run
 
 
-def in_text(text: bytes, place: str, path: bytes = b"", allowed: Collection[str] = ()) -> tuple[Finding, ...]:
+def in_text(text: bytes, place: str, path: bytes = b"", sieve: Sieve = OURS) -> tuple[Finding, ...]:
     """The secrets in bytes that are about to leave, whatever they are. Reads nothing, writes nothing."""
-    return tuple(found for found, _ in _described(text, place, path, None) if found.id not in allowed)
+    return tuple(found for found, _ in _described(text, place, path, None, sieve) if found.id not in sieve.allowed)
 
 
-def redacted(text: bytes, allowed: Collection[str] = ()) -> bytes:
-    """The same bytes with every secret replaced by `[REDACTED:rule]`, but for those in `allowed`."""
-    return scan.redact(text, lambda secret, found: scan.fingerprint(secret.rule, found) not in allowed)
+def redacted(text: bytes, sieve: Sieve = OURS) -> bytes:
+    """The same bytes with every secret replaced by `[REDACTED:rule]`, but for those that are allowed."""
+    return scan.redact(text, lambda secret, found: not sieve.lets_pass(secret.rule, found), sieve.placed)
+
+
+def require_placed(sieve: Sieve) -> None:
+    """Raise SecretsFound for what the scanner found and no copy can be without: where it stands is not known."""
+    found = (_stray(each, "text", b"", None) for each in sieve.known if each.piece)
+    left = [each for each in found if each.id not in sieve.allowed]
+    if left:
+        raise refused(left, left="the scanner does not say which text it is")
+
+
+def refused(found: Sequence[Finding], what: str = "nothing was written", left: str = "") -> SecretsFound:
+    """The error that says which secrets stand in the way. `left` says why they cannot be left out."""
+    count = len({finding.id for finding in found})
+    hint = "--allow ID  lets one pass" if left else "--redact  leaves them out, --allow ID  lets one pass"
+    why = f"{left}: {what}" if left else what
+    return SecretsFound(
+        f"{count} {'secret' if count == 1 else 'secrets'} found: {why}",
+        tuple(dict.fromkeys(map(_line, found))),
+        hint=hint,
+    )
+
+
+def _line(found: Finding) -> str:
+    inside = f"{found.checkpoint}, " if found.checkpoint else ""
+    where = f"{found.place} {display(found.path)}".rstrip()
+    return f"{found.id}  {found.rule}  {found.excerpt}  in {inside}{where}, line {found.line}"
 
 
 class _Run:
-    """One scan: what was found, by ID and place, and what was found clean."""
+    """One scan: what was found, by ID and place, and what was found clean. `given` collects what was looked at."""
 
-    def __init__(self, store: Store, known: frozenset[bytes]) -> None:
+    def __init__(self, store: Store, sieve: Sieve, given: Pieces | None = None) -> None:
         self.store = store
-        self.known = known
+        self.sieve = sieve
+        self.given = given
+        self.known = scanned.load(store.repo)
         self.clean: set[bytes] = set()
         self.dirty: set[tuple[bytes, bytes]] = set()
         self.found: dict[tuple[str, str, bytes], Finding] = {}
@@ -84,13 +167,15 @@ class _Run:
     def checkpoint(self, commit: Oid) -> None:
         summary = self.store.summary(commit)
         self.id = summary.id
-        self._note(_described(self.store.objects.read_commit(commit), "message", b"", self.id))
+        self._look(self.store.objects.read_commit(commit), "message", b"")
         self._tree(summary.root, b"")
 
-    def _note(self, found: Iterable[tuple[Finding, bytes]]) -> bool:
-        """Keep what was found; whether there was nothing."""
+    def _look(self, data: bytes, place: str, path: bytes) -> bool:
+        """Keep what is found in some bytes; whether there is nothing."""
         clean = True
-        for each, text in found:
+        if self.given is not None:
+            self.given.add(data)
+        for each, text in _described(data, place, path, self.id, self.sieve):
             clean = False
             self.texts[each.id] = text
             self.found.setdefault((each.id, each.place, each.path), each)
@@ -108,7 +193,7 @@ class _Run:
             return False
         entries = self.store.objects.read_tree(oid)
         names = b"\n".join(entry.name for entry in entries)
-        clean = self._note(_described(names, "path", path, self.id))
+        clean = self._look(names, "path", path)
         for name, mode, child in entries:
             below = path + name
             if mode == TREE:
@@ -132,7 +217,7 @@ class _Run:
             return True
         if (key, path) in self.dirty:
             return False
-        clean = self._note(_described(self.store.objects.read_blob(oid), _place(path), path, self.id))
+        clean = self._look(self.store.objects.read_blob(oid), _place(path), path)
         self._remember(key, path, clean=clean)
         return clean
 
@@ -145,18 +230,34 @@ class _Run:
                 continue
             first, second = self.store.objects.read_blob(before), self.store.objects.read_blob(after)
             whole = first[-OVERLAP:] + second[:OVERLAP] if first[-1:] != b"\n" else b""
-            if self._note(_described(whole, "conversation", path, self.id)):
+            if self._look(whole, "conversation", path):
                 self.clean.add(key)
             else:
                 clean = False
         return clean
 
 
-def _described(data: bytes, place: str, path: bytes, id: CheckpointId | None) -> Iterator[tuple[Finding, bytes]]:
-    for rule, start, end in scan.scan(data):
+def _described(
+    data: bytes, place: str, path: bytes, id: CheckpointId | None, sieve: Sieve
+) -> Iterator[tuple[Finding, bytes]]:
+    for rule, start, end in scan.scan(data, sieve.placed):
         text = data[start:end]
-        line = data.count(b"\n", 0, start) + 1
-        yield Finding(scan.fingerprint(rule, text), rule, scan.masked(text), place, path, line, id), text
+        yield _finding(rule, text, place, path, data.count(b"\n", 0, start) + 1, id), text
+    strays = [each for each in sieve.known if each.piece]
+    digest = hashlib.sha256(data).digest() if strays else b""
+    for each in strays:
+        if each.piece == digest:
+            yield _stray(each, place, path, id), each.mark
+
+
+def _stray(known: Known, place: str, path: bytes, id: CheckpointId | None) -> Finding:
+    """A secret of which only the line is known, or that stands there in other words."""
+    shown = scan.masked(known.text) if known.text else "text not told"
+    return Finding(scan.fingerprint(known.rule, known.mark), known.rule, shown, place, path, known.line, id)
+
+
+def _finding(rule: str, text: bytes, place: str, path: bytes, line: int, id: CheckpointId | None) -> Finding:
+    return Finding(scan.fingerprint(rule, text), rule, scan.masked(text), place, path, line, id)
 
 
 def _place(path: bytes) -> str:

@@ -16,7 +16,7 @@ from gitcp.errors import BadValue
 from gitcp.git.repo import Repository
 from gitcp.policy.settings import AUTOMATIC, Settings
 from gitcp.typed import TYPE_CHECKING, Any
-from gitcp.value import replace
+from gitcp.value import Value, replace
 from gitcp.worktree.snapshot import Limits
 
 if TYPE_CHECKING:
@@ -30,7 +30,16 @@ SPAN = re.compile(r"(\d{1,6})\s*([smhd]?)", re.IGNORECASE)
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
+SCANNER_LIMIT = 300
+
 Values = dict[str, Any]
+
+
+class Scanner(Value):
+    """The user's own secret scanner: what is run, and for how many seconds at most."""
+
+    command: tuple[str, ...]
+    limit: int = SCANNER_LIMIT
 
 
 def limits(repo: Repository, include: Sequence[str] = ()) -> Limits:
@@ -74,6 +83,24 @@ def allow_secret(repo: Repository, id: str) -> None:
     """Let a secret pass from now on: its ID is added to git's config of this repository."""
     if id not in allowed_secrets(repo):
         repo.git("config", "--local", "--add", in_git("secrets", "allow_secrets"), id)
+
+
+def scanner(repo: Repository) -> Scanner | None:
+    """The secret scanner that is run too: of git config alone, since it is a command. Raises BadValue."""
+    name = "gitcp.secretScanner"
+    text = repo.config.get(name.lower())
+    if not text:
+        return None
+    import shlex  # only where there is one
+
+    try:
+        command = tuple(shlex.split(text))
+    except ValueError as error:
+        raise BadValue(f"{name} is {text!r}, which is no command: {error}", hint=f"git config {name} COMMAND") from None
+    if not command:
+        return None
+    given = repo.config.get(f"{name}Timeout".lower())
+    return Scanner(command, _span(given, f"{name}Timeout") if given is not None else SCANNER_LIMIT)
 
 
 def _values(repo: Repository, section: str) -> Values:

@@ -5,7 +5,7 @@ Everything in it that somebody wrote passes one function (`mapped`), so what lea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from gitcp.errors import RevisionNotFound
@@ -13,7 +13,7 @@ from gitcp.model import GITLINK, Checkpoint, FileChange, Oid
 from gitcp.ops import log, secrets
 from gitcp.ops.diff import Comparison, compare, tree_before
 from gitcp.ops.patches import FilePatch, parse
-from gitcp.ops.secrets import Finding
+from gitcp.ops.secrets import OURS, Finding, Sieve
 from gitcp.ops.turns import Turn, turns
 from gitcp.store import Store, subject
 from gitcp.value import Value, replace
@@ -109,21 +109,26 @@ def _shown(diff: Comparison, sizes: Mapping[bytes, int]) -> Shown:
     return shown, others
 
 
-def findings(story: Story, allowed: Collection[str] = ()) -> tuple[Finding, ...]:
-    """The secrets in a story, each once for every checkpoint and place that has it; not those in `allowed`."""
+def texts(story: Story) -> bytes:
+    """All that a story says, for a scanner."""
+    return _encoded("\n".join(_texts(story)))
+
+
+def findings(story: Story, sieve: Sieve = OURS) -> tuple[Finding, ...]:
+    """The secrets in a story, each once for every checkpoint and place that has it."""
     found: dict[tuple[str, str, bytes, object], Finding] = {}
     for step in story.steps:
         id = step.checkpoint.id
         for place, path, part in _parts(story, step):
             for text in _texts(part):
-                for each in secrets.in_text(_encoded(text), place, path, allowed):
+                for each in secrets.in_text(_encoded(text), place, path, sieve):
                     found.setdefault((each.id, place, path, id), replace(each, checkpoint=id))
     return tuple(found.values())
 
 
-def redacted(story: Story, allowed: Collection[str] = ()) -> Story:
-    """The same story with every secret replaced by `[REDACTED:rule]`, but for those in `allowed`."""
-    return mapped(story, lambda text: secrets.redacted(_encoded(text), allowed).decode("utf-8", "surrogatepass"))
+def redacted(story: Story, sieve: Sieve = OURS) -> Story:
+    """The same story with every secret replaced by `[REDACTED:rule]`, but for those that are allowed."""
+    return mapped(story, lambda text: secrets.redacted(_encoded(text), sieve).decode("utf-8", "surrogatepass"))
 
 
 def _parts(story: Story, step: Step) -> Iterator[tuple[str, bytes, object]]:

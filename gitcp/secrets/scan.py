@@ -70,21 +70,40 @@ VERSION = sha256(repr([(r.name, r.literals, r.pattern.pattern) for r in (*TOKENS
 """Changes with the rules: what was found clean by others is scanned again."""
 
 
-def scan(data: bytes) -> tuple[Secret, ...]:
-    """The secrets in `data`, in order; none overlaps another."""
+def scan(data: bytes, known: Iterable[tuple[str, bytes]] = ()) -> tuple[Secret, ...]:
+    """The secrets in `data`, in order; none overlaps another.
+
+    `known` are others that are looked for as they are, with the name of the rule that found them.
+    """
     found = [*_in_runs(data), *_in_context(data)]
+    given = list(_given(data, known))
     found.sort(key=lambda secret: (secret.start, secret.rule == "named-secret", -secret.end))
+    found = sorted([*found, *given], key=lambda secret: secret.start) if given else found
     apart: list[Secret] = []
     for secret in found:
         if not apart or secret.start >= apart[-1].end:
             apart.append(secret)
+        elif given and secret.end > apart[-1].end:
+            apart[-1] = apart[-1]._replace(end=secret.end)  # both, since no part of either may be left
     return tuple(apart)
 
 
-def redact(data: bytes, wanted: Callable[[Secret, bytes], bool] = lambda _secret, _text: True) -> bytes:
+def _given(data: bytes, known: Iterable[tuple[str, bytes]]) -> Iterator[Secret]:
+    for rule, text in known:
+        place = data.find(text)
+        while place >= 0:
+            yield Secret(rule, place, place + len(text))
+            place = data.find(text, place + len(text))
+
+
+def redact(
+    data: bytes,
+    wanted: Callable[[Secret, bytes], bool] = lambda _secret, _text: True,
+    known: Iterable[tuple[str, bytes]] = (),
+) -> bytes:
     """`data` with `[REDACTED:rule]` for every secret that is `wanted`. JSON and paths stay what they are."""
     parts, place = [], 0
-    for secret in scan(data):
+    for secret in scan(data, known):
         if wanted(secret, data[secret.start : secret.end]):
             parts += [data[place : secret.start], b"[REDACTED:%s]" % secret.rule.encode()]
             place = secret.end
