@@ -24,7 +24,7 @@ from datetime import datetime
 from itertools import islice
 
 from gitcp.errors import RevisionAmbiguous, RevisionNotFound
-from gitcp.git import refs
+from gitcp.git import aside, refs
 from gitcp.model import Oid
 from gitcp.store import Store, Summary, one_line
 
@@ -244,7 +244,7 @@ def _fetched(store: Store, text: str) -> Oid:
     """`REMOTE/SESSION` and `REMOTE/SESSION@N`: a checkpoint as it was fetched."""
     name, _, rest = text.partition("/")
     session, _, number = rest.partition("@")
-    missing = RevisionNotFound(f"there is no checkpoint {_quoted(text)}", hint="gitcp fetch")
+    missing = RevisionNotFound(f"there is no checkpoint {_quoted(text)}", hint=_to_fetch(store, name, session))
     if not refs.NAME.match(name) or not session or (number and not NUMBER.fullmatch(number)):
         raise missing
     prefix = f"{refs.REMOTES}{name}/sessions/"
@@ -256,6 +256,14 @@ def _fetched(store: Store, text: str) -> Oid:
     if found is None:
         raise missing
     return found
+
+
+def _to_fetch(store: Store, name: str, session: str) -> str:
+    part, prefix = aside.find(store.repo, name), f"{refs.REMOTES}{name}/sessions/"
+    there = refs.list_refs(part.common_dir, prefix) if part else {}
+    if not session or not any(ref.startswith(prefix + session) for ref in there):
+        return "gitcp fetch"
+    return f"gitcp fetch {name} {session}  (it was fetched without its files: log and show can look at it)"
 
 
 def _beginning(store: Store, text: str) -> dict[str, Oid]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from copy import copy
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -146,6 +147,20 @@ class Context:
 
         current = self.current(session) if revision != "@" else self.session(session)
         return self.store.read(revisions.resolve(self.store, revision, current=current))
+
+    def looking(self, revision: str) -> Context:
+        """The same context, over what was fetched without its files, if `revision` is there alone."""
+        if "/" not in revision:
+            return self
+        from gitcp.ops import part
+
+        found = part.beside(self.store, revision)
+        if found is None:
+            return self
+        other = copy(self)
+        other.__dict__["store"] = found
+        other.__dict__.pop("tags", None)
+        return other
 
     def numbered(self, id: CheckpointId) -> Checkpoint:
         """The checkpoint with this id."""

@@ -14,7 +14,7 @@ from gitcp.cli.options import WORDS, Command, json_option, pass_context
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.errors import StoreDamaged
 from gitcp.ops import fetch as op
-from gitcp.ops import remotes
+from gitcp.ops import part, remotes
 from gitcp.ops.fetch import Fetched
 from gitcp.ops.push import State
 
@@ -32,6 +32,7 @@ SAID = {
 @click.argument("remote", required=False, type=WORDS, metavar="[REMOTE]")
 @click.argument("sessions", nargs=-1, type=WORDS, metavar="[SESSION]...")
 @click.option("--list", "-l", "listing", is_flag=True, help="list the remote's sessions and download nothing")
+@click.option("--no-files", is_flag=True, help="leave the contents of files there: enough for log and show")
 @json_option
 @pass_context
 def command(context: Context, /, **given: Any) -> None:
@@ -42,18 +43,24 @@ def command(context: Context, /, **given: Any) -> None:
 
       gitcp fetch
       gitcp fetch private --list
+      gitcp fetch private --no-files
       gitcp log origin/e7baae82
     """
     source = remotes.choose(context.store.repo, given["remote"])
-    if given["listing"]:
+    if given["listing"] and given["no_files"]:
+        raise click.UsageError("--list downloads nothing at all: leave out --no-files")
+    if given["no_files"]:
+        found = part.fetch_part(context.store, source, given["sessions"])
+    elif given["listing"]:
         found = op.listing(context.store, source)
     else:
         found = op.fetch(context.store, source, given["sessions"])
     for one in found:
         if given["as_json"]:
-            context.output.document(objects.document("fetched", _fields(source.name, one)))
+            fields = {**_fields(source.name, one), "files": not (given["no_files"] or given["listing"])}
+            context.output.document(objects.document("fetched", fields))
         else:
-            _print(context, source.name, one, listing=given["listing"])
+            _print(context, source.name, one, listing=given["listing"], whole=not given["no_files"])
     if not found and not given["as_json"]:
         context.output.line(f"{source.name} has no sessions")
     _end(found, listing=given["listing"])
@@ -77,12 +84,16 @@ def _fields(name: str, one: Fetched) -> wire.Json:
     }
 
 
-def _print(context: Context, remote: str, one: Fetched, *, listing: bool) -> None:
+def _print(context: Context, remote: str, one: Fetched, *, listing: bool, whole: bool) -> None:
     name = f"{remote}/{one.session}"
     if one.refused:
         context.output.line(Styled("refused", RED), f" {name}: {one.refused}")
     elif listing:
         context.output.line(f"{name}  {one.tip[:10]}")
+    elif not whole:
+        count = words.count(one.checkpoints, "checkpoint") + " new, without their files"
+        said = f"look: gitcp show {name}, all of it: gitcp fetch {remote} {one.session}"
+        context.output.line(Styled("fetched", GREEN), f" {name}  ({count}); {said}")
     else:
         said = SAID[one.state].format(name=name) if one.state else ""
         new = words.count(one.checkpoints, "checkpoint") + " new"

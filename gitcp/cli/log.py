@@ -50,6 +50,7 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp log --graph --all
     """
     short = given["oneline"] and not (given["stat"] or given["patch"] or given["as_json"])
+    context = context.looking(given["revision"] or "")
     tips, selection = _tips(context, given), _selection(context, given)
     if given["graph"] and (selection.filters or any(given[name] for name in UNDRAWN)):
         raise click.UsageError(

@@ -46,6 +46,7 @@ def command(context: Context, /, revision: str, session: str | None, **given: An
     if sum(map(bool, given.values())) > 1:
         raise click.UsageError("each option shows something else: give one")
     name, colon, path = (revision, "", "") if revision.startswith(":/") else revision.partition(":")
+    context = context.looking(name)
     found = context.checkpoint(name or "@", session)
     if colon:
         _print_file(context, found, os.fsencode(path))

@@ -5,10 +5,10 @@ The objects arrive without a name, each checked by git itself; only what passed 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from gitcp.errors import GitcpError, GitFailed, RevisionNotFound, StoreDamaged
-from gitcp.git import refs, remote
+from gitcp.git import aside, refs, remote
 from gitcp.model import Oid
 from gitcp.ops import foreign
 from gitcp.ops.push import State, apart
@@ -36,8 +36,10 @@ def listing(store: Store, source: Remote) -> tuple[Fetched, ...]:
     return tuple(_named(source, found))
 
 
-def fetch(store: Store, source: Remote, sessions: Iterable[str] = ()) -> tuple[Fetched, ...]:
-    """Fetch sessions (all, if none is named) and the tags on them.
+def fetch(
+    store: Store, source: Remote, sessions: Iterable[str] = (), arrived: Callable[[Store, Oid], None] | None = None
+) -> tuple[Fetched, ...]:
+    """Fetch sessions (all, if none is named) and the tags on them. `arrived`: what is done before one is looked at.
 
     Writes objects and refs below `refs/gitcp/remotes/<name>/`. What does not pass is left out and said. Raises
     RevisionNotFound for a session that the remote does not have, GitFailed where it cannot be reached.
@@ -53,7 +55,7 @@ def fetch(store: Store, source: Remote, sessions: Iterable[str] = ()) -> tuple[F
     chosen = [one for one in found if not one.refused and (not wanted or one.session in wanted)]
     bad = _receive(store, source, chosen)
     store.objects.flush()
-    taken = [bad.get(one.session) or _take(store, source, one) for one in chosen]
+    taken = [bad.get(one.session) or _take(store, source, one, arrived) for one in chosen]
     _take_tags(store, source)
     return (*taken, *(one for one in found if one.refused and not wanted))
 
@@ -83,17 +85,20 @@ def _named(source: Remote, found: dict[str, Oid]) -> Iterable[Fetched]:
         yield Fetched(name, tip, refused=bad)
 
 
-def _take(store: Store, source: Remote, one: Fetched) -> Fetched:
+def _take(store: Store, source: Remote, one: Fetched, arrived: Callable[[Store, Oid], None] | None) -> Fetched:
     name, common = f"{source.tracking}sessions/{one.session}", store.repo.common_dir
     old, here = refs.read_ref(common, name), store.tip(one.session)
     known = frozenset(s.commit for tip in (old, here) if tip is not None for s in store.history(tip))
     try:
+        if arrived is not None:
+            arrived(store, one.tip)
         fresh = foreign.validate(store, one.session, one.tip, known)
     except (GitcpError, RecursionError) as error:
         return Fetched(one.session, one.tip, refused=str(error) or "it is nested too deeply")
     with store.lock():
         if not refs.update_ref(common, name, one.tip, old):
             return Fetched(one.session, one.tip, refused="another process fetched it meanwhile")
+    aside.forget(store.repo, source.name, name)
     return Fetched(one.session, one.tip, _state(store, one.tip, here), len(fresh))
 
 

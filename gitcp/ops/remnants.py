@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gitcp.errors import GitcpError
+from gitcp.git import aside
 from gitcp.git.packs import sync_directory
 from gitcp.git.repo import Repository
 
@@ -22,7 +23,11 @@ def holding(repo: Repository, text: Text) -> tuple[Path, ...]:
 
 
 def clean(repo: Repository, text: Text) -> None:
-    """Drop the caches, which know objects that are to go, and edit every other file. Raises GitcpError."""
+    """Drop the caches, which know objects that are to go, and edit every other file. Raises GitcpError.
+
+    What was fetched in part goes too: it can be fetched again.
+    """
+    aside.clear(repo)
     for path, data in _files(repo):
         try:
             if CACHES & set(path.parts[-2:]):
@@ -36,7 +41,8 @@ def clean(repo: Repository, text: Text) -> None:
 def _files(repo: Repository) -> Iterator[tuple[Path, bytes]]:
     """Every file that gitcp keeps for any working tree, and what it holds."""
     for directory in (repo.common_dir, *sorted(repo.common_dir.glob("worktrees/*"))):
-        for place, _, names in os.walk(directory / "gitcp"):
+        for place, below, names in os.walk(directory / "gitcp"):
+            below[:] = [name for name in below if name != aside.DIRECTORY]
             for path in (Path(place, name) for name in sorted(names)):
                 if path.is_file() and not path.is_symlink():
                     yield path, path.read_bytes()
