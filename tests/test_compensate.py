@@ -223,3 +223,23 @@ def _wait_for(project: Project, line: str) -> None:
     while not any(each.startswith(line) for each in written(project)):
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_from_somebody_else(project: Project) -> None:
+    """A command that somebody else wrote down is run only with --trust."""
+    project.write("a.txt", "1\n")
+    project.gitcp("save", "start", "--session", "alpha", check=0)
+    command = "touch ran"
+    project.gitcp("save", "--session", "alpha", "--compensate", command, "--trigger", "before-risky-change", check=0)
+    other = Project(project.root.parent / "other")
+    other.gitcp("remote", "hub", str(project.root), check=0)
+    other.gitcp("fetch", check=0)
+
+    for target in ("hub/alpha@1", "hub/alpha@2"):
+        refused = other.gitcp("compensate", target, "--run", "alpha@2:0", check=14)
+        assert "--trust" in refused.err
+    assert not (other.root / "ran").exists()
+    assert other.git("for-each-ref", "refs/gitcp/sessions") == ""
+
+    other.gitcp("compensate", "hub/alpha@1", "--run", "alpha@2:0", "--trust", check=0)
+    assert (other.root / "ran").exists()

@@ -146,3 +146,87 @@ def test_command(project: Project) -> None:
     assert project.json("redo", "--yes")["session"] == "second"
     project.gitcp("undo", check=0)
     assert len(project.json_lines("sessions")) == 2
+
+
+# ---------------------------------------------------------------- what was fetched
+
+
+@pytest.fixture
+def colleague(project: Project) -> Project:
+    """A repository that fetched two sessions, each with a tag, from this one."""
+    store = open_store(project)
+    grow(store, "alpha", 3)
+    grow(store, "beta", 2)
+    project.gitcp("tag", "first", "alpha@1", check=0)
+    project.gitcp("tag", "second", "beta@2", check=0)
+    other = Project(project.root.parent / "other")
+    other.gitcp("remote", "hub", str(project.root), check=0)
+    other.gitcp("fetch", check=0)
+    return other
+
+
+def test_fetched(colleague: Project) -> None:
+    """A fetched session goes with the tags on it, and comes back; nothing else is touched."""
+    before = colleague.git("for-each-ref")
+
+    with colleague.guard():
+        shown = colleague.gitcp("delete", "hub/alp", "--dry-run", check=0).out
+        colleague.gitcp("delete", "hub/alpha", check=12)
+        assert colleague.git("for-each-ref") == before
+        done = colleague.gitcp("delete", "hub/alpha", "--yes", check=0).out
+
+    assert "delete session hub/alpha: 3 checkpoints" in shown
+    assert "tags that go with it: first" in shown
+    assert "deleted session hub/alpha: 3 checkpoints" in done
+    left = colleague.git("for-each-ref", "--format=%(refname)", "refs/gitcp/remotes").split()
+    assert left == ["refs/gitcp/remotes/hub/sessions/beta", "refs/gitcp/remotes/hub/tags/second"]
+    assert colleague.gitcp("show", "hub/alpha", check=16).out == ""
+    assert "fetched was: hub/beta" in colleague.gitcp("delete", "hub/alpha", "--yes", check=16).err
+
+    assert "brought back 3 checkpoints: alpha@1-3" in colleague.gitcp("undo", check=0).out
+    assert colleague.git("for-each-ref") == before
+    colleague.gitcp("redo", "--yes", check=0)
+    assert colleague.git("for-each-ref", "--format=%(refname)", "refs/gitcp/remotes").split() == left
+    colleague.git("fsck", "--strict")
+
+
+def test_fetched_again(colleague: Project) -> None:
+    """What was fetched again after a delete stays as it was fetched, and the trash is empty after the undo."""
+    colleague.gitcp("delete", "hub/alpha", "--yes", check=0)
+    colleague.gitcp("fetch", check=0)
+    before = colleague.git("for-each-ref", "refs/gitcp/remotes")
+
+    colleague.gitcp("undo", check=0)
+
+    assert colleague.git("for-each-ref", "refs/gitcp/remotes") == before
+    assert colleague.git("for-each-ref", "refs/gitcp/trash") == ""
+
+
+def test_fetched_in_the_trash(colleague: Project) -> None:
+    """What lies in the trash is weighed, left alone by a rename, purged and forgotten like the rest."""
+    colleague.write("a.txt", "mine\n")
+    colleague.gitcp("save", "--session", "alpha", check=0)
+    colleague.gitcp("delete", "hub/alpha", "--yes", check=0)
+    kept = colleague.git("for-each-ref", "refs/gitcp/trash")
+
+    assert colleague.json("stats")["trash"]["entries"] == 1
+    colleague.gitcp("rename", "alpha", "omega", check=0)
+    assert colleague.git("for-each-ref", "refs/gitcp/trash") == kept
+    colleague.gitcp("purge", "--text", "3 of alpha", "--yes", check=0)
+    tip = next(line for line in colleague.git("for-each-ref", "refs/gitcp/trash").splitlines() if "sessions" in line)
+    assert colleague.git("show", f"{tip.split()[0]}:a.txt") == "[PURGED]"
+    colleague.gitcp("prune", "--keep-last", "10", "--expire", "0h", "--yes", check=0)
+    assert colleague.git("for-each-ref", "refs/gitcp/trash") == ""
+
+
+def test_imported(project: Project) -> None:
+    """An import is deleted in the same way."""
+    grow(open_store(project), "alpha", 2)
+    project.gitcp("export", "--session", "alpha", "-o", "../x.bundle", check=0)
+    other = Project(project.root.parent / "other")
+    other.gitcp("import", "../x.bundle", check=0)
+
+    other.gitcp("delete", "imported/alpha", "--yes", check=0)
+    assert other.git("for-each-ref", "refs/gitcp/remotes") == ""
+    other.gitcp("undo", check=0)
+    other.gitcp("show", "imported/alpha@2", check=0)

@@ -10,10 +10,11 @@ import click
 from gitcp.cli import effects, objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART
-from gitcp.cli.options import REVISION, SECONDS, WORDS, Command, json_option, pass_context, session_option
+from gitcp.cli.options import REVISION, SECONDS, WORDS, Command, json_option, pass_context, session_option, trust_option
 from gitcp.errors import Refused, RevisionNotFound
 from gitcp.ops import compensate as op
 from gitcp.ops import effects as recorded
+from gitcp.ops import trust
 from gitcp.ops.compensate import LIMIT
 from gitcp.ops.effects import DONE, Effect
 
@@ -23,6 +24,7 @@ from gitcp.ops.effects import DONE, Effect
 @click.option("--run", "keys", metavar="KEY", type=WORDS, multiple=True, help="run this one unasked (can be repeated)")
 @click.option("--list", "-l", "listing", is_flag=True, help="list them, and run nothing")
 @click.option("--limit", metavar="SECONDS", type=SECONDS, default=LIMIT, help="end one after it (600)")
+@trust_option
 @session_option
 @json_option
 @pass_context
@@ -40,6 +42,8 @@ def command(context: Context, /, revision: str | None, session: str | None, **gi
     if given["listing"] and given["keys"]:
         raise click.UsageError("--list runs nothing: leave out --run")
     target = context.checkpoint(revision, session) if revision else None
+    if target is not None and not given["listing"]:
+        trust.admit(context.store, target, trusted=given["trust"])
     current = target.id.session if target else context.session(session)
     found = recorded.after(context.store, target, current)
     if given["listing"]:

@@ -26,12 +26,16 @@ def command(context: Context, name: str, session: str | None, *, dry_run: bool, 
     """Drop a whole session
 
     With its checkpoints and the tags on them. What another session was forked from stays with that one. It is in the
-    trash for 14 days: `gitcp undo` brings it back. Your files and the agent's conversation are not touched.
+    trash for 14 days: `gitcp undo` brings it back. Your files and the agent's conversation are not touched, nor is
+    what a remote has.
 
       gitcp delete e7ba
       gitcp delete e7ba --dry-run
+      gitcp delete origin/e7ba
     """
-    whole = session_op.expand(context.store.sessions(), name)
+    known = op.fetched(context.store) if "/" in name else context.store.sessions()
+    found = "/" not in name or any(each.startswith(name) for each in known)
+    whole = session_op.expand(known, name) if found else name
     if dry_run:
         _show(context, op.plan(context.store, whole), as_json=as_json)
     else:

@@ -170,7 +170,7 @@ def _everything(store: Store) -> Iterator[Summary]:
     """Every checkpoint that sessions, tags and the trash reach, each after the one before it."""
     yield from rewrite.read(store).nodes.values()
     for entry in trash.entries(store):
-        yield from rewrite.read(store, entry.sessions, entry.tags).nodes.values()
+        yield from entry.read(store).nodes.values()
 
 
 def _moves(store: Store, editor: Editor) -> Iterator[Move]:

@@ -63,7 +63,7 @@ def stats(store: Store, most: int = 5) -> Stats:
     old = [node.root for node in forest.nodes.values() if node.created < horizon]
     dropped = {node.commit for node, _ in prune.plan(store, prune.Request()).dropped}
     entries = trash.entries(store)
-    put_away = [n.root for e in entries for n in rewrite.read(store, e.sessions, e.tags).nodes.values()]
+    put_away = [n.root for e in entries for n in e.read(store).nodes.values()]
     largest = sorted(weighed.values(), key=lambda each: (-each.bytes, each.path))
     return Stats(
         sessions=len(forest.sessions),

@@ -1,6 +1,7 @@
 """The trash: what prune and delete put away, under `refs/gitcp/trash/<time>/`, until it expires or is brought back.
 
-Each entry holds the refs as they were: `sessions/<session>` and `tags/<name>`. So whatever was dropped can be read,
+Each entry holds the refs as they were: `sessions/<session>` and `tags/<name>`; of what came from others
+`fetched-sessions/<remote>/<session>` and `fetched-tags/<remote>/<name>`. So whatever was dropped can be read,
 shown and fetched by git as before. When an entry is forgotten, git's own gc takes the objects in its own time.
 """
 
@@ -26,17 +27,28 @@ FORM = "%Y%m%dT%H%M%SZ"
 
 
 class Entry(Value):
-    """What one operation put away, and when (None where the name is no time)."""
+    """What one operation put away, and when (None where the name is no time). What was fetched is by `REMOTE/NAME`."""
 
     name: str
     time: datetime | None
     sessions: Mapping[str, Oid] = EMPTY
     tags: Mapping[str, Oid] = EMPTY
+    fetched_sessions: Mapping[str, Oid] = EMPTY
+    fetched_tags: Mapping[str, Oid] = EMPTY
+
+    def read(self, store: Store) -> Forest:
+        """All checkpoints in it. Raises StoreDamaged."""
+        return rewrite.read(store, {**self.sessions, **self.fetched_sessions}, {**self.tags, **self.fetched_tags})
 
     @property
     def refs(self) -> list[Move]:
         """The moves that forget it: its tags first, so that half of it is still whole chains."""
-        parts = (("tags", self.tags), ("sessions", self.sessions))
+        parts = (
+            ("tags", self.tags),
+            ("sessions", self.sessions),
+            ("fetched-tags", self.fetched_tags),
+            ("fetched-sessions", self.fetched_sessions),
+        )
         return [
             Move(f"{refs.TRASH}{self.name}/{part}/{n}", oid, None) for part, found in parts for n, oid in found.items()
         ]
@@ -55,8 +67,15 @@ def entries(store: Store) -> tuple[Entry, ...]:
     for ref, oid in refs.list_refs(store.repo.common_dir, refs.TRASH).items():
         name, _, rest = ref.removeprefix(refs.TRASH).partition("/")
         part, _, last = rest.partition("/")
-        parts.setdefault(name, {}).setdefault(part, {})[last] = oid
-    return tuple(Entry(n, _time(n), p.get("sessions", {}), p.get("tags", {})) for n, p in sorted(parts.items()))
+        parts.setdefault(name, {}).setdefault(part.replace("-", "_"), {})[last] = oid
+    known = ("sessions", "tags", "fetched_sessions", "fetched_tags")
+    return tuple(Entry(n, _time(n), *(p.get(part, {}) for part in known)) for n, p in sorted(parts.items()))
+
+
+def put_away(ref: str, value: Oid, trash: str) -> tuple[Move, Move]:
+    """The moves that put a ref of what was fetched (`refs/gitcp/remotes/REMOTE/KIND/NAME`) into the trash."""
+    remote, kind, name = ref.removeprefix(refs.REMOTES).split("/", 2)
+    return Move(f"{refs.TRASH}{trash}/fetched-{kind}/{remote}/{name}", None, value), Move(ref, value, None)
 
 
 def new_name(store: Store, now: datetime) -> str:
@@ -102,7 +121,9 @@ def bring_back(store: Store, operation: Operation) -> BroughtBack:
         union = _union(store, now, then)
         becomes = {commit: union[node.id] for commit, node in now.nodes.items()}
         found = [*_missing(store, entry, now, then, union), *rewrite.moves(store, now, becomes, entry.tags)]
+        found += _fetched(store, entry)
         ids = union.keys() - {node.id for node in now.nodes.values()}
+        ids |= {node.id for node in rewrite.read(store, entry.fetched_sessions, {}).nodes.values()}
         made = Operation(
             number=0,
             time=store.repo.host.now(),
@@ -177,6 +198,19 @@ def _missing(store: Store, entry: Entry, now: Forest, then: Forest, union: Mappi
         if tag not in now.tags and id not in ids:
             found.append(Move(refs.TAGS + tag, None, value if commit == union[id] else store.retag(value, union[id])))
     store.objects.flush()
+    return found
+
+
+def _fetched(store: Store, entry: Entry) -> list[Move]:
+    """What was fetched, where nothing was fetched in its place since."""
+    parts = (("sessions", entry.fetched_sessions), ("tags", entry.fetched_tags))
+    found = []
+    for kind, held in parts:
+        for place, oid in held.items():
+            remote, _, name = place.partition("/")
+            ref = f"{refs.REMOTES}{remote}/{kind}/{name}"
+            if refs.read_ref(store.repo.common_dir, ref) is None:
+                found.append(Move(ref, None, oid))
     return found
 
 
