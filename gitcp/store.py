@@ -264,12 +264,21 @@ class Store:
             yield _summary(Oid(commit), tree, parents, created, body)
 
     def find(self, id: CheckpointId) -> Oid | None:
-        """The commit of a checkpoint, None if its session or number does not exist (any more)."""
+        """The commit of a checkpoint, None if it does not exist (any more).
+
+        What a session shared with its forks is found in them once the session itself is deleted.
+        """
         tip = self.tip(id.session)
-        if tip is None:
-            return None
-        found = (s.commit for s in self.history(tip) if s.id.number == id.number)
-        return next(found, None)
+        own = (s.commit for s in self.history(tip) if s.id.number == id.number) if tip else iter(())
+        return next(own, None) or next((s.commit for s in self._everywhere() if s.id == id), None)
+
+    def holds(self, commit: Oid) -> bool:
+        """Whether a session of this repository has this commit."""
+        return any(summary.commit == commit for summary in self._everywhere())
+
+    def _everywhere(self) -> Iterator[Summary]:
+        tips = sorted(set(self.sessions().values()))
+        return self.forest(tips) if tips else iter(())
 
 
 def message(checkpoint: Checkpoint) -> str:

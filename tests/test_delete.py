@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from pruned import grow, holdings, in_trash, own_refs, story, tagged
 
-from gitcp.errors import Refused, RevisionNotFound
+import gitcp
+from gitcp.errors import NotTrusted, Refused, RevisionNotFound
 from gitcp.model import CheckpointId
-from gitcp.ops import delete, journal, oplog, trash
+from gitcp.ops import delete, journal, oplog, trash, trust
 from gitcp.ops import undo as undo_op
 from gitcp.ops.check import check
 
@@ -50,6 +51,46 @@ def test_a_session_that_was_forked(project: Project) -> None:
     assert check(open_store(project)).ok
     trash.bring_back(open_store(project), done.operation)
     assert own_refs(project) == before
+
+
+@pytest.mark.parametrize("conversation", [True, False])
+def test_what_a_fork_shares_is_still_ours(project: Project, conversation: bool) -> None:
+    """What was forked from comes back once its session is deleted, by its id too; the fork goes on, and undo works."""
+    api = gitcp.open(project.root)
+    for number in range(3):
+        project.write("file", f"{number}\n")
+        api.save(session="old", conversation=b'{"role":"user","content":"hello"}\n')
+    api.fork("old@2", name="new")
+    delete.delete(open_store(project), "old")
+    project.write("file", "unsaved\n")
+
+    with project.guard():
+        report = api.restore("new@1", conversation=conversation)
+
+    assert project.read("file") == b"0\n"
+    assert (report.safety.session, report.checkpoint.session if report.checkpoint else "") == ("new", "new")
+    assert [session.name for session in api.sessions()] == ["new"]
+    assert api.show("new@1").id == CheckpointId("old", 1)
+    api.undo()
+    assert project.read("file") == b"unsaved\n"
+    target = project.root.parent / "target"
+    project.gitcp("restore", "new@2", "--to", str(target), check=0)
+    assert target.joinpath("file").read_bytes() == b"1\n"
+    assert check(open_store(project)).ok
+
+
+def test_what_somebody_else_made_is_named(project: Project) -> None:
+    """What in a checkpoint of others could act is told whoever read it: the store that asks need not have."""
+    api = gitcp.open(project.root)
+    project.write("Makefile", "all:\n")
+    project.write("below/.envrc", "x\n")
+    checkpoint = api.save(session="theirs").checkpoint
+    delete.delete(open_store(project), "theirs")
+
+    with pytest.raises(NotTrusted) as refused:
+        trust.require(open_store(project), checkpoint, trusted=False)
+
+    assert [line.split()[0] for line in refused.value.candidates] == ["Makefile", "below/.envrc"]
 
 
 def test_tags_go_along(project: Project) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from capturing import Camera
 
+from gitcp import kept
 from gitcp.worktree import look, state
 
 from driver import Project
@@ -27,11 +28,11 @@ def camera(project: Project) -> Camera:
 
 def parts(path: Path) -> list[int]:
     """The lengths of the parts of a state file."""
-    data, at, found = path.read_bytes(), len(look.MAGIC), []
+    data, at, found = path.read_bytes(), len(kept.MAGIC), []
     while at < len(data):
         length = int.from_bytes(data[at : at + 4], "big")
         found.append(length)
-        at += look.PART + length
+        at += kept.PART + length
     return found
 
 

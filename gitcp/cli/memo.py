@@ -7,10 +7,10 @@ unexpected means that the whole road is taken. Reading loads nothing.
 
 from __future__ import annotations
 
-import marshal
 import os
 import time
 
+from gitcp import kept
 from gitcp.cli import quick
 from gitcp.policy.settings import Settings
 from gitcp.worktree import look
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     Stamps = list[tuple[str, tuple[int, ...] | None]]
 
-FORMAT = 1
 POLICY = "policy"
 HOOKED = "hooked"
 TEAM = ".gitcp.toml"
@@ -66,10 +65,10 @@ def settings(git_dir: str) -> Settings | None:
     """The settings in force, None if they must be asked for."""
     if any(name.startswith("GIT_CONFIG") for name in os.environ):
         return None
-    kept = _read(os.path.join(git_dir, "gitcp", POLICY))
-    if kept is None or len(kept) != 2 or any(_short(path) != found for path, found in kept[0]):
+    known = kept.load(os.path.join(git_dir, "gitcp", POLICY))
+    if known is None or any(_short(path) != found for path, found in known[0]):
         return None
-    return Settings(**kept[1])
+    return Settings(**known[1])
 
 
 def remember_settings(store: Store, found: Settings) -> None:
@@ -82,13 +81,13 @@ def remember_settings(store: Store, found: Settings) -> None:
     files = [*own, *((path, _short(path)) for path in others)]
     young = time.time_ns() - SETTLED_NS
     if own and not any(stamp is not None and stamp[-1] > young for _, stamp in files):
-        _write(os.path.join(repo.git_dir, "gitcp", POLICY), (FORMAT, files, found.plain()))
+        _write(os.path.join(repo.git_dir, "gitcp", POLICY), (files, found.plain()))
 
 
 def last(git_dir: str, agent: str, session_id: str) -> Last | None:
     """What is remembered of the last save of this session."""
-    kept = _read(_place(git_dir, agent, session_id)) if session_id else None
-    return Last(*kept) if kept is not None and len(kept) == 6 else None
+    known = kept.load(_place(git_dir, agent, session_id)) if session_id else None
+    return Last(*known) if known is not None else None
 
 
 def is_unchanged(root: str, git_dir: str, remembered: Last, *, files_alone: bool) -> bool:
@@ -109,10 +108,10 @@ def behind(git_dir: str, agent: str) -> list[tuple[str, str]]:
     for name in _names(git_dir):
         if name.startswith(f"{agent}."):
             session_id = name.removeprefix(f"{agent}.")
-            kept = last(git_dir, agent, session_id)
-            now = _written(kept.transcript) if kept is not None else None
-            if kept is not None and now is not None and now != kept.written:
-                found.append((now[-1], session_id, kept.transcript))
+            known = last(git_dir, agent, session_id)
+            now = _written(known.transcript) if known is not None else None
+            if known is not None and now is not None and now != known.written:
+                found.append((now[-1], session_id, known.transcript))
     return [(session_id, transcript) for _, session_id, transcript in sorted(found, reverse=True)[:BEHIND]]
 
 
@@ -145,9 +144,7 @@ def remember(store: Store, agent: str, session_id: str, saved: Saved, files: Sta
     memory = saved.taken.memory
     scan = None if snapshot.nested or snapshot.submodules or memory is None else memory.file.identity
     talk = _talk(saved) or (named, _written(named))
-    _write(
-        _place(str(repo.git_dir), agent, session_id), (FORMAT, checkpoint.created.timestamp(), tip, files, scan, *talk)
-    )
+    _write(_place(str(repo.git_dir), agent, session_id), (checkpoint.created.timestamp(), tip, files, scan, *talk))
 
 
 def _talk(saved: Saved) -> tuple[str, tuple[int, ...] | None] | None:
@@ -209,21 +206,9 @@ def _first_line(path: str) -> str:
         return ""
 
 
-def _read(path: str) -> tuple[Any, ...] | None:
-    try:
-        with open(path, "rb") as file:
-            kept = marshal.loads(file.read())  # noqa: S302 -- our own file, mode 0600
-    except (OSError, ValueError, EOFError, TypeError):
-        return None
-    return kept[1:] if isinstance(kept, tuple) and kept[:1] == (FORMAT,) else None
-
-
 def _write(path: str, value: tuple[Any, ...]) -> None:
-    temporary = f"{path}.{os.getpid()}"
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(marshal.dumps(value))
-        os.replace(temporary, path)
+        kept.store(path, value)
     except (OSError, ValueError):
         return

@@ -7,11 +7,11 @@ changed, the answer is the same. Anything else, and anything unexpected, means t
 
 from __future__ import annotations
 
-import marshal
 import os
 import sys
 import time
 
+from gitcp import kept
 from gitcp.hashes import sha1
 from gitcp.worktree import look
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from gitcp.ops.save import Saved
     from gitcp.store import Store
 
-FORMAT = 1
 MEMO = "unchanged"
 STATE = "worktree-state"
 QUIET = ("-q", "--quiet")
@@ -47,13 +46,13 @@ def answered(options: Sequence[str]) -> bool:
     look.start(os.fsencode(root), os.path.join(git_dir, "gitcp", STATE))
     if any(option not in QUIET for option in options):
         return False
-    memo = _read(os.path.join(git_dir, "gitcp", MEMO))
-    if memo is None or memo[:2] != (FORMAT, _environment()) or any(stamp(p) != found for p, found in memo[2]):
+    memo = kept.load(os.path.join(git_dir, "gitcp", MEMO))
+    if memo is None or memo[0] != _environment() or any(stamp(p) != found for p, found in memo[1]):
         return False
-    if look.answer(os.fsencode(root), memo[3], keep=True) != []:
+    if look.answer(os.fsencode(root), memo[2], keep=True) != []:
         return False
     if not options:
-        sys.stdout.write(memo[4])
+        sys.stdout.write(memo[3])
         sys.stdout.flush()
     return True
 
@@ -88,11 +87,8 @@ def remember(store: Store, saved: Saved, text: str) -> None:
     if any(found is not None and found[-1] > _started[0] - TICK_NS for _, found in files):
         return
     identity = look.identity(os.stat(state))
-    temporary = repo.state_dir / f"{MEMO}.{os.getpid()}"
     try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(marshal.dumps((FORMAT, _environment(), files, identity, text)))
-        os.replace(temporary, repo.state_dir / MEMO)
+        kept.store(str(repo.state_dir / MEMO), (_environment(), files, identity, text))
     except (OSError, ValueError):
         return
 
@@ -169,12 +165,3 @@ def stamp(path: str) -> tuple[int, ...] | None:
     except (OSError, ValueError):
         return None
     return status.st_dev, status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _read(path: str) -> tuple | None:  # type: ignore[type-arg]
-    try:
-        with open(path, "rb") as file:
-            memo = marshal.loads(file.read())  # noqa: S302 -- our own file, mode 0600
-    except (OSError, ValueError, EOFError, TypeError):
-        return None
-    return memo if isinstance(memo, tuple) and len(memo) == 5 else None

@@ -7,17 +7,16 @@ is a cache: anything unexpected in it means asking git again.
 
 from __future__ import annotations
 
-import marshal
 import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from gitcp import kept
 from gitcp.hashes import sha1
 from gitcp.typed import NamedTuple
 
 NAME = "config"
-FORMAT = 1
 SYSTEM = "/etc/gitconfig"
 SETTLED_NS = 2_000_000_000
 """A file younger than this may change again without its stat telling; then nothing is remembered."""
@@ -41,9 +40,9 @@ class Place(NamedTuple):
 def load(repo: Place) -> dict[str, str]:
     """The settings gitcp asks for: lower-case section and key, the last value wins. Raises GitFailed if git cannot."""
     decided = _decided(repo)
-    kept = _remembered(repo.git_dir / "gitcp" / NAME)
-    if kept is not None and kept[0] == decided and all(_stat(path) == found for path, found in kept[1]):
-        return kept[2]
+    known = _remembered(repo.git_dir / "gitcp" / NAME)
+    if known is not None and known[0] == decided and all(_stat(path) == found for path, found in known[1]):
+        return known[2]
     listed = repo.ask("config", "--list", "-z", "--includes", "--show-origin").decode("utf-8", "surrogateescape")
     fields = listed.split("\0")
     origins, items = fields[0:-1:2], fields[1::2]
@@ -57,14 +56,14 @@ def load(repo: Place) -> dict[str, str]:
 
 def files(git_dir: Path) -> list[str]:
     """The files that decide over the settings, whether or not they are there; as far as they are remembered."""
-    kept = _remembered(git_dir / "gitcp" / NAME)
-    return [path for path, _ in kept[1]] if kept else []
+    known = _remembered(git_dir / "gitcp" / NAME)
+    return [path for path, _ in known[1]] if known else []
 
 
 def stamps(git_dir: Path) -> Files:
     """The same files with what stat said of each when the settings were read; none if nothing is remembered."""
-    kept = _remembered(git_dir / "gitcp" / NAME)
-    return kept[1] if kept else []
+    known = _remembered(git_dir / "gitcp" / NAME)
+    return known[1] if known else []
 
 
 def _setting(item: str) -> tuple[str, str]:
@@ -73,14 +72,14 @@ def _setting(item: str) -> tuple[str, str]:
 
 
 def _decided(repo: Place) -> list[str]:
-    """What besides files decides: the format, where we are, the environment, the branch (for conditional includes)."""
+    """What besides files decides: where we are, the environment, the branch (for conditional includes)."""
     env = [f"{k}={v}" for k, v in sorted(repo.env.items()) if k.startswith("GIT_CONFIG") or k in _PLACES]
     try:
         head = (repo.git_dir / "HEAD").read_text("utf-8", "surrogateescape")
     except OSError:
         head = ""
     digest = sha1("\0".join(env).encode("utf-8", "surrogateescape"))
-    return [str(FORMAT), str(repo.git_dir), head, digest.hex()]
+    return [str(repo.git_dir), head, digest.hex()]
 
 
 _PLACES = ("HOME", "XDG_CONFIG_HOME")
@@ -109,11 +108,8 @@ def _stat(path: str) -> tuple[int, ...] | None:
 
 
 def _remembered(path: Path) -> tuple[list[str], Files, dict[str, str]] | None:
-    try:
-        decided, files, settings = marshal.loads(path.read_bytes())  # noqa: S302 -- our own file, mode 0600
-    except (OSError, ValueError, EOFError, TypeError):
-        return None
-    return decided, files, settings
+    found: tuple[list[str], Files, dict[str, str]] | None = kept.load(str(path))
+    return found
 
 
 def _remember(repo: Place, decided: list[str], files: Files, settings: dict[str, str]) -> None:
@@ -121,11 +117,8 @@ def _remember(repo: Place, decided: list[str], files: Files, settings: dict[str,
     if any(found is not None and found[-1] > young for _, found in files):
         return
     directory = repo.git_dir / "gitcp"
-    temporary = directory / f"{NAME}.{os.getpid()}"
     try:
         directory.mkdir(mode=0o700, exist_ok=True)
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(marshal.dumps((decided, files, settings)))
-        os.replace(temporary, directory / NAME)
+        kept.store(str(directory / NAME), (decided, files, settings))
     except (OSError, ValueError):
         return

@@ -268,7 +268,7 @@ def _resumed(store: Store, request: Request, begun: Unfinished, *, forward: bool
 
 def _save_present(store: Store, request: Request) -> Present:
     """Save what is here, files and conversation, in the session that it belongs to."""
-    choice = session.present(store, request.cwd, request.target.id.session)
+    choice = session.present(store, request.cwd, request.target)
     wanted = SaveRequest(request.cwd, trigger=Trigger.BEFORE_RESTORE, limits=request.limits, choice=choice)
     try:
         return Present(save(store, wanted))
@@ -315,7 +315,7 @@ def _session_after(store: Store, request: Request, safety: Checkpoint) -> str:
     """The session that goes on: the target's where its conversation comes back, unless the one that is here has the
     target behind it, as a fork has those before its fork point.
     """
-    here, there = safety.id.session, request.target.id.session
+    here, there = safety.id.session, session.holding(store, request.target)
     if here == there or not request.conversation:
         return here
     return here if any(s.commit == request.target.commit for s in store.history(safety.commit)) else there

@@ -13,7 +13,7 @@ from gitcp.adapters import generic
 from gitcp.adapters.base import Found
 from gitcp.errors import BadValue, ConversationUnreadable, RevisionAmbiguous, RevisionNotFound
 from gitcp.git import refs
-from gitcp.model import Agent, Capture, Oid
+from gitcp.model import Agent, Capture, Checkpoint, Oid
 from gitcp.store import Store, Summary
 from gitcp.typed import NamedTuple
 from gitcp.value import replace
@@ -84,8 +84,17 @@ def named(store: Store, given: str | None) -> str | None:
     return _session_of(store, who) or new_name(store, running.session_id)
 
 
-def present(store: Store, cwd: Path, target: str) -> Choice:
-    """Where what is here now belongs, when a restore of a checkpoint of session `target` is about to change it.
+def holding(store: Store, checkpoint: Checkpoint) -> str:
+    """The session that goes on from a checkpoint: its own; a fork that has it where that one is deleted."""
+    own = checkpoint.id.session
+    if store.tip(own) is not None:
+        return own
+    found = sorted(store.sessions().items())
+    return next((n for n, tip in found if any(s.commit == checkpoint.commit for s in store.history(tip))), own)
+
+
+def present(store: Store, cwd: Path, target: Checkpoint | str) -> Choice:
+    """Where what is here now belongs, when a restore of `target`, or of a session's, is about to change it.
 
     As `choose` decides, but never with a question: what is undecided goes to the session last used in this working
     tree, or else to the target's.
@@ -97,8 +106,9 @@ def present(store: Store, cwd: Path, target: str) -> Choice:
     if chosen is not None and chosen.capture is not None:
         return chosen
     last = _read(store.repo.state_dir / CURRENT)
-    name = last if last and store.tip(last) else target
-    return _named(store, cwd, name, None)
+    if not last or store.tip(last) is None:
+        last = target if isinstance(target, str) else holding(store, target)
+    return _named(store, cwd, last, None)
 
 
 def last_tip(store: Store) -> Oid | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from gitcp.errors import NotTrusted, Refused, StoreBusy
 from gitcp.git import refs, trees
 from gitcp.model import Checkpoint, Oid
+from gitcp.ops.request import know_files
 from gitcp.store import Store
 from gitcp.worktree import paths
 
@@ -25,7 +26,7 @@ ACTING_PLACES = (b".github/workflows/", b".github/actions/", b".github/copilot-i
 
 def is_foreign(store: Store, checkpoint: Checkpoint) -> bool:
     """Whether no session of this repository has this checkpoint."""
-    return store.find(checkpoint.id) != checkpoint.commit
+    return store.find(checkpoint.id) != checkpoint.commit and not store.holds(checkpoint.commit)
 
 
 def require(store: Store, checkpoint: Checkpoint, *, trusted: bool) -> None:
@@ -46,6 +47,7 @@ def require(store: Store, checkpoint: Checkpoint, *, trusted: bool) -> None:
 
 def acting(store: Store, checkpoint: Checkpoint) -> list[tuple[bytes, str]]:
     """The paths of a checkpoint by which it could make a program act, with why."""
+    know_files(store, checkpoint)
     found = []
     directories: dict[bytes, set[bytes]] = {}
     for path, _ in trees.walk(store.objects, checkpoint.snapshot.tree):

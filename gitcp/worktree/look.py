@@ -3,7 +3,7 @@
 Nothing is listed, read or matched here. A directory whose ctime and inode are unchanged has the same entries; a file
 whose ctime is unchanged has the same bytes and mode, since no user can set it. Above a few thousand files two processes
 share the work. `start` begins before anything else is loaded, in child processes, so that the look costs no time that
-loading would not have taken; `changed` takes their answer. This module imports nothing of gitcp, for that reason.
+loading would not have taken; `changed` takes their answer. This module imports next to nothing, for that reason.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from __future__ import annotations
 import marshal
 import os
 import sys
-import zlib
+
+from gitcp import kept
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     Place = tuple[bytes, tuple[int, int, bytes, tuple[Any, ...]]]
@@ -35,22 +36,9 @@ FORK_ABOVE = 150_000
 LARGE = 1_000_000
 """Bytes of a state file from which on two children start instead of one: some 6,000 files."""
 
-FORMAT = 2
-MAGIC = f"gitcp worktree state {FORMAT}, {sys.implementation.cache_tag}, {marshal.version}\n".encode()
-"""How a state file begins; its parts follow. Each part has its length and its checksum before it."""
-
-PART = 8
-"""Bytes before the body of a part: its length and its crc32, four each."""
-
 _loaded: dict[tuple[int, ...], Any] = {}
 _begun: list[tuple[int, int]] = []
 _answers: dict[tuple[bytes, tuple[int, ...]], list[bytes]] = {}
-
-
-def part(value: Any) -> bytes:
-    """One part of a state file."""
-    body = marshal.dumps(value)
-    return len(body).to_bytes(4, "big") + zlib.crc32(body).to_bytes(4, "big") + body
 
 
 def unpack(data: bytes) -> Any:
@@ -60,26 +48,13 @@ def unpack(data: bytes) -> Any:
     gone.
     """
     try:
-        (head, lines, notes), *later = _parts(data)
+        (head, lines, notes), *later = kept.parts(data)
         for head, changed, said in later:  # noqa: B007 -- the last head holds
             _put(lines, changed)
             _put(notes, said)
     except (ValueError, EOFError, TypeError):
         return None
     return head, lines, notes
-
-
-def _parts(data: bytes) -> Iterator[Any]:
-    """Raises ValueError, EOFError or TypeError for what is not one."""
-    view, at = memoryview(data), len(MAGIC)
-    if not data.startswith(MAGIC):
-        raise ValueError
-    while at < len(data) or at == len(MAGIC):
-        body = view[at + PART : at + PART + int.from_bytes(view[at : at + 4], "big")]
-        if zlib.crc32(body) != int.from_bytes(view[at + 4 : at + PART], "big"):
-            raise ValueError
-        yield marshal.loads(body)  # noqa: S302 -- our own file, mode 0600
-        at += PART + len(body)
 
 
 def _put(known: dict[bytes, Any], changed: dict[bytes, Any]) -> None:
@@ -105,9 +80,9 @@ def start(root: bytes, state: str) -> None:
 def load(state: str, *, keep: bool = False) -> tuple[tuple[int, ...], Any]:
     """What tells the state file at `state` from others, and what is in it. Read once if `keep` was said the first time.
 
-    Raises OSError if it cannot be read.
+    Raises OSError if it cannot be read, or another user could have written it.
     """
-    with open(state, "rb") as file:
+    with kept.opened(state) as file:
         found = identity(os.fstat(file.fileno()))
         if found in _loaded:
             return found, _loaded.pop(found)

@@ -12,6 +12,7 @@ import fcntl
 import os
 from contextlib import suppress
 
+from gitcp import kept
 from gitcp.typed import TYPE_CHECKING, Any, NamedTuple
 from gitcp.worktree import look
 
@@ -94,7 +95,7 @@ def _append(path: Path, memory: Memory, head: tuple[Any, ...]) -> bool:
         return False
     lines = {directory: memory.lines.get(directory) for directory in memory.changed}
     notes = {directory: memory.notes.get(directory) for directory in memory.changed}
-    part = look.part((head, lines, notes))
+    part = kept.part((head, lines, notes))
     try:
         file = open(os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW), "r+b", buffering=0)
     except FileNotFoundError:
@@ -102,7 +103,7 @@ def _append(path: Path, memory: Memory, head: tuple[Any, ...]) -> bool:
     with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         status = os.fstat(file.fileno())
-        file.seek(len(look.MAGIC))
+        file.seek(len(kept.MAGIC))
         first = int.from_bytes(file.read(4), "big")
         if look.identity(status) != memory.file.identity or status.st_size + len(part) > 2 * first + SPARE:
             return False
@@ -115,8 +116,8 @@ def _write(path: Path, memory: Memory, head: tuple[Any, ...]) -> None:
     temporary = path.with_name(f"{NAME}.{os.getpid()}")
     try:
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(look.MAGIC)
-            file.write(look.part((head, memory.lines, memory.notes)))
+            file.write(kept.MAGIC)
+            file.write(kept.part((head, memory.lines, memory.notes)))
             file.flush()
             identity = look.identity(os.fstat(file.fileno()))
         os.rename(temporary, path)
