@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,14 @@ def copilot(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> None:
         "COPILOT_MODEL": "claude-sonnet-4-20250514",
     }
     run(home, cwd, [str(COPILOT), "--allow-all-tools", "--allow-all-paths", *args[:-1], "-p", args[-1]], env)
+
+
+def copilot_run(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
+    """Run `copilot ARGS -p PROMPT`, in a session of its own unless it is to resume one; the id of the session."""
+    resumed = [arg.removeprefix("--resume=") for arg in args if arg.startswith("--resume=")]
+    session_id = resumed[0] if resumed else str(uuid.uuid4())
+    copilot(home, cwd, model, *([] if resumed else ["--session-id", session_id]), *args)
+    return session_id
 
 
 def gemini(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import test_adapter_copilot
 import test_adapter_gemini
 import test_adapter_opencode
 from hypothesis import HealthCheck, given, settings
@@ -267,6 +268,34 @@ def test_the_transcript_lags(ready: Project) -> None:
     shown = ready.json("show")
     assert shown["conversation"]["bytes"] == agent.transcript.stat().st_size
     assert shown["conversation"]["messages"] == 4
+
+
+def test_a_transcript_that_is_written_in_batches(ready: Project, sealed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copilot CLI writes that it calls a hook, and all before it, while the hook runs: the end of a turn waits for it.
+
+    That file and tree look as at the last event is then no reason to leave.
+    """
+    session = test_adapter_copilot.ID
+    first, rest = test_adapter_copilot.EVENTS[:1], test_adapter_copilot.EVENTS[1:]
+    path = test_adapter_copilot.put(sealed, session, *first, works=str(ready.root))
+    known = {"sessionId": session, "cwd": str(ready.root)}
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM"):
+        monkeypatch.delenv(name)  # with these, hooks remember no settings
+    time.sleep(2.2)  # what is young is looked at anyway, and would hide that nothing else asked for it
+    asked = json.dumps({**known, "timestamp": 1795286410314, "prompt": "make a file"})
+    for _ in range(3):
+        ready.gitcp("hook", "copilot", "userPromptSubmitted", input=asked, check=0)
+    stopped = {**known, "timestamp": 1795286411884, "transcriptPath": str(path), "stopReason": "end_turn"}
+    called = test_adapter_copilot.event("hook.start", "h1", hookType="agentStop", input=stopped)
+    late = b"".join((*rest, called)).decode()
+    script = "import sys, time; time.sleep(1); open(sys.argv[1], 'a').write(sys.argv[2])"
+    writer = subprocess.Popen([sys.executable, "-c", script, str(path), late])
+    ready.gitcp("hook", "copilot", "agentStop", input=json.dumps(stopped), check=0)
+    writer.wait()
+    until(lambda: triggers(ready) == ["prompt", "turn"])
+
+    assert ready.json("show")["conversation"]["bytes"] == path.stat().st_size
+    assert log_of(ready) == ""
 
 
 def test_a_killed_agent_is_caught_up(ready: Project) -> None:

@@ -21,11 +21,13 @@ import scripted_openai
 from real_agents import (
     CLAUDE,
     CODEX,
+    COPILOT,
     GEMINI,
     OPENCODE,
     claude,
     clone,
     codex,
+    copilot_run,
     gemini,
     in_order,
     opencode,
@@ -102,6 +104,15 @@ REAL = (
         tool("bash", command=SHELL, description="files"),
         scripted_openai.ScriptedOpenAI,
         scripted_openai.said,
+    ),
+    Real(
+        "copilot",
+        COPILOT,
+        ("--user",),
+        copilot_run,
+        "--resume={}",
+        lambda path: tool("create", path=path, file_text="by the tool\n"),
+        tool("bash", command=SHELL, description="files"),
     ),
 )
 

@@ -40,8 +40,8 @@ WAITED_AT_END = 0.7
 
 LOG = "hook.log"
 LOG_SIZE = 1 << 17
-LAGGING = ("claude-code",)
-"""Agents that write into their transcript after they called."""
+LAGGING = {"claude-code": 0.5, "copilot": 5.0}
+"""Agents that write into their transcript after they called, and the seconds that this is waited for."""
 
 REWRITING = ("gemini",)
 """Agents that delete the transcript of a session that they resume and write it anew: it is whole at the next prompt."""
@@ -102,8 +102,8 @@ class _Called:
             return False
         if self.event.kind == events.START:
             return bool(self._behind())
-        if self.last is None:
-            return True
+        if self.last is None or (self.event.kind == events.TURN and self.event.stamp):
+            return True  # a transcript that is written later looks as it did
         return not memo.is_unchanged(self.root, self.git_dir, self.last, files_alone=trigger == "tools")
 
     def _size(self, path: str) -> int:
@@ -163,6 +163,7 @@ class _Called:
             transcript=transcript,
             awaited=_awaited(self.event),
             seen=self.last.seen if self.last else 0,
+            patience=LAGGING.get(self.event.agent, 0.0),
             late=late,
             limits=self._limits(context),
         )
@@ -291,13 +292,15 @@ def _payload() -> str:
 
 
 def _awaited(event: Event) -> bytes:
-    """What the agent is about to write into its transcript: the call of its tool, or the end of what it said."""
-    if event.agent not in LAGGING:
+    """What the agent is about to write into its transcript: the call of its tool, or the end of what it said; of one
+    that writes down that it calls, the time that it gave this call.
+    """
+    if event.agent not in LAGGING or event.kind not in (events.BEFORE_TOOL, events.TURN):
         return b""
+    if event.agent == "copilot":
+        return b'"timestamp":%d' % event.stamp if event.stamp else b""
     if event.kind == events.BEFORE_TOOL:
         return next((call.id for call in event.calls if call.id), "").encode("utf-8", "replace")
-    if event.kind != events.TURN:
-        return b""
     tail = event.said.rstrip()[-200:]
     plain = [at for at, char in enumerate(tail) if char in '"\\' or not char.isprintable()]
     end = tail[plain[-1] + 1 :] if plain else tail

@@ -20,7 +20,6 @@ from gitcp.worktree.snapshot import Limits
 HEEDED = {Trigger.TOOLS: Heed.FILES, Trigger.PROMPT: Heed.MESSAGES, Trigger.TURN: Heed.MESSAGES}
 """What must have changed, by trigger; for all others anything will do."""
 
-PATIENCE = 0.5
 PAUSE = 0.01
 TAIL = 1 << 18
 
@@ -29,7 +28,8 @@ class Occasion(Value):
     """An event that calls for a checkpoint.
 
     `session_id` is the agent's ("": it did not say), `transcript` the file that it named. `awaited` is what the agent
-    is about to write into it, beyond the first `seen` bytes: some say what they did before it is on disk. `late` says
+    is about to write into it, beyond the first `seen` bytes: some say what they did before it is on disk. It is waited
+    for so many seconds (`patience`); what comes later is taken at the next event. `late` says
     that nobody is at work in this session: what it had written is taken up by another one's start. `session` is that of
     ours which was given by name.
     """
@@ -41,6 +41,7 @@ class Occasion(Value):
     transcript: str = ""
     awaited: bytes = b""
     seen: int = 0
+    patience: float = 0.5
     late: bool = False
     limits: Limits = Limits()
     session: str | None = None
@@ -138,8 +139,8 @@ def _named(host: Host, occasion: Occasion) -> Found | None:
 
 
 def _wait(path: Path, occasion: Occasion) -> None:
-    """Until the agent has written what it said, or half a second: what comes later is taken at the next event."""
-    until = time.monotonic() + PATIENCE
+    """Until the agent has written what it said, or patience is at its end."""
+    until = time.monotonic() + occasion.patience
     while not _has(path, occasion) and time.monotonic() < until:
         time.sleep(PAUSE)
 

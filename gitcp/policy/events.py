@@ -118,9 +118,14 @@ class Call:
 
 
 class Event:
-    """One event of an agent, whatever it calls it. What the payload does not say, or says oddly, is ""."""
+    """One event of an agent, whatever it calls it. What the payload does not say, or says oddly, is "".
 
-    __slots__ = ("agent", "calls", "cwd", "kind", "name", "prompt", "said", "session_id", "subagent", "transcript")
+    `stamp` is the event's time, where the agent gives it as a number (and writes that into its transcript too), else 0.
+    """
+
+    __slots__ = (
+        "agent", "calls", "cwd", "kind", "name", "prompt", "said", "session_id", "stamp", "subagent", "transcript"
+    )  # fmt: skip
 
     def __init__(self, agent: str, name: str, kind: str, fields: payload.Fields) -> None:
         self.agent, self.name, self.kind = agent, name, kind
@@ -129,6 +134,8 @@ class Event:
         self.cwd = _text(fields, DIRECTORY)
         self.prompt = _text(fields, ("prompt",))
         self.said = _text(fields, SAID)
+        stamp = fields.get("timestamp")
+        self.stamp = stamp if type(stamp) is int and stamp > 0 else 0
         self.subagent = _text(fields, SUBAGENT)
         parent = session_id(_text(fields, PARENT))
         if parent and parent != self.session_id:
