@@ -90,6 +90,9 @@ def test_revert(steps: Project) -> None:
     with steps.guard():
         redo(steps)
     assert contents(steps) == after
+    logged = steps.json_lines("oplog")
+    assert [(each["operation"], each["of"]) for each in logged] == [("redo", 1), ("undo", 1), ("revert", None)]
+    assert logged[-1]["said"] == "without work@1..work@2"
 
 
 def test_undo_changes_no_more(steps: Project) -> None:

@@ -25,7 +25,10 @@ NAME = "oplog"
 TAIL = 1 << 16
 """So much of the file's end is read for the number of its last operation."""
 
-RESTORE = "restore"
+REVERT = "revert"
+RESTORING = frozenset({"restore", REVERT})
+"""The operations that change files and conversation, each with a safety checkpoint before it."""
+
 RENAME = "rename"
 TAKING = frozenset({"prune", "delete"})
 """The operations that put refs into the trash, and that `undo` brings back from there."""
@@ -161,11 +164,11 @@ def standing(operations: Iterable[Operation], worktree: str | None) -> Standing:
 
 
 def _walked(operation: Operation) -> bool:
-    return operation.what == RESTORE or operation.what in TAKING
+    return operation.what in RESTORING or operation.what in TAKING
 
 
 def _kind(operation: Operation) -> bool:
-    return operation.what == RESTORE
+    return operation.what in RESTORING
 
 
 def _last_number(repo: Repository, tail: bytes, size: int) -> int:

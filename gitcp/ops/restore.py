@@ -227,9 +227,10 @@ def _record(store: Store, step: Step, request: Request, ids: tuple[CheckpointId,
     """Write the restore into the operation log, an undo or redo with the restore that it is of."""
     standing = oplog.standing(oplog.entries(store.repo), store.repo.worktree_name)
     walked = {Step.UNDO: standing.undo, Step.REDO: standing.redo}.get(step, ())
-    of = next((each.number for each in reversed(walked) if each.what == oplog.RESTORE), None)
+    of = next((each.number for each in reversed(walked) if each.what in oplog.RESTORING), None)
     said = f"without {request.span}" if request.reverted else f"to {request.target.id}"
-    oplog.record(store.repo, step.value, said, checkpoints=ids, of=of)
+    what = oplog.REVERT if request.reverted and step is Step.RESTORE else step.value
+    oplog.record(store.repo, what, said, checkpoints=ids, of=of)
 
 
 def _check_allowed(store: Store, request: Request) -> None:

@@ -34,8 +34,8 @@ def _standing(store: Store) -> Standing:
 
 def _next(operations: tuple[Operation, ...], *, restores: bool) -> Operation | None:
     """The last one, without the restores that nothing is known of any more."""
-    found = next((each for each in reversed(operations) if restores or each.what != oplog.RESTORE), None)
-    return found if found is not None and found.what != oplog.RESTORE else None
+    found = next((each for each in reversed(operations) if restores or each.what not in oplog.RESTORING), None)
+    return found if found is not None and found.what not in oplog.RESTORING else None
 
 
 def _numbered(store: Store, number: int) -> Operation:
