@@ -42,6 +42,9 @@ exporter = "none"
 
 CODEX_END = "# What follows was written by others.\n"
 
+OFFLINE = {"HTTPS_PROXY": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1"}
+"""Whatever is not loopback goes to a proxy that is not there."""
+
 GEMINI_SETTINGS = {
     "security": {"auth": {"selectedType": "gemini-api-key"}},
     "general": {"disableAutoUpdate": True, "disableUpdateNag": True},
@@ -53,12 +56,10 @@ GEMINI_SETTINGS = {
 def run(home: Path, cwd: Path, command: list[str], env: dict[str, str]) -> str:
     """Run an agent to its end; what it printed. It must succeed."""
     home.mkdir(exist_ok=True)
-    # Whatever is not loopback goes to a proxy that is not there.
-    offline = {"HTTPS_PROXY": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1"}
     done = subprocess.run(
         command,
         cwd=cwd,
-        env={"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", **offline, **env},
+        env={"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", **OFFLINE, **env},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -137,12 +138,17 @@ def gemini(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
 
 def opencode(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
     """Run `opencode ARGS`; what it printed."""
+    return run(home, cwd, [str(OPENCODE), *args], opencode_environment(home, model))
+
+
+def opencode_environment(home: Path, model: ScriptedModel) -> dict[str, str]:
+    """What opencode is to find in its environment, so that it speaks to this model; its settings are written."""
     settings = home / ".config" / "opencode" / "opencode.json"
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text(json.dumps(_opencode_settings(model.url)))
     without = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS", "SHARE")
     env = {f"OPENCODE_DISABLE_{what}": "1" for what in without}
-    return run(home, cwd, [str(OPENCODE), *args], {**env, "TERM": "xterm", "npm_config_fetch_retries": "0"})
+    return {**env, "TERM": "xterm", "npm_config_fetch_retries": "0"}
 
 
 def opencode_run(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:

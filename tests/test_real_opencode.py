@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sqlite3
 from contextlib import closing
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_agents import OPENCODE, clone, in_order, opencode, opencode_run
+from real_agents import OFFLINE, OPENCODE, clone, in_order, opencode, opencode_environment, opencode_run
 from scripted_openai import ScriptedOpenAI, said
 
 from driver import Project
@@ -46,8 +47,9 @@ def session(project: Project, tmp_path: Path) -> tuple[str, Path]:
 
 
 def test_it_continues(project: Project, session: tuple[str, Path], tmp_path: Path) -> None:
-    """One session for both, since the program takes its time: elsewhere with all that was said, here with less."""
+    """One session for all, since the program takes its time: elsewhere with all that was said, here with less."""
     continues_elsewhere(project, session, tmp_path)
+    resumes_elsewhere(project, tmp_path)
     forgets_the_second_turn(project, session)
 
 
@@ -88,6 +90,29 @@ def continues_elsewhere(project: Project, session: tuple[str, Path], tmp_path: P
         "third: go on",
     ]
     assert in_order(told, heard), heard
+
+
+def resumes_elsewhere(project: Project, tmp_path: Path) -> None:
+    """`gitcp resume` in an empty home imports the conversation and starts the program, which then knows all of it.
+
+    The program is the real one, but what starts it without arguments for a terminal gives it a prompt.
+    """
+    other, home, bin = clone(project, tmp_path / "resumed"), tmp_path / "third-home", tmp_path / "bin"
+    bin.mkdir()
+    start = f'case $1 in --session) set -- run --format json "$@" "third: go on";; esac; exec {OPENCODE} "$@"'
+    bin.joinpath("opencode").write_text(f"#!/bin/sh\necho called with $1\n{start}\n")
+    bin.joinpath("opencode").chmod(0o755)
+    last = project.json("show", "--session", "ses")["id"]
+    with ScriptedOpenAI({"text": "Going on."}) as model:
+        env = {**opencode_environment(home, model), **OFFLINE, "HOME": str(home), "XDG_CONFIG_HOME": ""}
+        env["PATH"] = f"{bin}{os.pathsep}{os.environ['PATH']}"
+        done = other.gitcp("resume", last, "--yes", "--trust", env=env, check=0)
+    assert [line for line in done.out.splitlines() if line.startswith("called with")] == [
+        "called with import",
+        "called with --session",
+    ]
+    heard = said(model.requests[0])
+    assert in_order(["first: write a file", "Written by tool.", "second: use the shell", "third: go on"], heard), heard
 
 
 def forgets_the_second_turn(project: Project, session: tuple[str, Path]) -> None:
