@@ -39,6 +39,7 @@ def _run(args: list[str]) -> int:
         from gitcp.cli import quick
 
         quick.begin()
+        gc.disable()
     if args[:1] == ["hook"] and not {"-h", "--help"} & set(args):
         gc.disable()
         return _hook(args[1:])

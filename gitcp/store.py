@@ -43,6 +43,9 @@ HEAD = re.compile(rb"tree ([0-9a-f]{40})\n(?:parent ([0-9a-f]{40})\n)?author ([^
 NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 RECORD = "%H%x00%T%x00%P%x00%aI%x00%B%x01"
 
+NEAR = 32
+"""So many checkpoints are read in the time that git takes to start."""
+
 
 class Summary(Value):
     """What a commit alone says about a checkpoint: enough for a listing, no blob is read."""
@@ -136,23 +139,23 @@ class Store:
 
     # ------------------------------------------------------------ writing
 
-    def commit(self, checkpoint: Checkpoint, readme: str) -> Checkpoint:
+    def commit(self, checkpoint: Checkpoint, readme: str, before: Checkpoint | None = None) -> Checkpoint:
         """Write a checkpoint's metadata, tree and commit; the checkpoint with `commit` and `root` filled in.
 
         The files' tree and the conversation's tree are stored already. Everything is on disk when this returns, and
-        no ref names it yet.
+        no ref names it yet. What the index has is taken from the checkpoint `before`, where it says the same.
         """
-        root = self.write_root(checkpoint, readme)
+        root = self.write_root(checkpoint, readme, before)
         commit = self.objects.write("commit", self._commit_object(checkpoint, root))
         self.objects.flush()
         return replace(checkpoint, commit=commit, root=root)
 
-    def write_root(self, checkpoint: Checkpoint, readme: str) -> Oid:
+    def write_root(self, checkpoint: Checkpoint, readme: str, before: Checkpoint | None = None) -> Oid:
         """Write the metadata, the README and the tree of a checkpoint. Visible after `objects.flush`."""
         reserved = {
             METADATA: self._blob(wire.encode_checkpoint(checkpoint)),
             README: self._blob(readme.encode("utf-8")),
-            **self._index_trees(checkpoint),
+            **self._index_trees(checkpoint, before),
         }
         if checkpoint.conversation is not None:
             reserved[CONVERSATION] = Entry(TREE, checkpoint.conversation.tree)
@@ -167,11 +170,19 @@ class Store:
     def _blob(self, data: bytes) -> Entry:
         return Entry(FILE, self.objects.write_blob(data))
 
-    def _index_trees(self, checkpoint: Checkpoint) -> dict[bytes, Entry]:
-        staged = {e.path: Entry(e.mode, e.oid) for e in checkpoint.snapshot.staged if not e.intent_to_add}
-        conflicts = {b"%d/%s" % (e.stage, e.path): Entry(e.mode, e.oid) for e in checkpoint.snapshot.conflicts}
+    def _index_trees(self, checkpoint: Checkpoint, before: Checkpoint | None) -> dict[bytes, Entry]:
+        files = checkpoint.snapshot
+        if before and (files.staged, files.conflicts) == (before.snapshot.staged, before.snapshot.conflicts):
+            return {e.name: Entry(e.mode, e.oid) for e in self._reserved(before.root) if e.name in (STAGED, CONFLICTS)}
+        staged = {e.path: Entry(e.mode, e.oid) for e in files.staged if not e.intent_to_add}
+        conflicts = {b"%d/%s" % (e.stage, e.path): Entry(e.mode, e.oid) for e in files.conflicts}
         found = {STAGED: staged, CONFLICTS: conflicts}
         return {name: Entry(TREE, trees.build(self.objects, trees.nest(e))) for name, e in found.items() if e}
+
+    def _reserved(self, root: Oid) -> list[TreeEntry]:
+        """What lies under `.gitcp` in a checkpoint's tree."""
+        holder = next((e for e in self.objects.read_tree(root) if e.name == RESERVED and e.mode == TREE), None)
+        return self.objects.read_tree(holder.oid) if holder else []
 
     def _commit_object(self, checkpoint: Checkpoint, root: Oid) -> bytes:
         who = f"{self.identity()} {_git_time(checkpoint.created)}"
@@ -215,9 +226,7 @@ class Store:
     def read(self, commit: Oid) -> Checkpoint:
         """The checkpoint a commit holds. Raises StoreDamaged if it is none, FormatTooNew."""
         summary = self.summary(commit)
-        here = self.objects.read_tree(summary.root)
-        holder = next((e for e in here if e.name == RESERVED and e.mode == TREE), None)
-        inside = {e.name: e for e in self.objects.read_tree(holder.oid)} if holder else {}
+        inside = {e.name: e for e in self._reserved(summary.root)}
         if METADATA not in inside:
             raise StoreDamaged(f"commit {commit[:10]} holds no {METADATA.decode()}", hint="gitcp check")
         return wire.decode_checkpoint(
@@ -225,7 +234,7 @@ class Store:
             commit=commit,
             root=summary.root,
             parent=summary.parent,
-            tree=self.objects.name_tree([entry for entry in here if entry.name != RESERVED]),
+            tree=self.objects.name_tree([e for e in self.objects.read_tree(summary.root) if e.name != RESERVED]),
             held={name: inside[name].oid for name in (CONVERSATION, STEPS, STATE) if name in inside},
         )
 
@@ -239,9 +248,21 @@ class Store:
         return _summary(commit, tree, parent, _parse_git_time(match[3]), body.decode("utf-8", "replace"))
 
     def history(self, tip: Oid, limit: int | None = None) -> Iterator[Summary]:
-        """The checkpoints of a chain, newest first, as their commits tell it."""
-        count = () if limit is None else (f"--max-count={limit}",)
-        return self._listed((tip,), *count)
+        """The checkpoints of a chain, newest first, as their commits tell it.
+
+        The nearest, which are all that most callers ask for, are read one by one; git lists the rest in one go.
+        """
+        before: Oid | None = tip
+        for _ in range(NEAR if limit is None else min(NEAR, limit)):
+            if before is None:
+                return
+            summary = self.summary(before)
+            yield summary
+            before = summary.parent
+        if before is not None and limit is None:
+            yield from self._listed((before,))
+        elif before is not None and limit is not None and limit > NEAR:
+            yield from self._listed((before,), f"--max-count={limit - NEAR}")
 
     def forest(self, tips: Iterable[Oid]) -> Iterator[Summary]:
         """Every checkpoint behind these commits, once, each after the one before it."""

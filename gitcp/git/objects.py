@@ -72,8 +72,11 @@ class Objects:
 
     def _read_packed(self, oid: Oid, largest: int = LARGEST) -> tuple[str, bytes] | None:
         try:
-            found = (read_packed(index, oid, self.read, largest=largest) for index in self._indexes)
-            return next((packed for packed in found if packed is not None), None)
+            for index in self._near(bytes.fromhex(oid)):
+                packed = read_packed(index, oid, self.read, largest=largest)
+                if packed is not None:
+                    return packed
+            return None
         except (StoreDamaged, struct.error):
             return None  # libgit2 may know another copy of it
 
@@ -132,9 +135,17 @@ class Objects:
         name = oid.hex()
         for directory in self._directories:
             yield f"{directory}/{name[:2]}/{name[2:]}"
-        for index in self._indexes:
+        for index in self._near(oid):
+            yield str(index.pack)
+
+    def _near(self, oid: bytes) -> Iterator[PackIndex]:
+        """The packs that have an object, that of the last one first: what belongs together lies together."""
+        for index in tuple(self._indexes):
             if oid in index:
-                yield str(index.pack)
+                if index is not self._indexes[0]:
+                    self._indexes.remove(index)
+                    self._indexes.insert(0, index)
+                yield index
 
     def _refresh(self, path: str) -> bool:
         if path in self._fresh:

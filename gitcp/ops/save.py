@@ -153,7 +153,7 @@ def _with_retries(store: Store, request: Request, choice: Choice, taken: Taken) 
             return Saved(False, f"nothing changed since {parent.id}", choice.why, parent, taken, sources)
         changes = _changes(store, draft, parent)
         draft = replace(draft, changed=len(changes))
-        checkpoint = store.commit(draft, readme.render(draft, changes))
+        checkpoint = store.commit(draft, readme.render(draft, changes), parent)
         try:
             store.advance(checkpoint)
         except StoreBusy:
