@@ -132,6 +132,44 @@ def saving(bench: Bench, repo: Path) -> Iterator[Row]:
     yield row(f"save, one file changed, {label} / shadow sequence", pair, 1.0)
 
 
+def creating(bench: Bench, repo: Path) -> Iterator[Row]:
+    """1,000 new files against the shadow sequence. Each of the two finds those made for the other as well."""
+    numbers = iter(range(1_000_000))
+    rng = random.Random(6)
+
+    def create() -> None:
+        for number in (next(numbers) for _ in range(500)):
+            directory = repo / f"new{number // 50}"
+            directory.mkdir(exist_ok=True)
+            (directory / f"file{number}.txt").write_bytes(rng.randbytes(rng.randrange(200, 2000)).hex().encode())
+
+    files = len(tracked(bench, repo))
+    pair = in_turn(bench.gitcp(repo, "save"), bench.shadow(repo), min(bench.runs, 5), before=create)
+    yield row(f"save, 1,000 new files beside {files:,} / shadow sequence", pair, 0.8)
+
+
+def beginning(bench: Bench, repo: Path) -> Iterator[Row]:
+    """The first save: where git has every object, and where it has none. Against `git add -A` on the same files."""
+    files = len(tracked(bench, repo))
+    clean = bench.scratch / "clean"
+    bench.git(bench.scratch, "clone", "-q", "--no-hardlinks", str(repo), str(clean))()
+
+    def forget() -> None:
+        shutil.rmtree(clean / ".git/gitcp", ignore_errors=True)
+        shutil.rmtree(clean / ".git/refs/gitcp", ignore_errors=True)
+
+    pair = in_turn(bench.gitcp(clean, "save"), bench.git(clean, "add", "-A"), 3, before=forget)
+    yield row(f"first save of a clean checkout, {files:,} files / git add -A", pair, 3.0)
+
+    def empty() -> None:
+        shutil.rmtree(clean / ".git")
+        bench.git(clean, "init", "-q")()
+
+    pair = in_turn(bench.gitcp(clean, "save"), bench.git(clean, "add", "-A"), 3, before=empty)
+    yield row(f"first save, every object new, {files:,} files / git add -A", pair, 0.4)
+    shutil.rmtree(clean)
+
+
 def rules(bench: Bench, repo: Path) -> Iterator[Row]:
     """A `.gitignore` changed: everything is looked at anew. Against the shadow sequence; no limit is promised."""
     ignore = repo / ".gitignore"
@@ -181,6 +219,21 @@ def listing(bench: Bench) -> Iterator[Row]:
     ours = bench.gitcp(repo, "log", "--oneline", "--session", "long")
     pair = in_turn(ours, bench.git(repo, "log", "--oneline", "refs/gitcp/sessions/long"), bench.runs)
     yield row("log --oneline, 10,000 checkpoints / git log --oneline", pair, 2.0)
+    page = bench.gitcp(repo, "log", "-n", "20", "--session", "long")
+    pair = in_turn(page, command([sys.executable, "-c", "pass"], repo, bench.env), bench.runs)
+    yield row("log -n 20, 10,000 checkpoints / python -c pass", pair, 4.0)
+
+
+def small(bench: Bench) -> Iterator[Row]:
+    """Nothing changed among 1,000 files: what every hook that saves nothing costs."""
+    repo = made_up(bench.scratch / "small", 1000)
+    for args in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "all")):
+        bench.git(repo, *args)()
+    for _ in range(2):
+        bench.gitcp(repo, "save")()
+    nothing = command([sys.executable, "-c", "pass"], repo, bench.env)
+    pair = in_turn(bench.gitcp(repo, "save"), nothing, bench.runs)
+    yield row("save, nothing changed, 1,000 files / python -c pass", pair, 2.0)
 
 
 def growing(bench: Bench, given: Path | None) -> Iterator[Row]:
@@ -277,10 +330,13 @@ def _figures(bench: Bench, options: argparse.Namespace, wanted: list[str]) -> It
     if "trees" in wanted:
         for repo in trees(bench, options.tree, [13_000, 57_000]):
             yield from saving(bench, repo)
+            yield from creating(bench, repo)
             yield from rules(bench, repo)
             yield from restoring(bench, repo)
             yield from memory(bench, repo)
+            yield from beginning(bench, repo)
     if "log" in wanted:
+        yield from small(bench)
         yield from listing(bench)
     if "growing" in wanted:
         yield from growing(bench, options.growing)
