@@ -102,7 +102,9 @@ class PackWriter:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         make_directories(directory)
-        self._path = directory / f"tmp_pack_gitcp_{os.urandom(6).hex()}"
+        # No .idx before it is one: whoever looks for indexes passes over what a crash left. git removes both in time.
+        unique = os.urandom(6).hex()
+        self._path, self._index_path = directory / f"tmp_pack_gitcp_{unique}", directory / f"tmp_idx_gitcp_{unique}"
         self._file: BinaryIO = open(self._path, "w+b")
         self._file.write(b"PACK" + struct.pack(">II", 2, 0))
         self._places: dict[bytes, tuple[int, int]] = {}
@@ -143,10 +145,9 @@ class PackWriter:
         # Named by its bytes: who packs the same objects in another order must not replace it under its index.
         name = f"pack-{checksum.hex()}"
         _settle(self._file, self._path, self._directory / f"{name}.pack")
-        index_path = self._path.with_suffix(".idx")
-        with open(index_path, "w+b") as file:
+        with open(self._index_path, "w+b") as file:
             file.write(index)
-            _settle(file, index_path, self._directory / f"{name}.idx")
+            _settle(file, self._index_path, self._directory / f"{name}.idx")
         sync_directory(self._directory)
         return self._directory / f"{name}.pack"
 
@@ -154,7 +155,7 @@ class PackWriter:
         """Forget everything written."""
         self._file.close()
         self._path.unlink(missing_ok=True)
-        self._path.with_suffix(".idx").unlink(missing_ok=True)
+        self._index_path.unlink(missing_ok=True)
 
     def _index(self, names: list[bytes], checksum: bytes) -> bytes:
         fan_out, count = bytearray(), 0
