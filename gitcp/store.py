@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 from gitcp import wire
 from gitcp.errors import Refused, StoreBusy, StoreDamaged
@@ -100,7 +101,7 @@ class Store:
     def lock(self) -> Iterator[None]:
         """Hold the store against other gitcp processes. Raises StoreBusy after a minute."""
         try:
-            descriptor = os.open(self.repo.store_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = _open_lock(self.repo.store_dir)
         except OSError as error:
             what = f"gitcp cannot write in {self.repo.store_dir}: {error.strerror}"
             raise Refused(f"{what}. Nothing was changed") from None
@@ -300,6 +301,15 @@ class Store:
     def _everywhere(self) -> Iterator[Summary]:
         tips = sorted(set(self.sessions().values()))
         return self.forest(tips) if tips else iter(())
+
+
+def _open_lock(directory: Path) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+    try:
+        return os.open(directory / "lock", flags, 0o600)
+    except FileNotFoundError:
+        directory.mkdir(mode=0o700)  # it could not be made: now it is said why
+        return os.open(directory / "lock", flags, 0o600)
 
 
 def message(checkpoint: Checkpoint) -> str:
