@@ -99,7 +99,7 @@ def git_mode(mode: int) -> int:
 def found(repo: Repository) -> Found | None:
     """Which index file there is now; None if there is none."""
     try:
-        status = os.stat(repo.git_dir / "index")
+        status = os.stat(repo.index)
     except FileNotFoundError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
@@ -111,7 +111,7 @@ def read(repo: Repository) -> Index:
     Raises GitcpError if it cannot be read, GitFailed if git does not understand it either.
     """
     try:
-        with open(repo.git_dir / "index", "rb") as file:
+        with open(repo.index, "rb") as file:
             mtime_ns = os.fstat(file.fileno()).st_mtime_ns
             data = file.read()
     except FileNotFoundError:

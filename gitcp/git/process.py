@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from gitcp.errors import GitFailed
 
@@ -32,14 +33,28 @@ def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def run(
-    args: Sequence[str | bytes], *, cwd: str, env: Mapping[str, str], input: bytes = b"", accept: Sequence[int] = (0,)
+    args: Sequence[str | bytes],
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    input: bytes = b"",
+    accept: Sequence[int] = (0,),
+    index: Path | None = None,
 ) -> bytes:
-    """Run `git ARGS` in `cwd` and return its stdout. Raises GitFailed on any other exit code than `accept`."""
+    """Run `git ARGS` in `cwd` and return its stdout; `index` takes the place of git's index.
+
+    Raises GitFailed on any other exit code than `accept`.
+    """
     import subprocess  # 4 ms, and most saves need no git command
 
     try:
         done = subprocess.run(
-            ["git", *SAFE, *args], cwd=cwd, env=scrubbed(env), input=input, capture_output=True, check=False
+            ["git", *SAFE, *args],
+            cwd=cwd,
+            env={**scrubbed(env), **({"GIT_INDEX_FILE": str(index)} if index else {})},
+            input=input,
+            capture_output=True,
+            check=False,
         )
     except FileNotFoundError:
         raise GitFailed("the command `git` was not found", hint="install git and put it on PATH") from None

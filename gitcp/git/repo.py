@@ -37,6 +37,7 @@ class Repository:
     def __init__(self, root: Path, git_dir: Path, host: Host) -> None:
         self.root = root
         self.git_dir = git_dir
+        self.index = git_dir / "index"
         self.common_dir = _common_dir(git_dir)
         self.host = host
 
@@ -55,7 +56,8 @@ class Repository:
 
     def git(self, *args: str | bytes, input: bytes = b"", accept: Sequence[int] = (0,)) -> bytes:
         """Run `git ARGS` in the working tree, scrubbed; its stdout. Raises GitFailed."""
-        return process.run(args, cwd=str(self.root), env=self.host.env, input=input, accept=accept)
+        index = None if self.index == self.git_dir / "index" else self.index
+        return process.run(args, cwd=str(self.root), env=self.host.env, input=input, accept=accept, index=index)
 
     @cached_property
     def config(self) -> dict[str, str]:

@@ -1,12 +1,13 @@
-"""Brings git's index back to what it was at a checkpoint (`restore --index`). git writes it, under its own lock."""
+"""Brings git's index back to what it was at a checkpoint (`restore --index`). git writes it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
 from gitcp.errors import GitFailed
-from gitcp.git import trees
+from gitcp.git import staging, trees
 from gitcp.git.index import read_index
+from gitcp.git.repo import Repository
 from gitcp.model import Checkpoint, Entry
 from gitcp.ops.plan import Kept, within
 from gitcp.store import Store
@@ -20,33 +21,44 @@ def restore(store: Store, target: Checkpoint, scope: Collection[bytes]) -> tuple
 
     Only entries that differ are touched; the files are not.
     """
-    repo = store.repo
     wanted = {slot: entry for slot, entry in _recorded(store, target).items() if within(slot[0], scope)}
     intended = [e.path for e in target.snapshot.staged if e.intent_to_add and within(e.path, scope)]
     try:
-        found = [entry for entry in read_index(repo) if within(entry.path, scope)]
-        present = {(e.path, e.stage): Entry(e.mode, e.oid) for e in found if not e.intent_to_add}
-        lines = [*_removals(present, wanted), *_additions(present, wanted)]
-        for entry in found:
-            if entry.intent_to_add and entry.path not in intended and (entry.path, 0) not in wanted:
-                lines.append(b"0 %s\t%s\0" % (b"0" * 40, entry.path))
-        if lines:
-            repo.git("update-index", "-z", "--index-info", input=b"".join(lines))
-        _flag(store, [e.path for e in found if e.skip_worktree] + list(target.snapshot.absent), "--skip-worktree")
-        _flag(store, [e.path for e in found if e.assume_unchanged], "--assume-unchanged")
-        for path in intended:
-            repo.git("add", "--intent-to-add", "--force", "--", path, accept=(0, 1, 128))
+        with staging.changing(store.repo) as repo:
+            _change(repo, target, scope, wanted, intended)
         return tuple(_still_other(store, wanted, intended, scope))
-    except GitFailed as error:
-        return (Kept(b".git/index", f"the index is not restored: {error}", missing=True),)
+    except (GitFailed, OSError) as error:
+        said = error.strerror if isinstance(error, OSError) else error
+        return (Kept(b".git/index", f"the index is not restored: {said}", missing=True),)
 
 
-def _flag(store: Store, paths: list[bytes], flag: str) -> None:
+def _change(
+    repo: Repository,
+    target: Checkpoint,
+    scope: Collection[bytes],
+    wanted: Mapping[Slot, Entry],
+    intended: list[bytes],
+) -> None:
+    found = [entry for entry in read_index(repo) if within(entry.path, scope)]
+    present = {(e.path, e.stage): Entry(e.mode, e.oid) for e in found if not e.intent_to_add}
+    lines = [*_removals(present, wanted), *_additions(present, wanted)]
+    for entry in found:
+        if entry.intent_to_add and entry.path not in intended and (entry.path, 0) not in wanted:
+            lines.append(b"0 %s\t%s\0" % (b"0" * 40, entry.path))
+    if lines:
+        repo.git("update-index", "-z", "--index-info", input=b"".join(lines))
+    _flag(repo, [e.path for e in found if e.skip_worktree] + list(target.snapshot.absent), "--skip-worktree")
+    _flag(repo, [e.path for e in found if e.assume_unchanged], "--assume-unchanged")
+    for path in intended:
+        repo.git("add", "--intent-to-add", "--force", "--", path, accept=(0, 1, 128))
+
+
+def _flag(repo: Repository, paths: list[bytes], flag: str) -> None:
     """Set a flag of entries again that may have been written anew."""
-    there = {entry.path for entry in read_index(store.repo) if not entry.stage}
+    there = {entry.path for entry in read_index(repo) if not entry.stage}
     lines = [path + b"\0" for path in paths if path in there]
     if lines:
-        store.repo.git("update-index", flag, "-z", "--stdin", input=b"".join(lines))
+        repo.git("update-index", flag, "-z", "--stdin", input=b"".join(lines))
 
 
 def _still_other(
