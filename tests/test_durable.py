@@ -5,15 +5,15 @@ Proved from the system calls of the real command, on the strictest disk that the
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 from faults import tracer
 from faults.durable import Disk, everything
+from faults.process import typed
 from faults.tracer import Call, Traced
 
-from driver import SOURCE, Project
+from driver import Project
 
 if tracer.unusable():
     pytest.skip(tracer.unusable(), allow_module_level=True)
@@ -25,8 +25,7 @@ MANY = 100
 def traced(project: Project, *args: str) -> tuple[Traced, Disk]:
     """Run gitcp under watch; how it ended, and the disk before it."""
     disk = Disk(everything(project.root))
-    command = [sys.executable, "-P", "-m", "gitcp", *args]
-    done = tracer.run(command, project.root, [project.root], None, {"PYTHONPATH": str(SOURCE)})
+    done = tracer.run(typed(args), project.root, [project.root])
     assert done.code == 0, done
     return done, disk
 

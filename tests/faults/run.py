@@ -1,10 +1,14 @@
-"""Every figure of docs/reliability.md, found by trying: faults at every call of every changing command, and crowds.
+"""Every figure of docs/reliability.md, found by trying. Each takes long; parts of them are in tests/test_faults.py.
 
-    python tests/faults/run.py                        everything: hours
-    python tests/faults/run.py calls --scene restore  one command, at every call, killed and failed in every way
-    python tests/faults/run.py calls --kind kill      every command, only killed
-    python tests/faults/run.py calls --every 10       at every tenth call
-    python tests/faults/run.py crowd --savers 16 --saves 100    many at a time
+    python tests/faults/run.py calls                        every command, killed and failed at every call
+    python tests/faults/run.py calls --kind kill            only killed
+    python tests/faults/run.py calls --scene push --every 5 one command, at every fifth call
+    python tests/faults/run.py restores --kills 500         kills inside restores of 500 files
+    python tests/faults/run.py kills --saves 5000 --kills 1000   kills at any moment
+    python tests/faults/run.py disk                         a disk that is full, or cannot be written to
+    python tests/faults/run.py damage                       every object damaged in turn
+    python tests/faults/run.py crowd --savers 16 --saves 100     many at a time
+    python tests/faults/run.py life --saves 20000           a long life
 
 Prints one row a figure. Ends with 1 if anything that is promised did not hold, and says what.
 """
@@ -12,23 +16,39 @@ Prints one row a figure. Ends with 1 if anything that is promised did not hold, 
 from __future__ import annotations
 
 import argparse
+import math
+import multiprocessing
 import os
+import random
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 HERE = Path(__file__).parents[1]
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from faults import crowd, tracer  # noqa: E402  (only now can they be found)
-from faults.scenes import KINDS, SCENES, Stage  # noqa: E402
+from faults import crowd, damage, disk, kills, life, process, tracer  # noqa: E402  (only now can they be found)
+from faults.commands import LARGE, SCENES  # noqa: E402
+from faults.scenes import KINDS, Stage, can_happen  # noqa: E402
+from faults.tracer import Call  # noqa: E402
 
 from driver import Project  # noqa: E402
+
+STOPS = (1000, 5000, 10_000)
+DAMAGED = "save many"
+"""Whose project's objects are damaged."""
+
+CHANGING_NOTHING = ("utimensat", "fsync", "fdatasync")
+"""After these no byte and no name is other than before."""
 
 ENVIRONMENT = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -55,48 +75,194 @@ def say(line: str) -> None:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A directory that is gone afterwards."""
+    """A directory that is gone afterwards, and home meanwhile."""
     place = Path(os.path.realpath(tempfile.mkdtemp(prefix="gitcp-faults-")))
+    os.environ["HOME"] = str(place)
     try:
         yield place
     finally:
         shutil.rmtree(place)
 
 
-def calls(scenes: list[str], kinds: list[str], every: int) -> int:
-    """Put each kind of fault into each command, at every call. How many times a promise was broken."""
-    broken = 0
-    for scene in scenes:
-        with scratch() as place:
-            stage = Stage(place, SCENES[scene])
-            for kind in kinds:
-                broken += _at_every_call(scene, stage, kind, every)
+# ---------------------------------------------------------------- what is done to one scene
+
+
+class Task(NamedTuple):
+    """One scene and what is to be done to it: `how` is a name of HOW."""
+
+    name: str
+    how: str
+    kind: str = ""
+    every: int = 1
+    most: int = 0
+    touching: str = ""
+    until: float = math.inf
+    share: tuple[int, int] = (0, 1)
+
+
+class Tried(NamedTuple):
+    """How often each end was seen, and what was broken; nothing more is tried after a time."""
+
+    ends: Counter[str]
+    broken: list[str]
+    until: float = math.inf
+
+    def note(self, what: str, attempt: Callable[[], str]) -> None:
+        """Attempt something, and note how it ended."""
+        if time.monotonic() > self.until:
+            self.ends["out of time"] += 1
+            return
+        try:
+            self.ends[attempt()] += 1
+        except AssertionError as error:
+            self.ends["broken"] += 1
+            self.broken.append(f"BROKEN: {what}: {str(error)[:2000]}")
+
+
+def _at_calls(task: Task, place: Path, tried: Tried) -> None:
+    """A kind of fault at every `every`-th call."""
+    stage = Stage(place, SCENES[task.name], forking=True)
+    for at, call in list(enumerate(stage.calls, 1))[:: task.every]:
+        if can_happen(task.kind, call) and task.touching in call.paths[-1] and not _is_same(task, stage.calls, at):
+            tried.note(f"{task.name}, {task.kind} at call {at} ({call})", partial(stage.attempt, task.kind, at))
+
+
+def _is_same(task: Task, calls: Sequence[Call], at: int) -> bool:
+    """Whether a kill would leave what a kill one call before leaves, which was tried too."""
+    return task.kind == "kill" and task.every == 1 and at > 1 and calls[at - 2].name in CHANGING_NOTHING
+
+
+def _at_some_calls(task: Task, place: Path, tried: Tried) -> None:
+    """Kills and other faults by turns, at `most` calls, evenly spread; always the same ones."""
+    stage = Stage(place, SCENES[task.name], forking=True)
+    chance = random.Random(task.name)
+    for number in range(task.most):
+        first, end = (len(stage.calls) * n // task.most for n in (number, number + 1))
+        at = chance.randint(first + 1, max(first + 1, end))
+        possible = [kind for kind in KINDS if kind != "kill" and can_happen(kind, stage.calls[at - 1])]
+        kind = chance.choice(possible) if number % 2 else "kill"
+        what = f"{task.name}, {kind} at call {at} ({stage.calls[at - 1]})"
+        tried.note(what, partial(stage.attempt, kind, at))
+
+
+def _among_files(task: Task, place: Path, tried: Tried) -> None:
+    """A restore of many files, killed `most` times evenly among the calls that change files; our share of them."""
+    stage = Stage(place, LARGE, forking=True)
+    inside = [
+        at for at, call in enumerate(stage.calls, 1) if "/project/" in call.paths[0] and "/.git/" not in call.paths[0]
+    ]
+    at_each = [inside[len(inside) * number // task.most] for number in range(task.most)]
+    for at in at_each[task.share[0] :: task.share[1]]:
+        tried.note(f"killed at call {at}", partial(stage.attempt, "kill", at))
+
+
+def _on_a_disk(task: Task, place: Path, tried: Tried) -> None:
+    """On a disk that is full, with some room more each time; and on one that cannot be written to."""
+    with disk.small(place):
+        stage = Stage(place, SCENES[task.name], forking=True)
+        tried.note(f"{task.name}, read-only", partial(disk.read_only, stage, place))
+        for room in disk.rooms(stage, task.every):
+            tried.note(f"{task.name}, {room} blocks left", partial(disk.full, stage, place, room))
+
+
+HOW = {"calls": _at_calls, "some": _at_some_calls, "restores": _among_files, "disk": _on_a_disk}
+
+
+def _try(task: Task) -> Tried:
+    tried = Tried(Counter(), [], task.until)
+    with scratch() as place:
+        HOW[task.how](task, place, tried)
+    return tried
+
+
+def every(tasks: list[Task], given: argparse.Namespace) -> int:
+    """Do all of it in so many processes, in so many minutes. How many times a promise was broken."""
+    process.load()
+    broken, until = 0, time.monotonic() + 60 * given.minutes
+    with ProcessPoolExecutor(given.jobs, multiprocessing.get_context("fork")) as pool:
+        todo = {pool.submit(_try, task._replace(until=until)): task for task in tasks}
+        for done in as_completed(todo):
+            task, tried = todo[done], done.result()
+            for line in tried.broken:
+                say(line)
+            ends = ", ".join(f"{end} {count}" for end, count in sorted(tried.ends.items()))
+            say(f"{task.name:15} {task.kind:7} {tried.ends.total() - tried.ends['out of time']:4} tried: {ends}")
+            broken += len(tried.broken)
     return broken
 
 
-def _at_every_call(scene: str, stage: Stage, kind: str, every: int) -> int:
-    ends: Counter[str] = Counter()
-    began = time.monotonic()
-    for at in range(1, len(stage.calls) + 1, every):
+# ---------------------------------------------------------------- the parts
+
+
+def calls(given: argparse.Namespace) -> int:
+    """Put faults into commands. How many times a promise was broken, as with all that follow."""
+    if tracer.unusable():
+        say(f"faults cannot be put in here: {tracer.unusable()}")
+        return 1
+    names = given.scene or list(SCENES)
+    if given.most:
+        return every([Task(name, "some", most=given.most) for name in names], given)
+    kinds = given.kind or list(KINDS)
+    tasks = [Task(name, "calls", kind, given.every, touching=given.touching) for kind in kinds for name in names]
+    return every(tasks, given)
+
+
+def restores(given: argparse.Namespace) -> int:
+    """Kill restores of many files."""
+    shares = [(job, given.jobs) for job in range(given.jobs)]
+    tasks = [Task("many files", "restores", "kill", most=given.kills, share=share) for share in shares]
+    return every(tasks, given)
+
+
+def disks(given: argparse.Namespace) -> int:
+    """Use a file system of our own. In a namespace of our own, where we may make one."""
+    if not given.alone:
+        sys.exit(subprocess.call([*disk.ALONE, sys.executable, *sys.argv, "--alone"]))
+    return every([Task(name, "disk", every=given.every) for name in given.scene or list(SCENES)], given)
+
+
+def killings(given: argparse.Namespace) -> int:
+    """Kill saves at any moment."""
+    process.load()
+    with scratch() as place:
+        one = kills.Killing(place, given.seed)
         try:
-            ends[stage.attempt(kind, at)] += 1
+            one.go_on(given.saves, given.kills, time.monotonic() + 60 * given.minutes)
+            one.insist()
         except AssertionError as error:
-            ends["broken"] += 1
-            say(f"BROKEN: {scene}, {kind} at call {at} ({stage.calls[at - 1]}): {str(error)[:2000]}")
-    tried = ", ".join(f"{end} {count}" for end, count in sorted(ends.items()))
-    say(f"{scene:14} {kind:7} {len(stage.calls):4} calls: {tried}  ({time.monotonic() - began:.0f} s)")
-    return ends["broken"]
+            say(f"BROKEN: {str(error)[:2000]}")
+            return 1
+        finally:
+            say(
+                f"{one.saves} saves, {one.kills} killed, {len(one.reported)} reported; "
+                f"the next took {one.longest:.1f} s at most, usually {one.usual:.1f} s"
+            )
+    return 0
 
 
-def crowds(savers: int, saves: int) -> int:
+def damages(given: argparse.Namespace) -> int:
+    """Damage every object of a store, loose and packed."""
+    process.load()
+    missed = 0
+    with scratch() as place:
+        stage = Stage(place, SCENES[DAMAGED], forking=True)
+        for name, found in (("loose", damage.loose(stage, given.every)), ("packed", damage.packed(stage, given.every))):
+            for line in found.missed:
+                say(f"BROKEN: {line[:2000]}")
+            tried = ", ".join(f"{way} {count}" for way, count in sorted(found.tried.items()))
+            say(f"{name:8} {found.tried.total()} tried: {tried}; missed {len(found.missed)}")
+            missed += len(found.missed)
+    return missed
+
+
+def crowds(given: argparse.Namespace) -> int:
     """Let many save at a time: into one session; then into several beside git, restores, prunes and an agent."""
     with scratch() as place:
-        os.environ["HOME"] = str(place)
         project = Project(place / "project")
         talk = crowd.begin(project)
-        broken = _crowd("one session", project, ["one"] * savers, saves, [])
-        names = ["one", "two", "three", talk.session[:8]] * (savers // 4)
-        return broken + _crowd("beside all", project, names, saves, crowd.everything(project, talk, []))
+        broken = _crowd("one session", project, ["one"] * given.savers, given.saves, [])
+        names = ["one", "two", "three", talk.session[:8]] * (given.savers // 4)
+        return broken + _crowd("beside all", project, names, given.saves, crowd.everything(project, talk, []))
 
 
 def _crowd(name: str, project: Project, sessions: list[str], saves: int, beside: list[crowd.Beside]) -> int:
@@ -105,30 +271,62 @@ def _crowd(name: str, project: Project, sessions: list[str], saves: int, beside:
     say(f"{name:14} {len(sessions)} processes x {saves}: {len(done.ids)} of {wanted}, longest {done.longest:.1f} s")
     try:
         crowd.insist(project, done, wanted)
+        assert beside or crowd.numbers(project, sessions[0]) == list(range(1, wanted + 1))
     except AssertionError as error:
         say(f"BROKEN: {name}: {str(error)[:2000]}")
         return 1
     return 0
 
 
+def lives(given: argparse.Namespace) -> int:
+    """Let agents save for a long time, and look now and then."""
+    process.load()
+    with scratch() as place:
+        one = life.Life(place)
+        for row in one.live(given.saves, tuple(stop for stop in STOPS if stop < given.saves)):
+            say(
+                f"{row.saves:6} saves: {row.held:5} held, {row.kib:6} KiB; processor time: save {row.save:.0f} ms, "
+                f"list {row.listing:.0f} ms, python {row.python:.0f} ms"
+            )
+        say(f"{len(one.saves())} of {given.saves} saves were done")
+        try:
+            one.insist()
+        except AssertionError as error:
+            say(f"BROKEN: {str(error)[:2000]}")
+            return 1
+    return 0
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "calls": calls,
+    "restores": restores,
+    "kills": killings,
+    "disk": disks,
+    "damage": damages,
+    "crowd": crowds,
+    "life": lives,
+}
+
+
 def main() -> int:
     """Parse, try, and say how it went."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", nargs="?", choices=["calls", "crowd"])
+    parser.add_argument("part", choices=list(PARTS))
     parser.add_argument("--scene", action="append", choices=list(SCENES), default=[])
     parser.add_argument("--kind", action="append", choices=list(KINDS), default=[])
-    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--every", type=int, default=1, help="only every so many calls, objects, blocks")
+    parser.add_argument("--most", type=int, default=0, help="only so many calls, with faults of all kinds")
+    parser.add_argument("--touching", default="", help="only calls on a path with this text")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="try nothing more after so long")
+    parser.add_argument("--kills", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--savers", type=int, default=16)
     parser.add_argument("--saves", type=int, default=100)
+    parser.add_argument("-j", "--jobs", type=int, default=2)
+    parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     seal()
-    broken = crowds(given.savers, given.saves) if given.part != "calls" else 0
-    if given.part == "crowd":
-        return 1 if broken else 0
-    if tracer.unusable():
-        say(f"faults cannot be put in here: {tracer.unusable()}")
-        return 1
-    broken += calls(given.scene or list(SCENES), given.kind or list(KINDS), given.every)
+    broken = PARTS[given.part](given)
     say(f"{broken} broken")
     return 1 if broken else 0
 

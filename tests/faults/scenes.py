@@ -5,25 +5,24 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
-from back import contents, last
-from pruned import holdings, in_trash, tagged
+from back import contents
 from talk import Talk
 
 from faults import tracer
+from faults.process import Forking, forked, typed
 from faults.tracer import SHORT, Call, Fault, Traced
 from gitcp.model import CheckpointId, Oid
-from gitcp.ops import journal
+from gitcp.ops import journal, trash
 from gitcp.ops.check import check
 from gitcp.store import Store
 from gitcp.worktree.writer import is_temporary
 
-from driver import SOURCE, File, Project
+from driver import File, Project
 from samples import open_store
 
 TALK = "e7baae82"
@@ -40,6 +39,18 @@ KINDS = {
 }
 """What can happen at a call: an error number (None: killed), and whether it lasts."""
 
+NAMING = frozenset("open openat mkdir mkdirat rename renameat link unlink unlinkat rmdir symlink symlinkat".split())
+FILLING = frozenset("write pwrite64 writev fsync ftruncate".split())
+POSSIBLE = {
+    "ENOSPC": NAMING | FILLING,
+    "full": NAMING | FILLING,
+    "EACCES": NAMING | {"chmod", "fchmod", "utimensat"},
+    "EROFS": NAMING | {"chmod", "fchmod", "utimensat"},
+    "EINTR": FILLING | {"open", "openat"},
+    "short": frozenset(("write", "pwrite64")),
+}
+"""The calls at which a kind of fault can happen; where nothing is said, at all."""
+
 CAUSES = {
     "ENOSPC": ("disk is full", "No space left"),
     "full": ("disk is full", "No space left"),
@@ -51,17 +62,40 @@ CAUSES = {
 """One of these must be said where a command failed."""
 
 
+FAR = "hub.git"
+"""A repository beside the project that stands for another machine: no fault happens there."""
+
+ENV = {"PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def can_happen(kind: str, call: Call) -> bool:
+    """Whether a kind of fault can happen at a call."""
+    said = call.paths[:1] == ("stdout",) or call.paths[:1] == ("stderr",)
+    return call.name in POSSIBLE.get(kind, {call.name}) and not (kind == "short" and said)
+
+
 class Scene(NamedTuple):
     """A command, what is done before it, and how to tell afterwards that it was done.
 
     `goes_back`: it changes files, so that they are the old ones or the new ones afterwards, and the new ones or the
-    old ones in the end.
+    old ones in the end (`undone`: then it is undone as well); but for those that a command `runs`, which are its own.
+    `given` is its standard input, `code` its exit code when all goes well. `silent`: it ends with 0 whatever happens.
+    `writes_git`: what is git's may change. `finish` is typed after a fault and must end with 0 (or, after a run, find
+    that there is nothing to do); `judge` sees what else must hold.
     """
 
     command: tuple[str, ...]
     is_done: Callable[[Stage], bool]
     before: Callable[[Stage], object] = lambda stage: None
     goes_back: bool = False
+    undone: bool = False
+    given: Callable[[Stage], str] = lambda stage: ""
+    code: int = 0
+    silent: bool = False
+    writes_git: bool = False
+    finish: tuple[str, ...] = ()
+    judge: Callable[[Stage], object] = lambda stage: None
+    runs: frozenset[bytes] = frozenset()
 
 
 class State(NamedTuple):
@@ -74,17 +108,22 @@ class State(NamedTuple):
 
 
 class Stage:
-    """One scene's project at one place, put back to how it was before each attempt."""
+    """One scene's project at one place, put back to how it was before each attempt.
 
-    def __init__(self, directory: Path, scene: Scene) -> None:
+    `forking`: each command is a fork of this process, and not typed (see faults.process). `in_a_row`: so often the
+    scene's command was done since it last was not.
+    """
+
+    def __init__(self, directory: Path, scene: Scene, *, forking: bool = False) -> None:
         self.scene = scene
+        self.in_a_row = 0
         self.place, self._kept = directory / "stage", directory / "kept"
         self.place.mkdir(parents=True)
         os.environ["HOME"] = str(self.place / "home")
         os.environ["GIT_CONFIG_GLOBAL"] = str(self.place / "home/.gitconfig")
         self.place.joinpath("home").mkdir()
         self.place.joinpath("home/.gitconfig").touch()
-        self.project = Project(self.place / "project")
+        self.project = (Forking if forking else Project)(self.place / "project")
         self.talk = Talk(self.project)
         self._tell_the_past()
         scene.before(self)
@@ -135,57 +174,71 @@ class Stage:
         self.reset()
         with self._guard():
             done = self.perform(None)
-        assert done.code == 0, done
+        assert done.code == self.scene.code, done
         assert self.scene.is_done(self), done
         assert done.calls
         return done.calls
 
     def _guard(self) -> AbstractContextManager[None]:
-        return nullcontext() if "--index" in self.scene.command else self.project.guard()
+        return nullcontext() if self.scene.writes_git else self.project.guard()
 
     def reset(self) -> None:
         """Everything as it was before the command. The directory stays, and so does its name."""
         for path in self.place.iterdir():
             shutil.rmtree(path)
-        shutil.copytree(self._kept, self.place, symlinks=True, dirs_exist_ok=True)
+        shutil.copytree(self._kept, self.place, symlinks=True, copy_function=_copy, dirs_exist_ok=True)
 
-    def look(self) -> State:
+    def look(self, store: Store | None = None) -> State:
         """What is there now, in sessions and in the trash."""
-        project = self.project
-        held = {**in_trash(project), **holdings(project)}
-        return State(held, tagged(project), contents(project), self.talk.path.read_bytes())
+        store = store or self.store
+        tips = {*store.sessions().values(), *(tip for one in trash.entries(store) for tip in one.sessions.values())}
+        held = {node.id: node.root for tip in sorted(tips) for node in store.history(tip)}
+        tags = {name: store.summary(commit).id for name, commit in store.tags().items()}
+        return State(held, tags, contents(self.project), self.talk.path.read_bytes())
 
     def perform(self, fault: Fault | None) -> Traced:
         """Run the scene's command, with a fault in it."""
-        command = [sys.executable, "-P", "-m", "gitcp", *self.scene.command]
-        env = {"PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"}
-        return tracer.run(command, self.project.root, [self.place], fault, env)
+        become = (forked if isinstance(self.project, Forking) else typed)(self.scene.command)
+        roots = [path for path in self.place.iterdir() if path.name != FAR]
+        return tracer.run(become, self.project.root, roots, fault, ENV, self.scene.given(self).encode())
 
     def attempt(self, kind: str, at: int) -> str:
-        """Let one fault happen, and insist on everything that is promised of it. How the command ended.
+        """Let one fault happen, and insist on everything that is promised of it. How the command ended."""
+        error, lasting = KINDS[kind]
+        return self.survive(kind, lambda: self.perform(Fault(at, error, lasting)), at)
 
-        The command that failed may have left anything that the next one deals with by itself, and nothing else.
+    def survive(self, kind: str, perform: Callable[[], Traced], turn: int) -> str:
+        """Put everything back, let the command run into trouble, and insist on what is promised.
+
+        It may have left anything that the next command deals with by itself, and nothing else. What was begun is
+        finished forward, backward, or forward and undone, by `turn`.
         """
         self.reset()
-        error, lasting = KINDS[kind]
         with self._guard():
-            done = self.perform(Fault(at, error, lasting))
+            done = perform()
             self._judge_what_it_said(kind, done)
             self._judge_files()
             self._next_command()
+            if self.scene.finish:
+                end = self.project.gitcp(*self.scene.finish)
+                assert end.code in ((0, 12) if self.scene.runs else (0,)), end
             if self.scene.goes_back:
-                self._finish(forward=bool(at % 2), in_part=done.code == 3)
+                self._finish(turn, in_part=done.code == 3)
         self._judge_store()
-        return "killed" if done.code == -9 else "done" if done.code == 0 else "failed"
+        self.scene.judge(self)
+        self.in_a_row = self.in_a_row + 1 if done.code == self.scene.code else 0
+        return "killed" if done.code == -9 else "done" if done.code == self.scene.code else "failed"
 
     def _judge_what_it_said(self, kind: str, done: Traced) -> None:
         if kind == "kill":
             # What a background process does is its own: the command itself may have ended before.
-            assert done.code in (-9, 0), done
+            assert done.code in (-9, self.scene.code), done
             return
         assert done.code >= 0, done
         assert not any(word in done.err for word in ("Traceback", "internal error")), done.err
-        if done.code == 0:
+        if self.scene.silent:
+            assert done.code == 0, done
+        elif done.code == self.scene.code:
             assert self.scene.is_done(self), f"it said it was done: {done}"
         else:
             # What was done in part is said in the report, with the reasons.
@@ -200,7 +253,8 @@ class Stage:
             assert self.talk.path.read_bytes() == self.before.said
             return
         for path, file in now.items():
-            if not is_temporary(path.rpartition(b"/")[2]) and file.kind != "directory":
+            own = is_temporary(path.rpartition(b"/")[2]) or path in self.scene.runs
+            if not own and file.kind != "directory":
                 known = (self.before.files.get(path), self.after.files.get(path))
                 assert any(one and (one.kind, one.data) == (file.kind, file.data) for one in known), (path, file)
         assert self.talk.path.read_bytes().startswith(self.before.said)
@@ -209,19 +263,29 @@ class Stage:
         """The next command works, by itself and at once, and says what it knows of an unfinished restore."""
         done = self.project.gitcp("save", "the next command", "--session", "next", "--force")
         assert done.code == 0, done
-        begun = journal.unfinished(self.store.repo)
-        assert ("--continue" in done.err) == bool(begun), done.err
+        assert ("--continue" in done.err) == self._is_unfinished(), done.err
 
-    def _finish(self, *, forward: bool, in_part: bool) -> None:
+    def _is_unfinished(self) -> bool:
+        """Whether a restore is."""
+        return (self.project.root / ".git/gitcp" / journal.RESTORE).exists()
+
+    def _finish(self, turn: int, *, in_part: bool) -> None:
         """Go on or back, to the byte, from wherever it stopped."""
         wanted = [self.before.files]
-        if journal.unfinished(self.store.repo) is not None:
+        forward = bool(turn % 2)
+        if self._is_unfinished():
             self.project.gitcp("restore", "--continue" if forward else "--abort", "--yes", check=0)
             wanted = [self.after.files if forward else self.before.files]
         elif in_part:
             self.project.gitcp("undo", "--yes", check=0)
         else:
             wanted.append(self.after.files)
+        self._insist_on_files(wanted)
+        if forward and self.scene.undone and contents(self.project) == self.after.files:
+            self.project.gitcp("undo", "--yes", check=0)
+            self._insist_on_files([self.before.files])
+
+    def _insist_on_files(self, wanted: list[dict[bytes, File]]) -> None:
         now = contents(self.project)
         assert now in wanted, sorted(
             path for path in now.keys() | wanted[0].keys() if now.get(path) != wanted[0].get(path)
@@ -229,76 +293,24 @@ class Stage:
 
     def _judge_store(self) -> None:
         """Every checkpoint that was there is there, or in the trash; nothing is damaged or left behind."""
-        now = self.look()
-        lost = [str(id) for id, tree in self.before.held.items() if now.held.get(id) != tree]
-        assert not lost, lost
+        store = self.store
+        now = self.look(store)
+        ways = [
+            [str(id) for id, tree in way.held.items() if now.held.get(id) != tree] for way in (self.before, self.after)
+        ]
+        assert not all(ways), ways
         assert set(now.tags) >= set(self.before.tags) - set(self.before.tags.keys() - self.after.tags.keys())
-        found = check(self.store)
+        found = check(store)
         assert found.ok, found
-        left = [path for path in contents(self.project) if is_temporary(path.rpartition(b"/")[2])]
+        left = [path for path in now.files if is_temporary(path.rpartition(b"/")[2])]
         assert not left, left
         own = [path.name for path in (self.project.root / ".git/gitcp").iterdir()]
         assert "moves.json" not in own, own
 
 
-def _last_label(stage: Stage, session: str = TALK) -> str | None:
-    return last(stage.project, session).note.label
-
-
-def _is_saved(stage: Stage) -> bool:
-    return _last_label(stage) == "four"
-
-
-def _is_back(stage: Stage) -> bool:
-    """Whether the files are those of the first checkpoint (what was never captured stays)."""
-    files = contents(stage.project)
-    return files[b"d0/0"].data.startswith(b"first 0") and files[b"link"].kind == "symlink" and b"made/here" not in files
-
-
-def _is_forth(stage: Stage) -> bool:
-    return stage.project.read("new/new") == b"not saved yet\n" and not _is_back(stage)
-
-
-def _is_reverted(stage: Stage) -> bool:
-    return stage.project.read("d2/2").startswith(b"second")
-
-
-def _go_back(stage: Stage) -> None:
-    stage.project.gitcp("restore", "1", "--yes", check=0)
-
-
-def _make_many(stage: Stage) -> None:
-    for number in range(100):
-        stage.project.write(f"many/{number % 7}/{number}", f"one of many: {number}\n")
-
-
-def _are_saved(stage: Stage) -> bool:
-    return _is_saved(stage) and "many" in tagged(stage.project)
-
-
-def _pruned(stage: Stage) -> bool:
-    return {id.number for id in holdings(stage.project) if id.session == "beta"} == {2}
-
-
-def _is_gone(stage: Stage) -> bool:
-    return "beta" not in stage.store.sessions()
-
-
-def _delete(stage: Stage) -> None:
-    stage.project.gitcp("delete", "beta", "--yes", check=0)
-
-
-SCENES = {
-    "save": Scene(("save", "four"), _is_saved),
-    "save many": Scene(("save", "four", "--tag", "many"), _are_saved, _make_many),
-    "restore": Scene(("restore", "1", "--yes"), _is_back, goes_back=True),
-    "restore index": Scene(("restore", "1", "--index", "--yes"), _is_back, goes_back=True),
-    "undo": Scene(("undo", "--yes"), _is_forth, _go_back, goes_back=True),
-    "revert": Scene(("revert", "3", "--yes"), _is_reverted, goes_back=True),
-    "tag": Scene(("tag", "v2", "2"), lambda s: "v2" in tagged(s.project)),
-    "untag": Scene(("tag", "--delete", "v1"), lambda s: "v1" not in tagged(s.project)),
-    "prune": Scene(("prune", "--keep-last", "1", "--yes"), _pruned),
-    "delete": Scene(("delete", "beta", "--yes"), _is_gone),
-    "undelete": Scene(("undo", "--yes"), lambda s: not _is_gone(s), _delete),
-    "fork": Scene(("fork", "2", "--name", "branched"), lambda s: "branched" in s.store.sessions()),
-}
+def _copy(old: str, new: str) -> None:
+    """Copy a file; an object of git's, which nobody changes, need only be linked."""
+    if "/.git/objects/" in old:
+        os.link(old, new)
+    else:
+        shutil.copy2(old, new, follow_symlinks=False)

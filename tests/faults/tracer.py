@@ -12,14 +12,15 @@ import os
 import platform
 import signal
 import struct
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
+
+from faults import process
 
 # <sys/ptrace.h>, <linux/seccomp.h>, <linux/prctl.h>
 TRACEME, CONT, GETREGS, SETREGS, SETOPTIONS, GETEVENTMSG = 0, 7, 12, 13, 0x4200, 0x4201
@@ -27,6 +28,7 @@ FORKED, SECCOMP = (1, 2, 3), 7
 OPTIONS = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << SECCOMP | 1 << 20
 NO_NEW_PRIVS, SET_SECCOMP = 38, 22
 WALL = 0x40000000
+UNTRACED = 126
 X86_64 = 0xC000003E
 ALLOW, TRACE = 0x7FFF0000, 0x7FF00000
 LOAD, EQUAL, ANY_BIT, RETURN = 0x20, 0x15, 0x45, 0x06
@@ -121,32 +123,28 @@ class Traced(NamedTuple):
 
 
 def run(
-    command: Sequence[str], cwd: Path, roots: Sequence[Path], fault: Fault | None = None, env: Mapping[str, str] = {}
+    become: Callable[[], None],
+    cwd: Path,
+    roots: Sequence[Path],
+    fault: Fault | None = None,
+    env: Mapping[str, str] = {},
+    input: bytes = b"",
 ) -> Traced:
-    """Run a command with all its children. Counted are the calls on paths below `roots`, and what it says itself.
+    """Run a new process with all its children. Counted are the calls on paths below `roots`, and what it says itself.
 
-    Call it from the main thread, with no other child around.
+    `become` is what the process runs; it does not return. Call it from the main thread, with no other child around.
     """
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = subprocess.Popen(
-            command,
-            cwd=cwd,
-            env={**os.environ, **env},
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            preexec_fn=_submit(),  # noqa: PLW1509 -- no other thread of ours is running
-        )
-        os.waitpid(process.pid, WALL)
-        _ptrace(SETOPTIONS, process.pid, 0, OPTIONS)
-        watch = _Watch(process.pid, tuple(f"{root}/" for root in roots), fault)
-        _ptrace(CONT, process.pid, 0, 0)
-        process.returncode = watch.until_all_ended()
-        said = []
-        for file in (out, err):
-            file.seek(0)
-            said.append(file.read().decode("utf-8", "surrogateescape"))
-    return Traced(process.returncode, said[0], said[1], tuple(watch.calls))
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(input)
+        given.seek(0)
+        streams = [file.fileno() for file in (given, out, err)]
+        pid = process.start(partial(_submit, become), cwd, env, streams)
+        os.waitpid(pid, WALL)
+        _ptrace(SETOPTIONS, pid, 0, OPTIONS)
+        watch = _Watch(pid, tuple(f"{root}/" for root in roots), fault)
+        _ptrace(CONT, pid, 0, 0)
+        code = watch.until_all_ended()
+        return Traced(code, process.text(streams[1]), process.text(streams[2]), tuple(watch.calls))
 
 
 @cache
@@ -155,7 +153,7 @@ def unusable() -> str:
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return "system calls are traced on Linux on x86-64 only"
     try:
-        seen = run(["mkdir", "/nowhere/at-all"], Path("/"), [Path("/nowhere")])
+        seen = run(lambda: os.execvp("mkdir", ["mkdir", "/nowhere/at-all"]), Path("/"), [Path("/nowhere")])
     except OSError as error:
         return f"this system lets nobody trace: {error.strerror}"
     return "" if any(call.name == "mkdir" for call in seen.calls) else "this system lets nobody trace"
@@ -174,7 +172,10 @@ class _Watch:
         """Let them run. The exit code of the first; negative for a signal."""
         code = 0
         while self._alive:
-            pid, status = os.waitpid(-1, WALL)
+            try:
+                pid, status = os.waitpid(-1, WALL)
+            except ChildProcessError:  # one ended before its parent's fork was told
+                break
             if not os.WIFSTOPPED(status):
                 self._alive.discard(pid)
                 code = os.waitstatus_to_exitcode(status) if pid == self._first else code
@@ -294,21 +295,18 @@ def _ptrace(request: int, pid: int, address: int, data: int) -> None:
         raise OSError(code, os.strerror(code))
 
 
-def _submit() -> Callable[[], None]:
+def _submit(become: Callable[[], None]) -> None:
     """What the new process does before it becomes the command: let itself be traced, and have its calls picked."""
     libc = _libc()
     code = _filter()
     kept = ctypes.create_string_buffer(code)
     program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(kept)))
-
-    def submit() -> None:
-        if libc.ptrace(TRACEME, 0, 0, 0) < 0 or libc.prctl(NO_NEW_PRIVS, 1, 0, 0, 0) < 0:
-            raise OSError(ctypes.get_errno(), "ptrace")
-        if libc.prctl(SET_SECCOMP, 2, ctypes.addressof(program), 0, 0) < 0:
-            raise OSError(ctypes.get_errno(), "seccomp")
-        assert kept
-
-    return submit
+    if libc.ptrace(TRACEME, 0, 0, 0) < 0 or libc.prctl(NO_NEW_PRIVS, 1, 0, 0, 0) < 0:
+        os._exit(UNTRACED)
+    os.kill(os.getpid(), signal.SIGSTOP)  # until it is said what is to be traced
+    if libc.prctl(SET_SECCOMP, 2, ctypes.addressof(program), 0, 0) < 0:
+        os._exit(UNTRACED)
+    become()
 
 
 def _filter() -> bytes:
