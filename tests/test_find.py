@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import AbstractContextManager
+from typing import IO
 
 import pytest
 from back import save
@@ -72,18 +74,26 @@ def test_how(worked: Project) -> None:
 def test_each_blob_is_read_once(worked: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many checkpoints hold a blob, and under however many names, git is asked for it once."""
     asked: Counter[bytes] = Counter()
-    run = Repository.git
+    reading = Repository.git_reading
 
-    def git(repo: Repository, *args: str | bytes, **named: object) -> bytes:
-        if "--batch" in args:
-            asked.update(bytes(named["input"]).split())  # type: ignore[call-overload]
-        return run(repo, *args, **named)  # type: ignore[arg-type]
+    def git_reading(repo: Repository, *args: str, input: bytes) -> AbstractContextManager[IO[bytes]]:
+        asked.update(input.split())
+        return reading(repo, *args, input=input)
 
-    monkeypatch.setattr(Repository, "git", git)
+    monkeypatch.setattr(Repository, "git_reading", git_reading)
     found(worked, "sqlite")
 
     assert asked
     assert set(asked.values()) == {1}
+
+
+def test_a_blob_that_is_missing(worked: Project) -> None:
+    """The rest is searched all the same."""
+    blob = worked.git("rev-parse", "refs/gitcp/sessions/other:copy.py")
+    worked.remove(f".git/objects/{blob[:2]}/{blob[2:]}")
+
+    assert worked.gitcp("find", "other", "--in", "files", check=0).out == ""
+    assert worked.gitcp("find", "database", "--in", "files", check=0).out != ""
 
 
 def test_command(worked: Project) -> None:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from gitcp.errors import GitFailed
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import IO
+
 KEPT = ("GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_COUNT")
 KEPT_PREFIXES = ("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "GIT_SSH", "GIT_ASKPASS")
+
+READ = 1 << 18
+"""Bytes that are read at once."""
 
 SAFE = (
     "--no-optional-locks",
@@ -57,9 +65,44 @@ def run(
             check=False,
         )
     except FileNotFoundError:
-        raise GitFailed("the command `git` was not found", hint="install git and put it on PATH") from None
+        raise _not_found() from None
     if done.returncode not in accept:
-        said = done.stderr.decode("utf-8", "replace").strip()
-        verb = next((a for a in args if isinstance(a, str) and not a.startswith("-")), "")
-        raise GitFailed(f"`git {verb}` ended with {done.returncode}: {said or 'no message'}")
+        raise _failed(args, done.returncode, done.stderr)
     return done.stdout
+
+
+@contextmanager
+def reading(args: Sequence[str], *, cwd: str, env: Mapping[str, str], input: bytes) -> Iterator[IO[bytes]]:
+    """Run `git ARGS` in `cwd`, and give its stdout to be read bit by bit. What is left unread ends with it.
+
+    Raises GitFailed if all was read and it failed.
+    """
+    import subprocess
+    import tempfile
+
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
+        given.write(input)
+        given.seek(0)
+        command, env = ["git", *SAFE, *args], scrubbed(env)
+        try:
+            git = subprocess.Popen(
+                command, cwd=cwd, env=env, stdin=given, stdout=subprocess.PIPE, stderr=said, bufsize=READ
+            )
+        except FileNotFoundError:
+            raise _not_found() from None
+        with git:
+            assert git.stdout is not None
+            yield git.stdout
+        if git.returncode > 0:  # below 0: it was writing what nobody reads
+            said.seek(0)
+            raise _failed(args, git.returncode, said.read())
+
+
+def _not_found() -> GitFailed:
+    return GitFailed("the command `git` was not found", hint="install git and put it on PATH")
+
+
+def _failed(args: Sequence[str | bytes], code: int, stderr: bytes) -> GitFailed:
+    said = stderr.decode("utf-8", "replace").strip()
+    verb = next((a for a in args if isinstance(a, str) and not a.startswith("-")), "")
+    return GitFailed(f"`git {verb}` ended with {code}: {said or 'no message'}")

@@ -9,13 +9,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from pathlib import Path
 
 from gitcp.errors import GitFailed, Refused, RepositoryNotFound
 from gitcp.git import config, process
 from gitcp.model import Base, Host, Oid
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import IO
 
 OPERATIONS = (
     ("rebase-merge", "rebase"),
@@ -58,6 +62,10 @@ class Repository:
         """Run `git ARGS` in the working tree, scrubbed; its stdout. Raises GitFailed."""
         index = None if self.index == self.git_dir / "index" else self.index
         return process.run(args, cwd=str(self.root), env=self.host.env, input=input, accept=accept, index=index)
+
+    def git_reading(self, *args: str, input: bytes) -> AbstractContextManager[IO[bytes]]:
+        """The same, with its stdout to be read bit by bit."""
+        return process.reading(args, cwd=str(self.root), env=self.host.env, input=input)
 
     @cached_property
     def config(self) -> dict[str, str]:

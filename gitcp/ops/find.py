@@ -24,8 +24,6 @@ PLACES = ("prompts", "answers", "tools", "notes", "paths", "files")
 KINDS = {"prompts": "prompt", "answers": "answer", "tools": "tool", "notes": "note", "paths": "path", "files": "file"}
 SAID = {"user": "prompts", "assistant": "answers", "thinking": "answers", "summary": "answers"}
 
-BATCH_BYTES = 16 << 20
-BATCH = 1000
 BINARY_HEAD = 8000
 STREAM = re.compile(re.escape(RESERVED + b"/" + CONVERSATION + b"/") + rb"(.+?)/(" + NAME.pattern + rb")")
 
@@ -102,34 +100,13 @@ def _stream(path: bytes) -> bytes:
 
 
 def _read(store: Store, new: Sequence[_New]) -> Iterator[tuple[_New, bytes]]:
-    """What the blobs hold, in order, a batch at a time."""
-    batch: list[_New] = []
-    size = 0
-    for item, length in zip(new, _sizes(store, new), strict=True):
-        if batch and (len(batch) == BATCH or size + length > BATCH_BYTES):
-            yield from _contents(store, batch)
-            batch, size = [], 0
-        batch.append(item)
-        size += length
-    yield from _contents(store, batch)
-
-
-def _sizes(store: Store, new: Sequence[_New]) -> Iterator[int]:
-    listed = store.repo.git("cat-file", "--batch-check=%(objectsize)", input=_names(new))
-    return (int(line) if line.isdigit() else 0 for line in listed.splitlines())
-
-
-def _contents(store: Store, batch: Sequence[_New]) -> Iterator[tuple[_New, bytes]]:
-    data = store.repo.git("cat-file", "--batch", "--buffer", input=_names(batch)) if batch else b""
-    place = 0
-    for item in batch:
-        end = data.index(b"\n", place)
-        size = data[place:end].rpartition(b" ")[2]
-        place = end + 1
-        if not size.isdigit():  # missing: `check` names it, and the rest is searched
-            continue
-        yield item, data[place : place + int(size)]
-        place += int(size) + 1
+    """What the blobs hold, in order, one at a time."""
+    with store.repo.git_reading("cat-file", "--batch", "--buffer", input=_names(new)) as out:
+        for item in new:
+            size = out.readline().rpartition(b" ")[2].strip()
+            if size.isdigit():  # else it is missing: `check` names it, and the rest is searched
+                yield item, out.read(int(size))
+                out.read(1)
 
 
 def _names(items: Iterable[_New]) -> bytes:
