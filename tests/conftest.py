@@ -1,4 +1,4 @@
-"""Seals every test off from the machine it runs on. Nothing is set up here but the seal and an empty project."""
+"""Seals every test off from the machine it runs on. Nothing is set up here but the seal and empty places to work in."""
 
 from __future__ import annotations
 
@@ -46,6 +46,22 @@ def sealed(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
 def project(tmp_path: Path, sealed: Path) -> Project:
     """A new repository without a commit, on branch main."""
     return Project(tmp_path / "project")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home directory in which no agent was ever run."""
+    path = tmp_path / "home"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """Where an agent works: a directory with a `.git`."""
+    path = tmp_path / "a project"
+    path.joinpath(".git").mkdir(parents=True)
+    return path
 
 
 def _environment(home: Path, agents: str) -> dict[str, str]:

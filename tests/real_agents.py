@@ -188,3 +188,14 @@ def clone(project: Project, directory: Path) -> Project:
     subprocess.run(["git", "clone", "--quiet", str(project.root), str(directory)], check=True)
     subprocess.run(["git", "fetch", "--quiet", "origin", "refs/gitcp/*:refs/gitcp/*"], cwd=directory, check=True)
     return Project(directory)
+
+
+def save(project: Project, home: Path, label: str) -> Any:
+    """Save with this home; the checkpoint."""
+    said = project.gitcp("save", label, "--json", env={"HOME": str(home)}, check=0).out
+    return json.loads(said)["checkpoint"]
+
+
+def restore(project: Project, home: Path, *args: str) -> Any:
+    """Restore with this home; the report."""
+    return json.loads(project.gitcp("restore", *args, "--yes", "--json", env={"HOME": str(home)}, check=0).out)

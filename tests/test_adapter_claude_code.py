@@ -144,22 +144,6 @@ def ids(found: Iterable[base.Found]) -> list[str]:
     return [session.session_id for session in found]
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    """A home directory in which Claude Code was never run."""
-    path = tmp_path / "home"
-    path.mkdir()
-    return path
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> Path:
-    """A project: a directory with a `.git`."""
-    path = tmp_path / "a project"
-    path.joinpath(".git").mkdir(parents=True)
-    return path
-
-
 def named(path: Path) -> str:
     return claude_code.directory_name(os.path.realpath(path))
 

@@ -95,22 +95,6 @@ def ids(found: Iterable[base.Found]) -> list[str]:
     return [session.session_id for session in found]
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    """A home directory in which Codex was never run."""
-    path = tmp_path / "home"
-    path.mkdir()
-    return path
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> Path:
-    """A project: a directory with a `.git`."""
-    path = tmp_path / "a project"
-    path.joinpath(".git").mkdir(parents=True)
-    return path
-
-
 def test_the_module_satisfies_the_protocol() -> None:
     """It is found under the name it gives itself; mypy checks the rest here."""
     typed: Adapter = codex

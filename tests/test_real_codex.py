@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_agents import CODEX, clone, codex, in_order
+from real_agents import CODEX, clone, codex, in_order, restore, save
 
 from driver import SOURCE, Project
 from scripted_model import ScriptedModel, said
@@ -32,15 +32,6 @@ def session(project: Project, tmp_path: Path) -> tuple[str, Path]:
     with ScriptedModel({"tool": "exec_command", "input": {"cmd": SHELL}}, {"text": "Done in the shell."}) as model:
         codex(home, project.root, model, "resume", thread, "second: use the shell")
     return thread, home
-
-
-def save(project: Project, home: Path, label: str) -> Any:
-    said = project.gitcp("save", label, "--json", env={"HOME": str(home)}, check=0).out
-    return json.loads(said)["checkpoint"]
-
-
-def restore(project: Project, home: Path, *args: str) -> Any:
-    return json.loads(project.gitcp("restore", *args, "--yes", "--json", env={"HOME": str(home)}, check=0).out)
 
 
 def heard_after(project: Project, home: Path, report: Any, prompt: str) -> list[str]:

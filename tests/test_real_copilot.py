@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_agents import COPILOT, clone, copilot, in_order
+from real_agents import COPILOT, clone, copilot, in_order, restore, save
 
 from driver import Project
 from scripted_model import ScriptedModel, said
@@ -40,15 +40,6 @@ def session(project: Project, tmp_path: Path) -> tuple[str, Path]:
 
 def events(home: Path, session_id: str) -> Path:
     return home / ".copilot" / "session-state" / session_id / "events.jsonl"
-
-
-def save(project: Project, home: Path, label: str) -> Any:
-    said = project.gitcp("save", label, "--json", env={"HOME": str(home)}, check=0).out
-    return json.loads(said)["checkpoint"]
-
-
-def restore(project: Project, home: Path, *args: str) -> Any:
-    return json.loads(project.gitcp("restore", *args, "--yes", "--json", env={"HOME": str(home)}, check=0).out)
 
 
 def heard_after(project: Project, home: Path, report: Any, prompt: str) -> list[str]:

@@ -38,7 +38,6 @@ WAITED = 20.0
 WAITED_AT_END = 0.7
 """Seconds that the agent waits for a save. It is allowed 30, and about one where a session ends."""
 
-LOG = "hook.log"
 LOG_SIZE = 1 << 17
 LAGGING = {"claude-code": 0.5, "copilot": 5.0}
 """Agents that write into their transcript after they called, and the seconds that this is waited for."""
@@ -234,7 +233,7 @@ class _Called:
         what = str(describe(error).message) if isinstance(error, Exception) else type(error).__name__
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         line = safe(f"{stamp} {self.event.agent} {self.event.name} {self.event.session_id or '-'}: {what}")[:2000]
-        _append(os.path.join(self.git_dir, "gitcp", LOG), line)
+        _append(os.path.join(self.git_dir, "gitcp", events.LOG), line)
 
 
 def _append(path: str, line: str) -> None:

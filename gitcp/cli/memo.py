@@ -12,6 +12,7 @@ import time
 
 from gitcp import kept
 from gitcp.cli import quick
+from gitcp.policy import events
 from gitcp.policy.settings import Settings
 from gitcp.worktree import look
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     Stamps = list[tuple[str, tuple[int, ...] | None]]
 
 POLICY = "policy"
-HOOKED = "hooked"
 TEAM = ".gitcp.toml"
 SETTLED_NS = 2_000_000_000
 FORGOTTEN = 30 * 86400
@@ -167,7 +167,7 @@ def _talk(saved: Saved) -> tuple[str, tuple[int, ...] | None] | None:
 def forget_old(git_dir: str) -> None:
     """Remove what is remembered of sessions that were not heard of for a month."""
     for name in _names(git_dir):
-        path = os.path.join(git_dir, "gitcp", HOOKED, name)
+        path = os.path.join(git_dir, "gitcp", events.HOOKED, name)
         try:
             if os.stat(path).st_mtime < time.time() - FORGOTTEN:
                 os.unlink(path)
@@ -177,14 +177,14 @@ def forget_old(git_dir: str) -> None:
 
 def _names(git_dir: str) -> Iterator[str]:
     try:
-        names = os.listdir(os.path.join(git_dir, "gitcp", HOOKED))
+        names = os.listdir(os.path.join(git_dir, "gitcp", events.HOOKED))
     except OSError:
         names = []
     return iter(sorted(names))
 
 
 def _place(git_dir: str, agent: str, session_id: str) -> str:
-    return os.path.join(git_dir, "gitcp", HOOKED, f"{agent}.{session_id}")
+    return os.path.join(git_dir, "gitcp", events.HOOKED, f"{agent}.{session_id}")
 
 
 def _written(path: str) -> tuple[int, ...] | None:

@@ -20,18 +20,13 @@ from gitcp.hooks.agents import TARGETS, Target, home, program
 from gitcp.hooks.plan import Scope
 from gitcp.model import Host
 from gitcp.ops import journal, sessions
+from gitcp.policy import events
 from gitcp.store import Store
 from gitcp.value import Value
 
-HOOKED = "hooked"
-"""The directory in which `gitcp hook` remembers each session's last save: one file, `<adapter>.<session>`."""
-
-LOG = "hook.log"
 SHOWN = 5
 TAIL = 1 << 16
 PATIENCE = 20
-ADAPTERS = {"claude": "claude-code"}
-"""Names of adapters that are not those of their agents."""
 
 CURRENT, OLD, NO = "yes", "old", "no"
 
@@ -124,11 +119,11 @@ def _agent_problems(agent: AgentHealth, store: Store | None, host: Host) -> Iter
 def _last_hook(target: Target, store: Store | None) -> datetime | None:
     if store is None:
         return None
-    directory = store.repo.git_dir / "gitcp" / HOOKED
+    directory = store.repo.git_dir / "gitcp" / events.HOOKED
     times = [0.0]
     with contextlib.suppress(OSError):
         for path in directory.iterdir():
-            if path.name.startswith(f"{ADAPTERS.get(target.name, target.name)}."):
+            if path.name.startswith(f"{events.AGENTS.get(target.name, target.name)}."):
                 times.append(path.stat().st_mtime)
     return datetime.fromtimestamp(max(times), UTC) if max(times) else None
 
@@ -149,7 +144,7 @@ def _store(store: Store, problems: list[Problem]) -> StoreHealth:
 def _log(store: Store) -> tuple[str, ...]:
     """The last lines of what went wrong in hooks."""
     try:
-        with open(store.repo.git_dir / "gitcp" / LOG, "rb") as file:
+        with open(store.repo.git_dir / "gitcp" / events.LOG, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
             return tuple(file.read().decode("utf-8", "replace").splitlines()[-SHOWN:])
     except OSError:

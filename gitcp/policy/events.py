@@ -81,6 +81,10 @@ KINDS: dict[str, dict[str, str]] = {
 }
 """The events that may be a reason for a checkpoint, by the agent's own name for them. All others pass."""
 
+LOG = "hook.log"
+HOOKED = "hooked"
+"""What hooks leave in `<git dir>/gitcp`: what went wrong, and each session's last save, `<adapter>.<session>`."""
+
 SESSION = ("session_id", "sessionId", "sessionID", "thread-id")
 TRANSCRIPT = ("transcript_path", "transcriptPath")
 DIRECTORY = ("cwd", "directory")
