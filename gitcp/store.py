@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -28,7 +28,12 @@ from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
 from gitcp.git.trees import TreeEntry
 from gitcp.model import FILE, RESERVED, TREE, Checkpoint, CheckpointId, Entry, Oid
+from gitcp.typed import TYPE_CHECKING
 from gitcp.value import Value, replace
+
+if TYPE_CHECKING:
+    from gitcp.git.ahead import Ahead
+    from gitcp.git.gathering import Gathering
 
 METADATA = b"checkpoint.json"
 README = b"README.md"
@@ -69,6 +74,26 @@ class Store:
     def __init__(self, repo: Repository) -> None:
         self.repo = repo
         self.objects = Objects(repo)
+        self._ahead: Ahead | None = None
+        left = self._left()
+        if left is not None and left.is_left():
+            with suppress(Refused), self.lock():  # who may only read finds what is there
+                pass
+
+    def hurry(self, gathering: Gathering) -> None:
+        """Save many times a minute: checkpoints are durable as ever, by gitcp.git.ahead. For nothing but saves."""
+        from gitcp.git.ahead import Ahead, running
+
+        self.objects.gathering = gathering
+        self._ahead = Ahead(self.repo.common_dir) if running() else None
+
+    def _left(self) -> Ahead | None:
+        """What somebody promised, None if nobody ever did."""
+        if not os.path.exists(f"{self.repo.common_dir}/gitcp/ahead"):
+            return None
+        from gitcp.git.ahead import Ahead  # hardly any repository has it
+
+        return Ahead(self.repo.common_dir)
 
     # ------------------------------------------------------------ refs
 
@@ -111,15 +136,24 @@ class Store:
                     "another gitcp process has held the store for a minute: nothing was changed",
                     hint="try again when it is done",
                 )
+            left = self._left() if self._ahead is None else None
+            if left is not None:
+                left.settle()
             yield
         finally:
             os.close(descriptor)
 
     def advance(self, checkpoint: Checkpoint) -> None:
         """Move the session's ref to `checkpoint`: the commit point. Raises StoreBusy if the session moved meanwhile."""
-        name = refs.SESSIONS + checkpoint.id.session
-        if not refs.update_ref(self.repo.common_dir, name, checkpoint.commit, checkpoint.parent):
+        name, ahead = refs.SESSIONS + checkpoint.id.session, self._ahead
+        move = (name, checkpoint.parent, checkpoint.commit, self.objects.unsynced)
+        promise = (lambda: ahead.promise(*move)) if ahead else None
+        if not refs.update_ref(self.repo.common_dir, name, checkpoint.commit, checkpoint.parent, promise):
             raise StoreBusy(f"session {checkpoint.id.session} moved while {checkpoint.id} was made: it was not saved")
+        if ahead is not None:
+            self.objects.unsynced.clear()
+            if ahead.is_due():
+                ahead.settle()
 
     def begin(self, checkpoint: Checkpoint) -> None:
         """Begin a session with `checkpoint`, whose parent is another session's. Raises Refused if it exists."""
@@ -143,12 +177,16 @@ class Store:
     def commit(self, checkpoint: Checkpoint, readme: str, before: Checkpoint | None = None) -> Checkpoint:
         """Write a checkpoint's metadata, tree and commit; the checkpoint with `commit` and `root` filled in.
 
-        The files' tree and the conversation's tree are stored already. Everything is on disk when this returns, and
-        no ref names it yet. What the index has is taken from the checkpoint `before`, where it says the same.
+        The files' tree and the conversation's tree are stored already. Everything is on disk when this returns (with
+        `hurry`, when `advance` does), and no ref names it yet. What the index has is taken from the checkpoint `before`,
+        where it says the same.
         """
         root = self.write_root(checkpoint, readme, before)
-        commit = self.objects.write("commit", self._commit_object(checkpoint, root))
-        self.objects.flush()
+        commit = self.objects.write("commit", self._commit_object(checkpoint, root), new=True)
+        if self._ahead is None:
+            self.objects.flush()
+        else:
+            self.objects.flush_unsynced()
         return replace(checkpoint, commit=commit, root=root)
 
     def write_root(self, checkpoint: Checkpoint, readme: str, before: Checkpoint | None = None) -> Oid:
@@ -169,7 +207,7 @@ class Store:
         return self.objects.write_tree([*files, TreeEntry(RESERVED, TREE, holder)])
 
     def _blob(self, data: bytes) -> Entry:
-        return Entry(FILE, self.objects.write_blob(data))
+        return Entry(FILE, self.objects.write_blob(data, new=True))
 
     def _index_trees(self, checkpoint: Checkpoint, before: Checkpoint | None) -> dict[bytes, Entry]:
         files = checkpoint.snapshot

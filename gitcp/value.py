@@ -25,24 +25,23 @@ class Value:
     """
 
     fields: ClassVar[tuple[str, ...]] = ()
+    defaults: ClassVar[Mapping[str, Any]] = EMPTY
 
     def __init_subclass__(cls) -> None:
         own = cls.__dict__.get("__annotations__", {})  # noqa: RUF063 -- inspect is what this does without
         cls.fields = (*cls.fields, *own)
+        cls.defaults = {name: getattr(cls, name) for name in cls.fields if hasattr(cls, name)}
 
     def __init__(self, *args: Any, **named: Any) -> None:
-        names = self.fields
-        given = dict(zip(names, args, strict=False))
-        if len(args) > len(names) or not given.keys().isdisjoint(named) or not named.keys() <= set(names):
-            raise TypeError(f"{type(self).__name__} has the fields {', '.join(names)}")
+        names, given = self.fields, self.__dict__
+        given.update(self.defaults)
+        given.update(zip(names, args, strict=False))
         given.update(named)
-        for name in names:
-            if name not in given:
-                try:
-                    given[name] = getattr(type(self), name)
-                except AttributeError:
-                    raise TypeError(f"{type(self).__name__} needs {name}") from None
-        self.__dict__.update(given)
+        twice = args and (len(args) > len(names) or not named.keys().isdisjoint(names[: len(args)]))
+        if twice or not named.keys() <= set(names):
+            raise TypeError(f"{type(self).__name__} has the fields {', '.join(names)}")
+        if len(given) < len(names):
+            raise TypeError(f"{type(self).__name__} needs {next(name for name in names if name not in given)}")
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen: {name} cannot be set")

@@ -36,9 +36,9 @@ class Meddling(Objects):
 
     meddle: Callable[[], object] = bool
 
-    def write_blob(self, data: bytes) -> Oid:
+    def write_blob(self, data: bytes, *, new: bool = False) -> Oid:
         self.meddle()
-        return super().write_blob(data)
+        return super().write_blob(data, new=new)
 
 
 @pytest.fixture

@@ -34,6 +34,8 @@ def test_what_does_not_fit_is_refused(wrong: dict[str, int]) -> None:
     """Missing and unknown fields are errors."""
     with pytest.raises(TypeError, match="Point"):
         Point(**wrong)
+    with pytest.raises(TypeError, match="has the fields"):
+        Named(y=1, z=2, name="as many as there are fields")  # type: ignore[call-arg]
 
 
 def test_a_field_is_given_once() -> None:

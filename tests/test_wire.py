@@ -178,6 +178,24 @@ def test_the_same_content_is_the_same_bytes() -> None:
     assert wire.encode_checkpoint(one) == wire.encode_checkpoint(two)
 
 
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=15,
+)
+
+
+@given(values)
+def test_indented_as_python_does_it(value: Any) -> None:
+    """Sorted, two blanks a level, text as it is: whatever the value, it is what Python's own module makes of it."""
+    data = wire.encode_checkpoint(plain(extra={"later": value}))
+    fields = json.loads(data)
+
+    assert fields.pop("format") == 1
+    body = json.dumps(fields, ensure_ascii=False, sort_keys=True, indent=2)
+    assert data == f'{{\n  "format": 1,\n{body[2:]}\n'.encode("utf-8", "backslashreplace")
+
+
 def test_what_is_absent_costs_nothing() -> None:
     """A checkpoint about which there is little to say is a few hundred bytes."""
     data = wire.encode_checkpoint(plain())

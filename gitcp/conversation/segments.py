@@ -320,7 +320,7 @@ def store(objects: Objects, blocks: Iterable[bytes], start: int) -> list[Segment
     """Write bytes as segments that begin at `start`."""
     new: list[Segment] = []
     for piece in _pieces(blocks):
-        new.append(Segment(objects.write_blob(piece), start, len(piece)))
+        new.append(Segment(objects.write_blob(piece, new=True), start, len(piece)))
         start += len(piece)
     return new
 

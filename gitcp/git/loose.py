@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gitcp.errors import StoreDamaged
-from gitcp.git.packs import oid_of
+from gitcp.git.packs import deflated, oid_of
 from gitcp.model import Oid
 from gitcp.typed import BinaryIO
 
-LEVEL = 1
 CHUNK = 1 << 20
 
 
@@ -91,4 +90,4 @@ def write_loose(path: Path, kind: str, data: bytes) -> None:
     """Write one loose object to `path`, a temporary name; it is still to be fsynced and to be given its own name."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
     with open(descriptor, "wb") as file:
-        file.write(zlib.compress(b"%s %d\0" % (kind.encode(), len(data)) + data, LEVEL))
+        file.write(deflated(b"%s %d\0" % (kind.encode(), len(data)) + data))

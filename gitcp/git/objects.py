@@ -16,8 +16,8 @@ from functools import cached_property
 from pathlib import Path
 
 from gitcp.errors import DiskFull, GitcpError, StoreDamaged
-from gitcp.git.loose import CHUNK, LEVEL, inflate, open_loose, read_loose, write_loose
-from gitcp.git.packs import PackIndex, PackWriter, indexes, oid_of, sync_directory
+from gitcp.git.loose import CHUNK, inflate, open_loose, read_loose, write_loose
+from gitcp.git.packs import LEVEL, PackIndex, PackWriter, SmallPack, indexes, oid_of, packed, sync_directory, sync_file
 from gitcp.git.repack import note
 from gitcp.git.trees import EMPTY_TREE, TreeEntry, parse, serialise
 from gitcp.git.unpack import LARGEST, read_packed
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gitcp.git.repo import Repository
 
 MOST_LOOSE = 64
+MOST_GATHERED = 1 << 20
 TRIES = 100
 """So often a directory that git removes as empty, while it packs, is made again."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -46,11 +47,13 @@ class Objects:
         self._dry = dry
         self._directory = repo.common_dir / "objects"
         self._pending: dict[Oid, tuple[str, bytes]] = {}
+        self._held = 0
         self._streamed: dict[Oid, Path] = {}
         self._pack: PackWriter | None = None
         self._trees: dict[Oid, list[TreeEntry]] = {EMPTY_TREE: []}
         self._fresh: set[str] = set()
         self.gathering: Gathering | None = None
+        self.unsynced: list[SmallPack] = []
         self.new_bytes = 0
         self.new_objects = 0
 
@@ -124,12 +127,13 @@ class Objects:
 
     def exists(self, oid: Oid) -> bool:
         """Whether the object is there; if it is, its file is touched, so that a prune by age leaves it alone."""
+        return self._is_written(oid) or any(self._refresh(place) for place in self._places(bytes.fromhex(oid)))
+
+    def _is_written(self, oid: Oid) -> bool:
+        """Whether the next `flush` makes it visible."""
         if oid in self._pending or oid in self._streamed or oid == EMPTY_TREE:
             return True
-        raw = bytes.fromhex(oid)
-        if self._pack is not None and raw in self._pack:
-            return True
-        return any(self._refresh(place) for place in self._places(raw))
+        return self._pack is not None and bytes.fromhex(oid) in self._pack
 
     def _places(self, oid: bytes) -> Iterable[str]:
         name = oid.hex()
@@ -194,10 +198,13 @@ class Objects:
 
     # ------------------------------------------------------------ writing
 
-    def write(self, kind: str, data: bytes) -> Oid:
-        """Store an object, or find it stored; its name. Visible after `flush`."""
+    def write(self, kind: str, data: bytes, *, new: bool = False) -> Oid:
+        """Store an object, or find it stored; its name. Visible after `flush`.
+
+        `new` says that it can hardly be there. Who gathers packs then does not look: a second copy goes with the next.
+        """
         oid = oid_of(kind, data)
-        if self.exists(oid):
+        if self._is_written(oid) if new and self.gathering else self.exists(oid):
             return oid
         self.new_objects += 1
         self.new_bytes += len(data)
@@ -208,17 +215,18 @@ class Objects:
                 self._pack.add(bytes.fromhex(oid), kind, data)
             return oid
         self._pending[oid] = (kind, data)
-        if self.gathering or len(self._pending) > MOST_LOOSE or len(data) > 1 << 22:
+        self._held += len(data)
+        if self._held > MOST_GATHERED if self.gathering else len(self._pending) > MOST_LOOSE or len(data) > 1 << 22:
             self._start_pack()
         return oid
 
-    def write_blob(self, data: bytes) -> Oid:
-        """Store a blob."""
-        return self.write("blob", data)
+    def write_blob(self, data: bytes, *, new: bool = False) -> Oid:
+        """Store a blob; `new` as for `write`."""
+        return self.write("blob", data, new=new)
 
     def write_tree(self, entries: list[TreeEntry]) -> Oid:
         """Store a tree; the entries may come in any order."""
-        oid = self.write("tree", serialise(entries))
+        oid = self.write("tree", serialise(entries), new=True)
         self._trees[oid] = sorted(entries, key=lambda e: e.name)
         return oid
 
@@ -259,14 +267,42 @@ class Objects:
     def flush(self) -> None:
         """Make everything written visible and durable. Raises DiskFull; then nothing of it can be named by a ref."""
         with _failures_named():
+            if self.gathering and self._pending:
+                self._start_pack()
             pack, self._pack = self._pack.close() if self._pack else None, None
             self._flush_loose()
-        self._pending.clear()
+            self._sync_small()
+        self._settled(pack)
+
+    def flush_unsynced(self) -> None:
+        """Make everything written visible. What is in `unsynced` then is not durable, all else is."""
+        if self._pack is not None or self._streamed:
+            self.flush()
+        elif self._pending:
+            small = packed(self._pending)
+            with _failures_named():
+                self.unsynced.append(small)
+                pack = small.write(self._directory / "pack")
+            self._settled(pack)
+
+    def _sync_small(self) -> None:
+        for small in self.unsynced:
+            small.ensure(self._directory / "pack", again=False)
+        if self.unsynced:
+            sync_directory(self._directory / "pack")
+        self.unsynced.clear()
+
+    def _settled(self, pack: Path | None) -> None:
+        self._forget_pending()
         known = self.__dict__.pop("_indexes", [])
         if pack and not self.gathering:
             note(self._repo, pack)
         elif pack and self.gathering and not self.gathering.add(pack):
             self._indexes = [*known, PackIndex(pack.with_suffix(".idx"))]
+
+    def _forget_pending(self) -> None:
+        self._pending.clear()
+        self._held = 0
 
     def _flush_loose(self) -> None:
         """All are written before the first is synced: the disk then has one round to make instead of one a file."""
@@ -276,7 +312,7 @@ class Objects:
                 self._streamed[oid] = temporary
                 write_loose(temporary, kind, data)
         for temporary in self._streamed.values():
-            _sync_file(temporary)
+            sync_file(temporary)
         there = set(os.listdir(self._directory))
         touched = {self._place(oid, temporary) for oid, temporary in self._streamed.items()}
         if any(directory.name not in there for directory in touched):
@@ -294,14 +330,14 @@ class Objects:
         for temporary in self._streamed.values():
             temporary.unlink(missing_ok=True)
         self._streamed.clear()
-        self._pending.clear()
+        self._forget_pending()
 
     def _start_pack(self) -> None:
         with _failures_named():
             self._pack = PackWriter(self._directory / "pack")
             for oid, (kind, data) in self._pending.items():
                 self._pack.add(bytes.fromhex(oid), kind, data)
-        self._pending.clear()
+        self._forget_pending()
 
     def _place(self, oid: Oid, temporary: Path) -> Path:
         directory = self._directory / oid[:2]
@@ -312,14 +348,6 @@ class Objects:
                 os.rename(temporary, directory / oid[2:])
                 return directory
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-
-
-def _sync_file(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class _failures_named:  # noqa: N801 -- reads as a statement

@@ -11,16 +11,21 @@ import os
 import struct
 import zlib
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 
 from gitcp.hashes import sha1
 from gitcp.model import Oid
-from gitcp.typed import BinaryIO
+from gitcp.typed import BinaryIO, NamedTuple
 
 KINDS = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
 LEVEL = 1
+TINY = 160
+"""Up to this size what git stores hardly shrinks: trees are names of objects, which are random."""
+
 NAMES = 8 + 1024
 """Where the object names of an index begin: after its header and its fan-out."""
 
@@ -114,7 +119,7 @@ class PackWriter:
 
     def add(self, oid: bytes, kind: str, data: bytes) -> None:
         """Append one object; `oid` is its 20-byte name."""
-        packed = _entry_header(KINDS[kind], len(data)) + zlib.compress(data, LEVEL)
+        packed = _entry_header(KINDS[kind], len(data)) + deflated(data)
         self._places[oid] = (self._file.tell(), zlib.crc32(packed))
         self._file.write(packed)
 
@@ -134,14 +139,13 @@ class PackWriter:
 
     def close(self) -> Path:
         """Finish pack and index, fsync both, and give them their names. The pack is first, so that no index lies."""
-        names = sorted(self._places)
         self._file.seek(8)
-        self._file.write(struct.pack(">I", len(names)))
+        self._file.write(struct.pack(">I", len(self._places)))
         self._file.flush()
         checksum = _sha1_of(self._file)
         self._file.seek(0, os.SEEK_END)
         self._file.write(checksum)
-        index = self._index(names, checksum)
+        index = index_of(self._places, checksum)
         # Named by its bytes: who packs the same objects in another order must not replace it under its index.
         name = f"pack-{checksum.hex()}"
         _settle(self._file, self._path, self._directory / f"{name}.pack")
@@ -157,22 +161,74 @@ class PackWriter:
         self._path.unlink(missing_ok=True)
         self._index_path.unlink(missing_ok=True)
 
-    def _index(self, names: list[bytes], checksum: bytes) -> bytes:
-        fan_out, count = bytearray(), 0
-        firsts = [name[0] for name in names]
-        for byte in range(256):
-            count = bisect_left(firsts, byte + 1)
-            fan_out += struct.pack(">I", count)
-        crcs = b"".join(struct.pack(">I", self._places[n][1]) for n in names)
-        large = [self._places[n][0] for n in names if self._places[n][0] >= 1 << 31]
-        rank = {place: number for number, place in enumerate(large)}
-        offsets = b"".join(
-            struct.pack(">I", 1 << 31 | rank[place] if place in rank else place)
-            for place in (self._places[n][0] for n in names)
+
+class SmallPack(NamedTuple):
+    """A pack and its index as they are in their files."""
+
+    content: bytes
+    listing: bytes
+
+    def write(self, directory: Path) -> Path:
+        """Make both files visible, the index last; they are not synced. Where the pack is."""
+        make_directories(directory)
+        for path, content in self._files(directory):
+            _place(path, content, sync=False)
+        return directory / f"{self._name}.pack"
+
+    def ensure(self, directory: Path, *, again: bool) -> None:
+        """Sync the files where they are. `again`: one that is missing or otherwise is written once more.
+
+        The caller syncs the directory.
+        """
+        for path, content in self._files(directory):
+            if again and not _holds(path, content):
+                _place(path, content, sync=True)
+            else:
+                with suppress(FileNotFoundError):  # put together with others, which were synced then
+                    sync_file(path)
+
+    @property
+    def _name(self) -> str:
+        return f"pack-{self.content[-20:].hex()}"
+
+    def _files(self, directory: Path) -> list[tuple[str, bytes]]:
+        return [(f"{directory}/{self._name}.pack", self.content), (f"{directory}/{self._name}.idx", self.listing)]
+
+
+def packed(objects: Mapping[Oid, tuple[str, bytes]]) -> SmallPack:
+    """A pack of a few objects. They are deflated when packs are put together."""
+    data = bytearray(b"PACK" + struct.pack(">II", 2, len(objects)))
+    places = {}
+    for oid, (kind, content) in objects.items():
+        entry = _entry_header(KINDS[kind], len(content)) + _stored(content)
+        places[bytes.fromhex(oid)] = (len(data), zlib.crc32(entry))
+        data += entry
+    checksum = sha1(bytes(data))
+    return SmallPack(bytes(data + checksum), index_of(places, checksum))
+
+
+def index_of(places: Mapping[bytes, tuple[int, int]], checksum: bytes) -> bytes:
+    """The index of a pack: where each object stands, with its CRC."""
+    names = sorted(places)
+    counts = [0] * 256
+    for name in names:
+        counts[name[0]] += 1
+    offsets = [places[name][0] for name in names]
+    large = [place for place in offsets if place >= 1 << 31]
+    rank = {place: number for number, place in enumerate(large)}
+    listed = (1 << 31 | rank[place] if place in rank else place for place in offsets)
+    body = b"".join(
+        (
+            b"\xfftOc\0\0\0\2",
+            struct.pack(">256I", *accumulate(counts)),
+            *names,
+            struct.pack(f">{len(names)}I", *(places[name][1] for name in names)),
+            struct.pack(f">{len(names)}I", *listed),
+            struct.pack(f">{len(large)}Q", *large),
+            checksum,
         )
-        body = b"\xfftOc\0\0\0\2" + bytes(fan_out) + b"".join(names) + crcs + offsets
-        body += b"".join(struct.pack(">Q", place) for place in large) + checksum
-        return body + sha1(body)
+    )
+    return body + sha1(body)
 
 
 def indexes(objects_dir: Path) -> list[PackIndex]:
@@ -193,6 +249,33 @@ def indexes(objects_dir: Path) -> list[PackIndex]:
 def oid_of(kind: str, data: bytes | memoryview) -> Oid:
     """The name git gives an object."""
     return Oid(sha1(b"%s %d\0" % (kind.encode(), len(data)), data).hex())
+
+
+def deflated(data: bytes) -> bytes:
+    """`data` as git stores it. Making a window costs more than filling it: what is small gets a small one, or none."""
+    if len(data) <= TINY:
+        return _stored(data)
+    bits = max(10, min(15, len(data).bit_length()))
+    stream = zlib.compressobj(LEVEL, zlib.DEFLATED, bits, bits - 7)
+    return stream.compress(data) + stream.flush()
+
+
+def _stored(data: bytes) -> bytes:
+    """`data` in zlib's form, as it is."""
+    blocks = [data[start : start + 0xFFFF] for start in range(0, len(data), 0xFFFF)] or [b""]
+    parts = [b"\x78\x01"]
+    for number, block in enumerate(blocks, 1):
+        parts += (struct.pack("<BHH", number == len(blocks), len(block), len(block) ^ 0xFFFF), block)
+    return b"".join((*parts, struct.pack(">I", zlib.adler32(data))))
+
+
+def sync_file(path: str | Path) -> None:
+    """fsync a file."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def sync_directory(path: Path) -> None:
@@ -242,3 +325,28 @@ def _settle(file: BinaryIO, path: Path, final: Path) -> None:
     os.fsync(file.fileno())
     file.close()
     os.rename(path, final)
+
+
+def _place(path: str, content: bytes, *, sync: bool) -> None:
+    """Give a file this content, at once."""
+    temporary = os.path.join(os.path.dirname(path), f"tmp_pack_gitcp_{os.urandom(6).hex()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
+    try:
+        with open(descriptor, "wb", buffering=0) as file:
+            rest = memoryview(content)
+            while rest:
+                rest = rest[file.write(rest) :]
+            if sync:
+                os.fsync(descriptor)
+        os.rename(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _holds(path: str, content: bytes) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read() == content
+    except OSError:
+        return False

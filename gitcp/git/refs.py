@@ -11,6 +11,7 @@ import os
 import re
 import stat
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,6 +27,7 @@ REMOTES = PREFIX + "remotes/"
 
 HEX = re.compile(r"[0-9a-f]{40}\Z")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}\Z")
+FULL = (errno.ENOSPC, errno.EDQUOT)
 TRIES = 160
 PAUSE = 0.025
 OURS = 0o200
@@ -44,7 +46,8 @@ def read_ref(common_dir: Path, name: str) -> Oid | None:
     """Where a ref points, None if there is none. Follows symbolic refs. Raises StoreDamaged for garbage."""
     for _ in range(5):
         try:
-            text = (common_dir / name).read_text("ascii").strip()
+            with open(f"{common_dir}/{name}", encoding="ascii") as file:
+                text = file.read().strip()
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return _packed(common_dir).get(name)
         except (OSError, UnicodeDecodeError) as error:
@@ -70,10 +73,13 @@ def list_refs(common_dir: Path, prefix: str) -> dict[str, Oid]:
     return dict(sorted({**packed, **found}.items()))
 
 
-def update_ref(common_dir: Path, name: str, new: Oid, old: Oid | None) -> bool:
+def update_ref(
+    common_dir: Path, name: str, new: Oid, old: Oid | None, promise: Callable[[], None] | None = None
+) -> bool:
     """Point `name` at `new` if it still points at `old` (None: if it does not exist). False if it moved meanwhile.
 
-    The new value is on disk when this returns. Raises StoreBusy if the ref stays locked, DiskFull.
+    The new value is on disk when this returns; with `promise` it is not, but that is called before the ref moves, and
+    sees to it. Raises StoreBusy if the ref stays locked, DiskFull.
     """
     lock = _acquire(common_dir, name)
     temporary = lock.with_name(f"{(common_dir / name).name}{BESIDE}")
@@ -83,14 +89,20 @@ def update_ref(common_dir: Path, name: str, new: Oid, old: Oid | None) -> bool:
         with temporary.open("w", encoding="ascii") as file:
             file.write(new + "\n")
             file.flush()
-            os.fsync(file.fileno())
+            if promise is None:
+                os.fsync(file.fileno())
+        if promise is not None:
+            promise()
         os.rename(temporary, common_dir / name)
-    except OSError as error:
+    except BaseException as error:
         _remove(temporary)
-        raise _named(error, name) from None
+        if isinstance(error, OSError):
+            raise _named(error, name) from None
+        raise
     finally:
         _remove(lock)
-    _sync(lock.parent, name)
+    if promise is None:
+        _sync(lock.parent, name)
     return True
 
 
@@ -120,7 +132,8 @@ def check_name(name: str, what: str) -> str:
 
 def _packed(common_dir: Path) -> dict[str, Oid]:
     try:
-        lines = (common_dir / "packed-refs").read_bytes().decode("utf-8", "surrogateescape").split("\n")
+        with open(f"{common_dir}/packed-refs", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+            lines = file.read().split("\n")
     except FileNotFoundError:
         return {}
     pairs = (line.split(" ", 1) for line in lines if line[:1] not in ("#", "^", ""))
@@ -170,6 +183,6 @@ def _remove(path: Path) -> None:
 
 
 def _named(error: OSError, name: str) -> StoreBusy | DiskFull:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in FULL:
         return DiskFull(f"the disk is full: {name} was not changed", hint="free some space and try again")
     return StoreBusy(f"the ref {name} could not be written ({error.strerror}): it was not changed")

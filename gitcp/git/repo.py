@@ -100,7 +100,7 @@ class Repository:
     def head(self) -> Base:
         """Where HEAD stands, and which operation is in progress. Reads files only."""
         text = _read_text(self.git_dir / "HEAD") or ""
-        operation = next((name for file, name in OPERATIONS if (self.git_dir / file).exists()), None)
+        operation = next((name for file, name in OPERATIONS if os.path.exists(f"{self.git_dir}/{file}")), None)
         if not text.startswith("ref:"):
             return Base(Oid(text.strip()) if text.strip() else None, None, operation)
         ref = text[4:].strip()

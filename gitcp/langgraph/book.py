@@ -73,7 +73,7 @@ class Book:
     def _open(self) -> Store:
         self._uses = 0
         store = self.opened.store()
-        store.objects.gathering = self._gathering
+        store.hurry(self._gathering)
         return store
 
     def thread(self, name: str) -> Thread:
@@ -262,7 +262,7 @@ class Book:
         """A thread goes to the trash."""
         thread = self.thread(name)
         if thread.tip is not None:
-            delete.delete(self.store(), thread.session)
+            delete.delete(self.opened.store(), thread.session)
         self._threads.pop(thread.session, None)
 
     def delete_runs(self, runs: set[str]) -> None:
@@ -288,7 +288,7 @@ class Book:
         if dropped and dropped == thread.puts.keys():
             self.delete(thread.name or "")
         elif dropped:
-            drop.drop(self.store(), thread.session, lambda history: threads.unwanted(history, dropped))
+            drop.drop(self.opened.store(), thread.session, lambda history: threads.unwanted(history, dropped))
             self._threads.pop(thread.session, None)
 
     def copy(self, source: str, target: str) -> None:
@@ -298,7 +298,7 @@ class Book:
             return
         if new.tip is not None:
             raise Refused(f"thread {target} exists already: nothing was copied")
-        store, key = self.store(), Key(COPY, target)
+        store, key = self.opened.store(), Key(COPY, target)
         point = store.read(old.tip)
         state = State(record.write(store.objects, {**key._asdict(), "from": source}, {}), str(key))
         fork.begin(store, point, new.session, target, state)

@@ -11,6 +11,7 @@ them stays text, so that a search, or a scan for secrets, finds it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple, Protocol
 
@@ -64,7 +65,9 @@ def hold(objects: Objects, known: dict[str, pieces.Value], name: str, value: Typ
     """Store a value: in the record where it is small, else in pieces shared with the version that is `known`."""
     if len(value.data) <= INLINE:
         return Held(value.type, value.data)
-    cut = known[name] = pieces.cut(objects.write_blob, known.get(name, pieces.NONE), value.data[HEAD:])
+    cut = known[name] = pieces.cut(
+        partial(objects.write_blob, new=True), known.get(name, pieces.NONE), value.data[HEAD:]
+    )
     place = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return Held(value.type, value.data[:HEAD], place, cut.pieces)
 
@@ -73,7 +76,7 @@ def write(objects: Objects, fields: Mapping[str, Any], values: Mapping[str, Held
     """The tree of a record. Writes objects only."""
     listed = {name: _fields(held) for name, held in values.items()}
     data = wire.dumps({"format": FORMAT, **fields, "values": listed})
-    entries = [TreeEntry(NAME, FILE, objects.write_blob(data))]
+    entries = [TreeEntry(NAME, FILE, objects.write_blob(data, new=True))]
     large = {held.place: _entry(objects, held.pieces) for held in values.values() if held.place}
     if large:
         inside = [TreeEntry(place.encode(), *entry) for place, entry in large.items()]

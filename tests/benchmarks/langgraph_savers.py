@@ -1,14 +1,18 @@
-"""The figures of docs/langgraph.md: GitSaver beside SqliteSaver on the same states, in the same run.
+"""The figures of docs/langgraph.md: GitSaver beside SqliteSaver, and PostgresSaver where a server can be started.
 
     PYTHONPATH=. python tests/benchmarks/langgraph_savers.py [CHECKPOINTS]
 
-A thread grows by one message of 2 KB a checkpoint. Processor time and wall clock are medians.
+A thread grows by one message of 2 KB a checkpoint; the savers take turns, so that all meet the same machine. Wall clock
+and processor time (of this process, so not the server's) are medians. PostgresSaver needs langgraph-checkpoint-postgres
+and psycopg[binary].
 """
 
 from __future__ import annotations
 
+import glob
 import os
 import random
+import shutil
 import sqlite3
 import statistics
 import subprocess
@@ -16,8 +20,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +34,8 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from gitcp.langgraph import GitSaver
 
-ROW = "{:12} {:>14} {:>14} {:>14} {:>14} {:>16} {:>12}"
+HEAD = "{:13}" + " {:>11}" * 6 + " {:>12}"
+POSTGRES = ("initdb", "pg_ctl")
 
 
 def state(step: int, **channels: Any) -> Any:
@@ -53,27 +60,29 @@ def timed(action: Callable[[], Any]) -> tuple[Any, float, float]:
     return result, (time.perf_counter() - wall) * 1000, (time.process_time() - cpu) * 1000
 
 
-def grow(saver: Any, count: int) -> tuple[list[float], list[float]]:
-    """Put a growing thread; what each put took."""
+def grow(savers: Sequence[Any], count: int) -> list[tuple[list[float], list[float]]]:
+    """Put the same growing thread into each saver, in turns; what each put took, by saver."""
     chance = random.Random(1)
     words = [f"{chance.getrandbits(28):x}" for _ in range(3000)]
-    config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+    configs: list[Any] = [{"configurable": {"thread_id": "t", "checkpoint_ns": ""}} for _ in savers]
+    took: list[tuple[list[float], list[float]]] = [([], []) for _ in savers]
     messages: list[Any] = []
-    walls, cpus = [], []
     for step in range(count):
         text = " ".join(chance.choice(words) for _ in range(280))[:2000]
         messages = [*messages, (HumanMessage if step % 2 else AIMessage)(content=text, id=str(step))]
-        made = state(step, messages=messages, n=step)
-        config, wall, cpu = timed(partial(put, saver, config, made))
-        walls.append(wall)
-        cpus.append(cpu)
-    return walls, cpus
+        for number, saver in enumerate(savers):
+            made = state(step, messages=messages, n=step)
+            configs[number], wall, cpu = timed(partial(put, saver, configs[number], made))
+            took[number][0].append(wall)
+            took[number][1].append(cpu)
+    return took
 
 
-def latest(saver: Any) -> float:
-    """The processor time of reading the last state."""
+def latest(saver: Any) -> tuple[float, float]:
+    """The wall clock and the processor time of reading the last state."""
     config = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
-    return statistics.median(timed(lambda: saver.get_tuple(config))[2] for _ in range(20))
+    took = [timed(lambda: saver.get_tuple(config))[1:] for _ in range(20)]
+    return statistics.median(wall for wall, _ in took), statistics.median(cpu for _, cpu in took)
 
 
 def writers(saver: Any, count: int, each: int = 10) -> float:
@@ -106,22 +115,58 @@ def size(directory: Path) -> int:
     return sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
 
 
+@contextmanager
+def postgres(directory: Path) -> Iterator[Any]:
+    """A PostgresSaver on a server of its own in this directory; None where there is no server or no saver."""
+    programs = [
+        shutil.which(name) or next(iter(glob.glob(f"/usr/lib/postgresql/*/bin/{name}")), None) for name in POSTGRES
+    ]
+    try:
+        saver_class = import_module("langgraph.checkpoint.postgres").PostgresSaver
+    except ImportError:
+        programs = [None]
+    if None in programs:
+        yield None
+        return
+    initdb, pg_ctl = map(str, programs)
+    who: dict[str, Any] = {"user": "nobody", "cwd": "/", "stdout": subprocess.DEVNULL} if os.geteuid() == 0 else {}
+    if who:
+        shutil.chown(directory, "nobody")
+    data = directory / "data"
+    subprocess.run([initdb, "-D", data, "-A", "trust", "-U", "bench"], check=True, **who)
+    options = f"-c listen_addresses= -k {directory}"
+    subprocess.run([pg_ctl, "-D", data, "-w", "-l", directory / "log", "-o", options, "start"], check=True, **who)
+    try:
+        with saver_class.from_conn_string(f"host={directory} user=bench dbname=postgres") as saver:
+            saver.setup()
+            yield saver
+    finally:
+        subprocess.run([pg_ctl, "-D", data, "-w", "-m", "fast", "stop"], check=True, **who)
+
+
 def main() -> None:
     """Print a row for each saver."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 300
-    say(ROW.format("", "put wall p50", "put cpu p50", "put cpu mean", "get cpu p50", "bytes", "16 writers"))
     with tempfile.TemporaryDirectory() as scratch:
-        sqlite, git = Path(scratch, "sqlite"), Path(scratch, "git")
+        os.chmod(scratch, 0o755)
+        places = [Path(scratch, name) for name in ("sqlite", "git", "postgres")]
+        sqlite, git, server = places
         sqlite.mkdir()
+        server.mkdir()
         subprocess.run(["git", "init", "--quiet", os.fspath(git)], check=True)
-        empty = size(git)
         connection = sqlite3.connect(sqlite / "store.db", check_same_thread=False)
-        for name, saver, place in (("SqliteSaver", SqliteSaver(connection), sqlite), ("GitSaver", GitSaver(git), git)):
-            walls, cpus = grow(saver, count)
-            held = size(place) - (empty if place is git else 0)
-            told = [statistics.median(walls), statistics.median(cpus), statistics.mean(cpus), latest(saver)]
-            rate = f"{writers(saver, 16):.0f}/s"
-            say(ROW.format(name, *(f"{figure:.2f} ms" for figure in told), f"{held:,}", rate))
+        with postgres(server) as third:
+            savers = [SqliteSaver(connection), GitSaver(git), *([third] if third else [])]
+            before = [size(place) for place in places]
+            say(HEAD.format("", "put wall", "p90", "put cpu", "mean", "get wall", "get cpu", "bytes"))
+            for saver, place, start, took in zip(savers, places, before, grow(savers, count), strict=False):
+                walls, cpus = took
+                tenths = statistics.quantiles(walls, n=10)
+                told = [tenths[4], tenths[8], statistics.median(cpus), statistics.mean(cpus), *latest(saver)]
+                say(HEAD.format(type(saver).__name__, *(f"{one:.2f} ms" for one in told), f"{size(place) - start:,}"))
+            for many in (1, 2, 4, 8, 16):
+                rates = (f"{type(saver).__name__} {writers(saver, many):.0f}" for saver in savers)
+                say(f"states a second of {many} threads: " + ", ".join(rates))
         connection.close()
 
 

@@ -1,0 +1,34 @@
+"""Saves many times in a hurry, as a framework does: `hurried.py ROOT SESSION COUNT`. Says their numbers."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gitcp.git.gathering import Gathering
+from gitcp.git.repo import Repository
+from gitcp.git.trees import EMPTY_TREE
+from gitcp.model import Host, Note, Snapshot
+from gitcp.ops import save
+from gitcp.ops.session import GIVEN, Choice
+from gitcp.store import Store
+
+
+def main(root: str, session: str, count: str) -> None:
+    """Save so many checkpoints, each with a label and a fact of its own."""
+    host = Host(os.environ, Path(os.environ["HOME"]), lambda: datetime(2026, 11, 21, 12, tzinfo=UTC))
+    store = Store(Repository.open(Path(root), host))
+    store.hurry(Gathering())
+    for _ in range(int(count)):
+        note = Note(facts={"token": os.urandom(8).hex()})
+        files = Snapshot(EMPTY_TREE, store.repo.head(), 0)
+        choice = Choice(session, None, GIVEN)
+        request = save.Request(cwd=Path(root), note=note, choice=choice, files=files, force=True)
+        number = save.save(store, request).checkpoint.id.number
+        os.write(1, b"%d\n" % number)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

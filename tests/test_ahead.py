@@ -1,0 +1,317 @@
+"""Saves in a hurry: one turn of the disk each, and yet what was reported survives a power cut, and `kill -9` anyway."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from faults import tracer
+from faults.durable import Disk, everything
+from faults.tracer import Call, Fault
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitcp.errors import DiskFull, FormatTooNew
+from gitcp.git import ahead
+from gitcp.git.ahead import MOST, Ahead, Promise, decode, encode
+from gitcp.git.packs import SmallPack, packed
+from gitcp.model import Oid
+
+from driver import SOURCE, Project
+from samples import open_store
+
+REF = "refs/gitcp/sessions/s"
+A, B, C = (Oid(digit * 40) for digit in "abc")
+
+if ahead.running() is None:
+    pytest.skip("nothing here tells one run of the system from another", allow_module_level=True)
+
+
+def command(project: Project, count: int, session: str = "s") -> list[str]:
+    return [sys.executable, "-P", str(SOURCE / "tests/hurried.py"), str(project.root), session, str(count)]
+
+
+def hurried(project: Project, count: int, session: str = "s") -> None:
+    """So many saves by a process of its own."""
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    subprocess.run(command(project, count, session), env=env, check=True, stdout=subprocess.DEVNULL, timeout=120)
+
+
+def file(project: Project) -> Path:
+    return project.root / ".git/gitcp" / ahead.NAME
+
+
+def promised(project: Project) -> list[Promise]:
+    return list(decode(file(project).read_bytes()))
+
+
+def restarted(project: Project) -> None:
+    """As if the system had been started anew since the promises were made."""
+    file(project).write_bytes(b"".join(encode(each._replace(boot="before")) for each in promised(project)))
+
+
+def numbers(project: Project, session: str = "s") -> list[int]:
+    return [each["number"] for each in project.json_lines("log", session)]
+
+
+def sound(project: Project) -> None:
+    """git and gitcp have nothing to say against the store, and nothing is promised any more."""
+    assert project.json("check")["ok"]
+    project.git("fsck", "--strict", "--no-dangling")
+    assert not file(project).read_bytes()
+
+
+# ---------------------------------------------------------------- a power cut
+
+
+def packs_gone(git: Path) -> None:
+    for path in git.glob("objects/pack/pack-*"):
+        path.unlink()
+
+
+def packs_empty(git: Path) -> None:
+    for path in git.glob("objects/pack/pack-*"):
+        path.chmod(0o644)
+        path.write_bytes(b"")
+
+
+def packs_of_zeros(git: Path) -> None:
+    for path in git.glob("objects/pack/pack-*"):
+        path.chmod(0o644)
+        path.write_bytes(bytes(path.stat().st_size))
+
+
+def ref_empty(git: Path) -> None:
+    (git / REF).write_bytes(b"")
+
+
+def ref_gone(git: Path) -> None:
+    (git / REF).unlink()
+
+
+def ref_directory_gone(git: Path) -> None:
+    shutil.rmtree(git / "refs/gitcp")
+
+
+def nothing(_: Path) -> None:
+    """The disk was quicker than the power cut."""
+
+
+@pytest.mark.parametrize(
+    ("packs", "ref"),
+    [
+        (packs_gone, ref_gone),
+        (packs_gone, ref_directory_gone),
+        (packs_empty, ref_empty),
+        (packs_of_zeros, nothing),
+        (nothing, ref_empty),
+        (nothing, nothing),
+    ],
+)
+def test_power_cut(project: Project, packs: Callable[[Path], None], ref: Callable[[Path], None]) -> None:
+    """Whatever of packs and refs did not reach the disk, the next command has every checkpoint."""
+    hurried(project, 3)
+    assert len(promised(project)) == 3
+    restarted(project)
+    packs(project.root / ".git")
+    ref(project.root / ".git")
+
+    assert numbers(project) == [3, 2, 1]
+    sound(project)
+
+
+def test_power_cut_with_an_older_ref(project: Project) -> None:
+    """The ref stands at an earlier one of the checkpoints that were promised: it is taken to the last one."""
+    hurried(project, 3)
+    restarted(project)
+    (project.root / ".git" / REF).write_text(promised(project)[0].new + "\n")
+
+    assert numbers(project) == [3, 2, 1]
+    sound(project)
+
+
+def test_power_cut_after_packs_were_put_together(project: Project) -> None:
+    """More saves than are promised at a time: what was settled is on disk where it belongs."""
+    hurried(project, MOST + 3)
+    assert len(promised(project)) == 3
+    late = {f"pack-{pack.content[-20:].hex()}" for each in promised(project) for pack in each.packs}
+    restarted(project)
+    for name in late:
+        for ending in (".pack", ".idx"):
+            (project.root / ".git/objects/pack" / (name + ending)).unlink()
+
+    assert numbers(project) == list(range(MOST + 3, 0, -1))
+    sound(project)
+
+
+def test_what_moved_since_stays(project: Project) -> None:
+    """A ref that somebody moved afterwards is left where it is."""
+    hurried(project, 2, "a")
+    first = project.git("rev-parse", "refs/gitcp/sessions/a~1").strip()
+    kept = file(project).read_bytes()
+    project.gitcp("save", "by hand", "--session", "a", check=0)
+    assert not file(project).read_bytes()
+    file(project).write_bytes(kept)  # emptying it did not reach the disk, which it does: worse than can be
+    restarted(project)
+
+    assert numbers(project, "a") == [3, 2, 1]
+    assert project.git("rev-parse", "refs/gitcp/sessions/a~2").strip() == first
+    sound(project)
+
+
+def test_any_command_that_writes_settles(project: Project) -> None:
+    """Whoever takes the store's lock finds nothing promised."""
+    hurried(project, 2)
+    assert promised(project)
+    with open_store(project).lock():
+        assert not file(project).read_bytes()
+    hurried(project, 1)
+    assert numbers(project) == [3, 2, 1]
+    assert len(promised(project)) == 1
+
+
+def test_a_reader_who_may_not_write(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looking does not fail where nothing can be written."""
+    hurried(project, 2)
+    restarted(project)
+    monkeypatch.setattr("gitcp.store.os.open", lambda *_: (_ for _ in ()).throw(PermissionError(errno.EACCES, "no")))
+    assert open_store(project).tip("s")
+    assert promised(project)
+
+
+def test_a_newer_file(project: Project) -> None:
+    """What a newer gitcp promised is not passed over."""
+    hurried(project, 1)
+    data = file(project).read_bytes()
+    file(project).write_bytes(data + b"gitcp-ahead 2 something else\n")
+    done = project.gitcp("save", "x", check=13)
+    assert "newer gitcp" in done.err
+    assert file(project).read_bytes().startswith(data)
+
+
+# ---------------------------------------------------------------- torn and full
+
+
+def pack_of(text: bytes) -> SmallPack:
+    return packed({Oid(f"{len(text):040x}"): ("blob", text)})
+
+
+PROMISES = st.builds(
+    Promise,
+    st.sampled_from(["x", "y-z"]),
+    st.sampled_from([REF, REF + "2"]),
+    st.sampled_from([None, A]),
+    st.sampled_from([B, C]),
+    st.lists(st.builds(pack_of, st.binary(max_size=300)), max_size=3).map(tuple),
+)
+
+
+@given(st.lists(PROMISES, max_size=4), st.data())
+def test_a_file_that_was_cut_off(promises: list[Promise], data: st.DataObject) -> None:
+    """Wherever it ends, the whole promises are read and nothing else; so too if a byte is another one."""
+    written = [encode(each) for each in promises]
+    whole = b"".join(written)
+    assert list(decode(whole)) == promises
+    end = data.draw(st.integers(0, len(whole)))
+    count = sum(len(b"".join(written[: n + 1])) <= end for n in range(len(written)))
+    assert list(decode(whole[:end])) == promises[:count]
+    if end < len(whole):
+        wrong = whole[:end] + bytes([whole[end] ^ 1]) + whole[end + 1 :]
+        with suppress(FormatTooNew):  # it looks as if a newer gitcp had written it
+            assert list(decode(wrong)) == promises[:count]
+
+
+def test_a_promise_that_was_cut_off(project: Project) -> None:
+    """The next one takes its place; those before and after it are kept."""
+    hurried(project, 2)
+    whole = file(project).read_bytes()
+    file(project).write_bytes(whole + encode(promised(project)[0])[:-1])
+    hurried(project, 1)
+    assert file(project).read_bytes().startswith(whole)
+    assert len(promised(project)) == 3
+    assert numbers(project) == [3, 2, 1]
+
+
+def test_a_full_disk(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A promise that cannot be written is none, and what was promised before stays."""
+    (project.root / ".git/gitcp").mkdir(mode=0o700)
+    given = Ahead(project.root / ".git")
+    given.promise(REF, None, A, [pack_of(b"one")])
+    before = file(project).read_bytes()
+    pwrite = os.pwrite
+
+    def full(descriptor: int, data: bytes, place: int) -> int:
+        if place > len(before):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return pwrite(descriptor, data[:50], place)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", full)
+        with pytest.raises(DiskFull):
+            given.promise(REF, A, B, [pack_of(b"two")])
+    assert file(project).read_bytes() == before
+    given.promise(REF, A, B, [pack_of(b"two")])
+    assert [each.new for each in promised(project)] == [A, B]
+
+
+# ---------------------------------------------------------------- as the system sees it
+
+traced = pytest.mark.skipif(bool(tracer.unusable()), reason=tracer.unusable() or "")
+
+
+def run(project: Project, count: int, fault: Fault | None = None) -> tracer.Traced:
+    return tracer.run(command(project, count), project.root, [project.root], fault, {"PYTHONPATH": str(SOURCE)})
+
+
+@traced
+def test_promised_before_the_ref_moves(project: Project) -> None:
+    """On the strictest disk: when a ref moves, and when a save is reported, the promise could not be lost."""
+    hurried(project, 1)
+    disk = Disk(everything(project.root))
+    done = run(project, MOST + 2)
+    assert done.code == 0, done
+    moves = words = syncs = settled = 0
+    for call in done.calls:
+        if call.name.startswith("rename") and f"/{REF}" in call.paths[1]:
+            moves += 1
+            assert not disk.would_lose(file(project))
+            assert str(file(project)) not in disk.bytes
+        syncs += call.name in ("fsync", "fdatasync")
+        if call.name == "ftruncate":
+            settled += 1
+            assert not disk.would_lose(project.root / ".git" / REF)
+            assert not {path for path in disk.bytes | disk.names if path.endswith((".pack", ".idx"))}
+        words += call == Call("write", ("stdout",))
+        disk.play(call)
+    assert moves == words == MOST + 2
+    assert settled == 1
+    assert syncs < 3 * moves
+
+
+@traced
+def test_killed_at_any_call(project: Project) -> None:
+    """Killed before any call of a save, it is there as a whole or not at all, with or without a power cut after."""
+    hurried(project, 1)
+    calls = len(run(project, 1).calls)
+    assert calls > 10
+    for number in range(1, calls + 1, 2):
+        before = there(project)
+        done = run(project, 1, Fault(number))
+        restarted(project)
+        after = there(project)
+        assert after[-len(before) :] == before
+        assert len(after) - len(before) in ({1} if done.out else {0, 1})
+    sound(project)
+
+
+def there(project: Project) -> list[Oid]:
+    """The checkpoints, the newest first, as who opens the store finds them."""
+    store = open_store(project)
+    return [each.commit for each in store.history(store.tip("s") or C)]
