@@ -242,17 +242,19 @@ def _cut(objects: Objects, read: Read, size: int, live: bool, parent: Sequence[S
     return Cut(write_tree(objects, segments), segments, end, digest.hexdigest(), kept, size - end)
 
 
-def append(objects: Objects, tree: Oid, parent: Sequence[Segment], data: bytes) -> tuple[Oid, tuple[Segment, ...]]:
-    """A stream that grew by `data`: its tree and segments. Of what was there only a small last one is read."""
+def append(
+    objects: Objects, tree: Oid, parent: Sequence[Segment], last: bytes, data: bytes
+) -> tuple[Oid, tuple[Segment, ...], bytes]:
+    """A stream that grew by `data`: its tree, its segments and the bytes of the last one. `last` are those before."""
     kept = list(parent)
     start = kept[-1].start + kept[-1].size if kept else 0
     if kept and kept[-1].size < SMALL:
-        start = kept[-1].start
-        data = objects.read_blob(kept.pop().oid) + data
+        start = kept.pop().start
+        data = last + data
     new = store(objects, (data,), start)
     for number, segment in enumerate(new, len(kept)):
         tree = trees.put(objects, tree, _path(number, segment.start), Entry(FILE, segment.oid))
-    return tree, (*kept, *new)
+    return tree, (*kept, *new), data[len(data) - new[-1].size :] if new else last
 
 
 def _last_line_end(read: Read, size: int) -> int:

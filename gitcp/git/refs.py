@@ -146,17 +146,24 @@ def _acquire(common_dir: Path, name: str) -> Path:
     lock = path.with_name(path.name + ".lock")
     for attempt in range(TRIES):
         try:
-            make_directories(lock.parent)
             os.close(os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OURS))
             return lock
         except FileExistsError:
             _heal(lock)
-        except FileNotFoundError:
-            pass  # pack-refs removed the directory between the two calls
+        except FileNotFoundError:  # the first of its kind, or pack-refs removed the directory just now
+            _make_directories(lock.parent, name)
+            continue
         except OSError as error:
             raise _named(error, name) from None
         time.sleep(PAUSE * (1 + attempt % 4))
     raise StoreBusy(f"the ref {name} stays locked by another process: it was not changed", hint=f"ls {lock.name}")
+
+
+def _make_directories(path: Path, name: str) -> None:
+    try:
+        make_directories(path)
+    except OSError as error:
+        raise _named(error, name) from None
 
 
 def _sync(directory: Path, name: str) -> None:

@@ -58,12 +58,15 @@ class Growing:
         cut = segments.cut(store.objects, Source(MAIN, data=data), stored(store, before, MAIN))
         self._format = format
         self._tree, self._segments = cut.tree, cut.segments
+        self._last = data[cut.segments[-1].start :]
         self._hash = sha256(data)
         self._digest = adapters.for_format(format).digest(Digest(), data.splitlines())
 
     def add(self, store: Store, data: bytes) -> None:
         """It goes on with these lines."""
-        self._tree, self._segments = segments.append(store.objects, self._tree, self._segments, data)
+        self._tree, self._segments, self._last = segments.append(
+            store.objects, self._tree, self._segments, self._last, data
+        )
         self._hash.update(data)
         self._digest = adapters.for_format(self._format).digest(self._digest, data.splitlines())
 
