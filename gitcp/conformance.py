@@ -13,6 +13,7 @@ Nothing here needs the agent itself. That its own resume continues from what was
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -43,17 +44,17 @@ ODD_IDS = ("", ".", "..", "../x", "a/b", "/etc/passwd", "*", "-rf", "x\0", "x\n"
 ODD_PLACES = ("/etc/passwd", "../../../../evil", "a/../../../../evil", "x\0", "")
 
 
-class AdapterConformance:
+class AdapterConformance(ABC):
     """Derive from it, name the adapter, and say how its agent leaves a session behind."""
 
     adapter: Adapter
     prompts: Sequence[str] = PROMPTS
 
+    @abstractmethod
     def begin(self, home: Path, cwd: Path, prompts: Sequence[str]) -> None:
         """Write, below `home`, what the agent leaves behind after a session that a person began in `cwd` with these
         prompts, each answered. Called twice, it makes two sessions.
         """
-        raise NotImplementedError
 
     # ------------------------------------------------------------ finding
 

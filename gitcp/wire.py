@@ -13,9 +13,9 @@ import base64
 import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from json.encoder import encode_basestring
 
 from gitcp.errors import BadValue, FormatTooNew, StoreDamaged
+from gitcp.indent import indented
 from gitcp.model import (
     Agent,
     Base,
@@ -142,24 +142,8 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
     if wrong is not None:
         raise BadValue(f"{wrong} of {checkpoint.id} cannot be written down: no checkpoint was made")
     fields = {**checkpoint.extra, **fields}
-    body = _indented(fields, "\n")
+    body = indented(fields, "\n")
     return f'{{\n  "format": {FORMAT},{body[1:]}\n'.encode("utf-8", "backslashreplace")
-
-
-def _indented(value: Any, line: str) -> str:
-    """What `json.dumps` makes with `indent=2, sort_keys=True, ensure_ascii=False`, of which it is slow to make half.
-
-    `line` is the end of a line, with the blanks that the next begins with.
-    """
-    if isinstance(value, str):
-        return encode_basestring(value)
-    inner = line + "  "
-    if isinstance(value, dict) and value:
-        items = [f"{inner}{encode_basestring(key)}: {_indented(value[key], inner)}" for key in sorted(value)]
-        return f"{{{','.join(items)}{line}}}"
-    if isinstance(value, list | tuple) and value:
-        return f"[{','.join(inner + _indented(item, inner) for item in value)}{line}]"
-    return json.dumps(value)
 
 
 def decode_checkpoint(

@@ -32,7 +32,7 @@ FORBIDDEN_MODULES = {"common", "helper", "helpers", "manager", "misc", "util", "
 FORBIDDEN_CLASS = re.compile(r"Manager|Helper|Util")
 FORBIDDEN_FUNCTION = re.compile(r"_?(get|handle|process|do)_")
 # click asks a group for its commands under the first, agent frameworks ask for what they keep under the others.
-NAMED_BY_OTHERS = {"get_command", "get_items", "get_latest", "get_next_version", "get_tuple"}
+NAMED_BY_OTHERS = set("get_command get_items get_latest get_next_version get_session get_tuple get_user_state".split())
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 

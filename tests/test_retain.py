@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pruned import holdings, in_trash
 
+import gitcp
 from gitcp.model import CheckpointId, Host, Trigger
 from gitcp.ops import oplog, retain, rewrite, tag, trash
 from gitcp.ops.check import check
@@ -201,3 +202,17 @@ def test_save_says_it(project: Project) -> None:
     told = project.gitcp("save", "--session", "alpha", check=0)
     assert "saved alpha@7" in told.out
     assert "maxAge is 'old'" in told.err
+
+
+def test_a_program_that_saves(project: Project) -> None:
+    """`gitcp.open().save()` keeps to the limits as the command does; a limit that cannot be read costs no save."""
+    store = daily(project, 9)
+    checkpoints = gitcp.open(project.root, host=store.repo.host)
+    project.git("config", "gitcp.maxCheckpoints", "many")
+    assert checkpoints.save("unread", session="alpha", force=True).saved
+    assert len(numbers(project)) == 10
+
+    project.git("config", "gitcp.maxCheckpoints", "4")
+    assert checkpoints.save("read", session="alpha", force=True).saved
+    assert len(numbers(project)) < 9
+    assert {10, 11} <= set(numbers(project))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from gitcp.api import pushed
-from gitcp.errors import BadValue, RevisionNotFound
+from gitcp.errors import BadValue, GitcpError, RevisionNotFound
 from gitcp.git import refs
 from gitcp.git.repo import Repository
 from gitcp.model import Agent, Checkpoint, CheckpointId, Handoff, Host, Note, Trigger
-from gitcp.ops import restore, save, settings
+from gitcp.ops import restore, retain, save, settings
 from gitcp.ops import session as session_op
 from gitcp.ops.save import Saved
 from gitcp.store import Store
@@ -70,7 +71,7 @@ class Opened:
             force=force,
             choice=choice,
         )
-        return save.save(store, request)
+        return _within_limits(store, save.save(store, request))
 
     def request(
         self,
@@ -90,6 +91,14 @@ class Opened:
             paths=tuple(paths),
             limits=settings.limits(store.repo),
         )
+
+
+def _within_limits(store: Store, saved: Saved) -> Saved:
+    """Drop what is beyond the limits that are set. The save stands, whatever becomes of it."""
+    if saved.saved:
+        with suppress(GitcpError):
+            retain.after_save(store, saved.checkpoint.id)
+    return saved
 
 
 def _choice(

@@ -47,9 +47,8 @@ def sessions_in(path: Path, directories: set[str]) -> list[tuple[str, float]]:
     Raises Unreadable.
     """
     marks = ",".join("?" * len(directories))
-    query = (
-        f"select id, time_updated from session where parent_id is null and directory in ({marks}) order by 2 desc, 1"  # noqa: S608
-    )
+    wanted = f"parent_id is null and directory in ({marks})"
+    query = f"select id, time_updated from session where {wanted} order by 2 desc, 1"  # noqa: S608 -- marks alone
     with _open(path) as database:
         return [(id, updated / 1000) for id, updated in database.execute(query, sorted(directories))]
 
