@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import graphs
 import pytest
 from graphs import put, state, thread
 from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.channels import DeltaChannel
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.capabilities import Capability
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import START, StateGraph
 
 from gitcp import wire
 from gitcp.errors import BadValue, FormatTooNew, Refused, StoreDamaged
@@ -227,6 +232,48 @@ def test_newer_store(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     put(graphs.saver(project), thread("bad"), state(1, n=1))
     with pytest.raises(StoreDamaged, match="is damaged"):
         graphs.saver(project).get_tuple(thread("bad"))
+
+
+class Log(TypedDict):
+    """A state that is made up from what was written."""
+
+    log: Annotated[list[int], DeltaChannel(lambda held, writes: [*held, *(one for each in writes for one in each)])]
+
+
+def test_delta_channels(project: Project, tmp_path: Path) -> None:
+    """A channel of which only changes are stored has the history that SqliteSaver has; a prune keeps what it needs."""
+
+    def histories(store: Any) -> tuple[Any, list[Any]]:
+        def node(state: Any) -> Any:
+            return {"log": [len(state["log"])]}
+
+        steps = StateGraph(Log).add_sequence([("a", node), ("b", node), ("c", node)])
+        graph = steps.add_edge(START, "a").compile(checkpointer=store)
+        for number in range(3):
+            graph.invoke({"log": [100 + number]}, thread())
+        return graph, [state.values["log"] for state in graph.get_state_history(thread())]
+
+    graph, ours = histories(graphs.saver(project))
+    with closing(sqlite3.connect(tmp_path / "store.db", check_same_thread=False)) as connection:
+        assert ours == histories(SqliteSaver(connection))[1]
+    assert ours[0] == [100, 1, 2, 3, 101, 5, 6, 7, 102, 9, 10, 11]
+    graphs.saver(project).prune(["t"])
+    graph.checkpointer = graphs.saver(project)
+    assert graph.get_state(thread()).values["log"] == ours[0]
+
+
+def test_a_huge_channel(project: Project) -> None:
+    """Megabytes in a channel come back as they were, beside small states before and after; what grew is shared."""
+    saver, data = graphs.saver(project), os.urandom(5 << 20)
+    config = put(saver, thread(), state(1, data=b""))
+    config = put(saver, config, state(2, data=data))
+    config = put(saver, config, state(3, data=data + b"more"))
+    put(saver, config, state(4, data=b"end"))
+
+    found = [each.checkpoint["channel_values"]["data"] for each in graphs.saver(project).list(thread())]
+    assert found == [b"end", data + b"more", data, b""]
+    assert sum(f.stat().st_size for f in project.root.joinpath(".git").rglob("*") if f.is_file()) < 7 << 20
+    project.gitcp("check", check=0)
 
 
 def test_deleted_comes_back(project: Project) -> None:

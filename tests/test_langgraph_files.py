@@ -159,7 +159,7 @@ def test_restore_of_nothing(project: Project) -> None:
 
 
 def test_commands_read_threads(project: Project) -> None:
-    """log, show, diff and restore treat a thread like any session."""
+    """log, show, diff, view and restore treat a thread like any session."""
     project.write("a.txt", "one\n")
     saver = graphs.saver(project, files=True)
     config = put(saver, thread(), state(1, messages=["hello"]))
@@ -169,6 +169,9 @@ def test_commands_read_threads(project: Project) -> None:
     assert [each["number"] for each in project.json_lines("log", "langgraph-t")] == [2, 1]
     assert "a.txt" in project.gitcp("diff", "langgraph-t@1", "langgraph-t@2", check=0).out
     assert project.json("show", "langgraph-t@2")["agent"]["name"] == "langgraph"
+    page = project.gitcp("view", "langgraph-t", "-o", "-", check=0).out
+    assert "hello" in page
+    assert "a.txt" in page
     project.gitcp("restore", "langgraph-t@1", "--yes", check=0)
     assert project.read("a.txt") == b"one\n"
     assert len(list(saver.list(thread()))) == 2
