@@ -18,7 +18,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 from pathlib import Path
 
 from gitcp import wire
@@ -26,6 +26,7 @@ from gitcp.errors import Refused, StoreBusy, StoreDamaged
 from gitcp.git import locks, refs, trees
 from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
+from gitcp.git.signature import signature, time_of
 from gitcp.git.trees import TreeEntry
 from gitcp.model import FILE, RESERVED, TREE, Checkpoint, CheckpointId, Entry, Oid
 from gitcp.typed import TYPE_CHECKING
@@ -43,8 +44,6 @@ STATE = b"state"
 STAGED = b"staged"
 CONFLICTS = b"conflicts"
 
-FALLBACK_NAME = "gitcp"
-FALLBACK_EMAIL = "gitcp@localhost"
 HEAD = re.compile(rb"tree ([0-9a-f]{40})\n(?:parent ([0-9a-f]{40})\n)?author ([^\n]*)")
 NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 RECORD = "%H%x00%T%x00%P%x00%aI%x00%B%x01"
@@ -75,8 +74,7 @@ class Store:
         self.repo = repo
         self.objects = Objects(repo)
         self._ahead: Ahead | None = None
-        left = self._left()
-        if left is not None and left.is_left():
+        if (left := self._left()) is not None and left.is_left():
             with suppress(Refused), self.lock():  # who may only read finds what is there
                 pass
 
@@ -89,11 +87,11 @@ class Store:
 
     def _left(self) -> Ahead | None:
         """What somebody promised, None if nobody ever did."""
-        if not os.path.exists(f"{self.repo.common_dir}/gitcp/ahead"):
-            return None
-        from gitcp.git.ahead import Ahead  # hardly any repository has it
+        if os.path.exists(f"{self.repo.common_dir}/gitcp/ahead"):
+            from gitcp.git.ahead import Ahead  # hardly any repository has it
 
-        return Ahead(self.repo.common_dir)
+            return Ahead(self.repo.common_dir)
+        return None
 
     # ------------------------------------------------------------ refs
 
@@ -136,8 +134,7 @@ class Store:
                     "another gitcp process has held the store for a minute: nothing was changed",
                     hint="try again when it is done",
                 )
-            left = self._left() if self._ahead is None else None
-            if left is not None:
+            if self._ahead is None and (left := self._left()) is not None:
                 left.settle()
             yield
         finally:
@@ -178,8 +175,8 @@ class Store:
         """Write a checkpoint's metadata, tree and commit; the checkpoint with `commit` and `root` filled in.
 
         The files' tree and the conversation's tree are stored already. Everything is on disk when this returns (with
-        `hurry`, when `advance` does), and no ref names it yet. What the index has is taken from the checkpoint `before`,
-        where it says the same.
+        `hurry`, when `advance` does), and no ref names it yet. What the index has is taken from the checkpoint
+        `before`, where it says the same.
         """
         root = self.write_root(checkpoint, readme, before)
         commit = self.objects.write("commit", self._commit_object(checkpoint, root), new=True)
@@ -224,23 +221,14 @@ class Store:
         return self.objects.read_tree(holder.oid) if holder else []
 
     def _commit_object(self, checkpoint: Checkpoint, root: Oid) -> bytes:
-        who = f"{self.identity()} {_git_time(checkpoint.created)}"
+        who = signature(self.repo, checkpoint.created)
         parents = [f"parent {checkpoint.parent}"] if checkpoint.parent else []
         lines = [f"tree {root}", *parents, f"author {who}", f"committer {who}", "", message(checkpoint)]
         return "\n".join(lines).encode("utf-8", "replace")
 
-    def identity(self) -> str:
-        """`Name <email>` of the user where git knows one, else a fixed one. Never asks, never fails."""
-        env, config = self.repo.host.env, self.repo.config
-        name = env.get("GIT_AUTHOR_NAME") or config.get("author.name") or config.get("user.name")
-        email = env.get("GIT_AUTHOR_EMAIL") or config.get("author.email") or config.get("user.email")
-        clean = (re.sub(r"[\x00-\x1f<>\x7f]", "", text or "").strip() for text in (name, email))
-        first, second = clean
-        return f"{first or FALLBACK_NAME} <{second or FALLBACK_EMAIL}>"
-
     def write_tag(self, name: str, checkpoint: Checkpoint, text: str, now: datetime) -> Oid:
         """Write an annotated tag object; no ref names it yet."""
-        who = f"{self.identity()} {_git_time(now)}"
+        who = signature(self.repo, now)
         body = f"object {checkpoint.commit}\ntype commit\ntag {name}\ntagger {who}\n\n{text}\n"
         oid = self.objects.write("tag", body.encode("utf-8", "replace"))
         self.objects.flush()
@@ -284,7 +272,7 @@ class Store:
         if match is None:
             raise _no_checkpoint(commit)
         tree, parent = match[1].decode("ascii"), (match[2] or b"").decode("ascii")
-        return _summary(commit, tree, parent, _parse_git_time(match[3]), body.decode("utf-8", "replace"))
+        return _summary(commit, tree, parent, time_of(match[3]), body.decode("utf-8", "replace"))
 
     def history(self, tip: Oid, limit: int | None = None) -> Iterator[Summary]:
         """The checkpoints of a chain, newest first, as their commits tell it.
@@ -410,18 +398,3 @@ def _summary(commit: Oid, tree: str, parents: str, created: datetime, body: str)
 
 def _no_checkpoint(commit: Oid) -> StoreDamaged:
     return StoreDamaged(f"commit {commit[:10]} is no checkpoint", hint="gitcp check")
-
-
-def _git_time(time: datetime) -> str:
-    offset = int((time.utcoffset() or timedelta()).total_seconds()) // 60
-    return f"{int(time.timestamp())} {'-' if offset < 0 else '+'}{abs(offset) // 60:02d}{abs(offset) % 60:02d}"
-
-
-def _parse_git_time(author: bytes) -> datetime:
-    try:
-        seconds, zone = author.rpartition(b"> ")[2].split(b" ")
-        minutes = int(zone[1:3]) * 60 + int(zone[3:5])
-        sign = -1 if zone[:1] == b"-" else 1
-        return datetime.fromtimestamp(int(seconds), timezone(timedelta(minutes=sign * minutes)))
-    except (ValueError, OverflowError, OSError):
-        raise StoreDamaged("a checkpoint's commit has no time that can be read") from None

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -267,7 +268,8 @@ traced = pytest.mark.skipif(bool(tracer.unusable()), reason=tracer.unusable() or
 
 
 def run(project: Project, count: int, fault: Fault | None = None) -> tracer.Traced:
-    return tracer.run(command(project, count), project.root, [project.root], fault, {"PYTHONPATH": str(SOURCE)})
+    become = partial(os.execv, sys.executable, command(project, count))
+    return tracer.run(become, project.root, [project.root], fault, {"PYTHONPATH": str(SOURCE)})
 
 
 @traced
