@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from gitcp.errors import BadValue, DiskFull, GitcpError, Refused
@@ -21,6 +22,7 @@ def require_free(path: Path, *, force: bool) -> None:
 
 def write(path: Path, data: bytes, *, force: bool) -> None:
     """Write `data` to a temporary file beside `path`, and give it that name. Raises Refused, DiskFull, GitcpError."""
+    _tidy(path)
     temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}")
     try:
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -39,3 +41,23 @@ def write(path: Path, data: bytes, *, force: bool) -> None:
         raise GitcpError(f"{path} cannot be written: {error.strerror}") from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _tidy(path: Path) -> None:
+    """Remove what processes that were killed left of the same file."""
+    beginning = f".{path.name[:200]}."
+    with suppress(OSError):
+        for name in os.listdir(path.parent):
+            number = name.removeprefix(beginning)
+            if name.startswith(beginning) and number.isascii() and number.isdigit() and not _is_alive(int(number)):
+                path.with_name(name).unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -158,10 +158,9 @@ def _is_exported(stage: Stage) -> bool:
     return True
 
 
-def _none_or_whole(stage: Stage) -> None:
-    assert not (stage.place / "out/talk.bundle").exists() or _is_exported(stage)
-    others = [name for name in os.listdir(stage.place / "out") if name != "talk.bundle"]
-    assert not others, others
+def _alone_and_whole(stage: Stage) -> None:
+    assert _is_exported(stage)
+    assert os.listdir(stage.place / "out") == ["talk.bundle"]
 
 
 def _is_purged(stage: Stage) -> bool:
@@ -215,6 +214,7 @@ def _settings_are_whole(stage: Stage) -> None:
 RAN = frozenset((b"ran",))
 RUN = ("sh", "-c")
 PUSH = ("push", "hub", "--all")
+EXPORT = ("export", "--output", "../out/talk.bundle")
 
 SCENES = {
     "save": Scene(("save", "four"), _is_saved),
@@ -243,7 +243,7 @@ SCENES = {
     "import": Scene(
         ("import", "../out/talk.bundle"), _named("imported"), _export, finish=("import", "../out/talk.bundle")
     ),
-    "export": Scene(("export", "--output", "../out/talk.bundle"), _is_exported, _make_room, judge=_none_or_whole),
+    "export": Scene(EXPORT, _is_exported, _make_room, finish=(*EXPORT, "--force"), judge=_alone_and_whole),
     "hook prompt": Scene(("hook", "claude", "UserPromptSubmit"), _triggered("prompt"), given=_prompt, silent=True),
     "hook stop": Scene(("hook", "claude", "Stop"), _triggered("turn"), given=_stop, silent=True),
     "run": Scene(

@@ -53,7 +53,7 @@ POSSIBLE = {
 
 CAUSES = {
     "ENOSPC": ("disk is full", "No space left"),
-    "full": ("disk is full", "No space left"),
+    "full": ("disk is full", "No space left", "the remote refused"),  # where it is the remote's disk
     "EIO": ("Input/output error",),
     "EACCES": ("Permission denied",),
     "EROFS": ("Read-only file system",),
