@@ -111,3 +111,18 @@ def test_a_damaged_pack_gives_nothing_wrong(packed: Project) -> None:
         for oid in rng.sample(sorted(objects), 40):
             found = read_packed(index, Oid(oid), base)
             assert found is None or oid_of(*found) == oid
+
+
+def test_an_index_that_leads_out_of_itself(packed: Project) -> None:
+    """An index that says of an object that its place stands further on, where nothing is, gives nothing."""
+    idx = next(packed.root.glob(".git/objects/pack/*.idx"))
+    data = bytearray(idx.read_bytes())
+    count = int.from_bytes(data[8 + 1020 : 8 + 1024], "big")
+    offsets = 8 + 1024 + 24 * count
+    data[offsets : offsets + 4 * count] = b"\xff\xff\xff\xf0" * count
+    idx.chmod(0o644)
+    idx.write_bytes(data)
+    (index,) = indexes(packed.root / ".git/objects")
+
+    for name in index.names():
+        assert read_packed(index, Oid(name.hex()), open_store(packed).objects.read) is None

@@ -6,6 +6,7 @@ libgit2 does that too, but loading it takes longer than a whole save. It is left
 from __future__ import annotations
 
 import mmap
+import struct
 import zlib
 from collections.abc import Callable
 
@@ -27,12 +28,12 @@ def read_packed(index: PackIndex, oid: Oid, base: Base, *, largest: int = LARGES
 
     None too if it, or one that it is a delta of, is larger than `largest` bytes.
     """
-    offset = index.offset(bytes.fromhex(oid))
-    if offset is None:
-        return None
     try:
+        offset = index.offset(bytes.fromhex(oid))
+        if offset is None:
+            return None
         kind, data = _read(index.content, offset, base, largest)
-    except (OSError, ValueError, IndexError, KeyError, zlib.error, RecursionError):
+    except (OSError, ValueError, IndexError, KeyError, struct.error, zlib.error, RecursionError):
         return None
     return (kind, data) if oid_of(kind, data) == oid else None
 
