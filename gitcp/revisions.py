@@ -119,9 +119,8 @@ def numbered(store: Store, session: str, number: int) -> Oid:
     tip = _tip(store, session)
     found = _find(store, tip, number)
     if found is None:
-        raise RevisionNotFound(
-            f"session {session} has no checkpoint {number}", hint=f"gitcp log (its last is {store.summary(tip).id})"
-        )
+        hint = _brought_back(store, session, number) or f"gitcp log (its last is {store.summary(tip).id})"
+        raise RevisionNotFound(f"session {session} has no checkpoint {number}", hint=hint)
     return found
 
 
@@ -236,7 +235,9 @@ def _named(store: Store, text: str, current: str | None) -> Oid:
     if len(meant) > 1:
         raise _ambiguous(store, text, meant, hint="write more of it")
     if not meant:
-        raise RevisionNotFound(f"there is no checkpoint {_quoted(text)}", hint=_existing(store, text, "gitcp log"))
+        dropped = _brought_back(store, current, int(number[1])) if number and current is not None else ""
+        hint = dropped or _existing(store, text, "gitcp log")
+        raise RevisionNotFound(f"there is no checkpoint {_quoted(text)}", hint=hint)
     return meant[0]
 
 
@@ -289,6 +290,15 @@ def _ambiguous(store: Store, text: str, commits: Iterable[Oid], *, hint: str) ->
     found = sorted(map(store.summary, dict.fromkeys(commits)), key=lambda s: s.created, reverse=True)
     lines = tuple(f"{s.id}  {_shown(s.created)}  {s.subject}" for s in found)
     return RevisionAmbiguous(f"{_quoted(text)} could be more than one checkpoint", lines, hint=hint)
+
+
+def _brought_back(store: Store, session: str, number: int) -> str:
+    """How a checkpoint comes back that lies in the trash; "" if it does not."""
+    trash = refs.list_refs(store.repo.common_dir, refs.TRASH).items()
+    tips = (tip for ref, tip in trash if ref.endswith(f"/sessions/{session}"))
+    if not any(_find(store, tip, number) for tip in tips):
+        return ""
+    return "gitcp oplog  (it was dropped; gitcp undo N brings it back)"
 
 
 def _existing(store: Store, text: str, command: str) -> str:

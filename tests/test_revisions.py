@@ -346,6 +346,20 @@ def test_a_fork_goes_on_behind_its_fork_point(stage: Stage) -> None:
     assert stage.resolve("2", current="forked") == "alpha-one@2"
 
 
+def test_what_was_dropped_can_come_back(project: Project) -> None:
+    """A checkpoint in the trash is said to be there, and the command that is named brings it back."""
+    for number in range(3):
+        project.write("a", f"{number}\n")
+        project.gitcp("save", "--session", ALPHA, check=0)
+    project.gitcp("prune", "--keep-last", "1", "--yes", check=0)
+    for text in ("2", f"{ALPHA}@2"):
+        assert "it was dropped" in project.gitcp("fork", text, check=16).err
+    assert "it was dropped" not in project.gitcp("show", "7", check=16).err
+    (dropping,) = project.json_lines("oplog")
+    project.gitcp("undo", str(dropping["number"]), "--yes", check=0)
+    project.gitcp("show", "2", check=0)
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_long_chain(project: Project, packed: bool) -> None:
     """Near and far checkpoints of a long session are found alike, packed or not."""
