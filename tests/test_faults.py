@@ -62,9 +62,12 @@ def tried(args: Sequence[str]) -> None:
     assert done.stdout.endswith("\n0 broken\n")
 
 
-@pytest.mark.parametrize(("scene", "place"), [("save many", "/.git/objects/pack/"), ("restore index", "/index")])
+PLACES_OF_CRASHES = [("save many", "/.git/objects/pack/"), ("restore index", "/index"), ("export", "/out/")]
+
+
+@pytest.mark.parametrize(("scene", "place"), PLACES_OF_CRASHES)
 def test_killed_at(scene: str, place: str) -> None:
-    """What a crash left of a pack is taken for none; of the index, and of git's lock on it, it is in nobody's way."""
+    """What a crash left of a pack is taken for none; of the index, its lock or an export, it is in nobody's way."""
     tried(("calls", "--scene", scene, "--kind", "kill", "--touching", place))
 
 
