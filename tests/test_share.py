@@ -87,6 +87,8 @@ def test_there_and_back(ada: Project, bob: Project, hub: Path) -> None:
         assert bob.gitcp("fetch", "--list", check=0).out.startswith("hub/alpha  ")
         assert "refs/gitcp" not in bob.git("for-each-ref")
         assert "fetched hub/alpha  (2 checkpoints new)" in bob.gitcp("fetch", check=0).out
+        assert [(s["session"], s["checkpoints"]) for s in bob.json_lines("sessions", "--fetched")] == [("hub/alpha", 2)]
+        assert bob.json_lines("sessions") == []
         assert [c["id"] for c in bob.json_lines("log", "hub/alpha")] == ["alpha@2", "alpha@1"]
         assert bob.gitcp("show", "hub/alpha@1:a.txt", check=0).out == "one\n"
         bob.gitcp("check", check=0)

@@ -10,7 +10,8 @@ from gitcp import wire
 from gitcp.cli import filters, objects, words
 from gitcp.cli.context import Context
 from gitcp.cli.options import WORDS, Command, json_option, pass_context, session_option
-from gitcp.ops.sessions import Selection, Session, listing
+from gitcp.ops import sessions as op
+from gitcp.ops.sessions import Selection, Session
 
 
 @click.command(cls=Command)
@@ -18,6 +19,7 @@ from gitcp.ops.sessions import Selection, Session, listing
 @click.option("--agent", metavar="NAME", type=WORDS, help="only those of this agent")
 @click.option("--since", metavar="TIME", type=WORDS, help="only those saved at this time or later")
 @click.option("--grep", metavar="REGEX", type=WORDS, help="only those whose name, title or last prompt matches")
+@click.option("--fetched", is_flag=True, help="list those that were fetched or imported instead")
 @session_option
 @json_option
 @pass_context
@@ -29,6 +31,7 @@ def command(
     grep: str | None,
     session: str | None,
     *,
+    fetched: bool,
     as_json: bool,
 ) -> None:
     """List all sessions
@@ -38,10 +41,11 @@ def command(
       gitcp sessions
       gitcp sessions --agent codex --since yesterday
       gitcp sessions --grep migration
+      gitcp sessions --fetched
       gitcp log --session e7ba
     """
     wanted = Selection(agent, filters.time(context, since, end=False), filters.pattern(grep))
-    found, damaged = listing(context.store)
+    found, damaged = op.listing(context.store, op.fetched(context.store) if fetched else None)
     for name, error in damaged:
         context.output.say(f"note: session {name} cannot be read: {error}")
     chosen = tuple(islice(filter(wanted.takes, found), limit))

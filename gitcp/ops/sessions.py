@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 from gitcp.errors import StoreDamaged
+from gitcp.git import refs
 from gitcp.model import Checkpoint, Oid
 from gitcp.ops import log
 from gitcp.store import Store
@@ -54,9 +55,18 @@ class Selection(Value):
         )
 
 
-def listing(store: Store) -> tuple[tuple[Session, ...], tuple[tuple[str, StoreDamaged], ...]]:
-    """Every session, the one saved last first; and those that cannot be read, with why."""
-    tips = store.sessions()
+def fetched(store: Store) -> dict[str, Oid]:
+    """Every session that was fetched or imported, as `REMOTE/SESSION`, and the commit of its last checkpoint."""
+    listed = refs.list_refs(store.repo.common_dir, refs.REMOTES)
+    parts = ((name.removeprefix(refs.REMOTES).split("/"), tip) for name, tip in listed.items())
+    return {f"{place[0]}/{place[2]}": tip for place, tip in parts if len(place) == 3 and place[1] == "sessions"}
+
+
+def listing(
+    store: Store, tips: Mapping[str, Oid] | None = None
+) -> tuple[tuple[Session, ...], tuple[tuple[str, StoreDamaged], ...]]:
+    """Every session, or those that end at `tips`: the one saved last first; and those that cannot be read, with why."""
+    tips = store.sessions() if tips is None else tips
     parents, begins = _parents(store, tips.values()), _forks(store, tips.values())
     tags = log.tags(store)
     found, damaged = [], []
