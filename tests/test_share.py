@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import re
 import subprocess
 from pathlib import Path
 
@@ -248,6 +249,17 @@ def test_branches_only(ada: Project, bob: Project, hub: Path) -> None:
     ada.gitcp("push", "--session", "alpha", check=0)
     assert set(refs_of(hub)) == {"refs/heads/gitcp/alpha", "refs/tags/gitcp/good"}
     assert "fetched hub/alpha" in bob.gitcp("fetch", check=0).out
+
+
+def test_what_the_remote_says(ada: Project, hub: Path) -> None:
+    """Why a remote refuses is passed on in its own words, without what would act on the terminal."""
+    hook(hub, "printf '\\033[2J\\033]0;pwned\\007\\342\\200\\256too many refs, \\nask ops\\n' >&2; exit 1\n")
+
+    refused = ada.gitcp("push", check=1)
+
+    assert "hook declined" in refused.err
+    assert "too many refs,; ask ops" in refused.err
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", refused.out + refused.err)
 
 
 def test_hidden_refs(ada: Project, hub: Path) -> None:

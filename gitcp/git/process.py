@@ -53,6 +53,19 @@ def run(
 
     Raises GitFailed on any other exit code than `accept`.
     """
+    return talk(args, cwd=cwd, env=env, input=input, accept=accept, index=index)[0]
+
+
+def talk(
+    args: Sequence[str | bytes],
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    input: bytes = b"",
+    accept: Sequence[int] = (0,),
+    index: Path | None = None,
+) -> tuple[bytes, bytes]:
+    """The same with what it said on stderr: a remote says there what it thinks."""
     import subprocess  # 4 ms, and most saves need no git command
 
     try:
@@ -68,7 +81,7 @@ def run(
         raise _not_found() from None
     if done.returncode not in accept:
         raise _failed(args, done.returncode, done.stderr)
-    return done.stdout
+    return done.stdout, done.stderr
 
 
 @contextmanager

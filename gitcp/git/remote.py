@@ -10,12 +10,16 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gitcp.errors import GitcpError, GitFailed
+from gitcp.git import process
 from gitcp.git.refs import HEX, PREFIX
 from gitcp.git.repo import Repository
 from gitcp.model import Oid
 
 AT_ONCE = 5
 """Some hosts let one push change no more refs."""
+
+LONGEST = 500
+"""Characters of what a remote says that are passed on."""
 
 CHECKED = (
     "-c",
@@ -63,11 +67,21 @@ def _send(repo: Repository, remote: str, updates: Sequence[Update]) -> dict[str,
     leases = [f"--force-with-lease={update.ref}:{update.old or ''}" for update in updates]
     specs = [f"{update.new}:{update.ref}" for update in updates]
     options = ("--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no", "--no-signed")
-    said = repo.git("push", *options, *leases, "--", remote, *specs, accept=(0, 1)).decode("utf-8", "replace")
-    states = dict(_states(said))
+    args = ("push", *options, *leases, "--", remote, *specs)
+    out, err = process.talk(args, cwd=str(repo.root), env=repo.host.env, accept=(0, 1))
+    states = dict(_states(out.decode("utf-8", "replace")))
     if not states:
         raise GitFailed(f"the remote {remote} could not be reached: nothing was sent")
-    return {u.ref: states.get(u.ref, "no answer") for u in updates if states.get(u.ref, "no answer")}
+    why = _explained(err.decode("utf-8", "replace"))
+    found = {update.ref: states.get(update.ref, "no answer") for update in updates}
+    return {ref: state + why for ref, state in found.items() if state}
+
+
+def _explained(said: str) -> str:
+    """What the remote says about it in its own words, in brackets: the reason is often there alone."""
+    lines = (line.removeprefix("remote:").strip() for line in said.splitlines() if line.startswith("remote:"))
+    text = "; ".join(filter(None, lines))
+    return f" ({text[:LONGEST]})" if text else ""
 
 
 def _states(said: str) -> list[tuple[str, str]]:
