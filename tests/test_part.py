@@ -171,6 +171,16 @@ def test_settings_are_lent(hub: Path, other: Project) -> None:
     assert "step 2" in other.gitcp("log", "hub/e7baae82", check=0).out
 
 
+def test_killed_while_it_was_made(other: Project) -> None:
+    """A place that was made half is made again."""
+    left = other.root / ".git/gitcp/aside/hub..1"
+    left.mkdir(parents=True)
+    (left / "config").write_text("[core]\n")
+
+    other.gitcp("fetch", "--no-files", check=0)
+    assert taken(other) < BALLAST / 10
+
+
 def test_purged(other: Project) -> None:
     """A purge lets go of what was fetched in part: the text could stand there."""
     other.gitcp("fetch", "--no-files", check=0)

@@ -72,18 +72,29 @@ def make(repo: Repository, name: str, url: str) -> Aside:
     if found is None:
         place = repo.store_dir / DIRECTORY / name
         place.parent.mkdir(mode=0o700, exist_ok=True)
-        repo.git("init", "--quiet", "--bare", "--template=", str(place))
-        lent = os.path.relpath(repo.common_dir / "objects", place / "objects")
-        (place / "objects" / "info").mkdir(exist_ok=True)
-        (place / "objects" / "info" / "alternates").write_bytes(os.fsencode(lent) + b"\n")
+        unfinished = place.with_name(f"{name}..{os.getpid()}")  # no remote is called so
+        _init(repo, Aside(repo.root, unfinished, repo.host))
+        try:
+            unfinished.rename(place)
+        except OSError:  # another process made it meanwhile
+            shutil.rmtree(unfinished)
         found = Aside(repo.root, place, repo.host)
-        settings = (place / "config").read_bytes()
-        lines = b'[include]\n\tpath = "%s"\n' % _quoted(repo.common_dir / "config")
-        (place / "config").write_bytes(lines + settings)  # before its own, which win
-        for key, value in SETTINGS.items():
-            found.git("config", "--local", key, value)
     found.git("config", "--local", "--replace-all", f"remote.{REMOTE}.url", url)
     return found
+
+
+def _init(repo: Repository, made: Aside) -> None:
+    place = made.git_dir
+    shutil.rmtree(place, ignore_errors=True)
+    repo.git("init", "--quiet", "--bare", "--template=", str(place))
+    lent = os.path.relpath(repo.common_dir / "objects", place / "objects")
+    (place / "objects" / "info").mkdir(exist_ok=True)
+    (place / "objects" / "info" / "alternates").write_bytes(os.fsencode(lent) + b"\n")
+    settings = (place / "config").read_bytes()
+    lines = b'[include]\n\tpath = "%s"\n' % _quoted(repo.common_dir / "config")
+    (place / "config").write_bytes(lines + settings)  # before its own, which win
+    for key, value in SETTINGS.items():
+        made.git("config", "--local", key, value)
 
 
 def bring(found: Aside, oids: Iterable[Oid]) -> None:
