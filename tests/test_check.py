@@ -243,7 +243,7 @@ def test_every_part_of_a_pack_and_its_index(kept: Kept) -> None:
     choose = random.Random(3)
     for path in files:
         data = path.read_bytes()
-        for place in [0, 5, 9, *choose.sample(range(12, len(data) - 20), 40), len(data) - 20, len(data) - 1]:
+        for place in [0, 5, 9, *choose.sample(range(12, len(data) - 20), 8), len(data) - 20, len(data) - 1]:
             for mask in (0xFF, 0x01):
                 gc.collect()  # libgit2 keeps a pack open as long as anybody has it
                 with changed(path, flipped(data, place, mask)):
@@ -354,9 +354,8 @@ def test_every_byte_of_packed_refs(kept: Kept) -> None:
     path = kept.store.repo.common_dir / "packed-refs"
     data = path.read_bytes()
     for place in range(data.index(b"\n"), len(data)):
-        for mask in (0xFF, 0x01):
-            with changed(path, flipped(data, place, mask)):
-                assert not kept.check().ok, place
+        with changed(path, flipped(data, place, (0xFF, 0x01)[place % 2])):
+            assert not kept.check().ok, place
     with changed(path, data[:-1]):
         assert not kept.check().ok
 

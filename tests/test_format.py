@@ -203,10 +203,10 @@ def test_ref_moves_last(project: Project, talk: Talk, monkeypatch: pytest.Monkey
     """When a ref is about to move, everything that its new commit needs is stored already, and sound."""
     real, seen = refs.update_ref, []
 
-    def checked(common_dir: Path, name: str, new: Oid, old: Oid | None) -> bool:
+    def checked(common_dir: Path, name: str, new: Oid, old: Oid | None, *promise: Any) -> bool:
         project.git("fsck", "--strict", "--no-dangling", "--no-progress", new)
         seen.append((name, old))
-        return real(common_dir, name, new, old)
+        return real(common_dir, name, new, old, *promise)
 
     monkeypatch.setattr(refs, "update_ref", checked)
     made = save(open_store(project), Request(project.root)).checkpoint

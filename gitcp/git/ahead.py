@@ -27,7 +27,7 @@ MOST = 64
 """So many promises are settled together; by then most packs were put together, and synced."""
 BOOT = "/proc/sys/kernel/random/boot_id"
 HEADER = re.compile(rb"gitcp-ahead 1 (\S+) (\S+) ([0-9a-f]{40}|-) ([0-9a-f]{40}) (\S*) ([0-9a-f]{40})\n")
-ANY = b"gitcp-ahead "
+OTHER = re.compile(rb"gitcp-ahead (?!1 )[0-9]+ ")
 
 
 class Promise(NamedTuple):
@@ -164,7 +164,7 @@ def decode(data: bytes) -> Iterator[Promise]:
         packs = tuple(SmallPack(*pair) for pair in zip(parts[::2], parts[1::2], strict=True))
         yield Promise(boot, ref, None if old == "-" else Oid(old), Oid(new), packs)
         place = end
-    if data.startswith(ANY, place) and not data.startswith(ANY + b"1 ", place):
+    if OTHER.match(data, place):
         raise FormatTooNew("a newer gitcp has written here last", hint="pip install --upgrade gitcp-checkpoints")
 
 
