@@ -291,9 +291,9 @@ class Store:
         elif before is not None and limit is not None and limit > NEAR:
             yield from self._listed((before,), f"--max-count={limit - NEAR}")
 
-    def forest(self, tips: Iterable[Oid]) -> Iterator[Summary]:
-        """Every checkpoint behind these commits, once, each after the one before it."""
-        return self._listed(tips, "--topo-order", "--reverse")
+    def forest(self, tips: Iterable[Oid], *limits: str) -> Iterator[Summary]:
+        """Every checkpoint behind these commits, once, each after the one before it; `limits` as git rev-list has."""
+        return self._listed(tips, "--topo-order", "--reverse", *limits)
 
     def _listed(self, tips: Iterable[Oid], *options: str) -> Iterator[Summary]:
         format = f"--format={RECORD}"

@@ -83,9 +83,10 @@ class Model:
 
     kept: dict[Id, Kept] = field(default_factory=dict)
     there: set[Id] = field(default_factory=set)
-    alive: dict[str, Id | None] = field(default_factory=dict)
-    """The sessions, and what each was forked from."""
-    former: dict[str, Id | None] = field(default_factory=dict)
+    before: dict[Id, Id | None] = field(default_factory=dict)
+    """The checkpoint that each was made after; a fork's first one has its fork point there."""
+    alive: dict[str, Id] = field(default_factory=dict)
+    """The sessions, and the last checkpoint of each."""
     tags: dict[str, Id] = field(default_factory=dict)
     current: str = ""
     undo: list[Id] = field(default_factory=list)
@@ -103,11 +104,11 @@ class Model:
 
     def chain(self, session: str) -> list[Id]:
         """The ids of a session, the first one first, with those before its fork point."""
-        origin = self.alive.get(session, self.former.get(session))
-        own = sorted(id for id in self.there if id.session == session)
-        if origin is None:
-            return own
-        return [id for id in self.chain(origin.session) if id.number <= origin.number] + own
+        found, id = [], self.alive.get(session)
+        while id is not None:
+            found.append(id)
+            id = self.before[id]
+        return [id for id in reversed(found) if id in self.there]
 
     def tip(self, session: str) -> Id:
         """The last checkpoint of a session."""
@@ -130,14 +131,21 @@ class Model:
 
     def add(self, session: str, kept: Kept) -> Id:
         """A new last checkpoint of a session, which it begins if need be."""
-        chain = self.chain(session) if session in self.alive else []
-        id = Id(session, chain[-1].number + 1 if chain else 1)
-        assert id not in self.kept or id not in self.there, id
-        self.alive.setdefault(session, None)
-        self.kept[id] = kept
-        self.there.add(id)
+        last = self.alive.get(session)
+        id = Id(session, last.number + 1 if last else self.first(session))
+        self._make(id, kept, last)
         self.current = session
         return id
+
+    def first(self, session: str) -> int:
+        """The number of the first checkpoint of a session: no other one has it that anything knows of."""
+        known = self.there | {id for each in self.trash for chain in each.chains.values() for id in chain}
+        return max((id.number for id in known if id.session == session), default=0) + 1
+
+    def _make(self, id: Id, kept: Kept, before: Id | None) -> None:
+        assert id not in self.there, id
+        self.kept[id], self.before[id], self.alive[id.session] = kept, before, id
+        self.there.add(id)
 
     def is_saved(self, session: str, tree: Tree, talk: bytes | None, base: bytes) -> bool:
         """Whether the last checkpoint says all of this already."""
@@ -150,10 +158,8 @@ class Model:
 
     def fork(self, point: Id, name: str) -> Id:
         """A new session that begins at a checkpoint and says the same."""
-        self.alive[name] = point
-        id = Id(name, point.number + 1)
-        self.kept[id] = replace(self.kept[point], label=None, safety=False, day=self.day, origin=point)
-        self.there.add(id)
+        id = Id(name, max(point.number + 1, self.first(name)))
+        self._make(id, replace(self.kept[point], label=None, safety=False, day=self.day, origin=point), point)
         return id
 
     # ------------------------------------------------------------ going back
@@ -238,8 +244,7 @@ class Model:
         operation = into or Operation("delete")
         operation.day, operation.session = self.day, session
         operation.chains = {session: self.chain(session)}
-        origin = self.alive.pop(session)
-        self.former[session] = origin
+        del self.alive[session]
         gone = set(operation.chains[session]) - self.reachable()
         operation.tags = {name: id for name, id in self.tags.items() if id in gone}
         operation.dropped = frozenset(gone)
@@ -258,7 +263,7 @@ class Model:
         for session, chain in operation.chains.items():
             self.there |= set(chain)
             if session not in self.alive:
-                self.alive[session] = self.former[session]
+                self.alive[session] = chain[-1]
         for name, id in operation.tags.items():
             if name not in self.tags and id not in before:
                 self.tags[name] = id

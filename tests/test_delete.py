@@ -11,6 +11,7 @@ from gitcp.model import CheckpointId
 from gitcp.ops import delete, journal, oplog, trash, trust
 from gitcp.ops import undo as undo_op
 from gitcp.ops.check import check
+from gitcp.retention import Policy
 
 from driver import Project
 from samples import open_store
@@ -118,6 +119,80 @@ def test_a_session_that_began_anew(project: Project) -> None:
 
     assert own_refs(project) == before
     assert project.git(*caught.value.hint.split()[1:])
+
+
+@pytest.mark.parametrize("left", ["trash", "fork", "tag", "fetched", "nothing", "damaged"])
+def test_numbers_go_on(project: Project, left: str) -> None:
+    """Who saves into the name of a deleted session goes on with its numbers, as long as any ref knows them."""
+    api = gitcp.open(project.root)
+    saved = []
+    for number in range(4):
+        project.write("file", f"{number}\n")
+        saved.append(api.save(session="old").checkpoint)
+    if left == "fork":
+        api.fork("old@2", name="new")
+    if left == "damaged":
+        api.fork("old@1", name="older")
+    delete.delete(open_store(project), "old")
+    if left == "damaged":
+        lost = saved[2].commit
+        project.root.joinpath(".git/objects", lost[:2], lost[2:]).unlink()
+    elif left != "trash":
+        store = open_store(project)
+        with store.lock():
+            trash.forget(store, trash.entries(store))
+    if left in ("tag", "fetched"):
+        name = {"tag": "tags/kept", "fetched": "remotes/other/sessions/old"}[left]
+        project.git("update-ref", f"refs/gitcp/{name}", saved[2].commit)
+    project.write("file", "later\n")
+
+    made = api.save(session="old").checkpoint
+
+    number = {"trash": 5, "fork": 3, "tag": 4, "fetched": 4, "nothing": 1, "damaged": 2}[left]
+    assert made.id == CheckpointId("old", number)
+    assert made.parent is None
+    assert api.save("again", session="old").checkpoint.id == CheckpointId("old", number + 1)
+
+
+def test_numbers_of_a_fork_go_on(project: Project) -> None:
+    """A fork by the name of a deleted session has none of its numbers either."""
+    api = gitcp.open(project.root)
+    for number in range(5):
+        project.write("file", f"{number}\n")
+        api.save(session="old")
+    api.save(session="other", label="one")
+    delete.delete(open_store(project), "old")
+
+    made = api.fork("other@1", name="old").checkpoint
+
+    assert (made.id, made.forked_from) == (CheckpointId("old", 6), CheckpointId("other", 1))
+    assert check(open_store(project)).ok
+
+
+def test_began_anew_beside_a_fork(project: Project) -> None:
+    """What a fork has of a deleted session and what is saved under its name since stay apart, in undos too."""
+    api = gitcp.open(project.root)
+    for number in range(4):
+        project.write("file", f"{number}\n")
+        api.save(session="old")
+    api.fork("old@3", name="new")
+    project.write("file", "new\n")
+    api.save(session="new")
+    delete.delete(api.store(), "old")
+    operation = api.prune(Policy(last=1)).operation
+    project.write("file", "anew\n")
+    made = api.save(session="old").checkpoint
+
+    assert api.plan("new@3").later == ()
+    report = api.restore("new@3", conversation=False)
+    assert project.read("file") == b"2\n"
+    assert report.safety == made.id
+    assert operation is not None
+    trash.bring_back(open_store(project), operation)
+
+    assert [each.id.number for each in api.log("old@")] == [6, 5]
+    assert [str(each.id) for each in api.log("new@")] == ["new@5", "new@4", "old@3", "old@2", "old@1"]
+    assert check(open_store(project)).ok
 
 
 def test_no_such_session(project: Project) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from gitcp.hooks import agents, files, plan, shipped
 from gitcp.hooks.apply import apply
 from gitcp.model import Host
 
-from driver import File, Project
+from driver import SOURCE, File, Project
 
 EVERY = tuple(target.name for target in agents.TARGETS)
 HOOKED = ("claude", "codex", "gemini", "opencode", "copilot")
@@ -289,6 +291,7 @@ def test_a_home_that_cannot_be_written(project: Project, sealed: Path) -> None:
 
     assert done.out.count("left") >= 3
     assert "Not a directory" in done.out
+    assert re.match(r"error: \d files cannot be changed: nothing was changed\n  ~/\.claude/settings\.json: ", done.err)
     assert (sealed / ".claude").read_text() == "a file where a directory belongs"
 
 
@@ -331,8 +334,45 @@ def test_a_section_without_its_end(project: Project) -> None:
 
     fields(project, "enable", "agents-md", "--yes", code=1)
     fields(project, "disable", "agents-md", "--yes", code=1)
+    assert "AGENTS.md: " in project.gitcp("disable", "agents-md", "--yes", check=1).err
 
     assert project.read("AGENTS.md") == b"a\n\n<!-- gitcp: begin -->\nb\n"
+
+
+FULL = """
+import errno, os
+from gitcp import __main__
+
+def fsync(descriptor):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+os.fsync = fsync
+__main__.main()
+"""
+
+
+@pytest.mark.parametrize("verb", ["enable", "disable"])
+def test_a_full_disk(project: Project, sealed: Path, verb: str) -> None:
+    """A disk on which no file can be written is said on stderr, with the exit code of a full disk."""
+    (sealed / ".claude").mkdir()
+    settings = sealed / ".claude/settings.json"
+    settings.write_text(MINE)
+    if verb == "disable":
+        project.gitcp("enable", "claude", "--user", "--yes", check=0)
+        for own in (".claude/skills", ".claude/commands"):
+            shutil.rmtree(sealed / own)
+    before = everything(sealed)
+
+    command = [sys.executable, "-P", "-c", FULL, verb, "claude", "--user", "--yes"]
+    done = subprocess.run(command, cwd=project.root, env={**os.environ, "PYTHONPATH": str(SOURCE)}, capture_output=True)
+
+    assert done.returncode == 17, done
+    assert done.stderr.startswith(b"error: the disk is full: nothing was changed\n  ~/.claude/settings.json: ")
+    assert b"No space left on device\nhint: free some space\n" in done.stderr
+    assert b"left" in done.stdout
+    assert {path: file for path, file in everything(sealed).items() if file.kind != "directory"} == {
+        path: file for path, file in before.items() if file.kind != "directory"
+    }
 
 
 def test_a_change_meanwhile(project: Project, sealed: Path) -> None:

@@ -47,7 +47,7 @@ def test_every_object() -> None:
     tried(("damage", "--every", "40"))
 
 
-@pytest.mark.parametrize("scene", ["save first", "restore", "prune"])
+@pytest.mark.parametrize("scene", ["save first", "restore", "prune", "enable", "disable"])
 def test_on_a_disk(scene: str) -> None:
     """A real disk that is full or cannot be written to: the cause is said, and nothing is lost."""
     if subprocess.run([*disk.ALONE, "true"], capture_output=True).returncode:

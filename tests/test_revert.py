@@ -106,6 +106,59 @@ def test_undo_changes_no_more(steps: Project) -> None:
     assert steps.read("dir/new") == b"new\n"
 
 
+def test_empty_directories(project: Project) -> None:
+    """Undo and redo of a revert make and remove the empty directories that it removed and made, and no others."""
+    project.write("file", "one\n")
+    os.makedirs(project.path("old/below"))
+    save(project)
+    os.makedirs(project.path("new/inner"))
+    project.remove("old")
+    save(project)
+    project.write("file", "work since\n")
+    before = contents(project)
+
+    revert(project, 2)
+    after = contents(project)
+    assert set(before) - set(after) == {b"new", b"new/inner"}
+    assert set(after) - set(before) == {b"old", b"old/below"}
+
+    project.write("file", "after the revert\n")
+    os.makedirs(project.path("mine"))
+    project.write("old/below/mine", "made since\n")
+    undo(project)
+    there = contents(project)
+    assert {path for path in there if path not in before} == {b"mine", b"old", b"old/below", b"old/below/mine"}
+    assert before.keys() <= there.keys()
+    assert project.read("file") == b"after the revert\n"
+
+    project.remove("old/below/mine")
+    redo(project)
+    there = contents(project)
+    assert there.keys() == after.keys() | {b"mine"}
+    assert project.read("file") == b"after the revert\n"
+
+
+def test_a_directory_for_a_file(project: Project) -> None:
+    """Undo of a revert that put an empty directory in the place of a file, and a file in that of one."""
+    os.makedirs(project.path("one"))
+    project.write("two", "two\n")
+    save(project)
+    project.remove("one")
+    project.write("one", "one\n")
+    project.remove("two")
+    os.makedirs(project.path("two"))
+    save(project)
+    before = contents(project)
+
+    revert(project, 2)
+    after = contents(project)
+    assert {path: file.kind for path, file in after.items()} == {b"one": "directory", b"two": "file"}
+    undo(project)
+    assert contents(project) == before
+    redo(project)
+    assert contents(project) == after
+
+
 def test_affected(steps: Project) -> None:
     """The later checkpoints that changed the same paths are known before anything is done, and nothing is stored."""
     objects = set(steps.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)").splitlines())

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import click
 
-from gitcp.cli import objects, words
+from gitcp.cli import asking, objects, words
 from gitcp.cli.context import Context
 from gitcp.cli.options import WORDS, Command, json_option, pass_context, session_option, yes_option
 from gitcp.cli.output import GREEN, Styled
-from gitcp.errors import Refused
 from gitcp.ops import delete as op
 from gitcp.ops import session as session_op
 from gitcp.ops.delete import Plan, Report
@@ -46,7 +45,8 @@ def carry_out(context: Context, session: str, *, yes: bool, as_json: bool, of: i
     """Delete a session, after asking. `of`: the operation that this redoes."""
     agreed = None if yes else op.plan(context.store, session)
     if agreed is not None:
-        _agree(context, agreed)
+        no = "not deleted: nothing was changed"
+        asking.ask(context, "Delete?", _lines(agreed), nobody="nothing was deleted", no=no)
     _report(context, op.delete(context.store, session, agreed, of), as_json=as_json)
 
 
@@ -56,16 +56,6 @@ def _show(context: Context, plan: Plan, *, as_json: bool) -> None:
         return
     for line in _lines(plan):
         context.output.line(line)
-
-
-def _agree(context: Context, plan: Plan) -> None:
-    for line in _lines(plan):
-        context.output.say(line)
-    agreed = context.output.ask("Delete?")
-    if agreed is None:
-        raise Refused("there is nobody to ask: nothing was deleted", hint=context.with_option("--yes"))
-    if not agreed:
-        raise Refused("not deleted: nothing was changed")
 
 
 def _lines(plan: Plan) -> list[str]:

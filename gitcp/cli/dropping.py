@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gitcp.cli import objects, words
+from gitcp.cli import asking, objects, words
 from gitcp.cli.context import Context
 from gitcp.cli.output import GREEN, Styled
-from gitcp.errors import Refused
 from gitcp.ops.prune import Plan, Report
 from gitcp.retention import Verdict
 from gitcp.store import Summary
@@ -41,13 +40,8 @@ def show(context: Context, plan: Plan, *, as_json: bool) -> None:
 
 def agree(context: Context, plan: Plan) -> None:
     """Say what would go, and ask. Raises Refused if nobody agreed."""
-    for line in _summary(plan):
-        context.output.say(line)
-    agreed = context.output.ask("Drop?")
-    if agreed is None:
-        raise Refused("there is nobody to ask: nothing was dropped", hint=context.with_option("--yes"))
-    if not agreed:
-        raise Refused("not dropped: nothing was changed")
+    no = "not dropped: nothing was changed"
+    asking.ask(context, "Drop?", _summary(plan), nobody="nothing was dropped", no=no)
 
 
 def report(context: Context, done: Report, *, as_json: bool) -> None:

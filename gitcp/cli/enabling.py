@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from gitcp.cli import objects
+from gitcp.cli import asking, objects, words
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART
 from gitcp.cli.output import BOLD, CYAN, GREEN, RED, YELLOW, Part, Styled
-from gitcp.errors import BadValue, Refused
+from gitcp.errors import BadValue, DiskFull, GitcpError
 from gitcp.hooks import scripts
 from gitcp.hooks.agents import GIT, NAMES, TARGETS, Target, detected, named
 from gitcp.hooks.apply import Report, apply
@@ -44,7 +44,9 @@ def meant(
 
 
 def carry_out(context: Context, plan: Plan, given: Mapping[str, Any], *, verb: str) -> None:
-    """Show the plan, ask, apply, report. Raises Refused if nobody agreed. Ends the command."""
+    """Show the plan, ask, apply, report. Ends the command if it was done in part. Raises Refused if nobody agreed,
+    DiskFull or GitcpError if nothing could be done.
+    """
     as_json, changes = given["as_json"], plan.changes
     report = None
     if not given["dry_run"]:
@@ -59,17 +61,23 @@ def carry_out(context: Context, plan: Plan, given: Mapping[str, Any], *, verb: s
         print_plan(context, plan, context.output.line)
     else:
         _print_report(context, plan, report)
-    failed = report is not None and report.left
-    click.get_current_context().exit((IN_PART if report and report.done else 1) if failed else 0)
+    if report is not None and report.left:
+        if not report.done:
+            raise _nothing_done(context, report.left)
+        click.get_current_context().exit(IN_PART)
+
+
+def _nothing_done(context: Context, left: tuple[Left, ...]) -> GitcpError:
+    reasons = tuple(f"{_shown(context, each.path)}: {each.why}" for each in left)
+    if any(each.full for each in left):
+        return DiskFull("the disk is full: nothing was changed", reasons, hint="free some space")
+    return GitcpError(f"{words.count(len(left), 'file')} cannot be changed: nothing was changed", reasons)
 
 
 def _agree(context: Context, plan: Plan, verb: str) -> None:
     print_plan(context, plan, context.output.say)
-    agreed = context.output.ask(f"{verb.capitalize()}?")
-    if agreed is None:
-        raise Refused("there is nobody to ask: nothing was changed", hint=context.with_option("--yes"))
-    if not agreed:
-        raise Refused(f"not {verb}d: nothing was changed")
+    no = f"not {verb}d: nothing was changed"
+    asking.ask(context, f"{verb.capitalize()}?", nobody="nothing was changed", no=no)
 
 
 def print_plan(context: Context, plan: Plan, line: Callable[..., None]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from gitcp import wire
-from gitcp.cli import objects, words
+from gitcp.cli import asking, objects, words
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     REVISION,
@@ -56,7 +56,12 @@ def command(context: Context, /, **given: Any) -> None:
         _show(context, plan, as_json=given["as_json"])
         return
     if not given["yes"]:
-        _agree(context, plan)
+        try:
+            said = "no branch was made"
+            asking.ask(context, "Make the branch?", _lines(plan), nobody=said, no=said)
+        except Refused:
+            context.store.objects.discard()
+            raise
     op.publish(context.store, plan)
     if given["as_json"]:
         context.output.document(objects.document("publish", _fields(plan)))
@@ -86,18 +91,6 @@ def _show(context: Context, plan: Plan, *, as_json: bool) -> None:
         return
     for line in _lines(plan):
         context.output.line(line)
-
-
-def _agree(context: Context, plan: Plan) -> None:
-    for line in _lines(plan):
-        context.output.say(line)
-    agreed = context.output.ask("Make the branch?")
-    if not agreed:
-        context.store.objects.discard()
-    if agreed is None:
-        raise Refused("there is nobody to ask: no branch was made", hint=context.with_option("--yes"))
-    if not agreed:
-        raise Refused("no branch was made")
 
 
 def _lines(plan: Plan) -> list[str]:

@@ -10,11 +10,10 @@ from typing import Any
 import click
 
 from gitcp import wire
-from gitcp.cli import objects, words
+from gitcp.cli import asking, objects, words
 from gitcp.cli.context import Context
 from gitcp.cli.options import WORDS, Command, json_option, pass_context, session_option, yes_option
 from gitcp.cli.output import GREEN, YELLOW, Styled
-from gitcp.errors import Refused
 from gitcp.git import refs
 from gitcp.ops import purge as op
 from gitcp.ops import trash
@@ -71,13 +70,9 @@ def _request(context: Context, given: dict[str, Any]) -> Request:
 def _agree(context: Context, plan: Plan) -> None:
     if not plan:
         return
-    for line in _lines(plan):
-        context.output.say(line)
-    agreed = context.output.ask("Purge? This cannot be undone.")
-    if agreed is None:
-        raise Refused("there is nobody to ask: nothing was purged", hint="the same with --yes")
-    if not agreed:
-        raise Refused("not purged: nothing was changed")
+    no, hint = "not purged: nothing was changed", "the same with --yes"
+    question = "Purge? This cannot be undone."
+    asking.ask(context, question, _lines(plan), nobody="nothing was purged", no=no, hint=hint)
 
 
 def _show(context: Context, plan: Plan, *, as_json: bool) -> None:

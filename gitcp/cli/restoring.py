@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gitcp.cli import objects, rendering, words
+from gitcp.cli import asking, objects, rendering, words
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART
 from gitcp.cli.output import BOLD, GREEN, RED, YELLOW, Output, Styled
-from gitcp.errors import Refused
 from gitcp.model import Agent, Checkpoint, CheckpointId, Conversation
 from gitcp.ops import effects, journal, restore
 from gitcp.ops.journal import Restores
@@ -95,16 +94,7 @@ def end(report: Report) -> None:
 def agree(context: Context, request: Request, plan: Plan) -> None:
     """Show the plan and ask. Raises Refused if nobody agreed."""
     print_plan(context, plan, request, context.output.say)
-    ask(context, "Restore?", "restored")
-
-
-def ask(context: Context, question: str, done: str) -> None:
-    """Ask a person whether what was shown is to be done. Raises Refused if it is not, or if nobody is there."""
-    agreed = context.output.ask(question)
-    if agreed is None:
-        raise Refused("there is nobody to ask: nothing was changed", hint=context.with_option("--yes"))
-    if not agreed:
-        raise Refused(f"not {done}: nothing was changed")
+    asking.ask(context, "Restore?", nobody="nothing was changed", no="not restored: nothing was changed")
 
 
 def print_plan(context: Context, plan: Plan, request: Request, line: Callable[..., None]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gitcp.cli import objects, restoring, words
+from gitcp.cli import asking, objects, restoring, words
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART
 from gitcp.cli.options import (
@@ -62,7 +62,7 @@ def command(context: Context, /, **given: Any) -> None:
         _refuse(context, plan, given)
     if plan.files and not given["yes"]:
         _print_plan(plan, context.output.say)
-        restoring.ask(context, "Revert?", "reverted")
+        asking.ask(context, "Revert?", nobody="nothing was changed", no="not reverted: nothing was changed")
     report = op.revert(context.store, plan)
     if given["as_json"]:
         context.output.document(objects.document("revert", objects.revert(plan, report)))

@@ -21,7 +21,7 @@ def apply(plan: Plan) -> Report:
         try:
             files.replace(change.seen, change.after, runs=change.runs)
         except files.Unusable as error:
-            left.append(Left(change.path, str(error)))
+            left.append(Left(change.path, str(error), full=isinstance(error, files.NoSpace)))
             continue
         done.append(change)
         if change.after is None:

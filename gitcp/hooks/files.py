@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
@@ -17,6 +18,10 @@ LARGEST = 4 << 20
 
 class Unusable(GitcpError):
     """A file that is left as it is, and why: the message begins with the reason, not with the file."""
+
+
+class NoSpace(Unusable):
+    """The same, because the disk is full."""
 
 
 class Seen(Value):
@@ -52,7 +57,7 @@ def look(path: Path, within: Path | None) -> Seen:
 def replace(seen: Seen, data: bytes | None, *, runs: bool = False) -> None:
     """Put `data` where `seen` was, or nothing (None); a new file that `runs` is executable.
 
-    Raises Unusable if it is not as it was seen any more.
+    Raises Unusable if it is not as it was seen any more, NoSpace.
     """
     if look(seen.target, None).data != seen.data:
         raise Unusable("it was changed meanwhile")
@@ -63,7 +68,8 @@ def replace(seen: Seen, data: bytes | None, *, runs: bool = False) -> None:
             _write(seen.target, data, 0o777 if runs else 0o666)
         sync_directory(seen.target.parent)
     except OSError as error:
-        raise Unusable(f"it cannot be written: {error.strerror}") from None
+        kind = NoSpace if error.errno in (errno.ENOSPC, errno.EDQUOT) else Unusable
+        raise kind(f"it cannot be written: {error.strerror}") from None
 
 
 def _write(target: Path, data: bytes, mode: int) -> None:

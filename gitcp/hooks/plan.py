@@ -51,10 +51,11 @@ class Change(Value):
 
 
 class Left(Value):
-    """A file that is left as it is, and why."""
+    """A file that is left as it is, and why; whether it is because the disk is `full`."""
 
     path: Path
     why: str
+    full: bool = False
 
 
 class Step(Value):

@@ -13,7 +13,7 @@ from gitcp.errors import RevisionNotFound
 from gitcp.integrations import tarball
 from gitcp.integrations.thread import encode, parsed
 from gitcp.model import Agent, Capture, Checkpoint, CheckpointId, Note, Snapshot, Source, Trigger
-from gitcp.ops import conversation, show
+from gitcp.ops import conversation, numbers, show
 from gitcp.ops.conversation import MAIN
 from gitcp.ops.save import UNKNOWN, changes_between
 from gitcp.store import Store
@@ -58,7 +58,7 @@ def _commit(store: Store, name: str, snapshot: Snapshot, capture: Capture) -> Ch
     parent = store.read(tip) if tip else None
     kept, agent = conversation.keep(store, capture, parent)
     draft = Checkpoint(
-        id=CheckpointId(name, parent.id.number + 1 if parent else 1),
+        id=CheckpointId(name, parent.id.number + 1 if parent else numbers.first(store, name)),
         commit=UNKNOWN,
         root=UNKNOWN,
         parent=parent.commit if parent else None,

@@ -14,7 +14,7 @@ from gitcp import readme
 from gitcp.errors import Refused, StoreDamaged
 from gitcp.git import linked, refs
 from gitcp.model import Checkpoint, CheckpointId, Oid, State, Trigger
-from gitcp.ops import oplog, placing, session, trust
+from gitcp.ops import numbers, oplog, placing, session, trust
 from gitcp.ops.contents import Contents
 from gitcp.ops.materialise import materialise, require_empty, whole
 from gitcp.ops.placing import Placed
@@ -161,6 +161,8 @@ def begin(
         state=state,
     )
     with store.lock():
+        number = max(draft.id.number, numbers.first(store, name))
+        draft = replace(draft, id=draft.id._replace(number=number))
         made = store.commit(draft, readme.render(draft, ()))
         store.begin(made)
     return made

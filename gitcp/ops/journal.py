@@ -29,8 +29,9 @@ MOST = 100
 
 
 class Extent(Value):
-    """What a restore changed, so that undoing it changes no more. `paths` are its limits (empty: none).
+    """What a restore changed, so that undoing it changes no more.
 
+    `paths` are its limits (empty: none); of a directory with gitcp.ops.plan.ALONE behind it nothing below is meant.
     `made` are the files that it made where nothing was: of the state before it is known that they were not there.
     """
 

@@ -123,7 +123,12 @@ def tags(store: Store) -> dict[Oid, tuple[str, ...]]:
 def later(store: Store, target: Checkpoint) -> list[Summary]:
     """The checkpoints of the target's session that came after it, newest first."""
     tip = store.tip(target.id.session)
-    return [] if tip is None else [s for s in store.history(tip) if s.id.number > target.id.number]
+    found: list[Summary] = []
+    for summary in store.history(tip) if tip else ():
+        if summary.id == target.id:
+            return found
+        found.append(summary)
+    return []  # of a session of that name that was deleted
 
 
 def _behind(store: Store, commit: Oid) -> frozenset[str]:

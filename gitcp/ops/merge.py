@@ -19,7 +19,7 @@ from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
 from gitcp.git.trees import TreeEntry
 from gitcp.model import EXECUTABLE, FILE, GITLINK, TREE, Conversion, Entry, FileChange, Oid, Snapshot
-from gitcp.ops.plan import Side, parents, within
+from gitcp.ops.plan import ALONE, Side, parents, within
 from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
 
@@ -167,7 +167,7 @@ def _snapshot(
             modes[path] = new  # type: ignore[assignment]
     empty = set(here.empty_directories)
     for path in {*base.snapshot.empty_directories} ^ {*then.empty_directories}:
-        if within(path, scope):
+        if within(path, scope) or path + ALONE in scope:
             (empty.add if path in then.empty_directories else empty.discard)(path)
     return replace(
         here,

@@ -23,6 +23,10 @@ ORDINARY = -1
 """Permission bits as the umask gives them, where the target did not record any."""
 
 
+ALONE = b"/."
+"""Behind a directory in a scope: it is meant by itself, and nothing below it."""
+
+
 class Step(Value):
     """One path to change: what is there, what shall be there, and how its bytes follow from the blob."""
 
@@ -58,13 +62,18 @@ class FilePlan(Value):
     @property
     def paths(self) -> tuple[bytes, ...]:
         """Every path this plan changes."""
-        steps = (step.path for step in (*self.clear, *self.write, *self.remove))
-        return (*steps, *self.make_directories, *self.remove_directories, *(path for path, _ in self.permissions))
+        return (*self._files, *self.make_directories, *self.remove_directories)
 
     @property
     def changed(self) -> tuple[bytes, ...]:
-        """The same without directories that go once they are empty: nothing else below them is changed."""
-        return tuple(path for path in self.paths if path not in self.remove_directories)
+        """The same as a scope that holds no more than this plan changes: of directories only themselves."""
+        directories = (*self.make_directories, *self.remove_directories)
+        return (*self._files, *(path + ALONE for path in directories))
+
+    @property
+    def _files(self) -> tuple[bytes, ...]:
+        steps = (step.path for step in (*self.clear, *self.write, *self.remove))
+        return (*steps, *(path for path, _ in self.permissions))
 
     @property
     def created(self) -> tuple[bytes, ...]:
@@ -155,8 +164,8 @@ def plan_files(
 ) -> FilePlan:
     """The plan that turns the files of the first snapshot, which is now, into those of the second, the target.
 
-    `scope` limits it to these paths and what is below them (empty: everywhere). `not_there` are paths of which it is
-    known that the target did not have them, ignored or not.
+    `scope` limits it to these paths and what is below them, unless ALONE is behind them (empty: everywhere).
+    `not_there` are paths of which it is known that the target did not have them, ignored or not.
     """
     now, target = (Side(reader, snapshot) for snapshot in sides)
     if SkipReason.NOT_HELD.value in target.unseen.values():
@@ -177,7 +186,7 @@ def plan_files(
             kept.append(Kept(change.path, reason, missing=True))
         elif not _stands_already(step, disk):
             steps.append(step)
-    lacking = [path for path in target.snapshot.empty_directories if within(path, scope)]
+    lacking = [path for path in target.snapshot.empty_directories if within(path, scope) or path + ALONE in scope]
     lacking = [path for path in lacking if disk.kind(path) != "directory"]
     barred = {path: now.barred(path) or _in_the_way((*parents(path), path), removed, disk) for path in lacking}
     kept += [Kept(path, reason, missing=True) for path, reason in barred.items() if reason]

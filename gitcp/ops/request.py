@@ -8,7 +8,7 @@ from gitcp.errors import BadValue
 from gitcp.model import RESERVED, Agent, Checkpoint, Conversation, Snapshot, Span
 from gitcp.ops.merge import by_git, merge
 from gitcp.ops.message import Rewound
-from gitcp.ops.plan import Side
+from gitcp.ops.plan import ALONE, Side
 from gitcp.store import Store
 from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
@@ -82,11 +82,13 @@ def check_paths(store: Store, request: Request) -> None:
 
 
 def somewhere(store: Store, request: Request) -> tuple[bytes, ...]:
-    """Those of a request's paths that are in the target or here."""
+    """Those of a request's paths, or directories alone, that are in the target or here."""
     sides = []
     for checkpoint in filter(None, (request.target, request.reverted)):
         know_files(store, checkpoint)
         sides.append(Side(store.objects, checkpoint.snapshot))
     with Writer(store.repo.root) as tree:
-        there = {path for path in request.paths if tree.lstat(path) is not None}
-    return tuple(path for path in request.paths if path in there or any(side.holds(path) for side in sides))
+        there = {path for path in request.paths if tree.lstat(path.removesuffix(ALONE)) is not None}
+    held = (path for path in request.paths if any(side.holds(path.removesuffix(ALONE)) for side in sides))
+    there.update(held)
+    return tuple(path for path in request.paths if path in there)

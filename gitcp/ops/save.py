@@ -25,7 +25,7 @@ from gitcp.model import (
     State,
     Trigger,
 )
-from gitcp.ops import conversation, note, session, tag
+from gitcp.ops import conversation, note, numbers, session, tag
 from gitcp.ops.session import Choice
 from gitcp.store import Store
 from gitcp.typed import TYPE_CHECKING
@@ -181,7 +181,7 @@ def _draft(store: Store, request: Request, choice: Choice, snapshot: Snapshot, p
     kept, agent = request.stored or conversation.keep(store, choice.capture, parent)
     done = {**request.compensated, **parent.compensated} if parent else request.compensated
     return Checkpoint(
-        id=CheckpointId(choice.session, parent.id.number + 1 if parent else 1),
+        id=CheckpointId(choice.session, parent.id.number + 1 if parent else numbers.first(store, choice.session)),
         commit=UNKNOWN,
         root=UNKNOWN,
         parent=parent.commit if parent else None,

@@ -86,11 +86,9 @@ def named(store: Store, given: str | None) -> str | None:
 
 def holding(store: Store, checkpoint: Checkpoint) -> str:
     """The session that goes on from a checkpoint: its own; a fork that has it where that one is deleted."""
-    own = checkpoint.id.session
-    if store.tip(own) is not None:
-        return own
-    found = sorted(store.sessions().items())
-    return next((n for n, tip in found if any(s.commit == checkpoint.commit for s in store.history(tip))), own)
+    own, sessions = checkpoint.id.session, store.sessions()
+    found = [own] * (own in sessions) + sorted(sessions)
+    return next((n for n in found if any(s.commit == checkpoint.commit for s in store.history(sessions[n]))), own)
 
 
 def present(store: Store, cwd: Path, target: Checkpoint | str) -> Choice:

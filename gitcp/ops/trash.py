@@ -24,6 +24,7 @@ from gitcp.value import EMPTY, Value
 KEPT_FOR = timedelta(days=14)
 NAME = re.compile(r"(\d{8}T\d{6}Z)(?:-\d+)?")
 FORM = "%Y%m%dT%H%M%SZ"
+FORKED = "Gitcp-Forked-From"
 
 
 class Entry(Value):
@@ -175,15 +176,40 @@ def _union(store: Store, now: Forest, then: Forest) -> dict[CheckpointId, Oid]:
         for node in forest.nodes.values():
             variants.setdefault(node.id, []).append(node)
     ids = {node.commit: node.id for forest in (now, then) for node in forest.nodes.values()}
-    last: dict[str, Oid] = {}
+    begun = _begun(now, then)
+    last: dict[CheckpointId, Oid] = {}
     union: dict[CheckpointId, Oid] = {}
     for id in sorted(variants, key=lambda id: id.number):  # numbers rise along every chain, forks too
         first = variants[id][0]
-        parent = last.get(id.session) or (union[ids[first.parent]] if first.parent else None)
+        before = None if FORKED in first.trailers else last.get(begun[id])
+        parent = before or (union[ids[first.parent]] if first.parent else None)
         fitting = next((node.commit for node in variants[id] if node.parent == parent), None)
-        union[id] = last[id.session] = fitting or store.reparent(first.commit, parent)
+        union[id] = last[begun[id]] = fitting or store.reparent(first.commit, parent)
     store.objects.flush()
     return union
+
+
+def _begun(now: Forest, then: Forest) -> dict[CheckpointId, CheckpointId]:
+    """By each checkpoint, one that stands for its session from when that was begun: what forks have of a session that
+    was deleted stays apart from one that was begun under its name since.
+    """
+    found = {node.id: node.id for forest in (then, now) for node in forest.nodes.values()}
+
+    def standing(id: CheckpointId) -> CheckpointId:
+        while found[id] != id:
+            id = found[id]
+        return id
+
+    for forest in (then, now):
+        for node in forest.nodes.values():
+            before = forest.nodes[node.parent].id if node.parent else node.id
+            if before.session == node.id.session and FORKED not in node.trailers:
+                found[standing(node.id)] = standing(before)
+    for session in then.sessions.keys() & now.sessions.keys():
+        one, other = (forest.nodes[forest.sessions[session]].id for forest in (now, then))
+        if one.session == other.session:
+            found[standing(one)] = standing(other)
+    return {id: standing(id) for id in found}
 
 
 def _missing(store: Store, entry: Entry, now: Forest, then: Forest, union: Mapping[CheckpointId, Oid]) -> list[Move]:

@@ -207,6 +207,16 @@ def _set_up(stage: Stage) -> None:
     (stage.place / "home/.claude/settings.json").write_text('{"model": "mine"}')
 
 
+def _is_disabled(stage: Stage) -> bool:
+    home = stage.place / "home/.claude"
+    return "gitcp" not in (home / "settings.json").read_text() and not (home / "skills").exists()
+
+
+def _enable(stage: Stage) -> None:
+    _set_up(stage)
+    stage.project.gitcp("enable", "claude", "--user", "--yes", check=0)
+
+
 def _settings_are_whole(stage: Stage) -> None:
     assert json.loads((stage.place / "home/.claude/settings.json").read_text())["model"] == "mine"
 
@@ -261,6 +271,7 @@ SCENES = {
         ("compensate", "--run", f"{TALK}@5:0"), lambda s: _paid(s) == ["paid"], _owe, judge=_paid_once_at_most
     ),
     "enable": Scene(("enable", "claude", "--user", "--yes"), _is_enabled, _set_up, judge=_settings_are_whole),
+    "disable": Scene(("disable", "claude", "--user", "--yes"), _is_disabled, _enable, judge=_settings_are_whole),
 }
 
 FILES = 500
