@@ -1,6 +1,11 @@
-"""SHA-1 without OpenSSL where little is hashed: loading it takes three milliseconds of a few dozen."""
+"""SHA-1 without OpenSSL where little is hashed: loading it takes three milliseconds of a few dozen.
+
+Where it is loaded already it is taken: it is five times as fast.
+"""
 
 from __future__ import annotations
+
+import sys
 
 from gitcp.typed import TYPE_CHECKING
 
@@ -18,7 +23,7 @@ LARGE = 256 << 10
 
 def sha1(*parts: bytes | memoryview) -> bytes:
     """The 20 bytes of the SHA-1 of `parts`, one after the other: git's name for a thing, not a defence."""
-    if sum(map(len, parts)) < LARGE:
+    if "hashlib" not in sys.modules and sum(map(len, parts)) < LARGE:
         digest = small_sha1()
     else:
         import hashlib

@@ -23,6 +23,7 @@ LONGEST_PATH = 255
 LONGEST_QUOTE = 400
 MOST_LINES = 12
 
+BLANKS = re.compile(r"[ \t\r\n]+")
 FILES = re.compile(r"\n\n(## Files\n\n.*?)\n\n(?:Not captured \(|## Conversation\n|To go back: )", re.DOTALL)
 TOTAL = re.compile(r"(?<= changed of )\d+")
 
@@ -159,9 +160,13 @@ def _path(path: bytes) -> str:
 
 def code(text: str, longest: int = LONGEST_ITEM) -> str:
     """A code span on one line: its marks are longer than any run of backticks inside."""
-    flat = printable(re.sub(r"[ \t\r\n]+", " ", _shortened(text, longest)).strip(" "))
+    text = _shortened(text, longest)
+    flat = text if text.isprintable() and "  " not in text else printable(BLANKS.sub(" ", text).strip(" "))
+    flat = flat.strip(" ")
     if not flat:
         return "(empty)"
+    if "`" not in flat:  # as most are
+        return f"`{flat}`"
     marks = "`" * (_longest_run(flat) + 1)
     pad = " " if flat[0] == "`" or flat[-1] == "`" else ""
     return f"{marks}{pad}{flat}{pad}{marks}"

@@ -8,6 +8,7 @@ the words mean, the decoder knows.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from gitcp.typed import Any
 
@@ -84,14 +85,19 @@ def misfit(value: Any, shape: Any = CHECKPOINT, place: str = "metadata") -> str 
     A shape is a type, a range of integers, a pattern, a tuple of alternatives, a list of one shape for every item, a
     dict of the shapes of named fields, or `PAIRS`.
     """
-    if isinstance(shape, list) and isinstance(value, list):
-        inner = [(item, shape[0], f"{place}[{number}]") for number, item in enumerate(value)]
-    elif isinstance(shape, dict) and isinstance(value, dict):
-        named = dict.fromkeys(value, str) if shape is PAIRS else shape
-        inner = [(value[name], named[name], f"{place}.{name}") for name in named if name in value]
+    inner: Iterable[tuple[Any, Any, str]]
+    if type(shape) is list and isinstance(value, list):
+        inner = ((item, shape[0], f"[{number}]") for number, item in enumerate(value))
+    elif type(shape) is dict and isinstance(value, dict):
+        inner = ((item, shape.get(str) or shape.get(name), f".{name}") for name, item in value.items())
     else:
         return None if _fits(value, shape) else place
-    return next((wrong for item in inner if (wrong := misfit(*item)) is not None), None)
+    for item, wanted, step in inner:
+        if wanted is None or type(item) is wanted:  # no field of ours, or as most are: seen without a call
+            continue
+        if wrong := misfit(item, wanted, place + step):
+            return wrong
+    return None
 
 
 def _fits(value: Any, shape: Any) -> bool:

@@ -180,10 +180,8 @@ class Store:
         """
         root = self.write_root(checkpoint, readme, before)
         commit = self.objects.write("commit", self._commit_object(checkpoint, root), new=True)
-        if self._ahead is None:
-            self.objects.flush()
-        else:
-            self.objects.flush_unsynced()
+        flush = self.objects.flush_unsynced if self._ahead else self.objects.flush
+        flush()
         return replace(checkpoint, commit=commit, root=root)
 
     def write_root(self, checkpoint: Checkpoint, readme: str, before: Checkpoint | None = None) -> Oid:
@@ -332,7 +330,7 @@ class Store:
 def _open_lock(directory: Path) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
     try:
-        return os.open(directory / "lock", flags, 0o600)
+        return os.open(f"{directory}/lock", flags, 0o600)
     except FileNotFoundError:
         directory.mkdir(mode=0o700)  # it could not be made: now it is said why
         return os.open(directory / "lock", flags, 0o600)
@@ -383,7 +381,9 @@ def subject(checkpoint: Checkpoint) -> str:
 
 def one_line(text: str, most: int) -> str:
     """`text` on one line of at most `most` characters, control characters and runs of blanks as one space."""
-    flat = re.sub(r"[\s\x00-\x1f\x7f-\x9f]+", " ", text).strip()
+    if not text.isprintable() or "  " in text:
+        text = re.sub(r"[\s\x00-\x1f\x7f-\x9f]+", " ", text)
+    flat = text.strip()
     return flat if len(flat) <= most else flat[: most - 1].rstrip() + "…"
 
 

@@ -25,20 +25,24 @@ class Value:
     """
 
     fields: ClassVar[tuple[str, ...]] = ()
+    _known: ClassVar[frozenset[str]] = frozenset()
     defaults: ClassVar[Mapping[str, Any]] = EMPTY
 
     def __init_subclass__(cls) -> None:
         own = cls.__dict__.get("__annotations__", {})  # noqa: RUF063 -- inspect is what this does without
         cls.fields = (*cls.fields, *own)
+        cls._known = frozenset(cls.fields)
         cls.defaults = {name: getattr(cls, name) for name in cls.fields if hasattr(cls, name)}
 
     def __init__(self, *args: Any, **named: Any) -> None:
         names, given = self.fields, self.__dict__
         given.update(self.defaults)
-        given.update(zip(names, args, strict=False))
+        twice = False
+        if args:
+            given.update(zip(names, args, strict=False))
+            twice = len(args) > len(names) or not named.keys().isdisjoint(names[: len(args)])
         given.update(named)
-        twice = args and (len(args) > len(names) or not named.keys().isdisjoint(names[: len(args)]))
-        if twice or not named.keys() <= set(names):
+        if twice or not named.keys() <= self._known:
             raise TypeError(f"{type(self).__name__} has the fields {', '.join(names)}")
         if len(given) < len(names):
             raise TypeError(f"{type(self).__name__} needs {next(name for name in names if name not in given)}")

@@ -182,7 +182,7 @@ def test_a_reader_who_may_not_write(project: Project, monkeypatch: pytest.Monkey
     """Looking does not fail where nothing can be written."""
     hurried(project, 2)
     restarted(project)
-    monkeypatch.setattr("gitcp.store.os.open", lambda *_: (_ for _ in ()).throw(PermissionError(errno.EACCES, "no")))
+    monkeypatch.setattr("gitcp.store._open_lock", lambda _: (_ for _ in ()).throw(PermissionError(errno.EACCES, "no")))
     assert open_store(project).tip("s")
     assert promised(project)
 

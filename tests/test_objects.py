@@ -512,10 +512,10 @@ entries = st.tuples(st.sampled_from((FILE, EXECUTABLE, SYMLINK, GITLINK, TREE)),
 def test_trees_come_back(nested: dict[bytes, tuple[int, bytes]]) -> None:
     """A tree that is written is read as it was, in git's order."""
     found = [TreeEntry(name, mode, Oid(oid.hex())) for name, (mode, oid) in nested.items()]
-    data = trees.serialise(found)
+    ordered = sorted(found, key=trees.sort_key)
+    data = trees.serialise(ordered)
 
-    assert sorted(trees.parse(data)) == sorted(found)
-    assert trees.serialise(trees.parse(data)[::-1]) == data
+    assert trees.parse(data) == ordered
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -125,28 +125,33 @@ def before(lines: Iterable[bytes], message_id: str) -> int | None:
 
 def _entries(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     """The messages on the lines, or in the one document that the lines make up together."""
-    for line in _unfolded(iter(lines)):
-        value = _value(line)
+    for value in _values(iter(lines)):
         listed = _listed(value)
         for entry in [value] if listed is None else listed:
             if isinstance(entry, dict) and not entry.keys().isdisjoint(("role", "type", "message")):
                 yield entry
 
 
-def _unfolded(lines: Iterator[bytes]) -> Iterator[bytes]:
-    """The lines; or one, where they make a document, which must be small enough to be read at once."""
+def _values(lines: Iterator[bytes]) -> Iterator[Any]:
+    """The value of each line; or one, where they make a document, which must be small enough to be read at once."""
     first = next((line for line in lines if line.strip()), b"")
+    value = _value(first)
+    if isinstance(value, dict):
+        yield value
+        yield from map(_value, lines)
+        return
     held, size = [first], len(first)
-    if wire.parse_line(first) is None:
-        for line in lines:
-            held.append(line)
-            size += len(line)
-            if size > LARGEST_DOCUMENT:
-                break
-        else:
-            document = b"\n".join(held)
-            held = held if _value(document) is None else [document]
-    yield from chain(held, lines)
+    for line in lines:
+        held.append(line)
+        size += len(line)
+        if size > LARGEST_DOCUMENT:
+            break
+    else:
+        document = _value(b"\n".join(held))
+        if document is not None:
+            yield document
+            return
+    yield from map(_value, chain(held, lines))
 
 
 def _value(text: bytes) -> Any:

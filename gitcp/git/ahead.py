@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 
 from gitcp.errors import DiskFull, FormatTooNew, GitcpError, StoreDamaged
@@ -58,6 +59,11 @@ class Ahead:
         self._whole = (0, 0)
         """How long the file was when it was seen to be whole, and how many promises it then had."""
 
+    @cached_property
+    def _run(self) -> str:
+        """What `running` says: a run of the system outlasts every process."""
+        return running() or "-"
+
     def is_left(self) -> bool:
         """Whether there are promises that an earlier run of the system made."""
         with suppress(OSError), self._path.open("rb") as file:
@@ -70,7 +76,7 @@ class Ahead:
 
         Raises DiskFull or GitcpError; then nothing is promised.
         """
-        data = encode(Promise(running() or "-", ref, old, new, tuple(packs)))
+        data = encode(Promise(self._run, ref, old, new, tuple(packs)))
         try:
             descriptor = self._open()
             try:

@@ -19,7 +19,7 @@ from gitcp.errors import DiskFull, GitcpError, StoreDamaged
 from gitcp.git.loose import CHUNK, inflate, open_loose, read_loose, write_loose
 from gitcp.git.packs import LEVEL, PackIndex, PackWriter, SmallPack, indexes, oid_of, packed, sync_directory, sync_file
 from gitcp.git.repack import note
-from gitcp.git.trees import EMPTY_TREE, TreeEntry, parse, serialise
+from gitcp.git.trees import EMPTY_TREE, TreeEntry, parse, serialise, sort_key
 from gitcp.git.unpack import LARGEST, read_packed
 from gitcp.model import Oid
 from gitcp.typed import TYPE_CHECKING
@@ -226,14 +226,16 @@ class Objects:
 
     def write_tree(self, entries: list[TreeEntry]) -> Oid:
         """Store a tree; the entries may come in any order."""
-        oid = self.write("tree", serialise(entries), new=True)
-        self._trees[oid] = sorted(entries, key=lambda e: e.name)
+        ordered = sorted(entries, key=sort_key)
+        oid = self.write("tree", serialise(ordered), new=True)
+        self._trees[oid] = ordered
         return oid
 
     def name_tree(self, entries: list[TreeEntry]) -> Oid:
         """The id a tree would have; it is remembered here and can be read, and is not stored."""
-        oid = oid_of("tree", serialise(entries))
-        self._trees[oid] = sorted(entries, key=lambda e: e.name)
+        ordered = sorted(entries, key=sort_key)
+        oid = oid_of("tree", serialise(ordered))
+        self._trees[oid] = ordered
         return oid
 
     def write_stream(self, size: int, chunks: Iterable[bytes]) -> Oid | None:
@@ -283,7 +285,7 @@ class Objects:
             with _failures_named():
                 self.unsynced.append(small)
                 pack = small.write(self._directory / "pack")
-            self._settled(pack)
+            self._settled(pack, small.listing)
 
     def _sync_small(self) -> None:
         for small in self.unsynced:
@@ -292,13 +294,13 @@ class Objects:
             sync_directory(self._directory / "pack")
         self.unsynced.clear()
 
-    def _settled(self, pack: Path | None) -> None:
+    def _settled(self, pack: Path | None, listing: bytes | None = None) -> None:
         self._forget_pending()
         known = self.__dict__.pop("_indexes", [])
         if pack and not self.gathering:
             note(self._repo, pack)
         elif pack and self.gathering and not self.gathering.add(pack):
-            self._indexes = [*known, PackIndex(pack.with_suffix(".idx"))]
+            self._indexes = [*known, PackIndex(pack if listing else pack.with_suffix(".idx"), listing)]
 
     def _forget_pending(self) -> None:
         self._pending.clear()

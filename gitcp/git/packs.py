@@ -37,22 +37,25 @@ SEARCHED = 256
 
 
 class PackIndex:
-    """The sorted object names of one pack (idx version 2)."""
+    """The sorted object names of one pack (idx version 2). `listing`: what its file holds, if that is known."""
 
-    def __init__(self, path: Path) -> None:
-        self.pack = path.with_suffix(".pack")
-        with path.open("rb") as file:
-            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    def __init__(self, path: Path, listing: bytes | None = None) -> None:
+        self._path = path
+        self._map = listing or _mapped(path)
         self._usable = self._map[:8] == b"\xfftOc\0\0\0\2" and len(self._map) >= SMALLEST_INDEX
 
     def __contains__(self, oid: bytes) -> bool:
         return self._number(oid) is not None
 
     @cached_property
+    def pack(self) -> Path:
+        """The file of the pack."""
+        return self._path.with_suffix(".pack")
+
+    @cached_property
     def content(self) -> mmap.mmap:
         """The pack itself. Raises OSError or ValueError if it cannot be mapped."""
-        with self.pack.open("rb") as file:
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return _mapped(self.pack)
 
     def offset(self, oid: bytes) -> int | None:
         """Where in the pack an object stands, None if it is not in it."""
@@ -99,6 +102,11 @@ class PackIndex:
     def _name(self, number: int) -> bytes:
         start = NAMES + 20 * number
         return self._map[start : start + 20]
+
+
+def _mapped(path: Path) -> mmap.mmap:
+    with path.open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 class PackWriter:
@@ -170,9 +178,12 @@ class SmallPack(NamedTuple):
 
     def write(self, directory: Path) -> Path:
         """Make both files visible, the index last; they are not synced. Where the pack is."""
-        make_directories(directory)
         for path, content in self._files(directory):
-            _place(path, content, sync=False)
+            try:
+                _place(path, content, sync=False)
+            except FileNotFoundError:
+                make_directories(directory)
+                _place(path, content, sync=False)
         return directory / f"{self._name}.pack"
 
     def ensure(self, directory: Path, *, again: bool) -> None:
@@ -197,14 +208,16 @@ class SmallPack(NamedTuple):
 
 def packed(objects: Mapping[Oid, tuple[str, bytes]]) -> SmallPack:
     """A pack of a few objects. They are deflated when packs are put together."""
-    data = bytearray(b"PACK" + struct.pack(">II", 2, len(objects)))
-    places = {}
+    parts = [b"PACK" + struct.pack(">II", 2, len(objects))]
+    places, place = {}, len(parts[0])
     for oid, (kind, content) in objects.items():
         entry = _entry_header(KINDS[kind], len(content)) + _stored(content)
-        places[bytes.fromhex(oid)] = (len(data), zlib.crc32(entry))
-        data += entry
-    checksum = sha1(bytes(data))
-    return SmallPack(bytes(data + checksum), index_of(places, checksum))
+        places[bytes.fromhex(oid)] = (place, zlib.crc32(entry))
+        place += len(entry)
+        parts.append(entry)
+    data = b"".join(parts)
+    checksum = sha1(data)
+    return SmallPack(data + checksum, index_of(places, checksum))
 
 
 def index_of(places: Mapping[bytes, tuple[int, int]], checksum: bytes) -> bytes:
@@ -332,12 +345,14 @@ def _place(path: str, content: bytes, *, sync: bool) -> None:
     temporary = os.path.join(os.path.dirname(path), f"tmp_pack_gitcp_{os.urandom(6).hex()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
     try:
-        with open(descriptor, "wb", buffering=0) as file:
+        try:
             rest = memoryview(content)
             while rest:
-                rest = rest[file.write(rest) :]
+                rest = rest[os.write(descriptor, rest) :]
             if sync:
                 os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
         os.rename(temporary, path)
     except BaseException:
         os.unlink(temporary)

@@ -27,6 +27,9 @@ REMOTES = PREFIX + "remotes/"
 
 HEX = re.compile(r"[0-9a-f]{40}\Z")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}\Z")
+LONGEST = 1 << 13
+"""No ref's file is longer: it is a name of an object, or `ref: ` and a path."""
+
 FULL = (errno.ENOSPC, errno.EDQUOT)
 TRIES = 160
 PAUSE = 0.025
@@ -46,8 +49,7 @@ def read_ref(common_dir: Path, name: str) -> Oid | None:
     """Where a ref points, None if there is none. Follows symbolic refs. Raises StoreDamaged for garbage."""
     for _ in range(5):
         try:
-            with open(f"{common_dir}/{name}", encoding="ascii") as file:
-                text = file.read().strip()
+            text = _content(f"{common_dir}/{name}").decode("ascii").strip()
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return _packed(common_dir).get(name)
         except (OSError, UnicodeDecodeError) as error:
@@ -82,18 +84,14 @@ def update_ref(
     sees to it. Raises StoreBusy if the ref stays locked, DiskFull.
     """
     lock = _acquire(common_dir, name)
-    temporary = lock.with_name(f"{(common_dir / name).name}{BESIDE}")
+    path, temporary = f"{common_dir}/{name}", f"{common_dir}/{name}{BESIDE}"
     try:
         if read_ref(common_dir, name) != old:
             return False
-        with temporary.open("w", encoding="ascii") as file:
-            file.write(new + "\n")
-            file.flush()
-            if promise is None:
-                os.fsync(file.fileno())
+        _write(temporary, new.encode("ascii") + b"\n", sync=promise is None)
         if promise is not None:
             promise()
-        os.rename(temporary, common_dir / name)
+        os.rename(temporary, path)
     except BaseException as error:
         _remove(temporary)
         if isinstance(error, OSError):
@@ -102,7 +100,7 @@ def update_ref(
     finally:
         _remove(lock)
     if promise is None:
-        _sync(lock.parent, name)
+        _sync(Path(path).parent, name)
     return True
 
 
@@ -113,7 +111,7 @@ def delete_ref(common_dir: Path, name: str, old: Oid) -> bool:
         if read_ref(common_dir, name) != old or name in _packed(common_dir):
             return False
         (common_dir / name).unlink(missing_ok=True)
-        sync_directory(lock.parent)
+        sync_directory(Path(lock).parent)
         return True
     finally:
         _remove(lock)
@@ -130,6 +128,26 @@ def check_name(name: str, what: str) -> str:
     )
 
 
+def _content(path: str) -> bytes:
+    """The file's first bytes; a ref has no more. Read as the system gives them: a save reads five refs."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, LONGEST)
+    finally:
+        os.close(descriptor)
+
+
+def _write(path: str, content: bytes, *, sync: bool) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    try:
+        if os.write(descriptor, content) < len(content):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if sync:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _packed(common_dir: Path) -> dict[str, Oid]:
     try:
         with open(f"{common_dir}/packed-refs", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
@@ -140,10 +158,9 @@ def _packed(common_dir: Path) -> dict[str, Oid]:
     return {pair[1]: Oid(pair[0]) for pair in pairs if len(pair) == 2}
 
 
-def _acquire(common_dir: Path, name: str) -> Path:
+def _acquire(common_dir: Path, name: str) -> str:
     """Make the ref's lock file. The caller holds the store's lock, so a lock file that stays is a crash's leftover."""
-    path = common_dir / name
-    lock = path.with_name(path.name + ".lock")
+    lock = f"{common_dir}/{name}.lock"
     for attempt in range(TRIES):
         try:
             os.close(os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OURS))
@@ -151,12 +168,12 @@ def _acquire(common_dir: Path, name: str) -> Path:
         except FileExistsError:
             _heal(lock)
         except FileNotFoundError:  # the first of its kind, or pack-refs removed the directory just now
-            _make_directories(lock.parent, name)
+            _make_directories(Path(lock).parent, name)
             continue
         except OSError as error:
             raise _named(error, name) from None
         time.sleep(PAUSE * (1 + attempt % 4))
-    raise StoreBusy(f"the ref {name} stays locked by another process: it was not changed", hint=f"ls {lock.name}")
+    raise StoreBusy(f"the ref {name} stays locked by another process: it was not changed", hint=f"ls {Path(lock).name}")
 
 
 def _make_directories(path: Path, name: str) -> None:
@@ -175,18 +192,18 @@ def _sync(directory: Path, name: str) -> None:
         raise GitcpError(f"the ref {name} was moved, but may not survive a power failure: {error.strerror}") from None
 
 
-def _heal(lock: Path) -> None:
+def _heal(lock: str) -> None:
     with suppress(FileNotFoundError, NotADirectoryError):
-        found = lock.lstat()
+        found = os.lstat(lock)
         lost = time.time() - found.st_mtime > STALE and found.st_size in (0, 41)
         if stat.S_IMODE(found.st_mode) == OURS or lost:
-            lock.unlink()
+            os.unlink(lock)
 
 
-def _remove(path: Path) -> None:
+def _remove(path: str) -> None:
     """Take a file of ours away. One that stays is taken away by the next who holds the store's lock."""
     with suppress(OSError):
-        path.unlink()
+        os.unlink(path)
 
 
 def _named(error: OSError, name: str) -> StoreBusy | DiskFull:

@@ -99,8 +99,8 @@ class Repository:
 
     def head(self) -> Base:
         """Where HEAD stands, and which operation is in progress. Reads files only."""
-        text = _read_text(self.git_dir / "HEAD") or ""
-        operation = next((name for file, name in OPERATIONS if os.path.exists(f"{self.git_dir}/{file}")), None)
+        text = _read_text(f"{self.git_dir}/HEAD") or ""
+        operation = next((name for file, name in OPERATIONS if os.access(f"{self.git_dir}/{file}", os.F_OK)), None)
         if not text.startswith("ref:"):
             return Base(Oid(text.strip()) if text.strip() else None, None, operation)
         ref = text[4:].strip()
@@ -190,8 +190,9 @@ def _private_directory(path: Path) -> Path:
     return path
 
 
-def _read_text(path: Path) -> str | None:
+def _read_text(path: Path | str) -> str | None:
     try:
-        return path.read_text("utf-8", "surrogateescape")
+        with open(path, "rb", buffering=0) as file:
+            return file.read().decode("utf-8", "surrogateescape")
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -58,10 +58,8 @@ def sort_key(entry: TreeEntry) -> bytes:
 
 
 def serialise(entries: list[TreeEntry]) -> bytes:
-    """The raw tree object of `entries`, sorted as git wants them."""
-    return b"".join(
-        b"%o %s\0%s" % (entry.mode, entry.name, bytes.fromhex(entry.oid)) for entry in sorted(entries, key=sort_key)
-    )
+    """The raw tree object of `entries`, which are in git's order."""
+    return b"".join([b"%o %s\0%s" % (mode, name, bytes.fromhex(oid)) for name, mode, oid in entries])
 
 
 def build(writer: TreeWriter, nested: Nested) -> Oid:

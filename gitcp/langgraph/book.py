@@ -24,6 +24,7 @@ from gitcp.model import Agent, Conversation, Host, Note, Oid, Skip, SkipReason, 
 from gitcp.ops import delete, drop, fork, journal, restore, save, settings
 from gitcp.ops.session import GIVEN, Choice
 from gitcp.value import replace
+from gitcp.worktree.snapshot import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -229,7 +230,7 @@ class Book:
             cwd=self.opened.path,
             note=Note(position=position),
             trigger=trigger,
-            limits=settings.limits(store.repo),
+            limits=settings.limits(store.repo) if files is None else Limits(),
             force=True,
             choice=Choice(thread.session, None, GIVEN),
             state=State(tree, str(key)),
@@ -239,7 +240,7 @@ class Book:
         )
         made = thread.last = save.save(store, request).checkpoint
         if made.parent == thread.tip:
-            thread.add(made.commit, str(key))
+            thread.add(made.commit, key)
             thread.tip = made.commit
         return made.commit
 

@@ -55,14 +55,13 @@ class Thread:
             self.clear()
             fresh = list(store.history(tip)) if tip else []
         for summary in reversed(fresh):
-            self.add(summary.commit, summary.trailers.get(STATE))
+            text = summary.trailers.get(STATE)
+            if text is not None:  # else it is no state of a graph: a restore, a save by hand
+                self.add(summary.commit, parse_key(text))
         self.tip = tip
 
-    def add(self, commit: Oid, text: str | None) -> None:
-        """One checkpoint more, the newest. One that is no state of a graph (a restore, a save by hand) says nothing."""
-        if text is None:
-            return
-        key = parse_key(text)
+    def add(self, commit: Oid, key: Key) -> None:
+        """One checkpoint more, the newest."""
         place = (key.ns, key.id)
         self.name = key.thread
         if key.kind == PUT:

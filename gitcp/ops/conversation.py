@@ -56,11 +56,11 @@ class Growing:
         from hashlib import sha256  # OpenSSL is not loaded by a save that has no need of it
 
         cut = segments.cut(store.objects, Source(MAIN, data=data), stored(store, before, MAIN))
-        self._format = format
+        self._format, self._adapter = format, adapters.for_format(format)
         self._tree, self._segments = cut.tree, cut.segments
         self._last = data[cut.segments[-1].start :]
         self._hash = sha256(data)
-        self._digest = adapters.for_format(format).digest(Digest(), data.splitlines())
+        self._digest = self._adapter.digest(Digest(), data.splitlines())
 
     def add(self, store: Store, data: bytes) -> None:
         """It goes on with these lines."""
@@ -68,7 +68,7 @@ class Growing:
             store.objects, self._tree, self._segments, self._last, data
         )
         self._hash.update(data)
-        self._digest = adapters.for_format(self._format).digest(self._digest, data.splitlines())
+        self._digest = self._adapter.digest(self._digest, data.splitlines())
 
     def conversation(self, store: Store) -> Conversation:
         """All of it, as a save takes it."""

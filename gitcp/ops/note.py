@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 
 from gitcp import wire
 from gitcp.errors import BadValue, GitcpError, StoreDamaged
@@ -56,11 +57,12 @@ def combine(before: Note, given: Note) -> Note:
 
 def waiting(repo: Repository) -> tuple[Waiting, ...]:
     """The notes that wait here. Raises StoreDamaged if that cannot be told."""
-    path = repo.git_dir / "gitcp" / NAME
-    if not os.path.exists(path):
+    place = f"{repo.git_dir}/gitcp/{NAME}"
+    if not os.access(place, os.F_OK):
         return ()
     from gitcp.ops import journal  # rarely: every save asks
 
+    path = Path(place)
     fields = journal.read_fields(path) or {"notes": ()}
     try:
         return tuple(Waiting(each["session"], wire.decode_note(each)) for each in fields["notes"])
@@ -98,13 +100,13 @@ def clear(store: Store, session: str | None) -> None:
         _write(store.repo, kept)
 
 
-def of_next(repo: Repository, session: str) -> Note:
-    """What was said of the next save of this session. A save is not made to fail by a file that cannot be read."""
-    found = Note()
+def of_next(repo: Repository, session: str) -> Note | None:
+    """What was said of the next save of this session, if anything. A save does not fail by a file nobody can read."""
+    found = None
     with suppress(StoreDamaged):
         for each in sorted(waiting(repo), key=lambda each: each.session is not None):
             if each.session in (None, session):
-                found = combine(found, each.note)
+                found = combine(found or Note(), each.note)
     return found
 
 

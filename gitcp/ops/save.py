@@ -203,8 +203,8 @@ def _draft(store: Store, request: Request, choice: Choice, snapshot: Snapshot, p
 
 def _note(store: Store, given: Note, name: str, parent: Checkpoint | None) -> Note:
     """What holds already, then what was said of this save before it, then what is said with it."""
-    before = parent.note if parent else Note()
-    return note.inherit(note.inherit(before, note.of_next(store.repo, name)), given)
+    before, said = parent.note if parent else Note(), note.of_next(store.repo, name)
+    return note.inherit(note.inherit(before, said) if said is not None else before, given)
 
 
 def _steps(store: Store, request: Request, parent: Checkpoint | None) -> Oid | None:

@@ -72,7 +72,7 @@ def status(store: Store, cwd: Path, session: str | None, limits: Limits) -> Stat
         undo=known.undo[-1] if known.undo else None,
         redo=known.redo[-1] if known.redo else None,
         candidates=candidates,
-        noted=note.of_next(store.repo, name or "") != Note(),
+        noted=note.of_next(store.repo, name or "") not in (None, Note()),
     )
 
 
