@@ -223,6 +223,8 @@ def _settings_are_whole(stage: Stage) -> None:
 
 RAN = frozenset((b"ran",))
 RUN = ("sh", "-c")
+BY_SHELL = ("/begun", "/effects", "/code.new", "/code")
+"""What the shell writes that runs a compensation: should it fail there, how it ended is unknown, and that is said."""
 PUSH = ("push", "hub", "--all")
 EXPORT = ("export", "--output", "../out/talk.bundle")
 
@@ -257,7 +259,12 @@ SCENES = {
     "hook prompt": Scene(("hook", "claude", "UserPromptSubmit"), _triggered("prompt"), given=_prompt, silent=True),
     "hook stop": Scene(("hook", "claude", "Stop"), _triggered("turn"), given=_stop, silent=True),
     "run": Scene(
-        ("run", "build", "--", *RUN, "ln -s d0 ran"), _has_run, goes_back=True, finish=("run", "--recover"), runs=RAN
+        ("run", "build", "--", *RUN, "ln -s d0 ran"),
+        _has_run,
+        goes_back=True,
+        finish=("run", "--recover"),
+        runs=RAN,
+        others=("/ran",),
     ),
     "run back": Scene(
         ("run", "build", "--rollback", "--", *RUN, "ln -s d0 ran; exit 7"),
@@ -266,9 +273,14 @@ SCENES = {
         code=7,
         finish=("run", "--recover"),
         runs=RAN,
+        others=("/ran",),
     ),
     "compensate": Scene(
-        ("compensate", "--run", f"{TALK}@5:0"), lambda s: _paid(s) == ["paid"], _owe, judge=_paid_once_at_most
+        ("compensate", "--run", f"{TALK}@5:0"),
+        lambda s: _paid(s) == ["paid"],
+        _owe,
+        judge=_paid_once_at_most,
+        others=BY_SHELL,
     ),
     "enable": Scene(("enable", "claude", "--user", "--yes"), _is_enabled, _set_up, judge=_settings_are_whole),
     "disable": Scene(("disable", "claude", "--user", "--yes"), _is_disabled, _enable, judge=_settings_are_whole),

@@ -123,7 +123,11 @@ def _at_calls(task: Task, place: Path, tried: Tried) -> None:
     """A kind of fault at every `every`-th call."""
     stage = Stage(place, SCENES[task.name], forking=True)
     for at, call in list(enumerate(stage.calls, 1))[:: task.every]:
-        if can_happen(task.kind, call) and task.touching in call.paths[-1] and not _is_same(task, stage.calls, at):
+        if (
+            can_happen(stage.scene, task.kind, call)
+            and task.touching in call.paths[-1]
+            and not _is_same(task, stage.calls, at)
+        ):
             tried.note(f"{task.name}, {task.kind} at call {at} ({call})", partial(stage.attempt, task.kind, at))
 
 
@@ -139,7 +143,7 @@ def _at_some_calls(task: Task, place: Path, tried: Tried) -> None:
     for number in range(task.most):
         first, end = (len(stage.calls) * n // task.most for n in (number, number + 1))
         at = chance.randint(first + 1, max(first + 1, end))
-        possible = [kind for kind in KINDS if kind != "kill" and can_happen(kind, stage.calls[at - 1])]
+        possible = [kind for kind in KINDS if kind != "kill" and can_happen(stage.scene, kind, stage.calls[at - 1])]
         kind = chance.choice(possible) if number % 2 else "kill"
         what = f"{task.name}, {kind} at call {at} ({stage.calls[at - 1]})"
         tried.note(what, partial(stage.attempt, kind, at))

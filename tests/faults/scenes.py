@@ -68,9 +68,11 @@ FAR = "hub.git"
 ENV = {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def can_happen(kind: str, call: Call) -> bool:
+def can_happen(scene: Scene, kind: str, call: Call) -> bool:
     """Whether a kind of fault can happen at a call."""
     said = call.paths[:1] == ("stdout",) or call.paths[:1] == ("stderr",)
+    if kind != "kill" and call.paths[-1].endswith(scene.others or "\n"):
+        return False
     return call.name in POSSIBLE.get(kind, {call.name}) and not (kind == "short" and said)
 
 
@@ -81,7 +83,8 @@ class Scene(NamedTuple):
     old ones in the end (`undone`: then it is undone as well); but for those that a command `runs`, which are its own.
     `given` is its standard input, `code` its exit code when all goes well. `silent`: it ends with 0 whatever happens.
     `writes_git`: what is git's may change. `finish` is typed after a fault and must end with 0 (or, after a run, find
-    that there is nothing to do); `judge` sees what else must hold.
+    that there is nothing to do); `judge` sees what else must hold. Paths that end as in `others` are written by a
+    program that is run for the user: what it makes of an error is its own.
     """
 
     command: tuple[str, ...]
@@ -96,6 +99,7 @@ class Scene(NamedTuple):
     finish: tuple[str, ...] = ()
     judge: Callable[[Stage], object] = lambda stage: None
     runs: frozenset[bytes] = frozenset()
+    others: tuple[str, ...] = ()
 
 
 class State(NamedTuple):
