@@ -15,9 +15,10 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
+from gitcp.durable import sync_paths
 from gitcp.errors import DiskFull, GitcpError, StoreDamaged
 from gitcp.git.loose import CHUNK, inflate, open_loose, read_loose, write_loose
-from gitcp.git.packs import LEVEL, PackIndex, PackWriter, SmallPack, indexes, oid_of, packed, sync_directory, sync_file
+from gitcp.git.packs import LEVEL, PackIndex, PackWriter, SmallPack, indexes, oid_of, packed, sync_directory
 from gitcp.git.repack import note
 from gitcp.git.trees import EMPTY_TREE, TreeEntry, parse, serialise, sort_key
 from gitcp.git.unpack import LARGEST, read_packed
@@ -313,15 +314,12 @@ class Objects:
                 temporary = self._directory / f"tmp_obj_gitcp_{os.urandom(6).hex()}"
                 self._streamed[oid] = temporary
                 write_loose(temporary, kind, data)
-        for temporary in self._streamed.values():
-            sync_file(temporary)
+        sync_paths(self._streamed.values())
         there = set(os.listdir(self._directory))
         touched = {self._place(oid, temporary) for oid, temporary in self._streamed.items()}
         if any(directory.name not in there for directory in touched):
             touched.add(self._directory)  # a name in a new directory is kept no better than that of the directory
-        for directory in touched:
-            with suppress(FileNotFoundError):  # git packed all that was in it just now
-                sync_directory(directory)
+        sync_paths(touched)  # where git packed all that was in it just now, one is gone
         self._streamed.clear()
 
     def discard(self) -> None:

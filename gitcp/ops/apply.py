@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
 
 from gitcp.errors import DiskFull, GitcpError
 from gitcp.model import EXECUTABLE, SYMLINK
 from gitcp.ops.contents import Contents
 from gitcp.ops.plan import ORDINARY, FilePlan, Kept, Side, Step
+from gitcp.typed import TypeVar
 from gitcp.worktree.snapshot import Stamp, stamp_of
 from gitcp.worktree.writer import Prepared, Writer
 
@@ -28,13 +27,13 @@ Seen = Callable[[bytes], Stamp | None]
 """What lstat said of a path when it was captured; None if nothing was."""
 
 
-@dataclass(slots=True)
 class Done:
     """What was done to the files so far."""
 
-    written: list[bytes] = field(default_factory=list)
-    removed: list[bytes] = field(default_factory=list)
-    failed: list[Kept] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.removed: list[bytes] = []
+        self.failed: list[Kept] = []
 
 
 def apply_files(contents: Contents, plan: FilePlan, tree: Writer, seen: Seen) -> Done:
@@ -91,11 +90,14 @@ class _Work:
         """What `action` returns; None if it failed, which is then reported. Raises DiskFull."""
         try:
             return action()
-        except DiskFull:
-            raise
         except GitcpError as error:
-            self.done.failed.append(Kept(path, str(error), missing=True))
+            self._report(path, error)
             return None
+
+    def _report(self, path: bytes, error: GitcpError) -> None:
+        if isinstance(error, DiskFull):
+            raise error
+        self.done.failed.append(Kept(path, str(error), missing=True))
 
     def write(self, steps: Sequence[Step]) -> None:
         """Bring back files and links: all are written beside their places, then synced, then given their names."""
@@ -105,16 +107,23 @@ class _Work:
                 prepared = self.attempt(step.path, partial(self._prepare, step))
                 if prepared is not None:
                     waiting[step] = prepared
-            for step in tuple(waiting):
-                synced = self.attempt(step.path, partial(self.tree.sync, waiting.pop(step)))
-                if synced is not None:
-                    waiting[step] = synced
+            self._sync(waiting)
             for step in tuple(waiting):
                 self.attempt(step.path, partial(self._place, step, waiting.pop(step)))
         except BaseException:
             for prepared in waiting.values():
                 self.tree.drop(prepared)
             raise
+
+    def _sync(self, waiting: dict[Step, Prepared]) -> None:
+        """What cannot be synced waits no longer, and is reported."""
+        batch = dict(waiting)
+        waiting.clear()  # should it be interrupted, the writer drops them all
+        failed = dict(zip(batch, self.tree.sync(tuple(batch.values())), strict=True))
+        waiting.update((step, prepared) for step, prepared in batch.items() if failed[step] is None)
+        for step, error in failed.items():
+            if error is not None:
+                self._report(step.path, error)
 
     def _prepare(self, step: Step) -> Prepared | None:
         """A file beside its place. A link is put in its place at once: there is nothing to sync."""

@@ -14,14 +14,20 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from errno import EDQUOT, EEXIST, EINVAL, ENOENT, ENOSPC, ENOTDIR, ENOTEMPTY
-from typing import NamedTuple, Self
 
+from gitcp import durable
 from gitcp.errors import BadValue, DiskFull, GitcpError
+from gitcp.typed import TYPE_CHECKING, NamedTuple
 from gitcp.worktree.directories import KINDS, Directories, PathBlocked, identity, kind, lstat_in, named
 from gitcp.worktree.paths import display, problem
 
+if TYPE_CHECKING:
+    from typing import Self
+
 TEMPORARY = b".gitcp-tmp-"
 CHUNK = 1 << 18
+KEPT = "It was left as it was"
+UNSYNCED = "A power loss may undo the changes in it"
 _HEX_DIGITS = frozenset(b"0123456789abcdef")
 
 _FILE, _LINK = (stat.S_IFREG,), (stat.S_IFLNK,)
@@ -119,7 +125,11 @@ class Writer:
         name after `flush`. Returns the new file's stat; should another program have replaced it already, a stat that
         matches nothing on the disk. Raises PathBlocked for a directory or a special file, and what `chunks` raises.
         """
-        return self.place(self.sync(self.prepare(path, chunks, permissions)))
+        prepared = self.prepare(path, chunks, permissions)
+        for error in self.sync([prepared]):
+            if error is not None:
+                raise error
+        return self.place(prepared)
 
     def prepare(self, path: bytes, chunks: Iterable[bytes], permissions: int) -> Prepared:
         """The first part of `write`: the file, under a temporary name beside its place. `place` or `drop` must follow.
@@ -128,15 +138,19 @@ class Writer:
         """
         return self._beside(path, lambda directory, name: _fill(directory, name, chunks, permissions & 0o777))
 
-    def sync(self, prepared: Prepared) -> Prepared:
-        """The second part: its content is on the disk when this returns. If that fails, it is dropped."""
+    def sync(self, batch: Sequence[Prepared]) -> list[GitcpError | None]:
+        """The second part: what they hold is on the disk then. One that fails is dropped; its error is returned."""
         try:
-            with _reporting("write", prepared.path):
-                os.fsync(prepared.descriptor)
+            said = durable.sync([prepared.descriptor for prepared in batch])
         except BaseException:
-            self.drop(prepared)
+            for prepared in batch:
+                self.drop(prepared)
             raise
-        return prepared
+        return [None if error is None else self._refused(one, error) for one, error in zip(batch, said, strict=True)]
+
+    def _refused(self, prepared: Prepared, error: OSError) -> GitcpError:
+        self.drop(prepared)
+        return _told(error, "write", prepared.path)
 
     def place(self, prepared: Prepared) -> os.stat_result:
         """The last part: gives the file its name, and returns what `write` returns. If that fails, it is dropped."""
@@ -231,11 +245,26 @@ class Writer:
 
     def flush(self) -> None:
         """Makes the names written and removed since the last flush survive a power loss. Raises GitcpError."""
-        for directory in sorted(self._touched):
-            with _reporting("sync the directory", directory, "A power loss may undo the changes in it"):
-                descriptor = self._find(directory)
-                if descriptor is not None:  # else it is gone again, and its parent was touched too
-                    _sync_directory(descriptor)
+        touched = sorted(self._touched)
+        for start in range(0, len(touched), durable.OPEN):
+            self._sync_directories(touched[start : start + durable.OPEN])
+
+    def _sync_directories(self, directories: Sequence[bytes]) -> None:
+        there: dict[bytes, int] = {}
+        try:
+            for directory in directories:
+                with _reporting("sync the directory", directory, UNSYNCED):
+                    descriptor = self._find(directory)
+                    if descriptor is not None:  # else it is gone again, and its parent was touched too
+                        there[directory] = os.dup(descriptor)
+            said = dict(zip(there, durable.sync(list(there.values())), strict=True))
+        finally:
+            for descriptor in there.values():
+                os.close(descriptor)
+        for directory in directories:
+            error = said.get(directory)
+            if error is not None and error.errno != EINVAL:  # that one: a file system that cannot sync directories
+                raise _told(error, "sync the directory", directory, UNSYNCED)
             self._touched.discard(directory)
 
     def _beside(self, path: bytes, create: Callable[[int, bytes], int]) -> Prepared:
@@ -332,14 +361,6 @@ def _change_mode(directory: int, name: bytes, permissions: int, path: bytes) -> 
         os.close(descriptor)
 
 
-def _sync_directory(descriptor: int) -> None:
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno != EINVAL:  # a file system that cannot sync directories
-            raise
-
-
 def _checked(path: bytes) -> bytes:
     reason = problem(path)
     if reason:
@@ -364,12 +385,16 @@ def _require(kinds: tuple[int, ...], found: os.stat_result | None, path: bytes) 
 
 
 @contextmanager
-def _reporting(action: str, path: bytes, kept: str = "It was left as it was") -> Iterator[None]:
+def _reporting(action: str, path: bytes, kept: str = KEPT) -> Iterator[None]:
     """Turns the system's errors into gitcp's. `action` completes "cannot …"."""
     try:
         yield
     except OSError as error:
-        what = f"cannot {action} {display(path) or '.'}"
-        if error.errno in (ENOSPC, EDQUOT):
-            raise DiskFull(f"the disk is full: {what}. {kept}", hint="free some space, then try again") from None
-        raise GitcpError(f"{what}: {error.strerror}. {kept}") from None
+        raise _told(error, action, path, kept) from None
+
+
+def _told(error: OSError, action: str, path: bytes, kept: str = KEPT) -> GitcpError:
+    what = f"cannot {action} {display(path) or '.'}"
+    if error.errno in (ENOSPC, EDQUOT):
+        return DiskFull(f"the disk is full: {what}. {kept}", hint="free some space, then try again")
+    return GitcpError(f"{what}: {error.strerror}. {kept}")

@@ -1,0 +1,88 @@
+"""fsync of many files at a time. Each waits for the disk, and eight that wait together wait hardly longer than one.
+
+It uses bare threads: `threading` would cost a small save more than what is won.
+"""
+
+from __future__ import annotations
+
+import os
+from _thread import allocate_lock, start_new_thread
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _thread import LockType
+    from collections.abc import Callable, Iterable, Sequence
+
+AT_ONCE = 8
+"""Threads that wait, this one included; more win nothing."""
+
+OPEN = 64
+"""Files that are open at a time."""
+
+
+def sync(descriptors: Sequence[int]) -> list[OSError | None]:
+    """fsync open files and directories: what the system said of each, None where it is on the disk."""
+    said: list[BaseException | None] = [None] * len(descriptors)
+    waiting = list(enumerate(descriptors))[::-1]
+
+    def work() -> None:
+        while waiting:
+            try:
+                number, descriptor = waiting.pop()
+            except IndexError:  # another thread took the last one
+                return
+            try:
+                os.fsync(descriptor)
+            except BaseException as error:  # noqa: BLE001 -- raised below, in the thread that asked
+                said[number] = error
+
+    _together(work, min(AT_ONCE, len(descriptors)))
+    for error in said:
+        if error is not None and not isinstance(error, OSError):
+            raise error
+    return [error if isinstance(error, OSError) else None for error in said]
+
+
+def sync_paths(paths: Iterable[str | os.PathLike[str]]) -> None:
+    """fsync files and directories, by name; what is gone is left out. Raises OSError."""
+    left = list(paths)
+    while left:
+        now, left = left[:OPEN], left[OPEN:]
+        descriptors: list[int] = []
+        try:
+            for path in now:
+                try:
+                    descriptors.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+                except FileNotFoundError:
+                    continue
+            failed = [error for error in sync(descriptors) if error is not None]
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        if failed:
+            raise failed[0]
+
+
+def _together(work: Callable[[], None], threads: int) -> None:
+    """Run `work` in this thread and in others, and wait until it is done in all of them."""
+    others = []
+    try:
+        for _ in range(threads - 1):
+            lock = allocate_lock()
+            lock.acquire()
+            try:
+                start_new_thread(_until_released, (work, lock))
+            except RuntimeError:  # the system has no more of them
+                break
+            others.append(lock)
+        work()
+    finally:
+        for lock in others:
+            lock.acquire()
+
+
+def _until_released(work: Callable[[], None], lock: LockType) -> None:
+    try:
+        work()
+    finally:
+        lock.release()

@@ -1,0 +1,108 @@
+"""gitcp.durable: many files are synced at a time, and whatever happens to one is said of that one."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitcp import durable
+
+
+@pytest.fixture
+def descriptors(tmp_path: Path) -> Any:
+    opened = [os.open(tmp_path / f"{number:03}", os.O_CREAT | os.O_RDWR) for number in range(100)]
+    yield opened
+    for descriptor in opened:
+        os.close(descriptor)
+
+
+def test_each_is_synced_once(descriptors: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is left out, and none is waited for twice; of nothing there is nothing to say."""
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+
+    assert durable.sync(descriptors) == [None] * 100
+    assert sorted(synced) == sorted(descriptors)
+    assert durable.sync([]) == []
+
+
+def test_they_wait_together(descriptors: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each goes on only when as many as may wait have begun: one after the other would break the gate."""
+    gate = threading.Barrier(durable.AT_ONCE, timeout=60)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: gate.wait())
+
+    assert durable.sync(descriptors[: durable.AT_ONCE]) == [None] * durable.AT_ONCE
+
+
+def test_an_error_is_that_of_its_file(descriptors: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that fails keeps no other from the disk."""
+    synced: list[int] = []
+
+    def fsync(descriptor: int) -> None:
+        if descriptor in descriptors[10:12]:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        synced.append(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    said = durable.sync(descriptors)
+
+    assert [number for number, error in enumerate(said) if error is not None] == [10, 11]
+    assert len(synced) == 98
+
+
+def test_an_interruption_comes_through(descriptors: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """When it is raised, no thread goes on with descriptors that the caller then closes."""
+    begun, ended = [], []
+
+    def fsync(descriptor: int) -> None:
+        begun.append(descriptor)
+        if descriptor == descriptors[3]:
+            raise KeyboardInterrupt
+        ended.append(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(KeyboardInterrupt):
+        durable.sync(descriptors)
+
+    assert len(ended) == len(begun) - 1
+
+
+def test_without_threads(descriptors: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system that gives no more threads costs time and nothing else."""
+
+    def none_left(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    synced: list[int] = []
+    monkeypatch.setattr(durable, "start_new_thread", none_left)
+    monkeypatch.setattr(os, "fsync", synced.append)
+
+    assert durable.sync(descriptors) == [None] * 100
+    assert synced == descriptors
+
+
+def test_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files and directories; what is gone is left out, an error is raised, and no descriptor stays open."""
+    paths = [tmp_path, *(tmp_path / f"{number}" for number in range(200))]
+    for path in paths[1:]:
+        path.write_bytes(b"x")
+    paths[7].unlink()
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
+    open_before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+
+    durable.sync_paths(paths)
+    assert sorted(synced) == sorted(path.stat().st_ino for path in paths if path.exists())
+
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="Input/output"):
+        durable.sync_paths(paths)
+    assert (len(os.listdir("/proc/self/fd")) if open_before else 0) == open_before
