@@ -10,14 +10,15 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import islice, takewhile
-from typing import NamedTuple
 
 from gitcp.errors import StoreDamaged
 from gitcp.git import refs
 from gitcp.model import Checkpoint, Oid
 from gitcp.store import Store, Summary, one_line
+from gitcp.typed import NamedTuple
 from gitcp.value import Value
 
+BLOCK = 1 << 16
 SHORT = "%x01%H%x00%s%x00%b"
 NAMED = re.compile(
     "\x01([0-9a-f]{40})\0([^\0\x01]*)\0[^\0\x01]*?^Gitcp-Session: (.+)\nGitcp-Number: ([0-9]+)$", re.MULTILINE
@@ -103,9 +104,20 @@ def _whole(store: Store, tip: Oid, limit: int | None) -> list[Line] | None:
     """The one-liners of a chain; None if some commit is not written the way this version does it."""
     count = () if limit is None else (f"--max-count={limit}",)
     options = ("--first-parent", "--no-show-signature", "--encoding=UTF-8", f"--format={SHORT}", *count)
-    text = store.repo.git("log", *options, tip, "--").decode("utf-8", "replace")
-    found = list(map(Line._make, NAMED.findall(text)))
-    return found if len(found) == text.count("\x01") else None
+    found: list[Line] = []
+    begun, rest = 0, b""
+    with store.repo.git_reading("log", *options, tip, "--", input=b"") as out:
+        while block := out.read(BLOCK):  # git goes on while these are taken apart
+            begun += block.count(b"\x01")
+            whole, mark, rest = (rest + block).rpartition(b"\x01")
+            found += _named(whole)
+            rest = mark + rest
+    found += _named(rest)
+    return found if len(found) == begun else None
+
+
+def _named(output: bytes) -> Iterator[Line]:
+    return map(Line._make, NAMED.findall(output.decode("utf-8", "replace")))
 
 
 def tags(store: Store) -> dict[Oid, tuple[str, ...]]:
