@@ -1,7 +1,7 @@
 """`python -m gitcp`, `gitcp` and `git gitcp`: hands this process to the command line, and ends it.
 
 Nothing else is here, so that what the command line imports, and when, is decided in one place. A save asks the first
-stage (gitcp.cli.quick) before any of it is loaded, and its plain forms do without click; so does a hook.
+stage (gitcp.cli.quick) before any of it is loaded; plain forms (gitcp.cli.plain) do without click, and so does a hook.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ def _run(args: list[str]) -> int:
 
         if quick.answered(args[1:]):
             return 0
-        plain = quick.plain(args[1:])
-        if plain is not None:
-            from gitcp.cli.saving import plainly
-
-            return plainly(args, plain[0], quiet=plain[1])
     if args[:1] and args[0] in SCANNING:
+        gc.disable()
         from gitcp.cli import quick
 
         quick.begin()
-        gc.disable()
     if args[:1] == ["hook"] and not {"-h", "--help"} & set(args):
         gc.disable()
         return _hook(args[1:])
+    from gitcp.cli import plain
+
+    code = plain.run(args)
+    if code is not None:
+        return code
     from gitcp.cli.group import run
 
     return run(args)

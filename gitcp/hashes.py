@@ -10,6 +10,7 @@ import sys
 from gitcp.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hashlib import _Hash
     from hashlib import sha1 as small_sha1
 else:
     try:
@@ -23,12 +24,16 @@ LARGE = 256 << 10
 
 def sha1(*parts: bytes | memoryview) -> bytes:
     """The 20 bytes of the SHA-1 of `parts`, one after the other: git's name for a thing, not a defence."""
-    if "hashlib" not in sys.modules and sum(map(len, parts)) < LARGE:
-        digest = small_sha1()
-    else:
-        import hashlib
-
-        digest = hashlib.sha1(usedforsecurity=False)
+    digest = begun(sum(map(len, parts)))
     for part in parts:
         digest.update(part)  # never joined: a large object would be held twice
     return digest.digest()
+
+
+def begun(size: int) -> _Hash:
+    """A SHA-1 to be fed with about `size` bytes."""
+    if size < LARGE and "hashlib" not in sys.modules:
+        return small_sha1()
+    import hashlib
+
+    return hashlib.sha1(usedforsecurity=False)

@@ -24,7 +24,7 @@ from datetime import datetime
 from itertools import islice
 
 from gitcp.errors import RevisionAmbiguous, RevisionNotFound
-from gitcp.git import aside, refs
+from gitcp.git import refs
 from gitcp.model import Oid
 from gitcp.store import Store, Summary, one_line
 
@@ -260,6 +260,8 @@ def _fetched(store: Store, text: str) -> Oid:
 
 
 def _to_fetch(store: Store, name: str, session: str) -> str:
+    from gitcp.git import aside  # only for what was fetched
+
     part, prefix = aside.find(store.repo, name), f"{refs.REMOTES}{name}/sessions/"
     there = refs.list_refs(part.common_dir, prefix) if part else {}
     if not session or not any(ref.startswith(prefix + session) for ref in there):

@@ -3,16 +3,16 @@
 A value that is absent is left out, so that a checkpoint costs little. Fields this version does not know are kept in
 `Checkpoint.extra` and written back. A format this version does not know is refused by name.
 
-What a save reads and writes goes through Python's own json: orjson is faster, but loading it takes longer than a save
-has. It prints what programs ask for.
+What a save reads and writes goes through Python's own json: orjson, which prints for programs, takes longer to load.
 """
 
 from __future__ import annotations
 
-import base64
+import binascii
 import json
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from gitcp.errors import BadValue, FormatTooNew, StoreDamaged
@@ -56,14 +56,14 @@ Json = dict[str, Any]
 # ---------------------------------------------------------------- JSON itself
 
 
-def dumps(value: object) -> bytes:
-    """One line of JSON, keys in the order given."""
-    import orjson  # 20 ms
+def dumps(value: object, *, small: bool = False) -> bytes:
+    """One line of JSON, keys in the order given. For what is `small`, orjson is not loaded."""
+    if not small:
+        import orjson  # 20 ms
 
-    try:
-        return orjson.dumps(value)
-    except TypeError:  # half a surrogate pair, which JSON can escape and UTF-8 cannot hold
-        return json.dumps(value, separators=(",", ":")).encode("ascii")
+        with suppress(TypeError):  # half a surrogate pair, which JSON can escape and UTF-8 cannot hold
+            return orjson.dumps(value)
+    return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
 def loads(data: bytes) -> Any:
@@ -90,12 +90,12 @@ def encode_path(path: bytes) -> str | dict[str, str]:
     try:
         return path.decode("utf-8")
     except UnicodeDecodeError:
-        return {"base64": base64.b64encode(path).decode("ascii")}
+        return {"base64": binascii.b2a_base64(path, newline=False).decode("ascii")}
 
 
 def decode_path(value: str | Mapping[str, str]) -> bytes:
     """The inverse of `encode_path`."""
-    return value.encode("utf-8") if isinstance(value, str) else base64.b64decode(value["base64"], validate=True)
+    return value.encode("utf-8") if isinstance(value, str) else binascii.a2b_base64(value["base64"], strict_mode=True)
 
 
 def encode_time(time: datetime) -> str:

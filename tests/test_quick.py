@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 
 from gitcp.adapters import claude_code
-from gitcp.cli import quick, saving
-from gitcp.cli.save import command
 
 from driver import SOURCE, Project
 
@@ -162,32 +160,6 @@ def test_a_plain_save_loads_nothing_heavy(project: Project, args: list[str]) -> 
         [sys.executable, "-c", LIGHT, *args], cwd=project.root, env=env, capture_output=True, text=True
     )
     assert done.stdout.endswith("heavy: []"), done
-
-
-def test_the_plain_form_has_the_options_of_the_command() -> None:
-    """What is not given means the same on both ways."""
-    assert command.make_context("save", []).params == saving.DEFAULTS
-
-
-@pytest.mark.parametrize(
-    ("options", "found"),
-    [
-        ([], (None, False)),
-        (["-q"], (None, True)),
-        (["a label"], ("a label", False)),
-        (["--quiet", "é"], ("é", True)),
-        (["a", "b"], None),
-        (["--json"], None),
-        (["-x"], None),
-        ([""], None),
-        (["two\nlines"], None),
-        (["\udcff"], None),
-        (["a", "--", "b"], None),
-    ],
-)
-def test_only_plain_forms_are_taken(options: list[str], found: tuple[str | None, bool] | None) -> None:
-    """Anything with a dash, a second word or an odd character goes the long way."""
-    assert quick.plain(options) == found
 
 
 def test_an_error_is_said_as_ever(tmp_path: Path) -> None:

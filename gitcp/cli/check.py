@@ -6,7 +6,7 @@ import click
 
 from gitcp.cli import objects, words
 from gitcp.cli.context import Context
-from gitcp.cli.failure import CODES
+from gitcp.cli.failure import CODES, end
 from gitcp.cli.options import Command, json_option, pass_context, session_option
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.errors import StoreDamaged
@@ -32,7 +32,7 @@ def command(context: Context, session: str | None, *, as_json: bool) -> None:  #
         context.output.document(objects.document("check", _fields(report)))
     else:
         _print(context, report)
-    click.get_current_context().exit(0 if report.ok else CODES[StoreDamaged])
+    end(0 if report.ok else CODES[StoreDamaged])
 
 
 def _progress(context: Context, done: int, of: int) -> None:

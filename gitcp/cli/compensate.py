@@ -9,7 +9,7 @@ import click
 
 from gitcp.cli import effects, objects
 from gitcp.cli.context import Context
-from gitcp.cli.failure import IN_PART
+from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import REVISION, SECONDS, WORDS, Command, json_option, pass_context, session_option, trust_option
 from gitcp.errors import Refused, RevisionNotFound
 from gitcp.ops import compensate as op
@@ -52,7 +52,7 @@ def command(context: Context, /, revision: str | None, session: str | None, **gi
     done = tuple(_run(context, found, current, given))
     if given["as_json"]:
         _print(context, done, as_json=True)
-    click.get_current_context().exit(IN_PART if any(effect.outcome != DONE for effect in done) else 0)
+    end(IN_PART if any(effect.outcome != DONE for effect in done) else 0)
 
 
 def _run(context: Context, found: tuple[Effect, ...], session: str, given: dict[str, Any]) -> Iterator[Effect]:

@@ -6,8 +6,7 @@ The environment, the home directory, the clock and the working directory are rea
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from copy import copy
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -157,10 +156,20 @@ class Context:
         found = part.beside(self.store, revision)
         if found is None:
             return self
+        from copy import copy  # a millisecond
+
         other = copy(self)
         other.__dict__["store"] = found
         other.__dict__.pop("tags", None)
         return other
+
+    def with_path(self, error: RevisionNotFound, given: Iterable[object], command: str) -> RevisionNotFound:
+        """The error of a revision that is not found, with the hint that it lacks its `--` where it names a path."""
+        words = (word for word in given if isinstance(word, str))
+        path = next((word for word in words if os.path.lexists(self.cwd / word)), None)
+        if path is None or type(error) is not RevisionNotFound:
+            return error
+        return RevisionNotFound(str(error), hint=f"{command} -- {path}")
 
     def numbered(self, id: CheckpointId) -> Checkpoint:
         """The checkpoint with this id."""

@@ -11,6 +11,7 @@ import click
 from gitcp.adapters.base import Message
 from gitcp.cli import objects, rendering
 from gitcp.cli.context import Context
+from gitcp.cli.failure import end
 from gitcp.cli.options import REVISION, WithPaths, json_option, pass_context, paths_given, session_option
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.model import Capture, Checkpoint, Conversation
@@ -44,7 +45,7 @@ def command(context: Context, /, old: str, new: str | None, session: str | None,
     shown = _messages if given["conversation"] else _files
     with nullcontext() if given["as_json"] else context.output.paged(context.core_pager):
         differs = shown(context, a, b, given)
-    click.get_current_context().exit(1 if differs and given["exit_code"] else 0)
+    end(1 if differs and given["exit_code"] else 0)
 
 
 def _files(context: Context, a: Checkpoint, b: Checkpoint | None, given: dict[str, Any]) -> bool:

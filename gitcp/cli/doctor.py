@@ -7,6 +7,7 @@ import click
 from gitcp import __version__, wire
 from gitcp.cli import objects, words
 from gitcp.cli.context import Context
+from gitcp.cli.failure import end
 from gitcp.cli.options import Command, json_option, pass_context
 from gitcp.cli.output import DIM, GREEN, RED, YELLOW, Styled
 from gitcp.errors import RepositoryNotFound
@@ -34,7 +35,7 @@ def command(context: Context, *, as_json: bool) -> None:
         context.output.document(objects.document("doctor", _fields(health)))
     else:
         _print(context, health)
-    click.get_current_context().exit(1 if health.problems else 0)
+    end(1 if health.problems else 0)
 
 
 def _print(context: Context, health: Health) -> None:

@@ -11,7 +11,7 @@ import click
 
 from gitcp.cli import asking, objects, words
 from gitcp.cli.context import Context
-from gitcp.cli.failure import IN_PART
+from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.output import BOLD, CYAN, GREEN, RED, YELLOW, Part, Styled
 from gitcp.errors import BadValue, DiskFull, GitcpError
 from gitcp.hooks import scripts
@@ -64,7 +64,7 @@ def carry_out(context: Context, plan: Plan, given: Mapping[str, Any], *, verb: s
     if report is not None and report.left:
         if not report.done:
             raise _nothing_done(context, report.left)
-        click.get_current_context().exit(IN_PART)
+        end(IN_PART)
 
 
 def _nothing_done(context: Context, left: tuple[Left, ...]) -> GitcpError:

@@ -12,7 +12,10 @@ from collections.abc import Callable, Mapping
 
 from gitcp import errors, wire
 from gitcp.cli.safe import safe
-from gitcp.typed import NamedTuple
+from gitcp.typed import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 CODES: dict[type[BaseException], int] = {
     errors.GitcpError: 1,
@@ -45,13 +48,26 @@ class Failure(NamedTuple):
     candidates: tuple[str, ...] = ()
 
 
+class Ended(Exception):
+    """A command is done, and ends with this exit code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+def end(code: int) -> NoReturn:
+    """End the command that is running, with this exit code."""
+    raise Ended(code)
+
+
 def guarded(run: Callable[[], int], env: Mapping[str, str], *, as_json: bool, interrupted: Callable[[], str]) -> int:
     """`run`, with every error turned into its exit code and said on stderr.
 
     `interrupted` says how to go on where a restore stopped half-way, "" where none did.
     """
     try:
-        code = run()
+        code = _code_of(run)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
@@ -73,6 +89,13 @@ def guarded(run: Callable[[], int], env: Mapping[str, str], *, as_json: bool, in
     except (OSError, ValueError):
         _stop_writing()  # stderr or stdout is full or gone: the exit code still says it
     return failure.code
+
+
+def _code_of(run: Callable[[], int]) -> int:
+    try:
+        return run()
+    except Ended as ended:
+        return ended.code
 
 
 def _interrupted(hint: str) -> Failure:

@@ -9,7 +9,7 @@ import click
 from gitcp import wire
 from gitcp.cli import objects, words
 from gitcp.cli.context import Context
-from gitcp.cli.failure import IN_PART
+from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import WORDS, Command, json_option, pass_context
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.errors import StoreDamaged
@@ -70,7 +70,7 @@ def _end(found: tuple[Fetched, ...], *, listing: bool) -> None:
     refused = [one for one in found if one.refused]
     if refused and len(refused) == len(found) and not listing:
         raise StoreDamaged(f"nothing was taken. {refused[0].session}: {refused[0].refused}", hint="gitcp fetch --list")
-    click.get_current_context().exit(IN_PART if refused else 0)
+    end(IN_PART if refused else 0)
 
 
 def _fields(name: str, one: Fetched) -> wire.Json:

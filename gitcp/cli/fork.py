@@ -11,7 +11,7 @@ import click
 
 from gitcp.cli import objects, restoring
 from gitcp.cli.context import Context
-from gitcp.cli.failure import IN_PART
+from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import REVISION, WORDS, Command, json_option, pass_context, session_option, trust_option
 from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.errors import BadValue
@@ -44,7 +44,7 @@ def command(context: Context, /, **given: Any) -> None:
         context.output.document(objects.document("fork", objects.forked(forked)))
     else:
         _print(context, forked, given["worktree"] or "")
-    click.get_current_context().exit(IN_PART if forked.failed else 0)
+    end(IN_PART if forked.failed else 0)
 
 
 def _request(context: Context, given: dict[str, Any]) -> op.Request:

@@ -7,7 +7,7 @@ import click
 from gitcp import wire
 from gitcp.cli import objects, words
 from gitcp.cli.context import Context
-from gitcp.cli.failure import IN_PART
+from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import WORDS, Command, json_option, pass_context
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.errors import StoreDamaged
@@ -40,7 +40,7 @@ def command(context: Context, /, *, file: str, agent: str | None, as_json: bool)
     refused = [one for one in found if one.refused]
     if refused and len(refused) == len(found):
         raise StoreDamaged(f"nothing was imported. {refused[0].session}: {refused[0].refused}")
-    click.get_current_context().exit(IN_PART if refused else 0)
+    end(IN_PART if refused else 0)
 
 
 def _fields(one: Imported) -> wire.Json:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gitcp import wire
 from gitcp.model import Agent, Checkpoint, Conversation, Entry, FileChange, Handoff, Run, Skip
+from gitcp.typed import TYPE_CHECKING
 from gitcp.wire import Json
 
 if TYPE_CHECKING:

@@ -105,11 +105,7 @@ class WithPaths(Command):
         try:
             return super().invoke(ctx)
         except RevisionNotFound as error:
-            given = [value for value in ctx.params.values() if isinstance(value, str)]
-            path = next((value for value in given if os.path.lexists(ctx.obj.cwd / value)), None)
-            if path is None or type(error) is not RevisionNotFound:
-                raise
-            raise RevisionNotFound(str(error), hint=f"{ctx.command_path} -- {path}") from None
+            raise ctx.obj.with_path(error, ctx.params.values(), ctx.command_path) from None
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [*super().collect_usage_pieces(ctx), "[-- PATH...]"]

@@ -9,7 +9,7 @@ import click
 from gitcp import wire
 from gitcp.cli import objects, words
 from gitcp.cli.context import Context
-from gitcp.cli.failure import IN_PART
+from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import WORDS, Command, json_option, pass_context, session_option
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.cli.secrets import fields as finding_fields
@@ -70,7 +70,7 @@ def _end(report: Report) -> None:
         item, why = report.refused[0]
         hint = "gitcp fetch" if MOVED in why else "if it takes only branches and tags: gitcp remote NAME --as-branches"
         raise GitcpError(f"the remote refused {item.name}: {why}", hint=hint)
-    click.get_current_context().exit(IN_PART if report.refused else 0)
+    end(IN_PART if report.refused else 0)
 
 
 def _fields(plan: op.Plan, report: Report) -> wire.Json:

@@ -64,19 +64,6 @@ def begin() -> None:
         look.start(os.fsencode(where[0]), os.path.join(where[1], "gitcp", STATE))
 
 
-def plain(options: Sequence[str]) -> tuple[str | None, bool] | None:
-    """The label and whether to be quiet, where `gitcp save OPTIONS` has nothing but these; None for anything else."""
-    labels = [option for option in options if option not in QUIET]
-    if (
-        sys.stdout is None
-        or sys.stderr is None
-        or len(labels) > 1
-        or any(not label or label.startswith("-") or not label.isprintable() for label in labels)
-    ):
-        return None
-    return (labels[0] if labels else None), len(labels) < len(options)
-
-
 def remember(store: Store, saved: Saved, text: str) -> None:
     """Write down what decided that nothing changed; `text` is what was said. Not where more than files decided."""
     repo, snapshot = store.repo, saved.checkpoint.snapshot

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from gitcp.cli import words
 from gitcp.cli.output import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Output, Styled
 from gitcp.model import FileChange, Handoff, Kind, Note, Run
+from gitcp.typed import TYPE_CHECKING
 from gitcp.worktree.paths import display
 
 if TYPE_CHECKING:
@@ -62,6 +61,8 @@ def run(output: Output, found: Run | None) -> None:
     if found is None:
         return
     ended = "its end was not seen" if found.code is None else f"exit code {found.code}"
+    import shlex  # for a run
+
     what = shlex.join(found.command) or "a part of a program"
     items(output, "Ran", [f"{what}  ({ended}, {found.milliseconds / 1000:.2f} s)"])
     for text in found.output.splitlines()[-LAST_LINES:]:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-import click
-
-from gitcp.cli import asking, objects, rendering, words
+from gitcp.cli import asking, rendering, words
 from gitcp.cli.context import Context
-from gitcp.cli.failure import IN_PART
+from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.output import BOLD, GREEN, RED, YELLOW, Output, Styled
 from gitcp.model import Agent, Checkpoint, CheckpointId, Conversation
 from gitcp.ops import effects, journal, restore
 from gitcp.ops.journal import Restores
 from gitcp.ops.plan import FilePlan, Kept
 from gitcp.ops.restore import Plan, Report, Request
+from gitcp.typed import TYPE_CHECKING
 from gitcp.wire import Json
 from gitcp.worktree.paths import display
 
@@ -48,11 +45,13 @@ def carry_out(
     found = effects.open_commands(context.store, request.target) if agreed is None else agreed.effects
     report = apply(agreed)
     if as_json:
+        from gitcp.cli import objects  # only for programs
+
         fields = objects.report(report, request.stored[0], found, saved_first=True)
         context.output.document(objects.document("restore", fields))
     else:
         print_report(context, report, found, back=back)
-    end(report)
+    end_as(report)
 
 
 def walk(
@@ -86,9 +85,9 @@ def walk(
     )
 
 
-def end(report: Report) -> None:
+def end_as(report: Report) -> None:
     """End the command with the exit code that the report deserves."""
-    click.get_current_context().exit(IN_PART if report.failed else 0)
+    end(IN_PART if report.failed else 0)
 
 
 def agree(context: Context, request: Request, plan: Plan) -> None:
@@ -142,6 +141,8 @@ def _print_conversation_plan(
 
 def plan_document(plan: Plan, request: Request) -> Json:
     """The plan for programs. An id that only the restore itself gives out is not in it."""
+    from gitcp.cli import objects
+
     fields = objects.plan(plan, request.stored[0])
     if plan.placed is not None and _moves_on(plan.placed, request.stored[1]):
         fields["resume"] = {"agent": plan.placed.agent, "session_id": None, "prepare": [], "command": [], "path": None}
@@ -182,6 +183,8 @@ def print_resume(output: Output, placed: Placed, directory: str) -> None:
     if placed.placement.note:
         output.line(placed.placement.note)
     if placed.command:
+        import shlex
+
         there = [("cd", directory)] if directory else []
         commands = (*there, *placed.prepare, placed.command)
         output.line("continue with: ", Styled(" && ".join(map(shlex.join, commands)), BOLD))

@@ -62,7 +62,7 @@ def command(context: Context, /, **given: Any) -> None:
             restoring.print_report(context, report, plan.effects, back="undo")
         if report.failed or report.placed is None:
             context.output.say("the agent was not started: not everything was restored")
-            restoring.end(report)
+            restoring.end_as(report)
         placed = resume.continuing(report.placed, request.target)
     if given["as_json"]:
         _print(context, request, placed, given, needed=False)

@@ -9,7 +9,7 @@ import click
 
 from gitcp.cli import asking, objects, restoring, words
 from gitcp.cli.context import Context
-from gitcp.cli.failure import IN_PART
+from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import (
     REVISION,
     WithPaths,
@@ -68,7 +68,7 @@ def command(context: Context, /, **given: Any) -> None:
         context.output.document(objects.document("revert", objects.revert(plan, report)))
     else:
         _print_report(context, plan, report)
-    click.get_current_context().exit(IN_PART if report.failed or plan.conflicts else 0)
+    end(IN_PART if report.failed or plan.conflicts else 0)
 
 
 def _request(context: Context, given: dict[str, Any]) -> Request:

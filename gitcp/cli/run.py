@@ -8,7 +8,7 @@ import click
 
 from gitcp.cli import child, effects, objects, restoring, words
 from gitcp.cli.context import Context
-from gitcp.cli.failure import IN_PART
+from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import WORDS, Command, json_option, pass_context, session_option
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.errors import Refused
@@ -101,7 +101,7 @@ def _run(context: Context, label: str, program: tuple[str, ...], given: dict[str
         _tell(context, opened, done, run, given)
     else:
         _fail(context, opened, run, given)
-    click.get_current_context().exit(ended.code)
+    end(ended.code)
 
 
 def _fail(context: Context, opened: Open, run: Run, given: dict[str, Any]) -> None:
@@ -152,7 +152,7 @@ def _recover(context: Context, given: dict[str, Any]) -> None:
         else:
             _tell_failure(context, failure)
     wrong = any(failure.report is not None and failure.report.failed for failure in found)
-    click.get_current_context().exit(IN_PART if wrong else 0)
+    end(IN_PART if wrong else 0)
 
 
 def _took(run: Run) -> str:

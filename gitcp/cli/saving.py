@@ -68,19 +68,6 @@ def _retain(context: Context, saved: Saved) -> None:
         context.output.say(f"note: {done.said}; gitcp undo {done.number} brings it back")
 
 
-def plainly(arguments: Sequence[str], label: str | None, *, quiet: bool) -> int:
-    """`gitcp save [LABEL] [-q]`: its exit code."""
-    from gitcp.cli.failure import guarded
-
-    context = Context(arguments)
-
-    def run() -> int:
-        perform(context, {**DEFAULTS, "label": label, "quiet": quiet})
-        return 0
-
-    return guarded(run, os.environ, as_json=False, interrupted=context.interrupted)
-
-
 def _request(context: Context, given: Mapping[str, Any]) -> Request:
     return Request(
         cwd=context.cwd,

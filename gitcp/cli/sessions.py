@@ -44,7 +44,7 @@ def command(
       gitcp sessions --fetched
       gitcp log --session e7ba
     """
-    wanted = Selection(agent, filters.time(context, since, end=False), filters.pattern(grep))
+    wanted = Selection(agent, filters.time(context, since, end=False), filters.pattern(grep, "gitcp sessions -h"))
     found, damaged = op.listing(context.store, op.fetched(context.store) if fetched else None)
     for name, error in damaged:
         context.output.say(f"note: session {name} cannot be read: {error}")

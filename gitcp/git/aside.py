@@ -8,7 +8,6 @@ borrows the user's objects and settings, and gives nothing back: nothing of the 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -77,7 +76,7 @@ def make(repo: Repository, name: str, url: str) -> Aside:
         try:
             unfinished.rename(place)
         except OSError:  # another process made it meanwhile
-            shutil.rmtree(unfinished)
+            _remove(unfinished)
         found = Aside(repo.root, place, repo.host)
     found.git("config", "--local", "--replace-all", f"remote.{REMOTE}.url", url)
     return found
@@ -85,7 +84,7 @@ def make(repo: Repository, name: str, url: str) -> Aside:
 
 def _init(repo: Repository, made: Aside) -> None:
     place = made.git_dir
-    shutil.rmtree(place, ignore_errors=True)
+    _remove(place)
     repo.git("init", "--quiet", "--bare", "--template=", str(place))
     lent = os.path.relpath(repo.common_dir / "objects", place / "objects")
     (place / "objects" / "info").mkdir(exist_ok=True)
@@ -113,7 +112,7 @@ def forget(repo: Repository, name: str, ref: str) -> None:
         return
     found.git("update-ref", "-d", ref)
     if not any("/sessions/" in each for each in refs.list_refs(found.common_dir, refs.REMOTES)):
-        shutil.rmtree(found.git_dir, ignore_errors=True)
+        _remove(found.git_dir)
 
 
 def _quoted(path: Path) -> bytes:
@@ -122,4 +121,10 @@ def _quoted(path: Path) -> bytes:
 
 def clear(repo: Repository) -> None:
     """Let go of everything that was fetched in part."""
-    shutil.rmtree(repo.common_dir / "gitcp" / DIRECTORY, ignore_errors=True)
+    _remove(repo.common_dir / "gitcp" / DIRECTORY)
+
+
+def _remove(place: Path) -> None:
+    import shutil  # two milliseconds
+
+    shutil.rmtree(place, ignore_errors=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gitcp.errors import StoreDamaged
 from gitcp.git.packs import deflated, oid_of
+from gitcp.hashes import begun
 from gitcp.model import Oid
 from gitcp.typed import BinaryIO
 
@@ -46,9 +47,7 @@ def open_loose(directory: Path, oid: Oid) -> BinaryIO | None:
 
 def inflate(file: BinaryIO, oid: Oid) -> Iterator[bytes]:
     """The content of a loose blob, and at its end the proof that it is the blob of this name."""
-    import hashlib
-
-    stream, digest, size = zlib.decompressobj(), hashlib.sha1(usedforsecurity=False), -1
+    stream, digest, size = zlib.decompressobj(), begun(os.fstat(file.fileno()).st_size), -1
     try:
         while not stream.eof:
             with _unreadable(oid):

@@ -5,9 +5,7 @@ A crash leaves that lock behind at one moment only, and then it is the copy itse
 
 from __future__ import annotations
 
-import copy
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,6 +23,9 @@ def changing(repo: Repository) -> Iterator[Repository]:
     The caller keeps others who would do the same away. Raises GitFailed, and leaves the index as it is, if somebody
     else has it locked or changed it meanwhile; and OSError.
     """
+    import copy  # only for who restores what was staged
+    import shutil
+
     made, lock = repo.state_dir / NAME, repo.git_dir / "index.lock"
     _heal(made, lock)
     before = _identity(repo.index)

@@ -6,7 +6,6 @@ ones are kept, and large ones are read again, in chunks, when their file is writ
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable, Iterator
 
@@ -104,6 +103,8 @@ class Contents:
         pointer = convert.pointer_of(blob)
         if pointer is None:
             raise StoreDamaged(f"blob {oid} should be an LFS pointer and is none", hint="gitcp check")
+        import hashlib  # not for blobs
+
         name, size = pointer
         digest, seen = hashlib.sha256(), 0
         try:

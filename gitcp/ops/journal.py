@@ -243,7 +243,7 @@ def write_fields(path: Path, fields: dict[str, object]) -> None:
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         with open(temporary, "wb") as file:
-            file.write(wire.dumps(fields))
+            file.write(wire.dumps(fields, small=True))
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

@@ -8,10 +8,8 @@ listed, and stays as it is now. Renames are not followed: a file that was change
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from gitcp.errors import GitFailed
 from gitcp.git import trees
@@ -20,6 +18,7 @@ from gitcp.git.repo import Repository
 from gitcp.git.trees import TreeEntry
 from gitcp.model import EXECUTABLE, FILE, GITLINK, TREE, Conversion, Entry, FileChange, Oid, Snapshot
 from gitcp.ops.plan import ALONE, Side, parents, within
+from gitcp.typed import NamedTuple
 from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
 
@@ -189,6 +188,7 @@ def _converted(
 
 def by_git(repo: Repository) -> Lines:
     """Merges lines as git does, in files that are gone afterwards."""
+    import tempfile  # three milliseconds
 
     def lines(path: bytes, base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, bool] | None:
         labels = (f"{display(path)} ({when})" for when in ("now", "after the step", "before the step"))

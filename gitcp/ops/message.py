@@ -5,8 +5,6 @@ yet, the conversation cut right before it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from hashlib import sha256
-from typing import NamedTuple
 
 from gitcp import adapters
 from gitcp.conversation import segments
@@ -15,6 +13,7 @@ from gitcp.git import trees
 from gitcp.model import TREE, Agent, Checkpoint, Conversation, Digest, Entry
 from gitcp.ops.conversation import MAIN, lines, stored
 from gitcp.store import Store, Summary
+from gitcp.typed import NamedTuple
 from gitcp.value import replace
 
 
@@ -70,6 +69,8 @@ def _is_before(store: Store, checkpoint: Checkpoint, holder: Checkpoint, offset:
         return True
     if main.bytes > offset:
         return False
+    from hashlib import sha256  # three milliseconds
+
     digest = sha256()
     for chunk in _beginning(store, holder, main.bytes):
         digest.update(chunk)

@@ -84,7 +84,9 @@ def append(repo: Repository, operation: Operation) -> Operation:
             tail = os.pread(descriptor, TAIL, max(0, size - TAIL))
             numbered = replace(operation, number=_last_number(repo, tail, size) + 1)
             # A line that a crash cut off is ended first, or it would take this one along.
-            file.write((b"\n" if tail and not tail.endswith(b"\n") else b"") + wire.dumps(encode(numbered)) + b"\n")
+            file.write(
+                (b"\n" if tail and not tail.endswith(b"\n") else b"") + wire.dumps(encode(numbered), small=True) + b"\n"
+            )
             os.fsync(descriptor)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):

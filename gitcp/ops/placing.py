@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -70,6 +69,8 @@ def plan(
     for new_id in filter(None, known):
         with suppress(Refused):
             return Placed(name, conversation.digest.messages, adapter.place(what, cwd, store.repo.host, new_id=new_id))
+    import uuid  # two milliseconds: asks which system this is
+
     placement = adapter.place(what, cwd, store.repo.host, new_id=str(uuid.uuid4()))
     return Placed(name, conversation.digest.messages, placement)
 
@@ -78,6 +79,7 @@ def plan_copy(store: Store, conversation: Conversation, agent: Agent, cwd: Path,
     """Where a copy of the conversation would go, under an id of its own; None if no agent can continue it."""
     adapter = adapters.load_or_generic(agent.name)
     what = _what(store, conversation, replace(agent, session_id=None))
+
     placement = adapter.place(what, cwd, store.repo.host, new_id=new_id) if adapter.NAME != "generic" else None
     if placement is None or placement.session_id is None:
         return None
@@ -139,7 +141,7 @@ def _append(item: Write) -> None:
 
 def _create(item: Write) -> None:
     _make_private(item.path.parent)
-    temporary = item.path.with_name(f"{TEMPORARY}{uuid.uuid4().hex}")
+    temporary = item.path.with_name(f"{TEMPORARY}{os.urandom(16).hex()}")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with open(descriptor, "wb") as file:

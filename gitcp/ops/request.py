@@ -6,14 +6,16 @@ from pathlib import Path
 
 from gitcp.errors import BadValue
 from gitcp.model import RESERVED, Agent, Checkpoint, Conversation, Snapshot, Span
-from gitcp.ops.merge import by_git, merge
-from gitcp.ops.message import Rewound
 from gitcp.ops.plan import ALONE, Side
 from gitcp.store import Store
+from gitcp.typed import TYPE_CHECKING
 from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
 from gitcp.worktree.snapshot import Limits
 from gitcp.worktree.writer import Writer
+
+if TYPE_CHECKING:
+    from gitcp.ops.message import Rewound
 
 
 class Request(Value):
@@ -67,6 +69,8 @@ def merged_into(store: Store, request: Request, ours: Snapshot) -> Request:
     """A revert that knows what it leads to from what is here, `ours`; any other request as it is."""
     if request.reverted is None:
         return request
+    from gitcp.ops.merge import by_git, merge  # for a revert
+
     know_files(store, request.reverted)
     sides = request.target.snapshot, ours, request.reverted.snapshot
     merged = merge(store.objects, sides, by_git(store.repo), request.paths, markers=request.markers)

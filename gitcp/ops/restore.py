@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import NamedTuple
 
 from gitcp.errors import ConversationUnreadable, Refused
 from gitcp.git.objects import Objects
@@ -20,13 +19,13 @@ from gitcp.ops.apply import apply_files, still_wrong
 from gitcp.ops.contents import Contents
 from gitcp.ops.disk import WorktreeDisk
 from gitcp.ops.journal import Extent, Restores, Step, Unfinished
-from gitcp.ops.message import before_message
 from gitcp.ops.placing import Placed
 from gitcp.ops.plan import FilePlan, Kept, Side, plan_files
 from gitcp.ops.request import Request, check_paths, know_files, merged_into, somewhere
 from gitcp.ops.save import Request as SaveRequest
 from gitcp.ops.save import Saved, live_trees, save
 from gitcp.store import Store, Summary
+from gitcp.typed import NamedTuple
 from gitcp.value import Value, replace
 from gitcp.worktree.snapshot import Since, Taken, take
 from gitcp.worktree.writer import Writer
@@ -254,8 +253,11 @@ def _extent_of(known: Restores, target: Checkpoint) -> Extent:
 
 def _resumed(store: Store, request: Request, begun: Unfinished, *, forward: bool) -> Request:
     """The request that goes on with an interrupted restore."""
-    extent = begun.extent
-    rewound = before_message(store, begun.target.session, begun.message)[1] if forward and begun.message else None
+    extent, rewound = begun.extent, None
+    if forward and begun.message:
+        from gitcp.ops.message import before_message  # for --continue alone
+
+        rewound = before_message(store, begun.target.session, begun.message)[1]
     return replace(
         request,
         files=extent.files and bool(begun.paths),

@@ -86,7 +86,7 @@ def _write(store: Store, untold: Untold) -> None:
     path = store.repo.state_dir / NAME
     temporary = path.with_name(f"{NAME}.{os.getpid()}")
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(wire.dumps({**fields, **ids}))
+        file.write(wire.dumps({**fields, **ids}, small=True))
     os.replace(temporary, path)
 
 

@@ -7,7 +7,6 @@ restore depends on no setting of the day.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -110,6 +109,8 @@ def checkout(blob: bytes, oid: Oid, conversion: Conversion, lfs_dir: Path) -> by
     pointer = pointer_of(blob)
     if pointer is None:
         raise StoreDamaged(f"blob {oid} should be an LFS pointer and is none")
+    import hashlib  # three milliseconds, for LFS alone
+
     digest, size = pointer
     try:
         data = lfs_object(lfs_dir, digest).read_bytes()

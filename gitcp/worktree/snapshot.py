@@ -177,6 +177,8 @@ class _Work:
         return now._replace(file=memory.file, changed=changed_since)
 
     def _looked(self, memory: Memory) -> list[bytes]:
+        from gitcp.worktree import attributes, blobs, include, scan  # noqa: F401 -- loads while the children look
+
         changed = look.answer(self._root, memory.file.identity)
         return look.changed(self._root, list(memory.lines.items())) if changed is None else changed
 
