@@ -22,7 +22,7 @@ from datetime import datetime
 from pathlib import Path
 
 from gitcp import wire
-from gitcp.errors import Refused, StoreBusy, StoreDamaged
+from gitcp.errors import DiskFull, Refused, StoreBusy, StoreDamaged
 from gitcp.git import locks, refs, trees
 from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
@@ -126,8 +126,8 @@ class Store:
         try:
             descriptor = _open_lock(self.repo.store_dir)
         except OSError as error:
-            what = f"gitcp cannot write in {self.repo.store_dir}: {error.strerror}"
-            raise Refused(f"{what}. Nothing was changed") from None
+            what = f"gitcp cannot write in {self.repo.store_dir}: {error.strerror}. Nothing was changed"
+            raise DiskFull(what, hint="free some space") if error.errno in refs.FULL else Refused(what) from None
         try:
             if not locks.take(descriptor):
                 raise StoreBusy(

@@ -41,7 +41,7 @@ from gitcp.model import (
     Submodule,
     Trigger,
 )
-from gitcp.shape import CHECKPOINT, misfit
+from gitcp.shape import CHECKPOINT, ID, misfit
 from gitcp.typed import Any
 
 FORMAT = 1
@@ -200,11 +200,11 @@ def decode_checkpoint(
 
 
 def parse_id(text: str | None) -> CheckpointId | None:
-    """`SESSION@NUMBER` as an id, None for None. Raises ValueError."""
-    if text is None:
-        return None
-    session, _, number = text.rpartition("@")
-    return CheckpointId(session, int(number))
+    """`SESSION@NUMBER` as an id, None for None. Raises ValueError, TypeError."""
+    if text is not None and not ID.fullmatch(text):
+        raise ValueError(f"{text!r} is no id")
+    session, _, number = (text or "").rpartition("@")
+    return CheckpointId(session, int(number)) if text else None
 
 
 def _present(fields: Json) -> Json:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -18,10 +18,12 @@ from gitcp import adapters, dates, kept, revisions, wire
 from gitcp.conversation import segments
 from gitcp.git import bundle, index, packs, trees, unpack
 from gitcp.hooks import jsonc
-from gitcp.model import Digest, Note, Oid
-from gitcp.ops import brought, journal, note, oplog, settings
+from gitcp.model import CheckpointId, Digest, Note, Oid
+from gitcp.ops import brought, journal, note, oplog, retain, rewrite, settings, transaction, untold
+from gitcp.ops.oplog import Operation
 from gitcp.policy import events, outcome, payload, risk, shell, triggers
 from gitcp.policy.settings import Settings
+from gitcp.retention import Limits
 from gitcp.secrets import scan
 from gitcp.store import Store
 from gitcp.worktree import attributes, look
@@ -270,6 +272,18 @@ def in_files(project: Project) -> dict[str, Target]:
     def from_pack() -> object:
         return unpack.read_packed(packs.PackIndex(idx), Oid(oid), store.objects.read)
 
+    def due() -> object:
+        limits = Limits(count=9, age=timedelta(days=1))
+        return retain.is_due(limits, retain.seen(store.repo), CheckpointId("s", 3), NOW)
+
+    tip = store.sessions()["s"]
+    moved = Operation(1, NOW, "rename", "said", trash="t", dropped={"s": ((1, 2),)}, names=("s", "t"))
+    moves = [["refs/gitcp/trash/t/sessions/s", None, tip], ["refs/gitcp/sessions/s", tip, None]]
+    run = {"name": "x", "label": "l", "before": "s@1", "rollback": True, "command": ["a"], "order": 1, "failed": "s@2"}
+    seen = {"limits": repr(Limits(count=9, age=timedelta(days=1))), "looked": "2026-11-20T12:00:00+00:00"}
+    looked = {**seen, "sessions": {"s": [1, 1]}, "oldest": "2026-11-20T12:00:00+00:00"}
+    ours.joinpath("runs").mkdir(exist_ok=True)
+
     def configured() -> object:
         return settings.limits(store.repo), settings.policy(store.repo), settings.retention(store.repo)
 
@@ -283,6 +297,14 @@ def in_files(project: Project) -> dict[str, Target]:
         "unfinished restore": file(
             ours / "restore.json", lambda: journal.unfinished(store.repo), (ours / "restores.json").read_bytes()
         ),
+        "moves": file(
+            ours / "moves.json",
+            lambda: rewrite.unfinished(store),
+            json.dumps({"moves": moves, "operation": oplog.encode(moved)}).encode(),
+        ),
+        "run": file(ours / "runs/x.json", lambda: list(transaction.interrupted(store.repo)), json.dumps(run).encode()),
+        "last look at the limits": file(ours / "limits.json", due, json.dumps(looked).encode()),
+        "untold restore": file(ours / "untold", lambda: untold.take(store, "claude", "s")),
         "waiting note": file(ours / "note", lambda: note.waiting(store.repo)),
         "conversation to import": file(loose, lambda: brought.read(loose, "given", None), *LINES),
         "bundle": file(

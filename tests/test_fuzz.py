@@ -30,6 +30,7 @@ ROOM = 512 << 20
 MEMORY = in_memory()
 FILES = (
     *("git's index", "pack", "pack index", ".gitcp.toml", "operation log", "restores", "unfinished restore"),
+    *("moves", "run", "last look at the limits", "untold restore"),
     *("waiting note", "conversation to import", "bundle", "revision", "segments"),
 )
 

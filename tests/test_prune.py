@@ -364,16 +364,27 @@ def test_a_damaged_journal(project: Project, text: str) -> None:
     assert own_refs(project) == before
 
 
-def test_a_journal_that_reaches_out(project: Project) -> None:
-    """A journal can move no ref but gitcp's own."""
+@pytest.mark.parametrize(
+    ("ref", "new", "said"),
+    [
+        ("refs/heads/main", None, "not gitcp's"),
+        ("refs/gitcp/../heads/main", None, "not gitcp's"),
+        ("refs/gitcp/sessions/../../../HEAD", None, "not gitcp's"),
+        ("refs/gitcp//etc/passwd", None, "not gitcp's"),
+        ("refs/gitcp/sessions/s", "ref: refs/heads/main", "can be no object"),
+        ("refs/gitcp/sessions/s", "1" * 40, "object 1111111111, which is not here"),
+    ],
+)
+def test_a_journal_that_reaches_out(project: Project, ref: str, new: str | None, said: str) -> None:
+    """A journal can move no ref but gitcp's own, and to nothing but an object that is there."""
     commit = project.commit()
     operation = {"number": 0, "time": "2026-11-02T09:00:00+00:00", "what": "prune", "said": ""}
-    moves = {"operation": operation, "moves": [["refs/heads/main", commit, None]]}
+    moves = {"operation": operation, "moves": [[ref, commit, new]]}
     Path(project.root, ".git/gitcp").mkdir()
     Path(project.root, ".git/gitcp/moves.json").write_text(json.dumps(moves))
 
     store = open_store(project)
-    with project.guard(), store.lock(), pytest.raises(StoreDamaged, match="not gitcp's"):
+    with project.guard(), store.lock(), pytest.raises(StoreDamaged, match=said):
         rewrite.finish(store)
 
 

@@ -324,6 +324,21 @@ def test_recover(shop: Project) -> None:
     assert shop.gitcp("run", "--recover").code == 12
 
 
+def test_a_run_that_reaches_out(shop: Project) -> None:
+    """Which file a run is written down in is not for the file itself to say: no other one is removed."""
+    shop.gitcp("save", "one", "--session", "s", check=0)
+    runs = shop.root / ".git/gitcp/runs"
+    runs.mkdir(exist_ok=True)
+    fields = {"name": "../../other", "label": "x", "before": "s@1", "rollback": False, "command": [], "order": 1}
+    (runs / "x.json").write_text(json.dumps({**fields, "failed": None}))
+    shop.root.joinpath(".git/other.json").write_text("mine")
+
+    shop.gitcp("run", "--recover")
+
+    assert shop.root.joinpath(".git/other.json").read_text() == "mine"
+    assert not (runs / "x.json").exists()
+
+
 def test_damaged_file_of_a_run(shop: Project) -> None:
     """A file of a run that cannot be read is named, and nothing is begun over it."""
     shop.write(".git/gitcp/runs/x.json", "{")

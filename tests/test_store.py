@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 from datetime import UTC, datetime, timedelta, timezone
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from gitcp.errors import StoreBusy, StoreDamaged
+from gitcp.errors import DiskFull, Refused, StoreBusy, StoreDamaged
 from gitcp.git import refs, trees
 from gitcp.git.repo import Repository
 from gitcp.git.signature import signature
@@ -450,6 +451,23 @@ def test_a_tag_that_is_none(store: Store, data: bytes) -> None:
     store.objects.flush()
     with pytest.raises(StoreDamaged, match=oid[:10]):
         store.peel(oid)
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"), [(errno.ENOSPC, DiskFull), (errno.EDQUOT, DiskFull), (errno.EROFS, Refused)]
+)
+def test_no_place_for_the_lock(
+    project: Project, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Exception]
+) -> None:
+    """The very first command of a repository says why it cannot write: a full disk is one, and nothing else is."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    store = open_store(project)
+    monkeypatch.setattr(os, "mkdir", refuse)
+    with pytest.raises(kind, match=f"{os.strerror(number)}. Nothing was changed"), store.lock():
+        pass
 
 
 # ---------------------------------------------------------------- many at a time

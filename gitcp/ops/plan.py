@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 
+from gitcp.errors import Refused
 from gitcp.git import trees
 from gitcp.git.repo import Repository
 from gitcp.git.trees import TreeEntry, TreeReader
@@ -17,7 +18,7 @@ from gitcp.model import GITLINK, SYMLINK, TREE, Conversion, Entry, FileChange, O
 from gitcp.typed import Protocol
 from gitcp.value import Value
 from gitcp.worktree import rules
-from gitcp.worktree.paths import display
+from gitcp.worktree.paths import display, problem
 
 ORDINARY = -1
 """Permission bits as the umask gives them, where the target did not record any."""
@@ -165,12 +166,14 @@ def plan_files(
     """The plan that turns the files of the first snapshot, which is now, into those of the second, the target.
 
     `scope` limits it to these paths and what is below them, unless ALONE is behind them (empty: everywhere).
-    `not_there` are paths of which it is known that the target did not have them, ignored or not.
+    `not_there` are paths of which it is known that the target did not have them, ignored or not. Raises Refused for a
+    target with a path that no file may have: no save made it.
     """
     now, target = (Side(reader, snapshot) for snapshot in sides)
     if SkipReason.NOT_HELD.value in target.unseen.values():
         return FilePlan()
     changes = [change for change in _changes(reader, now, target) if within(change.path, scope)]
+    _refuse_bad((*(change.path for change in changes if change.new is not None), *target.snapshot.empty_directories))
     empty = [path for path in now.snapshot.empty_directories if within(path, scope) or _leads_to(path, scope)]
     doubtful = [*(change.path for change in changes if change.new is None), *empty]
     ignored = _ignored(repo, reader, target, [path for path in doubtful if path not in not_there], set(empty), disk)
@@ -192,6 +195,14 @@ def plan_files(
     kept += [Kept(path, reason, missing=True) for path, reason in barred.items() if reason]
     missing = [path for path in lacking if not barred[path]]
     return _ordered(steps, kept, now, target, scope, missing, [path for path in empty if path not in ignored])
+
+
+def _refuse_bad(wanted: Iterable[bytes]) -> None:
+    for path in wanted:
+        if reason := problem(path):
+            raise Refused(
+                f"the checkpoint cannot be restored, as its path {display(path)!r} {reason}: nothing was changed"
+            )
 
 
 def within(path: bytes, scope: Collection[bytes]) -> bool:

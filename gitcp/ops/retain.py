@@ -36,7 +36,7 @@ def after_save(store: Store, saved: CheckpointId) -> Operation | None:
     if not limits:
         return None
     now = store.repo.host.now()
-    if not _is_due(limits, _memo(store.repo), saved, now):
+    if not is_due(limits, seen(store.repo), saved, now):
         return None
     with store.lock():
         rewrite.finish(store)
@@ -48,7 +48,7 @@ def after_save(store: Store, saved: CheckpointId) -> Operation | None:
         return done
 
 
-def _is_due(limits: Limits, memo: Mapping[str, Any], saved: CheckpointId, now: datetime) -> bool:
+def is_due(limits: Limits, memo: Mapping[str, Any], saved: CheckpointId, now: datetime) -> bool:
     """Whether something could be beyond a limit, by what was seen at the last look."""
     try:
         if memo["limits"] != repr(limits):
@@ -61,7 +61,7 @@ def _is_due(limits: Limits, memo: Mapping[str, Any], saved: CheckpointId, now: d
         by_count = limits.count is not None and kept + saved.number - number > limits.count
         by_age = limits.age is not None and bool(oldest) and oldest + limits.age < now
         return looked > now or by_count or by_age or limits.size is not None
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return True  # no look was taken yet, or nothing is known of it
 
 
@@ -115,7 +115,8 @@ def _remember(store: Store, limits: Limits, made: Plan, now: datetime) -> None:
     journal.write_fields(store.repo.store_dir / MEMO, fields)
 
 
-def _memo(repo: Repository) -> Mapping[str, Any]:
+def seen(repo: Repository) -> Mapping[str, Any]:
+    """What was written down at the last look; nothing where it cannot be read."""
     try:
         return journal.read_fields(repo.common_dir / "gitcp" / MEMO) or {}
     except StoreDamaged:

@@ -7,6 +7,7 @@ journal says which are to move, so that what a crash interrupted is finished by 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,8 @@ from gitcp.store import Store, Summary
 from gitcp.value import EMPTY, Value, replace
 
 JOURNAL = "moves.json"
+PART = re.compile(r"[^\x00-\x20\x7f~^:?*\[\\/.][^\x00-\x20\x7f~^:?*\[\\/]*")
+"""What stands between the slashes of a ref that we write."""
 
 
 class Forest(Value):
@@ -131,18 +134,36 @@ def finish(store: Store) -> Operation | None:
 
     A session that went on meanwhile stays as it is: whole, and with everything it had.
     """
+    found = unfinished(store)
+    return None if found is None else _move_all(store, *found)
+
+
+def unfinished(store: Store) -> tuple[list[Move], Operation] | None:
+    """What a crash interrupted: refs that were to move, and what for. Moves nothing. Raises StoreDamaged."""
     path = _journal(store)
     fields = journal.read_fields(path)
     if fields is None:
         return None
     try:
         operation = oplog.decode(fields["operation"])
-        listed = [Move(ref, old, new) for ref, old, new in fields["moves"]]
+        listed = [_move(*move) for move in fields["moves"]]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise journal.damaged(path, repr(error)) from None
-    if not all(move.ref.startswith(refs.PREFIX) for move in listed):
-        raise journal.damaged(path, "it names a ref that is not gitcp's")
-    return _move_all(store, listed, operation)
+    if not all(map(refs.NAME.match, operation.names)):
+        raise journal.damaged(path, "it names what can be no session")
+    for move in listed:
+        if move.new is not None and not store.objects.exists(move.new):
+            raise journal.damaged(path, f"it names object {move.new[:10]}, which is not here")
+    return listed, operation
+
+
+def _move(ref: str, old: str | None, new: str | None) -> Move:
+    """A move as it was written down. Raises ValueError, TypeError for what is no ref of gitcp's, or no object's id."""
+    if not ref.startswith(refs.PREFIX) or not all(map(PART.fullmatch, ref.split("/"))) or ref.endswith(".lock"):
+        raise ValueError("it names a ref that is not gitcp's")
+    if not all(oid is None or refs.HEX.match(oid) for oid in (old, new)):
+        raise ValueError("it names what can be no object")
+    return Move(ref, Oid(old) if old else None, Oid(new) if new else None)
 
 
 def _move_all(store: Store, listed: list[Move], operation: Operation) -> Operation:

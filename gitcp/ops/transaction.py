@@ -283,10 +283,10 @@ def everyone(repo: Repository) -> Iterator[Transaction]:
     """Every transaction of a working tree that is open, whether its program lives or not. Raises StoreDamaged."""
     for path in journal.runs(repo):
         try:
-            yield _decode(wire.loads(path.read_bytes()))
+            yield _decode(path.stem, wire.loads(path.read_bytes()))
         except FileNotFoundError:
             continue
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StoreDamaged(f"{path} is damaged: {error!r}", hint=f"remove {path} after a look at it") from None
 
 
@@ -305,16 +305,16 @@ def _encode(transaction: Transaction) -> bytes:
     )
 
 
-def _decode(fields: dict[str, Any]) -> Transaction:
+def _decode(name: str, fields: dict[str, Any]) -> Transaction:
     before = wire.parse_id(fields["before"])
     if before is None:
         raise ValueError("no id")
     return Transaction(
-        name=fields["name"],
-        label=fields["label"],
+        name=name,  # of the file: what it says itself may lead elsewhere
+        label=str(fields["label"]),
         before=before,
         rollback=bool(fields["rollback"]),
-        command=tuple(fields["command"]),
+        command=tuple(map(str, fields["command"])),
         order=int(fields["order"]),
         failed=wire.parse_id(fields["failed"]),
     )

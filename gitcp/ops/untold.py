@@ -101,8 +101,10 @@ def _read(store: Store) -> Untold | None:
 
 
 def _id(text: str) -> CheckpointId:
-    session, _, number = text.rpartition("@")
-    return CheckpointId(session, int(number))
+    found = wire.parse_id(text)
+    if found is None:
+        raise ValueError("no id")
+    return found
 
 
 # ---------------------------------------------------------------- the words
