@@ -11,6 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
 
 import pytest
 from faults import tracer
@@ -21,7 +23,7 @@ from hypothesis import strategies as st
 
 from gitcp.errors import DiskFull, FormatTooNew
 from gitcp.git import ahead
-from gitcp.git.ahead import MOST, Ahead, Promise, decode, encode
+from gitcp.git.ahead import MOST, ROOM, Ahead, Promise, decode, encode
 from gitcp.git.packs import SmallPack, packed
 from gitcp.model import Oid
 
@@ -51,6 +53,15 @@ def file(project: Project) -> Path:
 
 def promised(project: Project) -> list[Promise]:
     return list(decode(file(project).read_bytes()))
+
+
+def whole(project: Project) -> bytes:
+    """The promises as they stand in the file."""
+    data = file(project).read_bytes()
+    found = b"".join(encode(each) for each in decode(data))
+    assert data[: len(found)] == found
+    assert not data[len(found) :].strip(b"\0")
+    return found
 
 
 def restarted(project: Project) -> None:
@@ -190,7 +201,7 @@ def test_a_reader_who_may_not_write(project: Project, monkeypatch: pytest.Monkey
 def test_a_newer_file(project: Project) -> None:
     """What a newer gitcp promised is not passed over."""
     hurried(project, 1)
-    data = file(project).read_bytes()
+    data = whole(project)
     file(project).write_bytes(data + b"gitcp-ahead 2 something else\n")
     done = project.gitcp("save", "x", check=13)
     assert "newer gitcp" in done.err
@@ -232,10 +243,10 @@ def test_a_file_that_was_cut_off(promises: list[Promise], data: st.DataObject) -
 def test_a_promise_that_was_cut_off(project: Project) -> None:
     """The next one takes its place; those before and after it are kept."""
     hurried(project, 2)
-    whole = file(project).read_bytes()
-    file(project).write_bytes(whole + encode(promised(project)[0])[:-1])
+    before = whole(project)
+    file(project).write_bytes(before + encode(promised(project)[0])[:-1])
     hurried(project, 1)
-    assert file(project).read_bytes().startswith(whole)
+    assert whole(project).startswith(before)
     assert len(promised(project)) == 3
     assert numbers(project) == [3, 2, 1]
 
@@ -245,7 +256,7 @@ def test_a_full_disk(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     (project.root / ".git/gitcp").mkdir(mode=0o700)
     given = Ahead(project.root / ".git")
     given.promise(REF, None, A, [pack_of(b"one")])
-    before = file(project).read_bytes()
+    before = whole(project)
     pwrite = os.pwrite
 
     def full(descriptor: int, data: bytes, place: int) -> int:
@@ -257,9 +268,53 @@ def test_a_full_disk(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
         patch.setattr(os, "pwrite", full)
         with pytest.raises(DiskFull):
             given.promise(REF, A, B, [pack_of(b"two")])
-    assert file(project).read_bytes() == before
+    assert whole(project) == before
     given.promise(REF, A, B, [pack_of(b"two")])
     assert [each.new for each in promised(project)] == [A, B]
+
+
+def test_room(project: Project) -> None:
+    """The file grows once in many promises, and has room for the next ones."""
+    (project.root / ".git/gitcp").mkdir(mode=0o700)
+    given, sizes = Ahead(project.root / ".git"), []
+    for number in range(30):
+        given.promise(REF, None, A, [pack_of(os.urandom(8000))])
+        assert len(promised(project)) == number + 1
+        sizes.append(file(project).stat().st_size)
+    assert {size % ROOM for size in sizes} == {0}
+    assert len(set(sizes)) == -(-len(whole(project)) // ROOM) < 4
+
+
+STEPS = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["promise", "settle", "crash", "full"])), max_size=25)
+
+
+@given(STEPS, st.randoms(use_true_random=False))
+def test_several_programs(steps: list[tuple[int, str]], chance: Random) -> None:
+    """Whoever promises, settles or dies in between: what stands in the file is all that was promised since."""
+    with TemporaryDirectory() as place:
+        common = Path(place)
+        (common / "gitcp").mkdir()
+        (common / "objects/pack").mkdir(parents=True)
+        path, wanted = common / "gitcp" / ahead.NAME, []
+        programs = [Ahead(common) for _ in range(3)]
+        for number, (who, what) in enumerate(steps):
+            pack, oid = pack_of(chance.randbytes(chance.choice((10, 50_000)))), Oid(f"{number:040x}")
+            if what == "promise":
+                programs[who].promise(REF, None, oid, [pack])
+                wanted.append(oid)
+            elif what == "settle":
+                programs[who].settle()
+                wanted = []
+            elif path.exists():
+                data = encode(Promise("x", REF, None, oid, (pack,)))
+                half = data[: chance.randrange(len(data))]
+                end = len(b"".join(encode(each) for each in decode(path.read_bytes())))
+                with path.open("r+b") as file:
+                    file.seek(end)
+                    file.write(half)
+                    if what == "full":
+                        file.truncate()
+            assert [each.new for each in decode(path.read_bytes() if path.exists() else b"")] == wanted
 
 
 # ---------------------------------------------------------------- as the system sees it

@@ -5,6 +5,9 @@ the disk. So the same bytes are first appended to `<git dir>/gitcp/ahead`, and t
 then made as ever, for everybody to see. As long as the system runs they cannot be lost, and when enough have gathered
 they are synced together (`settle`). After a power cut the file has what they had: `settle` makes them again, which
 whoever opens the store does first. Linux only: elsewhere nobody can tell whether the system was started anew.
+
+The promises stand at the beginning of the file, and zeros follow: to write over them is synced in half the time that
+it takes where the file grows.
 """
 
 from __future__ import annotations
@@ -26,6 +29,9 @@ from gitcp.typed import NamedTuple
 NAME = "ahead"
 MOST = 64
 """So many promises are settled together; by then most packs were put together, and synced."""
+ROOM = 128 << 10
+"""The file's size is a multiple of this, so that few promises make it grow."""
+START = b"gitcp-ahead "
 BOOT = "/proc/sys/kernel/random/boot_id"
 HEADER = re.compile(rb"gitcp-ahead 1 (\S+) (\S+) ([0-9a-f]{40}|-) ([0-9a-f]{40}) (\S*) ([0-9a-f]{40})\n")
 OTHER = re.compile(rb"gitcp-ahead (?!1 )[0-9]+ ")
@@ -56,8 +62,7 @@ class Ahead:
     def __init__(self, common_dir: Path) -> None:
         self._common = common_dir
         self._path = common_dir / "gitcp" / NAME
-        self._whole = (0, 0)
-        """How long the file was when it was seen to be whole, and how many promises it then had."""
+        self._remember(0, 0, b"")
 
     @cached_property
     def _run(self) -> str:
@@ -80,8 +85,8 @@ class Ahead:
         try:
             descriptor = self._open()
             try:
-                size, count = self._seen(descriptor)
-                _append(descriptor, size, data)
+                self._look(descriptor)
+                _append(descriptor, self._end, data)
             finally:
                 os.close(descriptor)
         except OSError as error:
@@ -90,11 +95,11 @@ class Ahead:
                     "the disk is full: no checkpoint was made", hint="free some space and save again"
                 ) from None
             raise GitcpError(f"{self._path} cannot be written: {error.strerror}. No checkpoint was made") from None
-        self._whole = (size + len(data), count + 1)
+        self._remember(self._end + len(data), self._count + 1, data)
 
     def is_due(self) -> bool:
         """Whether it is time to settle."""
-        return self._whole[1] >= MOST
+        return self._count >= MOST
 
     def settle(self) -> None:
         """Make all that was promised durable where it belongs; then nothing is promised any more."""
@@ -117,7 +122,7 @@ class Ahead:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        self._whole = (0, 0)
+        self._remember(0, 0, b"")
 
     def _settle_ref(self, promises: list[Promise], now: str | None) -> None:
         last = promises[-1]
@@ -134,15 +139,28 @@ class Ahead:
         if found in {last.new, *(oid for promise in promises for oid in (promise.old, promise.new))}:
             refs.update_ref(self._common, last.ref, last.new, found)
 
-    def _seen(self, descriptor: int) -> tuple[int, int]:
-        """The size and number of whole promises. One that a crash cut short was none, and goes."""
+    def _remember(self, end: int, count: int, last: bytes) -> None:
+        """There are so many promises; `last` ends at `end`."""
+        self._end, self._count = end, count
+        self._place, self._line = end - len(last), last.partition(b"\n")[0]
+
+    def _look(self, descriptor: int) -> None:
+        """See where the promises end. One that a crash cut short was none, and goes."""
         size = os.fstat(descriptor).st_size
-        if size != self._whole[0]:
-            promises = list(decode(os.pread(descriptor, size, 0)))
-            self._whole = (sum(len(encode(promise)) for promise in promises), len(promises))
-            if size > self._whole[0]:
-                os.ftruncate(descriptor, self._whole[0])
-        return self._whole
+        if self._is_as_left(descriptor, size):
+            return
+        data = os.pread(descriptor, size, 0)
+        found = [encode(promise) for promise in decode(data)]
+        self._remember(sum(map(len, found)), len(found), found[-1] if found else b"")
+        if data[self._end :].strip(b"\0"):
+            os.ftruncate(descriptor, self._end)
+
+    def _is_as_left(self, descriptor: int, size: int) -> bool:
+        """Whether nobody has promised or settled since this did: its last promise stands there, and none after it."""
+        if not self._count:
+            return not size
+        after = os.pread(descriptor, len(START), self._end)
+        return os.pread(descriptor, len(self._line), self._place) == self._line and not after.strip(b"\0")
 
     def _open(self) -> int:
         try:
@@ -182,7 +200,10 @@ def encode(promise: Promise) -> bytes:
 
 
 def _append(descriptor: int, place: int, data: bytes) -> None:
+    end = place + len(data)
     try:
+        if end > os.fstat(descriptor).st_size:
+            data += bytes(-end % ROOM)
         written = os.pwrite(descriptor, data, place)
         while written < len(data):
             written += os.pwrite(descriptor, data[written:], place + written)
