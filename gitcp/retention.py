@@ -26,7 +26,7 @@ UNWANTED = "no rule keeps it"
 class Candidate(Value):
     """What is known of a checkpoint. `forks` are the sessions that begin at it, `last` says that it is a session's
     last one, `origin` is set on the first one of a fork, `labelled` says that the user named it, `needed` what else
-    needs it ("" if nothing does).
+    needs it ("" if nothing does), `state` that a framework goes on from it, which alone knows what others build on.
     """
 
     id: CheckpointId
@@ -38,6 +38,7 @@ class Candidate(Value):
     origin: CheckpointId | None = None
     labelled: bool = False
     needed: str = ""
+    state: bool = False
 
 
 class Policy(Value):
@@ -89,7 +90,7 @@ def decide(candidates: Sequence[Candidate], policy: Policy, now: datetime) -> tu
 def overdue(candidates: Sequence[Candidate], limits: Limits, now: datetime) -> tuple[Verdict, ...]:
     """The same by limits of number and age: what is beyond one is dropped, if nothing protects it (see `droppable`)."""
     verdicts = []
-    spared = _judged(candidates, [_protected(now), _labelled, _young(now)])
+    spared = _judged(candidates, [_protected(now), _labelled, _state, _young(now)])
     for place, (candidate, verdict) in enumerate(zip(candidates, spared, strict=True)):
         why = _beyond(limits, place, candidate, now)
         verdicts.append(verdict if verdict.keep else Verdict(candidate.id, not why, why or "within the limits"))
@@ -98,7 +99,7 @@ def overdue(candidates: Sequence[Candidate], limits: Limits, now: datetime) -> t
 
 def droppable(candidates: Sequence[Candidate], now: datetime) -> tuple[Candidate, ...]:
     """What may go to make room: neither young nor labelled nor protected."""
-    spared = _judged(candidates, [_protected(now), _labelled, _young(now)])
+    spared = _judged(candidates, [_protected(now), _labelled, _state, _young(now)])
     return tuple(c for c, verdict in zip(candidates, spared, strict=True) if not verdict.keep)
 
 
@@ -179,6 +180,10 @@ def _local(time: datetime, now: datetime) -> datetime:
         return time.astimezone(now.tzinfo)
     except OverflowError:  # at the very ends of the calendar
         return time
+
+
+def _state(candidate: Candidate) -> str | None:
+    return "a graph's state: others may need it" if candidate.state else None
 
 
 def _labelled(candidate: Candidate) -> str | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,7 +12,10 @@ import pytest
 from pruned import holdings, in_trash
 
 import gitcp
-from gitcp.model import CheckpointId, Host, Trigger
+from gitcp.api.checkpoints import Checkpoints
+from gitcp.git.trees import EMPTY_TREE
+from gitcp.integrations.thread import Thread
+from gitcp.model import Agent, CheckpointId, Host, State, Trigger
 from gitcp.ops import oplog, retain, rewrite, tag, trash
 from gitcp.ops.check import check
 from gitcp.ops.stats import stats
@@ -216,3 +221,50 @@ def test_a_program_that_saves(project: Project) -> None:
     assert checkpoints.save("read", session="alpha", force=True).saved
     assert len(numbers(project)) < 9
     assert {10, 11} <= set(numbers(project))
+
+
+WAYS: dict[str, Callable[[Project, Checkpoints], object]] = {
+    "save": lambda _, opened: opened.save("new", session="alpha"),
+    "session": lambda _, opened: opened.session("alpha").save("new"),
+    "step": lambda _, opened: opened.session("alpha").step("work", lambda: 1),
+    "transaction": lambda _, opened: transaction(opened, None),
+    "failed transaction": lambda _, opened: transaction(opened, ValueError()),
+    "framework": lambda _, opened: Thread(opened, "alpha", Agent("some", "x")).note(Trigger.TURN, {"step": "1"}),
+    "run": lambda project, _: project.gitcp("run", "work", "--session", "alpha", "--", "true", check=0),
+    "failed run": lambda project, _: project.gitcp("run", "work", "--session", "alpha", "--", "false", check=1),
+}
+
+
+def transaction(opened: Checkpoints, error: Exception | None) -> None:
+    """A transaction that ends so."""
+    with suppress(ValueError), opened.transaction("work", session="alpha"):
+        if error is not None:
+            raise error
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_whoever_saves(project: Project, way: str) -> None:
+    """What saves by another way than `gitcp save` keeps the store within the limits as well."""
+    for _ in range(8):
+        save(open_store(project), "alpha", created=START.replace(year=2020))
+    project.git("config", "gitcp.maxCheckpoints", "4")
+    project.write("a.txt", "new\n")
+
+    WAYS[way](project, gitcp.open(project.root))
+
+    found = numbers(project)
+    assert found[-1] > 8
+    assert found == [*range(found[-1] - 3, found[-1] + 1)]
+    assert check(open_store(project)).ok
+
+
+def test_a_state_of_a_graph(project: Project) -> None:
+    """It never goes by a limit of number, age or size: another one may be made up from it."""
+    for _ in range(8):
+        save(open_store(project), "alpha", created=START.replace(year=2020), state=State(EMPTY_TREE, "put/t"))
+    for name, limit in (("gitcp.maxCheckpoints", "2"), ("gitcp.maxAge", "2d"), ("gitcp.maxSize", "1k")):
+        project.git("config", name, limit)
+    store = at(project, START)
+
+    assert retain.after_save(store, last(store)) is None
+    assert numbers(project) == [*range(1, 9)]

@@ -71,7 +71,7 @@ class Opened:
             force=force,
             choice=choice,
         )
-        return _within_limits(store, save.save(store, request))
+        return within_limits(store, save.save(store, request))
 
     def request(
         self,
@@ -93,12 +93,17 @@ class Opened:
         )
 
 
-def _within_limits(store: Store, saved: Saved) -> Saved:
-    """Drop what is beyond the limits that are set. The save stands, whatever becomes of it."""
+def within_limits(store: Store, saved: Saved) -> Saved:
+    """What was saved, after `keep_within_limits` if it is anything."""
     if saved.saved:
-        with suppress(GitcpError):
-            retain.after_save(store, saved.checkpoint.id)
+        keep_within_limits(store, saved.checkpoint.id)
     return saved
+
+
+def keep_within_limits(store: Store, saved: CheckpointId) -> None:
+    """Drop what is beyond the limits that are set. The save stands, whatever becomes of it."""
+    with suppress(GitcpError):
+        retain.after_save(store, saved)
 
 
 def _choice(

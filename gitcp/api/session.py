@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from gitcp.api.opened import Opened, numbered
+from gitcp.api.opened import Opened, numbered, within_limits
 from gitcp.errors import RevisionNotFound
 from gitcp.model import Checkpoint, Trigger
 from gitcp.ops import journal, restore, save, settings, steps
@@ -111,7 +111,7 @@ class Session:
             choice=Choice(self.name, None, GIVEN),
             results=(result,),
         )
-        save.save(store, request)
+        within_limits(store, save.save(store, request))
         return steps.decode(result)
 
 

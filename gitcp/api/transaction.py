@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from gitcp.api.opened import Opened
+from gitcp.api.opened import Opened, keep_within_limits
 from gitcp.errors import GitcpError
 from gitcp.git import refs
 from gitcp.model import CheckpointId, Note, Run
@@ -17,6 +17,7 @@ from gitcp.ops.compensate import LIMIT
 from gitcp.ops.masking import masked
 from gitcp.ops.session import GIVEN, Choice
 from gitcp.ops.transaction import Failure, Open
+from gitcp.store import Store
 
 
 class TransactionBlock:
@@ -75,8 +76,12 @@ class TransactionBlock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        store, held = self._opened.store(), self._open()
-        took = int((time.monotonic() - self._begun) * 1000)
+        store = self._opened.store()
+        self._end(store, error)
+        keep_within_limits(store, self.before)
+
+    def _end(self, store: Store, error: BaseException | None) -> None:
+        held, took = self._open(), int((time.monotonic() - self._begun) * 1000)
         if error is None:
             transaction.succeed(store, held, Run((), 0, took))
             return

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gitcp.cli import child, effects, objects, restoring, words
+from gitcp.cli import child, effects, objects, restoring, saving, words
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import WORDS, Command, json_option, pass_context, session_option
@@ -101,6 +101,7 @@ def _run(context: Context, label: str, program: tuple[str, ...], given: dict[str
         _tell(context, opened, done, run, given)
     else:
         _fail(context, opened, run, given)
+    saving.retain(context, before)
     end(ended.code)
 
 

@@ -11,7 +11,7 @@ from gitcp.cli import quick, retaining, words
 from gitcp.cli.context import Context
 from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.errors import BadValue, GitcpError
-from gitcp.model import Checkpoint, Handoff, Note, Skip, Trigger
+from gitcp.model import Checkpoint, CheckpointId, Handoff, Note, Skip, Trigger
 from gitcp.ops.save import Request, Saved, save
 from gitcp.typed import Any
 from gitcp.value import replace
@@ -52,15 +52,15 @@ def perform(context: Context, given: Mapping[str, Any]) -> None:
     elif not given["quiet"]:
         _print(context, saved)
     if saved.saved:
-        _retain(context, saved)
+        retain(context, saved.checkpoint.id)
     if not saved.saved and context.arguments == ("save",):
         quick.remember(context.store, saved, f"{saved.reason}\n{_conversation_line(saved)}\n")
 
 
-def _retain(context: Context, saved: Saved) -> None:
+def retain(context: Context, saved: CheckpointId) -> None:
     """Drop what is beyond the limits that are set. The save stands, whatever becomes of it."""
     try:
-        done = retaining.after_save(context.store, saved.checkpoint.id)
+        done = retaining.after_save(context.store, saved)
     except GitcpError as error:
         context.output.say(f"note: nothing was dropped: {error}")
         return

@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any
 
 from gitcp import wire
-from gitcp.api.opened import Opened
+from gitcp.api.opened import Opened, within_limits
 from gitcp.api.session import only
 from gitcp.conversation import segments
 from gitcp.errors import BadValue, StoreDamaged
@@ -119,7 +119,7 @@ class Thread:
             choice=Choice(self.name, capture, GIVEN),
             **given,
         )
-        return save.save(store, request)
+        return within_limits(store, save.save(store, request))
 
 
 def leaving(opened: Opened, name: str, env: Mapping[str, str] = EMPTY) -> Opened:

@@ -175,6 +175,7 @@ def candidates(store: Store, forest: Forest) -> dict[str, list[tuple[Summary, Ca
             last=commit in tips,
             origin=firsts.get(node.id),
             needed=needed.get(node.id, "") or (UNDONE if effects.is_open(store, node) else ""),
+            state="Gitcp-State" in node.trailers,
         )
         found.setdefault(node.id.session, []).append((node, candidate))
     for each in found.values():
