@@ -42,6 +42,8 @@ exporter = "none"
 
 CODEX_END = "# What follows was written by others.\n"
 
+OPENCODE_FETCHED = {"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}
+
 OFFLINE = {"HTTPS_PROXY": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1"}
 """Whatever is not loopback goes to a proxy that is not there."""
 
@@ -146,6 +148,8 @@ def opencode_environment(home: Path, model: ScriptedModel) -> dict[str, str]:
     settings = home / ".config" / "opencode" / "opencode.json"
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text(json.dumps(_opencode_settings(model.url)))
+    settings.with_name("node_modules").mkdir(exist_ok=True)  # what it would fetch, and wait for a minute offline
+    settings.with_name("package-lock.json").write_text(json.dumps(OPENCODE_FETCHED))
     without = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS", "SHARE")
     env = {f"OPENCODE_DISABLE_{what}": "1" for what in without}
     return {**env, "TERM": "xterm", "npm_config_fetch_retries": "0"}

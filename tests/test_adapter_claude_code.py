@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from listed import ids
 
 from gitcp import adapters
 from gitcp.adapters import base, claude_code
@@ -138,10 +139,6 @@ def put(home: Path, directory: str, session_id: str, *lines: bytes, modified: fl
     path.write_bytes(b"".join(lines))
     os.utime(path, (modified, modified))
     return path
-
-
-def ids(found: Iterable[base.Found]) -> list[str]:
-    return [session.session_id for session in found]
 
 
 def named(path: Path) -> str:

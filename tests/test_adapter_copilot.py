@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from listed import ids
 
 from gitcp import adapters
 from gitcp.adapters import base, copilot
@@ -82,10 +83,6 @@ def put(home: Path, session_id: str, *lines: bytes, works: str | None = None, mo
     if works is not None:
         path.with_name("workspace.yaml").write_text(f"id: {session_id}\ncwd: {works}\nname: x\n")
     return path
-
-
-def ids(found: Iterable[base.Found]) -> list[str]:
-    return [session.session_id for session in found]
 
 
 def test_the_module_satisfies_the_protocol() -> None:

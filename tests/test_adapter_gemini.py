@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from listed import ids
 
 from gitcp.adapters import base, gemini
 from gitcp.adapters.base import Adapter, Message, Placement, Stored
@@ -163,7 +164,7 @@ def test_another_home(project: Project, tmp_path: Path) -> None:
     put(tmp_path / "other", CHAT)
     there = host(tmp_path, {"GEMINI_CLI_HOME": str(tmp_path / "other")})
 
-    assert [session.session_id for session in gemini.find(project.root, there)] == [ID]
+    assert ids(gemini.find(project.root, there)) == [ID]
 
 
 def test_running(tmp_path: Path) -> None:

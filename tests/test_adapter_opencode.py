@@ -16,6 +16,7 @@ import pytest
 from back import restore, save
 from hypothesis import given
 from hypothesis import strategies as st
+from listed import ids
 
 from gitcp.adapters import opencode
 from gitcp.adapters.base import Adapter, Found, Message, Placement, Stored
@@ -148,18 +149,18 @@ def test_find(project: Project, agent: Database, sealed: Path) -> None:
     agent.session(below, "ses_below0000000000000000000001", updated=2000)
     agent.session(sealed, "ses_other0000000000000000000001", updated=3000)
 
-    found = [session.session_id for session in opencode.find(below, host(sealed))]
+    found = ids(opencode.find(below, host(sealed)))
 
     assert found == ["ses_below0000000000000000000001", ID]
     assert opencode.find(below, host(sealed))[1] == Found("opencode", ID, agent.path, 1.0)
-    assert [session.session_id for session in opencode.find(project.root, host(sealed))] == [ID]
+    assert ids(opencode.find(project.root, host(sealed))) == [ID]
 
 
 def test_find_where_it_is_said(project: Project, agent: Database, sealed: Path, tmp_path: Path) -> None:
     """The variables that opencode knows, and a home without it."""
     at = {"XDG_DATA_HOME": str(agent.path.parents[1])}, {"OPENCODE_DB": str(agent.path)}
     for env in at:
-        assert [session.session_id for session in opencode.find(project.root, host(tmp_path, env))] == [ID]
+        assert ids(opencode.find(project.root, host(tmp_path, env))) == [ID]
     assert opencode.find(project.root, host(tmp_path)) == ()
     agent.path.write_bytes(b"no database at all, " * 100)
     assert opencode.find(project.root, host(sealed)) == ()
