@@ -271,6 +271,33 @@ def test_a_pack_names_whom_it_affects(kept: Kept) -> None:
     assert problems == {oid: {"alpha@3"}, str(path.relative_to(kept.store.repo.common_dir)): set()}
 
 
+def test_every_unused_bit_of_a_packed_object(project: Project) -> None:
+    """A bit of a pack that reading cannot see is found, with the checkpoints whose object it lies in."""
+    store = open_store(project)
+    kept, tried = Kept(project, store), 0
+    contents = (b"same\n", random.Random(7).randbytes(40), b"long " * 99)
+    save(store, "bits", {b"%d" % number: content for number, content in enumerate(contents)})
+    project.git("repack", "-adq")
+    index = next((store.repo.common_dir / "objects" / "pack").glob("*.idx"))
+    path = index.with_suffix(".pack")
+    data = path.read_bytes()
+    rows = [line.split() for line in project.git("verify-pack", "-v", str(index)).splitlines()]
+    for oid, size, start in [(row[0], int(row[3]), int(row[4])) for row in rows if row[1:2] == ["blob"]]:
+        packed = data[start : start + size]
+        body = next(place for place, byte in enumerate(packed) if byte < 0x80) + 1
+        for place in range(body, size):
+            for bit in range(8):
+                if _unpacked(flipped(packed, place, 1 << bit)[body:]) == _unpacked(packed[body:]):
+                    tried += 1
+                    gc.collect()
+                    with changed(path, flipped(data, start + place, 1 << bit)):
+                        problems = {problem.object: set(problem.checkpoints) for problem in kept.check().problems}
+                    assert problems == {oid: {"bits@1"}, str(path.relative_to(store.repo.common_dir)): set()}
+
+    assert tried > 0
+    assert kept.check().ok
+
+
 def test_a_damaged_pack_of_somebody_else(kept: Kept) -> None:
     """A pack without a single object of ours is the user's own business."""
     kept.project.write("a", random.Random(1).randbytes(999))

@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import struct
 import subprocess
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +30,8 @@ HEADER = re.compile(rb"# pack-refs with:[ a-z-]*")
 PACKED = re.compile(rb"([0-9a-f]{40}) ([^\x00-\x20\x7f~^:?*\[\\]+)")
 
 BLOCK = 1 << 20
+NAMES, END = 8 + 4 * 256, 20
+"""Where the names begin in the index of a pack; the bytes of the checksum at a pack's end."""
 
 
 class Fault(NamedTuple):
@@ -159,6 +162,51 @@ def _is_sound(path: Path) -> bool:
         return True
     except OSError:
         return False
+
+
+def changed_in(unsound: Iterable[Path]) -> frozenset[bytes]:
+    """The objects (20-byte names) of unsound packs whose bytes there are not those that a sound index has the CRC of.
+
+    Some of them read well: not every bit of what is packed says something.
+    """
+    packs = (path for path in unsound if path.suffix == ".pack" and _is_sound(path.with_suffix(".idx")))
+    return frozenset(name for path in packs for name in _changed_in(path))
+
+
+def _changed_in(pack: Path) -> Iterator[bytes]:
+    try:
+        index = pack.with_suffix(".idx").read_bytes()
+        file = pack.open("rb")
+    except OSError:
+        return
+    with file:
+        if not index.startswith(b"\xfftOc\0\0\0\2"):
+            return
+        places = list(_places(index))
+        ends = [place for place, _, _ in places[1:]] + [os.fstat(file.fileno()).st_size - END]
+        for (place, name, expected), end in zip(places, ends, strict=True):
+            found, left = 0, end - place
+            file.seek(place)
+            while left > 0 and (block := file.read(min(BLOCK, left))):
+                found, left = zlib.crc32(block, found), left - len(block)
+            if found != expected:
+                yield name
+
+
+def _places(index: bytes) -> list[tuple[int, bytes, int]]:
+    """Where each object of an index of version 2 stands, its name and its CRC, in the order of the pack."""
+    [count] = struct.unpack_from(">I", index, NAMES - 4)
+    checks, offsets, large = (NAMES + count * width for width in (20, 24, 28))
+
+    def place(number: int) -> int:
+        [found] = struct.unpack_from(">I", index, offsets + 4 * number)
+        if found >> 31:
+            [found] = struct.unpack_from(">Q", index, large + 8 * (found & 0x7FFFFFFF))
+        return int(found)
+
+    names = (index[start : start + 20] for start in range(NAMES, checks, 20))
+    crcs = struct.unpack_from(f">{count}I", index, checks)
+    return sorted((place(number), name, crc) for number, (name, crc) in enumerate(zip(names, crcs, strict=True)))
 
 
 class Careful(Objects):

@@ -71,7 +71,8 @@ def check(store: Store, progress: Progress | None = None) -> CheckReport:
     repo = store.repo
     unsound = verify.unsound_files(store.objects)
     with closing(verify.GitReader(repo)) as git:
-        run = _Check(repo, (lambda: verify.Careful(repo, git)) if unsound else (lambda: Objects(repo)))
+        fresh = (lambda: verify.Careful(repo, git)) if unsound else (lambda: Objects(repo))
+        run = _Check(repo, fresh, verify.changed_in(unsound))
         run.walk_refs()
         run.read_checkpoints(progress)
         problems = [*run.problems, *run.damage()]
@@ -95,12 +96,13 @@ class _Check:
 
     `links` are all checkpoints, each chain from its end. `damaged` says of an object what is wrong with it. `lost` are
     commits that cannot be read, with the checkpoint behind which they lie. `doubts` are problems that count only where
-    no damaged object explains them.
+    no damaged object explains them. `changed` are objects (20-byte names) that a pack has other bytes of.
     """
 
-    def __init__(self, repo: Repository, fresh: Callable[[], Objects]) -> None:
+    def __init__(self, repo: Repository, fresh: Callable[[], Objects], changed: frozenset[bytes]) -> None:
         self.repo = repo
         self.fresh = fresh
+        self.changed = changed
         self.reader = self._new_reader()
         self.links: dict[Oid, _Link] = {}
         self.seen: set[bytes] = {bytes.fromhex(EMPTY_TREE)}  # git knows it without having it
@@ -241,7 +243,7 @@ class _Check:
         if found != kind:
             self.damaged[oid] = f"is a {found} where a {kind} should be"
             return None
-        if verify.has_stray_bit(self.reader.objects, oid):
+        if bytes.fromhex(oid) in self.changed or verify.has_stray_bit(self.reader.objects, oid):
             self.damaged[oid] = f"a bit of the {kind}'s file was changed; what it holds can still be read"
         return data
 
