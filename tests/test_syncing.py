@@ -36,7 +36,8 @@ def test_they_wait_together(descriptors: list[int], monkeypatch: pytest.MonkeyPa
     gate = threading.Barrier(durable.AT_ONCE, timeout=60)
     monkeypatch.setattr(os, "fsync", lambda descriptor: gate.wait())
 
-    assert durable.sync(descriptors[: durable.AT_ONCE]) == [None] * durable.AT_ONCE
+    count = durable.AT_ONCE * durable.EACH
+    assert durable.sync(descriptors[:count]) == [None] * count
 
 
 def test_an_error_is_that_of_its_file(descriptors: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
