@@ -230,6 +230,25 @@ def test_contradictions(project: Project, talk: Talk, files: Files, args: tuple[
     assert project.files() == files
 
 
+def test_a_growing_conversation(project: Project, tmp_path: Path) -> None:
+    """Each version of a transcript comes back byte for byte, whatever it ended with when it was saved."""
+    project.write("app.py", "print(1)\n")
+    file, versions = tmp_path / "talk.jsonl", [b""]
+    for number in range(7):
+        line = json.dumps({"role": "user", "content": f"{number} é " * 10 ** (number % 5)}).encode() + b"\n"
+        versions.append(versions[-1] + line)
+        versions.append(versions[-1] + line[: number * 7])  # an agent is writing the next one
+        versions[-2:] = versions[-2:] if number % 3 else [versions[-1], versions[-1] + b"\xff\0}{\r\n"]
+    for version in versions[1:]:
+        file.write_bytes(version)
+        project.gitcp("save", "--force", "--session", "grow", "--conversation", str(file), check=0)
+
+    for number, version in enumerate(versions[1:], 1):
+        args = ("restore", f"grow@{number}", "--conversation", "--to", str(tmp_path / f"v{number}"), "--json")
+        report = json.loads(project.gitcp(*args, check=0).out)
+        assert Path(report["resume"]["path"]).read_bytes() == version, number
+
+
 def test_into_a_directory(project: Project, talk: Talk, files: Files, tmp_path: Path) -> None:
     """--to writes into a directory of its own, needs no yes, touches nothing else, and says where to go on."""
     refs = project.git("for-each-ref")

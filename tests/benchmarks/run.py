@@ -10,6 +10,7 @@ Prints one row a figure: ours, git's, the ratio, and what it may be at most. End
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import shutil
@@ -250,6 +251,8 @@ def growing(bench: Bench, given: Path | None) -> Iterator[Row]:
     yield Row(
         f"all objects of {len(versions)} versions / zlib of the last", f"{stored:,}", f"{alone:,}", stored / alone, 1.7
     )
+    lost = sum(_brought_back(bench, repo, at) != version.read_bytes() for at, version in enumerate(versions, 1))
+    yield Row(f"of {len(versions)} versions, not restored byte for byte / none", str(lost), "0", lost, 0)
     repo = _small(bench, "prefix-store")
     before = _object_bytes(repo)
     times = []
@@ -264,6 +267,14 @@ def growing(bench: Bench, given: Path | None) -> Iterator[Row]:
     )
     first, end = sorted(times[:50])[25], sorted(times[-50:])[25]
     yield Row("save 451-500 / save 1-50", f"{end * 1000:.0f} ms", f"{first * 1000:.0f} ms", end / first, 1.3)
+
+
+def _brought_back(bench: Bench, repo: Path, number: int) -> bytes:
+    """The transcript that a restore of a checkpoint writes."""
+    place = bench.scratch / f"restored{number}"
+    args = ("restore", f"grow@{number}", "--conversation", "--to", str(place), "--json")
+    done = subprocess.run([*bench.program, *args], cwd=repo, env=bench.env, capture_output=True, check=True)
+    return Path(json.loads(done.stdout)["resume"]["path"]).read_bytes()
 
 
 def memory(bench: Bench, repo: Path) -> Iterator[Row]:
