@@ -111,8 +111,6 @@ def _is_click(error: Exception, name: str) -> bool:
 
 def describe(error: Exception) -> Failure:
     """What to say of an error."""
-    if isinstance(error, errors.GitFailed) and _met_a_full_disk(str(error)):
-        return Failure(CODES[errors.DiskFull], str(error), error.hint or "free some space", error.candidates)
     if isinstance(error, errors.GitcpError):
         return Failure(_code(error), str(error), error.hint, error.candidates)
     if _is_click(error, "ClickException"):
@@ -152,11 +150,6 @@ def tell(failure: Failure, *, as_json: bool) -> None:
 
 def _code(error: BaseException) -> int:
     return next(CODES[kind] for kind in type(error).__mro__ if kind in CODES)
-
-
-def _met_a_full_disk(said: str) -> bool:
-    """Whether git says so of a disk here; what a remote says of its own begins with `remote:`."""
-    return any(os.strerror(number) in line for number in FULL for line in said.splitlines() if "remote: " not in line)
 
 
 def _utf8(text: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from gitcp.errors import GitFailed
+from gitcp.errors import DiskFull, GitcpError, GitFailed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +32,10 @@ SAFE = (
 )
 
 
+FULL = ("No space left on device", "Out of diskspace", "Disk quota exceeded")
+"""What git says of a full disk."""
+
+
 def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
     """`env` without the variables by which an outer git (a hook, an alias) would redirect ours."""
     kept = {
@@ -53,7 +57,7 @@ def run(
 ) -> bytes:
     """Run `git ARGS` in `cwd` and return its stdout; `index` takes the place of git's index.
 
-    Raises GitFailed on any other exit code than `accept`.
+    Raises GitFailed on any other exit code than `accept`, DiskFull where git says that it is why.
     """
     return talk(args, cwd=cwd, env=env, input=input, accept=accept, index=index)[0]
 
@@ -90,7 +94,7 @@ def talk(
 def reading(args: Sequence[str], *, cwd: str, env: Mapping[str, str], input: bytes) -> Iterator[IO[bytes]]:
     """Run `git ARGS` in `cwd`, and give its stdout to be read bit by bit. What is left unread ends with it.
 
-    Raises GitFailed if all was read and it failed.
+    Raises GitFailed, or DiskFull, if all was read and it failed.
     """
     import subprocess
 
@@ -125,7 +129,18 @@ def _not_found() -> GitFailed:
     return GitFailed("the command `git` was not found", hint="install git and put it on PATH")
 
 
-def _failed(args: Sequence[str | bytes], code: int, stderr: bytes) -> GitFailed:
+def _failed(args: Sequence[str | bytes], code: int, stderr: bytes) -> GitcpError:
     said = stderr.decode("utf-8", "replace").strip()
-    verb = next((a for a in args if isinstance(a, str) and not a.startswith("-")), "")
-    return GitFailed(f"`git {verb}` ended with {code}: {said or 'no message'}")
+    what = f"`git {_verb(args)}` ended with {code}: {said or 'no message'}"
+    ours = (line for line in said.splitlines() if "remote: " not in line)  # a remote's disk is not ours
+    if any(words in line for line in ours for words in FULL):
+        return DiskFull(f"the disk is full: {what}", hint="free some space")
+    return GitFailed(what)
+
+
+def _verb(args: Sequence[str | bytes]) -> str:
+    """The command, behind the settings."""
+    place = 0
+    while place < len(args) - 1 and args[place] == "-c":
+        place += 2
+    return next((a for a in args[place:] if isinstance(a, str) and not a.startswith("-")), "")

@@ -52,7 +52,7 @@ POSSIBLE = {
 """The calls at which a kind of fault can happen; where nothing is said, at all."""
 
 CAUSES = {
-    "ENOSPC": ("disk is full", "No space left"),
+    "ENOSPC": ("disk is full", "No space left", "Unable to write new index file"),  # git says no more of a rename
     "full": ("disk is full", "No space left", "the remote refused"),  # where it is the remote's disk
     "EIO": ("Input/output error",),
     "EACCES": ("Permission denied",),

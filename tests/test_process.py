@@ -1,0 +1,43 @@
+"""gitcp.git.process: what becomes of what git says when it fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gitcp.errors import DiskFull, GitcpError, GitFailed
+from gitcp.git import process
+
+
+@pytest.fixture
+def fails(tmp_path: Path) -> dict[str, str]:
+    """An environment whose `git` says $SAID and fails."""
+    git = tmp_path / "git"
+    git.write_text('#!/bin/sh\nprintf "%s\\n" "$SAID" >&2\nexit 128\n')
+    git.chmod(0o755)
+    return {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("fatal: cannot create x: No space left on device", DiskFull),
+        ("fatal: sha1 file 'x' write error. Out of diskspace\nfatal: index-pack failed", DiskFull),
+        ("error: x: Disk quota exceeded", DiskFull),
+        ("remote: fatal: write error: No space left on device\nerror: unpack failed", GitFailed),
+        ("fatal: bad object x", GitFailed),
+        ("", GitFailed),
+    ],
+)
+def test_a_full_disk_is_one(fails: dict[str, str], tmp_path: Path, said: str, kind: type[GitcpError]) -> None:
+    """Here, and not at the other end; whichever way git was called, its words and its command are passed on."""
+    env, args = {**fails, "SAID": said}, ("-c", "fetch.fsckObjects=true", "fetch", "origin")
+    with pytest.raises(GitcpError, match="`git fetch` ended with 128: ") as called:
+        process.run(args, cwd=str(tmp_path), env=env)
+    with pytest.raises(GitcpError) as read, process.reading(args, cwd=str(tmp_path), env=env, input=b"") as out:
+        assert out.read() == b""
+
+    assert type(called.value) is type(read.value) is kind
+    assert str(called.value) == str(read.value)
+    assert str(called.value).endswith(said or "no message")
