@@ -92,6 +92,18 @@ def test_failure_without_rollback(shop: Project) -> None:
     assert "gitcp restore" in done.err
 
 
+def test_rollback_in_part(shop: Project) -> None:
+    """What was not captured is not removed for what was, and then it is not said that the files are back."""
+    shop.write(".gitignore", "*.log\n")
+    script = "rm a.txt; mkdir a.txt; echo x > a.txt/kept.log; exit 7"
+    done = shop.gitcp("run", "try", "--rollback", "--", "sh", "-c", script)
+
+    assert done.code == 7
+    assert "only some of the files are back at" in done.err
+    assert "a.txt/kept.log is not captured" in done.err
+    assert shop.read("a.txt/kept.log") == b"x\n"
+
+
 def test_rollback(shop: Project) -> None:
     """Files go back byte for byte, and only those that changed; compensations run once, the last one first."""
     shop.write("same.txt", "same\n")

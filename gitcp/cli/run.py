@@ -137,7 +137,8 @@ def _tell_failure(context: Context, failure: Failure, run: Run | None = None) ->
         say(f"the files are back at {before}")
     else:
         restored = f"{words.count(len(report.written), 'file')} written, {len(report.removed):,} removed"
-        say(f"the files are back at {before}  ({restored})")
+        what = "only some of the files are" if report.failed else "the files are"
+        say(f"{what} back at {before}  ({restored})")
         restoring.kept(say, "left alone", report.kept)
 
 

@@ -236,7 +236,7 @@ SCENES = {
     "restore": Scene(("restore", "1", "--yes"), _is_back, goes_back=True),
     "restore index": Scene(("restore", "1", "--index", "--yes"), _is_back, goes_back=True, writes_git=True),
     "restore message": Scene(("restore", "--message", "u3", "--yes"), _is_restored, goes_back=True),
-    "undo": Scene(("undo", "--yes"), _is_forth, _go_back, goes_back=True),
+    "undo": Scene(("undo", "--yes"), _is_forth, _go_back, goes_back=True, back="redo"),
     "redo": Scene(("redo", "--yes"), _is_back, _redo, goes_back=True),
     "revert": Scene(("revert", "3", "--yes"), _is_reverted, goes_back=True),
     "tag": Scene(("tag", "v2", "2"), lambda s: "v2" in tagged(s.project)),

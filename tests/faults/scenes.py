@@ -54,7 +54,7 @@ POSSIBLE = {
 CAUSES = {
     "ENOSPC": ("disk is full", "No space left", "Unable to write new index file"),  # git says no more of a rename
     "full": ("disk is full", "No space left", "the remote refused"),  # where it is the remote's disk
-    "EIO": ("Input/output error",),
+    "EIO": ("Input/output error", "Unable to write new index file"),
     "EACCES": ("Permission denied",),
     "EROFS": ("Read-only file system",),
     "EINTR": ("Interrupted system call",),
@@ -84,7 +84,7 @@ class Scene(NamedTuple):
     `given` is its standard input, `code` its exit code when all goes well. `silent`: it ends with 0 whatever happens.
     `writes_git`: what is git's may change. `finish` is typed after a fault and must end with 0 (or, after a run, find
     that there is nothing to do); `judge` sees what else must hold. Paths that end as in `others` are written by a
-    program that is run for the user: what it makes of an error is its own.
+    program that is run for the user: what it makes of an error is its own. `back` takes back what was done in part.
     """
 
     command: tuple[str, ...]
@@ -100,6 +100,7 @@ class Scene(NamedTuple):
     judge: Callable[[Stage], object] = lambda stage: None
     runs: frozenset[bytes] = frozenset()
     others: tuple[str, ...] = ()
+    back: str = "undo"
 
 
 class State(NamedTuple):
@@ -281,7 +282,7 @@ class Stage:
             self.project.gitcp("restore", "--continue" if forward else "--abort", "--yes", check=0)
             wanted = [self.after.files if forward else self.before.files]
         elif in_part:
-            self.project.gitcp("undo", "--yes", check=0)
+            self.project.gitcp(self.scene.back, "--yes", check=0)
         else:
             wanted.append(self.after.files)
         self._insist_on_files(wanted)
