@@ -90,7 +90,7 @@ def decide(candidates: Sequence[Candidate], policy: Policy, now: datetime) -> tu
 def overdue(candidates: Sequence[Candidate], limits: Limits, now: datetime) -> tuple[Verdict, ...]:
     """The same by limits of number and age: what is beyond one is dropped, if nothing protects it (see `droppable`)."""
     verdicts = []
-    spared = _judged(candidates, [_protected(now), _labelled, _state, _young(now)])
+    spared = _judged(candidates, [_protected(now), _labelled, _young(now)])
     for place, (candidate, verdict) in enumerate(zip(candidates, spared, strict=True)):
         why = _beyond(limits, place, candidate, now)
         verdicts.append(verdict if verdict.keep else Verdict(candidate.id, not why, why or "within the limits"))
@@ -99,7 +99,7 @@ def overdue(candidates: Sequence[Candidate], limits: Limits, now: datetime) -> t
 
 def droppable(candidates: Sequence[Candidate], now: datetime) -> tuple[Candidate, ...]:
     """What may go to make room: neither young nor labelled nor protected."""
-    spared = _judged(candidates, [_protected(now), _labelled, _state, _young(now)])
+    spared = _judged(candidates, [_protected(now), _labelled, _young(now)])
     return tuple(c for c, verdict in zip(candidates, spared, strict=True) if not verdict.keep)
 
 
@@ -126,6 +126,8 @@ def _protected(now: datetime) -> Rule:
             return f"it begins a fork of {candidate.origin}"
         if candidate.needed:
             return candidate.needed
+        if candidate.state:
+            return "a graph's state: others may need it"
         if candidate.trigger == Trigger.BEFORE_RESTORE and now - candidate.created < YOUNG_SAFETY:
             return f"what was there before a restore, for {YOUNG_SAFETY.days} days"
         return None
@@ -180,10 +182,6 @@ def _local(time: datetime, now: datetime) -> datetime:
         return time.astimezone(now.tzinfo)
     except OverflowError:  # at the very ends of the calendar
         return time
-
-
-def _state(candidate: Candidate) -> str | None:
-    return "a graph's state: others may need it" if candidate.state else None
 
 
 def _labelled(candidate: Candidate) -> str | None:

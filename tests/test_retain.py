@@ -259,7 +259,7 @@ def test_whoever_saves(project: Project, way: str) -> None:
 
 
 def test_a_state_of_a_graph(project: Project) -> None:
-    """It never goes by a limit of number, age or size: another one may be made up from it."""
+    """It never goes by a limit of number, age or size, nor by a rule: another one may be made up from it."""
     for _ in range(8):
         save(open_store(project), "alpha", created=START.replace(year=2020), state=State(EMPTY_TREE, "put/t"))
     for name, limit in (("gitcp.maxCheckpoints", "2"), ("gitcp.maxAge", "2d"), ("gitcp.maxSize", "1k")):
@@ -267,4 +267,6 @@ def test_a_state_of_a_graph(project: Project) -> None:
     store = at(project, START)
 
     assert retain.after_save(store, last(store)) is None
+    done = project.gitcp("prune", "--keep-last", "1", "--yes", check=0)
+    assert "every checkpoint is kept" in done.out, done
     assert numbers(project) == [*range(1, 9)]
