@@ -209,7 +209,7 @@ def _set_up(stage: Stage) -> None:
 
 def _is_disabled(stage: Stage) -> bool:
     home = stage.place / "home/.claude"
-    return "gitcp" not in (home / "settings.json").read_text() and not (home / "skills").exists()
+    return "gitcp" not in (home / "settings.json").read_text() and not (home / "skills/gitcp/SKILL.md").exists()
 
 
 def _enable(stage: Stage) -> None:

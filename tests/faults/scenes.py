@@ -221,6 +221,8 @@ class Stage:
         self.reset()
         with self._guard():
             done = perform()
+            if self._met_another(kind, done, turn):
+                return "another's"
             self._judge_what_it_said(kind, done)
             self._judge_files()
             self._next_command()
@@ -233,6 +235,11 @@ class Stage:
         self.scene.judge(self)
         self.in_a_row = self.in_a_row + 1 if done.code == self.scene.code else 0
         return "killed" if done.code == -9 else "done" if done.code == self.scene.code else "failed"
+
+    def _met_another(self, kind: str, done: Traced, at: int) -> bool:
+        """Whether it was another's call that failed: who of two processes comes first is not always the same."""
+        met = done.calls[at - 1 : at] if kind != "kill" and self.scene.others else ()
+        return any(call.paths[-1].endswith(self.scene.others) for call in met)
 
     def _judge_what_it_said(self, kind: str, done: Traced) -> None:
         if kind == "kill":
