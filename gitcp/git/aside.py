@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from gitcp.errors import GitFailed, StoreDamaged
@@ -17,6 +18,10 @@ from gitcp.git.objects import Objects
 from gitcp.git.packs import oid_of
 from gitcp.git.repo import Repository
 from gitcp.model import Oid
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import IO
 
 DIRECTORY = "aside"
 REMOTE = "partial"
@@ -37,6 +42,9 @@ class Aside(Repository):
 
     def git(self, *args: str | bytes, input: bytes = b"", accept: Sequence[int] = (0,)) -> bytes:
         return super().git(f"--git-dir={self.git_dir}", *args, input=input, accept=accept)
+
+    def git_reading(self, *args: str, input: bytes) -> AbstractContextManager[IO[bytes]]:
+        return super().git_reading(f"--git-dir={self.git_dir}", *args, input=input)
 
 
 class Lazy(Objects):
