@@ -12,6 +12,7 @@ from pruned import holdings, story
 
 from gitcp.errors import GitFailed
 from gitcp.git import repack
+from gitcp.git.loose import write_loose
 from gitcp.git.packs import PackWriter
 from gitcp.model import CheckpointId, Oid
 from gitcp.ops.check import check
@@ -198,7 +199,24 @@ def test_cut_off_at_every_removal(project: Project, monkeypatch: pytest.MonkeyPa
             break
     assert ended
     sound(project, before)
+    for path in (project.root / ".git/objects").glob("??/*"):
+        os.utime(path, (0, 0))
+    repack.repack(open_store(project).repo)
+    sound(project, before)
     assert not ours(project)
+
+
+def test_a_copy_that_was_touched_stays(project: Project) -> None:
+    """git may be about to let go of an old pack, and somebody of naming what it holds."""
+    save(open_store(project), "alpha", {b"file%d" % n: b"%d\n" % n for n in range(70)})
+    blob = project.git("rev-parse", "refs/gitcp/sessions/alpha:file7")
+    again = project.root / ".git/objects" / blob[:2] / blob[2:]
+    again.parent.mkdir(exist_ok=True)
+    write_loose(again, "blob", b"7\n")
+
+    repack.repack(open_store(project).repo)
+
+    assert again.exists()
 
 
 def test_a_pack_that_is_gone_is_forgotten(project: Project) -> None:

@@ -127,7 +127,14 @@ class Objects:
         return self._read_kind(oid, "commit")
 
     def exists(self, oid: Oid) -> bool:
-        """Whether the object is there; if it is, its file is touched, so that a prune by age leaves it alone."""
+        """Whether the object is there."""
+        return self._is_written(oid) or any(map(os.path.exists, self._places(bytes.fromhex(oid))))
+
+    def keeps(self, oid: Oid) -> bool:
+        """Whether it is there and stays: its file is touched, so that a prune by age leaves it alone.
+
+        In a cruft pack each object has a time of its own, which no touch changes: what is only there must be written.
+        """
         return self._is_written(oid) or any(self._refresh(place) for place in self._places(bytes.fromhex(oid)))
 
     def _is_written(self, oid: Oid) -> bool:
@@ -162,6 +169,8 @@ class Objects:
         except OSError:  # another user's, or on a disk that is only read
             return os.path.exists(path)
         if path.endswith(".pack"):
+            if os.path.exists(f"{path.removesuffix('.pack')}.mtimes"):
+                return False
             self._fresh.add(path)
         return True
 
@@ -197,6 +206,20 @@ class Objects:
             raise StoreDamaged(f"object {oid} should be a {kind} and is a {found}", hint="gitcp check")
         return data
 
+    def renew(self, oids: Iterable[Oid]) -> None:
+        """Give these a loose copy of now. git's gc then keeps each, and all it reaches, even if no ref of it was seen.
+
+        The file of a pack will not do: git may have looked at its time already. Raises DiskFull, StoreDamaged.
+        """
+        for oid in oids:
+            try:
+                os.utime(self._directory / oid[:2] / oid[2:])
+            except OSError:  # packed, borrowed, or another user's
+                self._pending[oid] = self.read(oid)
+        with _failures_named():
+            self._flush_loose()
+        self._forget_pending()
+
     # ------------------------------------------------------------ writing
 
     def write(self, kind: str, data: bytes, *, new: bool = False) -> Oid:
@@ -205,7 +228,7 @@ class Objects:
         `new` says that it can hardly be there. Who gathers packs then does not look: a second copy goes with the next.
         """
         oid = oid_of(kind, data)
-        if self._is_written(oid) if new and self.gathering else self.exists(oid):
+        if self._is_written(oid) if new and self.gathering else self.keeps(oid):
             return oid
         self.new_objects += 1
         self.new_bytes += len(data)
@@ -259,7 +282,7 @@ class Objects:
                 temporary.unlink(missing_ok=True)
                 raise
         oid = Oid(digest.hexdigest())
-        if self._dry or seen != size or self.exists(oid):
+        if self._dry or seen != size or self.keeps(oid):
             temporary.unlink(missing_ok=True)
             return oid if seen == size else None
         self._streamed[oid] = temporary
@@ -305,6 +328,7 @@ class Objects:
 
     def _forget_pending(self) -> None:
         self._pending.clear()
+        self._fresh.clear()
         self._held = 0
 
     def _flush_loose(self) -> None:

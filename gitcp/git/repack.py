@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,6 +28,9 @@ LOOSE = 10
 
 PACKS = 12
 """So many packs of gitcp's are put together."""
+
+SETTLED = 3600.0
+"""Seconds after which nobody is still about to name an object that was found stored."""
 
 NOTES = "packs"
 LEFT = "left"
@@ -54,10 +58,25 @@ def repack(repo: Repository) -> None:
         if not alone:
             return
         try:
+            _forget_gone(repo)
             _pack_loose(repo)
             _join_packs(repo)
         finally:
             (repo.store_dir / NOTES / LEFT).write_text(str(_probed(repo)))
+
+
+def _forget_gone(repo: Repository) -> None:
+    """Forget the packs whose index is gone: git took them away, or we did and were interrupted."""
+    for name in _noted(repo):
+        pack = _objects(repo) / "pack" / name
+        if not pack.with_suffix(".idx").exists():
+            _remove(pack)
+            repo.store_dir.joinpath(NOTES, name).unlink(missing_ok=True)
+
+
+def _remove(pack: Path) -> None:
+    for suffix in (".idx", ".rev", ".pack"):  # the index first: nobody then looks for the pack
+        pack.with_suffix(suffix).unlink(missing_ok=True)
 
 
 def _pack_loose(repo: Repository) -> None:
@@ -65,24 +84,28 @@ def _pack_loose(repo: Repository) -> None:
     names = [bytes.fromhex(line[:40].decode("ascii")) for line in listed.splitlines()]
     if names:
         _packed(repo, names)
-    _drop_copies(repo)
+    _drop_copies(repo, set(names))
 
 
-def _drop_copies(repo: Repository) -> None:
-    """Remove the loose copies of what packs of gitcp's hold; also those that an interrupted run left."""
+def _drop_copies(repo: Repository, fresh: set[bytes]) -> None:
+    """Remove the loose copies of what was packed just now (`fresh`), and those that an interrupted run left.
+
+    Of what an older pack holds, a copy that was touched of late stays: who touched it may be about to name it, and
+    git may be about to let go of the pack.
+    """
     directory = _objects(repo)
-    indexes = [
-        PackIndex(path.with_suffix(".idx"))
-        for path in map((directory / "pack").joinpath, _noted(repo))
-        if path.exists()
-    ]
+    indexes = [PackIndex((directory / "pack" / name).with_suffix(".idx")) for name in _noted(repo)]
     for fan_out in (f"{byte:02x}" for byte in range(256)):
         with suppress(FileNotFoundError):
             for rest in os.listdir(directory / fan_out):
-                with suppress(ValueError):  # somebody's temporary file
-                    name = bytes.fromhex(fan_out + rest)
-                    if any(name in index for index in indexes):
-                        directory.joinpath(fan_out, rest).unlink(missing_ok=True)
+                with suppress(ValueError, FileNotFoundError):  # a temporary file, one that git packed just now
+                    name, path = bytes.fromhex(fan_out + rest), directory / fan_out / rest
+                    if name in fresh or (any(name in index for index in indexes) and _is_settled(path)):
+                        path.unlink(missing_ok=True)
+
+
+def _is_settled(path: Path) -> bool:
+    return time.time() - path.stat().st_mtime > SETTLED
 
 
 def _join_packs(repo: Repository) -> None:
@@ -116,8 +139,7 @@ def _replace(repo: Repository, packs: list[Path]) -> None:
     index = PackIndex(new.with_suffix(".idx"))
     for path in packs:
         if path != new and all(name in index for name in names[path]):
-            for suffix in (".idx", ".rev", ".pack"):  # the index first: nobody then looks for the pack
-                path.with_suffix(suffix).unlink(missing_ok=True)
+            _remove(path)
 
 
 def _packed(repo: Repository, names: Iterable[bytes]) -> Path:

@@ -168,6 +168,8 @@ def _move(ref: str, old: str | None, new: str | None) -> Move:
 
 def _move_all(store: Store, listed: list[Move], operation: Operation) -> Operation:
     left = False
+    # git looks at one directory of refs after the other: it may see a ref neither where it was nor where it goes.
+    store.objects.renew(move.new for move in listed if move.new is not None)
     for move in listed:
         if left and move.new is None:
             continue  # what could not be put back everywhere is not to be forgotten

@@ -254,7 +254,7 @@ class _Work:
             max_dependency_files=self._limits.max_dependency_files,
             index=index,
             past=Past(memory.lines if memory else {}),
-            trusted=(lambda _: True) if self._is_live else (lambda oid: objects.exists(Oid(oid.hex()))),
+            trusted=(lambda _: True) if self._is_live else (lambda oid: objects.keeps(Oid(oid.hex()))),
             deep=deep,
             started=self._started,
             touched=touched,

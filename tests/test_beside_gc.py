@@ -1,0 +1,155 @@
+"""git looks at one directory of refs after the other. A ref that moves from one to the other meanwhile, as into the
+trash, may be in neither when git looks; what it names must be there nevertheless once git's `gc` is done.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import pytest
+from pruned import holdings, in_trash
+
+from gitcp.ops import delete, oplog, prune, rename, rewrite, trash
+from gitcp.ops.check import check
+from gitcp.ops.prune import Request
+from gitcp.retention import Policy
+from gitcp.store import Store
+
+from driver import Project
+from samples import open_store, save
+
+MONTH, WEEK = (timedelta(days=days).total_seconds() for days in (30, 7))
+CRUFT = ("true", "false")
+"""What `gc` makes of what nothing names but is young: a pack of its own as from git 2.41 on, or loose objects."""
+
+
+def age(project: Project, seconds: float = MONTH) -> None:
+    """All objects are so old."""
+    then = time.time() - seconds
+    for directory, _, files in os.walk(project.root / ".git/objects"):
+        for name in files:
+            os.utime(os.path.join(directory, name), (then, then))
+
+
+@contextmanager
+def unseen(project: Project) -> Iterator[None]:
+    """No ref of gitcp's is there: all moved at the wrong moment."""
+    place, aside = (project.root / ".git" / name for name in ("refs/gitcp", "aside"))
+    place.rename(aside)
+    try:
+        yield
+    finally:
+        aside.rename(place)
+
+
+def tidy(project: Project, cruft: str) -> None:
+    """git's housekeeping as it runs by itself."""
+    settings = "-c", f"gc.cruftPacks={cruft}", "-c", "gc.writeCommitGraph=false"
+    project.git(*settings, "gc", "--quiet", "--prune=2.weeks.ago")
+
+
+def pruned(store: Store) -> None:
+    prune.prune(store, Request(Policy(last=1)))
+
+
+def deleted(store: Store) -> None:
+    delete.delete(store, "alpha")
+
+
+def renamed(store: Store) -> None:
+    rename.rename(store, "alpha", "omega")
+
+
+def brought_back(store: Store) -> None:
+    trash.bring_back(store, oplog.entries(store.repo)[-1])
+
+
+def finished(store: Store) -> None:
+    """A prune that was cut off before the first ref moved, a month ago, is brought to its end."""
+    with store.lock():
+        assert rewrite.finish(store)
+
+
+def cut_off(store: Store) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rewrite, "_move_all", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            pruned(store)
+
+
+def nothing(_: Store) -> None:
+    pass
+
+
+@pytest.mark.parametrize("cruft", CRUFT)
+@pytest.mark.parametrize("packed", [False, True], ids=["loose", "packed"])
+@pytest.mark.parametrize(
+    ("before", "move"),
+    [
+        (nothing, pruned),
+        (nothing, deleted),
+        (nothing, renamed),
+        (pruned, brought_back),
+        (deleted, brought_back),
+        (cut_off, finished),
+    ],
+)
+def test_refs_that_move_while_git_looks(
+    project: Project, before: Callable[[Store], None], move: Callable[[Store], None], *, packed: bool, cruft: str
+) -> None:
+    """Whatever moves the refs, and however the old objects lie: every checkpoint is there, in its session or the
+    trash."""
+    store = open_store(project)
+    for _ in range(4):
+        save(store, "alpha")
+    before(store)
+    if packed:
+        tidy(project, cruft)
+    age(project)
+    known = {**in_trash(project), **holdings(project)}
+
+    move(open_store(project))
+    with unseen(project):
+        tidy(project, cruft)
+
+    now = {**in_trash(project), **holdings(project)}
+    assert len(now) == len(known)
+    assert check(open_store(project)).ok
+    assert project.git("fsck", "--strict", "--no-dangling", "--no-progress") == ""
+
+
+@pytest.mark.parametrize("cruft", CRUFT)
+def test_what_nobody_names_is_stored_again(project: Project, cruft: str) -> None:
+    """An object that is found stored, among what git is about to let go, is as young afterwards as a new one."""
+    blob = project.git("hash-object", "-w", "--stdin", input=b"nobody's\n")
+    age(project, WEEK)
+    tidy(project, cruft)
+    assert bool(list(project.root.glob(".git/objects/pack/*.mtimes"))) == (cruft == "true")
+
+    objects = open_store(project).objects
+    assert objects.write("blob", b"nobody's\n") == blob
+    objects.flush()
+    project.git("-c", f"gc.cruftPacks={cruft}", "gc", "--quiet", "--prune=6.days.ago")
+
+    assert project.git("cat-file", "blob", blob) == "nobody's"
+
+
+def test_who_lives_long_looks_again(project: Project) -> None:
+    """What a process found stored a month ago may be about to go now: it is found, and touched, once more."""
+    blob = project.git("hash-object", "-w", "--stdin", input=b"nobody's\n")
+    names = f"{blob}\n".encode()
+    project.git("pack-objects", "--quiet", ".git/objects/pack/pack", input=names)
+    project.git("prune-packed")
+    objects = open_store(project).objects
+    for _ in range(2):
+        age(project)
+        objects.write("blob", b"nobody's\n")
+        objects.flush()
+
+    tidy(project, "false")
+
+    assert project.git("cat-file", "blob", blob) == "nobody's"
