@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from itertools import count
@@ -83,14 +83,21 @@ class Life:
 
     def live(self, saves: int, stops: tuple[int, ...]) -> Iterator[Row]:
         """Let all agents save so often together; how it is at each stop."""
-        agents = [_apart(partial(Agent(self, agent).work, saves // AGENTS)) for agent in range(AGENTS)]
-        with _tidied(self):
+        with ExitStack() as others:
+            for number in range(AGENTS):
+                others.enter_context(_beside(partial(Agent(self, number).work, saves // AGENTS)))
+            others.enter_context(_beside(self._tidy))
             for stop in sorted({*stops, saves}):
                 while len(self.saves()) + len(self.failures()) < stop:
                     time.sleep(PAUSE)
                 yield self._look(stop)
-        for agent in agents:
-            os.waitpid(agent, 0)
+
+    def _tidy(self) -> None:
+        """What git does, over and over."""
+        for turn in count():
+            with self.alone():
+                self.project.git(*TIDYING[turn % len(TIDYING)], check=False)
+            time.sleep(PAUSE)
 
     def saves(self) -> list[Saved]:
         """What was reported so far."""
@@ -208,29 +215,16 @@ def everything(project: Project) -> Iterator[str]:
 
 
 @contextmanager
-def _tidied(life: Life) -> Iterator[None]:
-    """Meanwhile git tidies up, over and over, in a process of its own."""
-
-    def tidy() -> None:
-        for turn in count():
-            with life.alone():
-                life.project.git(*TIDYING[turn % len(TIDYING)], check=False)
-            time.sleep(PAUSE)
-
-    pid = _apart(tidy)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-
-
-def _apart(work: Callable[[], None]) -> int:
-    """A process of its own that works; its number."""
+def _beside(work: Callable[[], None]) -> Iterator[None]:
+    """Meanwhile a process of its own works, until it is done or nobody waits for it any more."""
     pid = os.fork()
     if pid == 0:
         try:
             work()
         finally:
             os._exit(0)
-    return pid
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)

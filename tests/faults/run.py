@@ -75,13 +75,15 @@ def say(line: str) -> None:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A directory that is gone afterwards, and home meanwhile."""
+    """A directory that is home meanwhile, and gone afterwards; one in which something went wrong stays."""
     place = Path(os.path.realpath(tempfile.mkdtemp(prefix="gitcp-faults-")))
     os.environ["HOME"] = str(place)
     try:
         yield place
-    finally:
-        shutil.rmtree(place)
+    except BaseException:
+        say(f"left to be looked at: {place}")
+        raise
+    shutil.rmtree(place)
 
 
 # ---------------------------------------------------------------- what is done to one scene
@@ -285,20 +287,23 @@ def _crowd(name: str, project: Project, sessions: list[str], saves: int, beside:
 def lives(given: argparse.Namespace) -> int:
     """Let agents save for a long time, and look now and then."""
     process.load()
-    with scratch() as place:
-        one = life.Life(place)
-        for row in one.live(given.saves, tuple(stop for stop in STOPS if stop < given.saves)):
-            say(
-                f"{row.saves:6} saves: {row.held:5} held, {row.kib:6} KiB; processor time: save {row.save:.0f} ms, "
-                f"list {row.listing:.0f} ms, python {row.python:.0f} ms"
-            )
-        say(f"{len(one.saves())} of {given.saves} saves were done")
-        try:
-            one.insist()
-        except AssertionError as error:
-            say(f"BROKEN: {str(error)[:2000]}")
-            return 1
+    try:
+        with scratch() as place:
+            _live(life.Life(place), given.saves)
+    except AssertionError as error:
+        say(f"BROKEN: {str(error)[:2000]}")
+        return 1
     return 0
+
+
+def _live(one: life.Life, saves: int) -> None:
+    for row in one.live(saves, tuple(stop for stop in STOPS if stop < saves)):
+        say(
+            f"{row.saves:6} saves: {row.held:5} held, {row.kib:6} KiB; processor time: save {row.save:.0f} ms, "
+            f"list {row.listing:.0f} ms, python {row.python:.0f} ms"
+        )
+    say(f"{len(one.saves())} of {saves} saves were done")
+    one.insist()
 
 
 PARTS: dict[str, Callable[[argparse.Namespace], int]] = {
