@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import marshal
 import stat
+import struct
 from collections.abc import Mapping
 
 from gitcp.git.index import INTENT_TO_ADD, SKIP_WORKTREE, STAGE, Folder, Slot
@@ -38,6 +39,9 @@ class File(NamedTuple):
     how: Any = None
     attributes: Any = None
 
+
+_ROW = struct.Struct("=I20sIQQ")
+"""The first five fields of a File: marshalled one by one they would be half of what every look has to read."""
 
 PlainLine = tuple[int, int, bytes, tuple[Any, ...]]
 """A Line as it is kept, for marshal takes only plain tuples: stamp, inode, what was seen in it, the rest."""
@@ -156,8 +160,14 @@ class Record:
         """The record, to be put away."""
         watched = {name: file.ctime_ns if file.settled else UNSETTLED for name, file in self.files.items()}
         watched.update(self.watched)
+        apart = {
+            name: file[5:]
+            for name, file in self.files.items()
+            if not file.settled or file.how is not None or file.attributes is not None or name in self.watched
+        }
         detail = (
-            {name: tuple(file) for name, file in self.files.items()},
+            b"".join(_ROW.pack(*file[:5]) for file in self.files.values()),
+            apart,
             list(self.folders),
             list(self.folder.folders),
             self._odd_slots(),
@@ -188,7 +198,7 @@ class Record:
     def of(cls, path: bytes, plain: PlainLine) -> Record:
         """A line taken out again."""
         line = Line._make(plain)
-        files, folders, tracked, odd, untracked, links, absent, skipped, nested, watched, rules, attributes = (
+        rows, apart, folders, tracked, odd, untracked, links, absent, skipped, nested, watched, rules, attributes = (
             marshal.loads(line.detail)  # noqa: S302  (our own state file, checked as a whole)
         )
         folder = Folder()
@@ -196,7 +206,11 @@ class Record:
         ignored, included, blocked, _ = line.flags
         self = cls(path, folder, line.digest, ignored=ignored, included=included)
         self.blocked, self.stamp, self.inode, self.tree = blocked, line.stamp, line.inode, line.tree
-        self.files = {name: File._make(file) for name, file in files.items()}
+        names, stamps = marshal.loads(line.seen)  # noqa: S302
+        self.files = {
+            name: File(*row, *apart.get(name, (stamp, True)))
+            for name, stamp, row in zip(names, stamps, _ROW.iter_unpack(rows), strict=False)
+        }
         self.folders, self.links, self.absent = set(folders), links, absent
         self.skipped, self.nested, self.watched = skipped, nested, watched
         self.rules, self.attributes = rules, attributes

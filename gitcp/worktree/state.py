@@ -1,9 +1,9 @@
 """The state file of a working tree: what the last scan saw, so that the next one need only look for changes.
 
 One file, `<git dir>/gitcp/worktree-state`. A save appends to it what is otherwise than before, so that its cost does
-not follow the size of the tree; when that has grown as large as the rest, the whole is written anew and renamed. It is
-a cache and nothing else: anything unexpected in it (another Python, another root, a checksum that is off, an end that
-is missing) means that there is none.
+not follow the size of the tree; when that has grown to a quarter of the rest, the whole is written anew and renamed:
+every look reads all of it. It is a cache and nothing else: anything unexpected in it (another Python, another root, a
+checksum that is off, an end that is missing) means that there is none.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _append(path: Path, memory: Memory, head: tuple[Any, ...]) -> bool:
         status = os.fstat(file.fileno())
         file.seek(len(kept.MAGIC))
         first = int.from_bytes(file.read(4), "big")
-        if look.identity(status) != memory.file.identity or status.st_size + len(part) > 2 * first + SPARE:
+        if look.identity(status) != memory.file.identity or status.st_size + len(part) > first + first // 4 + SPARE:
             return False
         file.write(part)
         memory.file.identity = look.identity(os.fstat(file.fileno()))
