@@ -216,3 +216,17 @@ def test_it_says_what_the_command_says(remembered: Project) -> None:
     (remembered.root / ".git/gitcp/unchanged").unlink()
     assert remembered.gitcp("save", check=0).out == quick
     assert remembered.gitcp("save", "-q", check=0).out == ""
+
+
+@pytest.mark.parametrize("end", ["-", "/dev/stdin"])
+def test_files_that_change_while_a_conversation_arrives(remembered: Project, end: str) -> None:
+    """In `agent | gitcp save --conversation -` both begin at once: what the agent did until its end is saved."""
+    command = [sys.executable, "-P", "-m", "gitcp", "save", "--session", "piped", "--conversation", end]
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    with subprocess.Popen(command, cwd=remembered.root, env=env, stdin=subprocess.PIPE) as saving:
+        assert saving.stdin is not None
+        saving.stdin.write(LINE % (4, SESSION.encode()) * 10_000)  # more than a pipe holds: it is reading
+        same_size(remembered)
+        saving.stdin.close()
+    assert saving.returncode == 0
+    assert remembered.git("show", "refs/gitcp/sessions/piped:a.txt") == "two"

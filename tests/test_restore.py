@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from gitcp.ops import journal
 from gitcp.ops import restore as op
 from gitcp.ops.apply import BATCH
 from gitcp.ops.restore import Request
+from gitcp.worktree import look
 from gitcp.worktree.snapshot import Limits
 from gitcp.worktree.writer import Prepared, Writer
 
@@ -961,6 +963,27 @@ def test_files_changed_since_the_plan(project: Project) -> None:
     assert journal.unfinished(store.repo) is None
     op.restore(store, request, op.plan(store, request))
     assert project.read("a") == b"old\n"
+
+
+def test_files_changed_while_it_asks(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What changes between the plan and the yes is seen, though the look at the tree began before the plan."""
+    project.write("a", "old\n")
+    project.write("b", "old\n")
+    target = save(project, "other")
+    project.write("a", "new\n")
+    time.sleep(0.02)  # until what is remembered is trusted
+    save(project)
+    store = open_store(project)
+    monkeypatch.setattr(look, "_may_fork", lambda: True)
+    look.start(os.fsencode(project.root), str(store.repo.git_dir / "gitcp/worktree-state"))
+    request = Request(target, project.root)
+    agreed = op.plan(store, request)
+    project.write("b", "mine\n")
+
+    with pytest.raises(Refused, match="changed since the plan was shown"):
+        op.restore(store, request, agreed)
+
+    assert (project.read("a"), project.read("b")) == (b"new\n", b"mine\n")
 
 
 def test_plan_writes_nothing(project: Project) -> None:

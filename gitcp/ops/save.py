@@ -30,6 +30,7 @@ from gitcp.ops.session import Choice
 from gitcp.store import Store
 from gitcp.typed import TYPE_CHECKING
 from gitcp.value import EMPTY, Value, replace
+from gitcp.worktree import look
 from gitcp.worktree.snapshot import Limits, Since, Taken, known, take
 
 if TYPE_CHECKING:
@@ -110,6 +111,8 @@ def save(store: Store, request: Request) -> Saved:
     choice = request.choice or session.choose(
         store, request.cwd, session=request.session, agent=request.agent, conversation=request.conversation
     )
+    if request.conversation is not None:
+        look.forget()  # its end may have been long in coming, as that of a program that changed files meanwhile
     try:
         taken = _take(store, request, choice)
         with store.lock():

@@ -101,9 +101,15 @@ def answer(root: bytes, file: tuple[int, ...] | None, *, keep: bool = False) -> 
     _begun.clear()
     if said and None not in said and all(part[:2] == said[0][:2] for part in said):
         _answers[said[0][0], tuple(said[0][1])] = [path for part in said for path in part[2]]
-    if file is None or (root, file) not in _answers:
-        return None
-    return _answers[root, file] if keep else _answers.pop((root, file))
+    found = None if file is None else _answers.get((root, file))
+    if not keep:
+        _answers.clear()
+    return found
+
+
+def forget() -> None:
+    """Take no answer of the children any more: files may have changed since they looked."""
+    answer(b"", None)
 
 
 def _child(root: bytes, found: tuple[int, ...], places: Sequence[Place]) -> tuple[int, int]:

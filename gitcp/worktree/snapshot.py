@@ -184,6 +184,7 @@ class _Work:
 
     def anew(self, memory: Memory | None, found: git_index.Found | None) -> Memory:
         """A scan of everything. Files that are as remembered are not read again, if their blobs can be trusted."""
+        look.forget()  # what was seen before this scan is nothing for the one after it
         index = git_index.read(self._repo)
         if memory is not None and memory.contents != self._basis.contents:
             memory = None
