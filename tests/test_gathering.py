@@ -65,3 +65,17 @@ def test_git_repacks_meanwhile(project: Project) -> None:
     assert all(objects.read_blob(oid) for oid in oids)
     assert refs.read_ref(project.root / ".git", "HEAD")
     assert project.git("fsck", "--strict", "--no-dangling") == ""
+
+
+def test_an_index_of_many_packs(project: Project) -> None:
+    """Packs that git finds objects of by an index of many stay; those that come later are put together."""
+    objects = writing(project)
+    oids = flushed(objects, MANY - 2)
+    project.git("multi-pack-index", "write")
+
+    oids += flushed(objects, 2 * MANY)
+
+    project.git("multi-pack-index", "verify")
+    assert len(list(project.root.glob(".git/objects/pack/*.pack"))) == MANY + 1
+    assert all(objects.read_blob(oid) for oid in oids)
+    assert project.git("fsck", "--strict", "--no-dangling") == ""

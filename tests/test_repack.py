@@ -236,3 +236,34 @@ def test_a_pack_that_is_gone_is_forgotten(project: Project) -> None:
     repack.repack(repo)
     assert not repack.is_due(repo)
     assert packs(project) == before
+
+
+@pytest.mark.parametrize("setting", ["pack.indexVersion=1", "pack.packSizeLimit=1m"])
+def test_whatever_git_is_told_about_packs(project: Project, setting: str) -> None:
+    """A form of index that gitcp does not read, packs that are to stay small: nothing is lost, and little is left."""
+    project.git("config", *setting.split("="))
+    for number in range(repack.PACKS + 1):
+        save(open_store(project), "alpha", {b"file": os.urandom(100_000), b"again": b"%d\n" % number})
+        before = holdings(project)
+        repack.repack(open_store(project).repo)
+        sound(project, before)
+    assert len(list((project.root / ".git/objects/pack").glob("*.pack"))) < repack.PACKS
+    assert project.git("fsck", "--strict", "--no-dangling", "--no-progress") == ""
+
+
+@pytest.mark.parametrize("bitmap", [(), ("--bitmap",)], ids=["plain", "bitmap"])
+def test_packs_in_an_index_of_many_are_left_to_git(project: Project, bitmap: tuple[str, ...]) -> None:
+    """What `git maintenance` finds objects by still holds afterwards, and a fetch from here is answered."""
+    for number in range(repack.PACKS + 1):
+        save(open_store(project), "alpha", {b"file%d" % n: b"%d of %d\n" % (n, number) for n in range(70)})
+    project.git("multi-pack-index", "write", *bitmap)
+    before = holdings(project)
+    assert repack.is_due(open_store(project).repo)
+
+    repack.repack(open_store(project).repo)
+
+    project.git("multi-pack-index", "verify")
+    assert project.git("fsck", "--strict", "--no-dangling", "--no-progress") == ""
+    assert project.git("rev-list", "--objects", "--use-bitmap-index", "--count", "--all")
+    assert not repack.is_due(open_store(project).repo)
+    sound(project, before)

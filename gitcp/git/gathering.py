@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gitcp.errors import StoreDamaged
+from gitcp.git import multipack
 from gitcp.git.packs import PackIndex, PackWriter
 from gitcp.git.unpack import read_packed
 from gitcp.model import Oid
@@ -40,7 +41,11 @@ class Gathering:
 
 
 def _join(packs: list[Path]) -> Path | None:
-    """One pack with all that these hold, which then go. None, and all stay, if one is not there as it was written."""
+    """One pack with all that these hold, which then go. None, and all stay, if one is not there as it was written, or
+    git goes by it in an index of many.
+    """
+    if multipack.listed(packs[0].parent) & {pack.name for pack in packs}:
+        return None
     writer = PackWriter(packs[0].parent)
     try:
         for index in [PackIndex(pack.with_suffix(".idx")) for pack in packs]:

@@ -17,6 +17,7 @@ from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 
+from gitcp.errors import StoreDamaged
 from gitcp.hashes import sha1
 from gitcp.model import Oid
 from gitcp.typed import BinaryIO, NamedTuple
@@ -71,8 +72,10 @@ class PackIndex:
         return offset
 
     def names(self) -> Iterator[bytes]:
-        """The names of all objects, in order."""
-        return (self._name(number) for number in range(self._fan_out(255) if self._usable else 0))
+        """The names of all objects, in order. Raises StoreDamaged if this is no index of version 2."""
+        if not self._usable:
+            raise StoreDamaged(f"{self._path.name} is not an index that gitcp can read", hint="gitcp check")
+        return (self._name(number) for number in range(self._fan_out(255)))
 
     def _number(self, oid: bytes) -> int | None:
         if not self._usable:

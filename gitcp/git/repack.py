@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from gitcp.git import multipack
 from gitcp.git.packs import PackIndex, sync_directory
 from gitcp.typed import TYPE_CHECKING
 
@@ -35,6 +36,9 @@ SETTLED = 3600.0
 NOTES = "packs"
 LEFT = "left"
 
+FORM = ("-c", "pack.indexVersion=2", "-c", "pack.packSizeLimit=0")
+"""One pack, with an index that is read here, whatever the user has set."""
+
 
 def note(repo: Repository, pack: Path) -> None:
     """Remember a pack as one that gitcp wrote."""
@@ -51,8 +55,8 @@ def is_due(repo: Repository) -> bool:
 
 
 def repack(repo: Repository) -> None:
-    """Pack what has come together; nothing if another process is at it. Raises GitFailed or OSError; then everything
-    that was there still is.
+    """Pack what has come together; nothing if another process is at it. Raises GitFailed, StoreDamaged or OSError;
+    then everything that was there still is.
     """
     with _alone(repo) as alone:
         if not alone:
@@ -82,9 +86,7 @@ def _remove(pack: Path) -> None:
 def _pack_loose(repo: Repository) -> None:
     listed = repo.git("rev-list", "--objects", "--unpacked", "--glob=refs/gitcp/*")
     names = [bytes.fromhex(line[:40].decode("ascii")) for line in listed.splitlines()]
-    if names:
-        _packed(repo, names)
-    _drop_copies(repo, set(names))
+    _drop_copies(repo, set(_index(_packed(repo, names)).names()) if names else set())
 
 
 def _drop_copies(repo: Repository, fresh: set[bytes]) -> None:
@@ -94,7 +96,7 @@ def _drop_copies(repo: Repository, fresh: set[bytes]) -> None:
     git may be about to let go of the pack.
     """
     directory = _objects(repo)
-    indexes = [PackIndex((directory / "pack" / name).with_suffix(".idx")) for name in _noted(repo)]
+    indexes = [_index(directory / "pack" / name) for name in _noted(repo)]
     for fan_out in (f"{byte:02x}" for byte in range(256)):
         with suppress(FileNotFoundError):
             for rest in os.listdir(directory / fan_out):
@@ -129,16 +131,22 @@ def _join_packs(repo: Repository) -> None:
 
 
 def _may_go(pack: Path) -> bool:
-    return pack.exists() and not pack.with_suffix(".keep").exists()
+    if pack.with_suffix(".keep").exists() or pack.name in multipack.listed(pack.parent):
+        return False
+    return pack.exists()
+
+
+def _index(pack: Path) -> PackIndex:
+    return PackIndex(pack.with_suffix(".idx"))
 
 
 def _replace(repo: Repository, packs: list[Path]) -> None:
     """Put these packs together; each goes once all that it holds is in the new one."""
-    names = {path: set(PackIndex(path.with_suffix(".idx")).names()) for path in packs}
+    names = {path: set(_index(path).names()) for path in packs}
     new = _packed(repo, set().union(*names.values()))
-    index = PackIndex(new.with_suffix(".idx"))
+    index = _index(new)
     for path in packs:
-        if path != new and all(name in index for name in names[path]):
+        if path != new and all(name in index for name in names[path]) and _may_go(path):
             _remove(path)
 
 
@@ -146,7 +154,8 @@ def _packed(repo: Repository, names: Iterable[bytes]) -> Path:
     """A new pack with these objects, on disk and verified. Raises GitFailed."""
     base = _objects(repo) / "pack" / "pack"
     asked = "".join(f"{name.hex()}\n" for name in names).encode("ascii")
-    pack = base.with_name(f"pack-{repo.git('pack-objects', '-q', str(base), input=asked).decode('ascii').strip()}.pack")
+    made = repo.git(*FORM, "pack-objects", "-q", str(base), input=asked).decode("ascii").strip()
+    pack = base.with_name(f"pack-{made}.pack")
     repo.git("verify-pack", str(pack.with_suffix(".idx")))
     sync_directory(pack.parent)
     note(repo, pack)
