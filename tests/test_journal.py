@@ -13,14 +13,15 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from back import contents, finish, restore, save, undo
+from back import contents, finish, kept, restore, save, undo
 from talk import Talk
 
 from gitcp.errors import Refused, StoreDamaged
 from gitcp.ops import journal
 from gitcp.ops import restore as op
 from gitcp.ops.check import check
-from gitcp.worktree.writer import is_temporary
+from gitcp.worktree.paths import is_temporary
+from gitcp.worktree.writer import Writer
 
 from driver import SOURCE, File, Project
 from samples import open_store
@@ -229,6 +230,44 @@ def test_edits_after_the_crash(story: Story) -> None:
     assert project.read("unrelated") == b"mine\n"
     undo(project)
     assert project.read("d1/1") == b"edited after the crash\n"
+
+
+def test_edits_before_it_goes_on(story: Story) -> None:
+    """What is edited between the crash and --continue is kept, and said; all else comes back."""
+    project = story.project
+    interrupt(story)
+    project.write("d1/1", "edited after the crash\n")
+    project.write("unrelated", "mine\n")
+
+    report = finish(project, forward=True)
+
+    assert report.failed
+    assert kept(report) == {b"d1/1": "edited since the restore was interrupted"}
+    mine = {b"d1/1": project.files()[b"d1/1"], b"unrelated": project.files()[b"unrelated"]}
+    assert mine[b"d1/1"].data == b"edited after the crash\n"
+    assert contents(project) == story.old | mine
+    undo(project)
+    assert contents(project) == story.new
+
+
+@pytest.mark.parametrize("forward", [True, False])
+def test_files_made_after_the_crash(project: Project, monkeypatch: pytest.MonkeyPatch, forward: bool) -> None:
+    """What is new in a directory that the restore was to make or remove is none of its business."""
+    os.makedirs(project.path("comes"))
+    target = save(project)
+    project.remove("comes")
+    project.write("goes/file", "old\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(Writer, "remove_directory", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            restore(project, target)
+    project.write("comes/new", "mine\n")
+    project.write("goes/new", "mine\n")
+
+    assert not finish(project, forward=forward).failed
+
+    files = {path for path, file in contents(project).items() if file.kind == "file"}
+    assert files == {b"comes/new", b"goes/new"} | (set() if forward else {b"goes/file"})
 
 
 def test_abort_leaves_older_undos(story: Story) -> None:

@@ -24,8 +24,8 @@ from gitcp.git.trees import EMPTY_TREE
 from gitcp.model import EXECUTABLE, FILE, GITLINK, SYMLINK, Entry, IndexEntry, Oid, SkipReason
 from gitcp.worktree import look, reading
 from gitcp.worktree import snapshot as snapshot_module
+from gitcp.worktree.paths import TEMPORARY
 from gitcp.worktree.snapshot import Limits, stamp_of, take
-from gitcp.worktree.writer import TEMPORARY
 
 from driver import Project
 
@@ -580,9 +580,20 @@ def test_reserved(camera: Camera) -> None:
 
 def test_left_by_a_crash(camera: Camera) -> None:
     """The temporary files of a restore that was killed are nobody's work."""
-    camera.project.write(b"dir/" + TEMPORARY + b"12ab", "half a file")
+    camera.project.write(b"dir/" + TEMPORARY + b"0123456789abcdef", "half a file")
 
     assert set(camera.take().entries) == {b"tracked"}
+
+
+def test_named_much_like_our_own(camera: Camera) -> None:
+    """A file or directory whose name only begins like those is somebody's work, and so is whatever git tracks."""
+    tracked = TEMPORARY + b"0123456789abcdef"
+    work = {TEMPORARY + b"notes", TEMPORARY + b"fedcba9876543210/inside", tracked}
+    for path in work:
+        camera.project.write(path, "mine\n")
+    camera.project.git("add", "--", tracked)
+
+    assert set(camera.take().entries) == {b"tracked", *work}
 
 
 # ---------------------------------------------------------------- other repositories

@@ -214,7 +214,15 @@ def test_what_counts(watched: Project) -> None:
     """What git ignores is no change; nor is what happens in `.git`, in `.gitcp`, and to the writer's own files."""
     watched.write(".gitcp/x", "")
     watcher = Watcher(open_store(watched).repo, 1000, lambda: (), Stop())
-    for name in ("run.log", "build/out", "build/more/out", ".git/x", ".gitcp/x", "src/.gitcp-tmp-1", "src/deep/x.log"):
+    for name in (
+        "run.log",
+        "build/out",
+        "build/more/out",
+        ".git/x",
+        ".gitcp/x",
+        "src/.gitcp-tmp-0123456789abcdef",
+        "src/deep/x.log",
+    ):
         watched.write(name, "other\n")
 
     assert not watcher.wait(1)

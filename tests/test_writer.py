@@ -22,7 +22,8 @@ import pytest
 
 from gitcp.errors import BadValue, DiskFull, GitcpError, Refused
 from gitcp.worktree.directories import PathBlocked
-from gitcp.worktree.writer import Writer, is_temporary
+from gitcp.worktree.paths import is_temporary
+from gitcp.worktree.writer import Writer
 
 NOBODY = 65534
 CANARY = b"outside, not yours"

@@ -11,10 +11,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from gitcp.errors import DiskFull, GitcpError
-from gitcp.model import EXECUTABLE, SYMLINK
+from gitcp.model import EXECUTABLE, SYMLINK, TREE, Checkpoint
 from gitcp.ops.contents import Contents
 from gitcp.ops.plan import ORDINARY, FilePlan, Kept, Side, Step
+from gitcp.ops.request import know_files
+from gitcp.store import Store
 from gitcp.typed import TypeVar
+from gitcp.value import replace
 from gitcp.worktree.snapshot import Stamp, stamp_of
 from gitcp.worktree.writer import Prepared, Writer
 
@@ -68,6 +71,30 @@ def still_wrong(contents: Contents, plan: FilePlan, done: Done, tree: Writer, af
         if step.new is not None and after.entry(path) != step.new:
             wrong += [] if contents.stands(tree, path, step.new, step.conversion) else [path]
     return [Kept(path, "changed again just after it was restored", missing=True) for path in wrong]
+
+
+def leave_edited(store: Store, contents: Contents, plan: FilePlan, before: Checkpoint) -> FilePlan:
+    """The plan to go on with an interrupted restore by, without the paths that were edited since.
+
+    They hold neither what was there when it began, in the checkpoint `before`, nor what it brings.
+    """
+    know_files(store, before)
+    then = Side(store.objects, before.snapshot)
+    with Writer(store.repo.root) as tree:
+
+        def is_edited(step: Step) -> bool:
+            known = ((then.entry(step.path), then.conversions.get(step.path)), (step.new, step.conversion))
+            if step.old is None or any(entry == step.old for entry, _ in known):
+                return False
+            files = ((entry, how) for entry, how in known if entry is not None and entry.mode != TREE)
+            return not any(contents.stands(tree, step.path, entry, how) for entry, how in files)
+
+        edited = {step.path for step in (*plan.clear, *plan.write, *plan.remove) if is_edited(step)}
+    clear, write, remove = (
+        tuple(step for step in steps if step.path not in edited) for steps in (plan.clear, plan.write, plan.remove)
+    )
+    kept = (Kept(path, "edited since the restore was interrupted", missing=True) for path in sorted(edited))
+    return replace(plan, clear=clear, write=write, remove=remove, kept=(*plan.kept, *kept))
 
 
 class _Work:

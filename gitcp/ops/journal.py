@@ -61,9 +61,10 @@ class Step(StrEnum):
 class Unfinished(Value):
     """A restore that was begun: what it goes to, what was there before, and the paths it may have changed.
 
-    `message` is the user's message before which it goes (--message), `session_id` the one under which the agent's
-    conversation goes. `reverted` is the checkpoint before the step whose changes a revert takes back, `markers` whether
-    it writes conflict markers. `before` and `after` are what can be undone without this restore and with it.
+    Of a directory among `paths`, with gitcp.ops.plan.ALONE behind it, nothing below is meant. `message` is the user's
+    message before which it goes (--message), `session_id` the one under which the agent's conversation goes. `reverted`
+    is the checkpoint before the step whose changes a revert takes back, `markers` whether it writes conflict markers.
+    `before` and `after` are what can be undone without this restore and with it.
     """
 
     target: CheckpointId

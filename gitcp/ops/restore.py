@@ -15,7 +15,7 @@ from gitcp.git.objects import Objects
 from gitcp.model import Checkpoint, CheckpointId, Trigger
 from gitcp.ops import effects, journal, log, oplog, placing, session, trust, untold
 from gitcp.ops import index as index_op
-from gitcp.ops.apply import apply_files, still_wrong
+from gitcp.ops.apply import apply_files, leave_edited, still_wrong
 from gitcp.ops.contents import Contents
 from gitcp.ops.disk import WorktreeDisk
 from gitcp.ops.journal import Extent, Restores, Step, Unfinished
@@ -122,7 +122,8 @@ def stepping(store: Store, request: Request) -> Request:
 def finish(store: Store, request_for: Callable[[CheckpointId], Request], *, forward: bool) -> Report:
     """Carry an interrupted restore to its target (`forward`), or everything it touched back to where it was.
 
-    The journal stays as it is until all is done, however often this too is interrupted.
+    Forward, what somebody edited since is kept, as it would have been before. The journal stays as it is until all is
+    done, however often this too is interrupted.
     """
     with journal.lock(store.repo):
         begun = journal.unfinished(store.repo)
@@ -137,6 +138,8 @@ def finish(store: Store, request_for: Callable[[CheckpointId], Request], *, forw
         present = _save_present(store, request)
         made = _extent_of(begun.before, request.target).made if forward else begun.extent.made
         files, contents = _prepare(store, request, present, begun.paths, made)
+        if forward:
+            files = leave_edited(store, contents, files, request_for(begun.safety).target)
         placed = _place(store, request, begun.session_id)
         if placed is not None:
             placing.sweep(placed)
@@ -173,7 +176,7 @@ def _restore(store: Store, request: Request, agreed: FilePlan | None, step: Step
     begun = Unfinished(
         target=request.target.id,
         safety=here,
-        paths=files.paths,
+        paths=files.changed,
         extent=extent,
         message=request.rewound.message if request.rewound else None,
         session_id=placed.session_id if placed else None,

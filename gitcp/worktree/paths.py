@@ -21,6 +21,15 @@ _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _UNESCAPES = {escape[1:].encode(): char.encode() for char, escape in _ESCAPES.items()}
 _HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF")
 
+TEMPORARY = b".gitcp-tmp-"
+"""How the name of a file begins that the writer has not finished; 16 hex digits follow."""
+
+
+def is_temporary(name: bytes) -> bool:
+    """Whether a file's name is one that a `Writer` gives to a file it has not finished."""
+    prefix, digits = name[:-16], name[-16:]
+    return prefix == TEMPORARY and _HEX_DIGITS.issuperset(digits) and digits == digits.lower()
+
 
 def problem(path: bytes) -> str | None:
     """Why this path of a tree must not be written ("… contains a NUL byte"), None if it is fine.

@@ -19,7 +19,7 @@ from gitcp.worktree import nested
 from gitcp.worktree.blobs import Blobs, Job
 from gitcp.worktree.dependencies import DEPENDENCIES, is_overfull
 from gitcp.worktree.look import GONE, UNSETTLED
-from gitcp.worktree.paths import LONGEST_PATH, problem
+from gitcp.worktree.paths import LONGEST_PATH, TEMPORARY, is_temporary, problem
 from gitcp.worktree.reading import reason, settled
 from gitcp.worktree.records import File, Past, Record, is_absent
 from gitcp.worktree.rules import Rules
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from gitcp.worktree.attributes import Suspicion
     from gitcp.worktree.basis import Basis
     from gitcp.worktree.include import Include
-
-TEMPORARY = b".gitcp-tmp-"
-"""How the names of the writer's own files begin; one that is there was left by a crash."""
 
 BATCH = 4096
 """Files that are held at most before they are captured, so that memory does not grow with the tree."""
@@ -143,10 +140,10 @@ class Scan:
                 record.stamp = UNSETTLED if path else record.stamp  # it may become a repository any time
             elif name == RESERVED and not path:
                 record.skip(name, SkipReason.RESERVED, "gitcp keeps its own things under this name")
-            elif name.startswith(TEMPORARY):
-                continue
             elif entry.is_dir(follow_symlinks=False):
                 self._directory(record, name)
+            elif name.startswith(TEMPORARY) and is_temporary(name) and name not in record.folder.files:
+                continue  # a restore is writing it, or was cut off
             else:
                 self._file(record, name, prefix + name, known)
         self.records[path] = record

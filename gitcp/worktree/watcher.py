@@ -16,9 +16,9 @@ from gitcp.git import index
 from gitcp.git.repo import Repository
 from gitcp.model import RESERVED
 from gitcp.worktree.dependencies import DEPENDENCIES, is_overfull
+from gitcp.worktree.paths import is_temporary
 from gitcp.worktree.reading import content
 from gitcp.worktree.rules import ignored
-from gitcp.worktree.scan import TEMPORARY
 
 if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify
@@ -130,7 +130,7 @@ class Watcher:
             name = os.fsdecode(path)
             return name in self._outside or (kind != MODIFIED and os.path.dirname(name) in self._outside)
         inside = path.removeprefix(root)
-        if inside.split(b"/")[0] in (b".git", RESERVED) or os.path.basename(inside).startswith(TEMPORARY):
+        if inside.split(b"/")[0] in (b".git", RESERVED) or is_temporary(os.path.basename(inside)):
             return False
         if inside in self._tracked:
             return True

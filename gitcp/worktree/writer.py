@@ -19,26 +19,18 @@ from gitcp import durable
 from gitcp.errors import BadValue, DiskFull, GitcpError
 from gitcp.typed import TYPE_CHECKING, NamedTuple
 from gitcp.worktree.directories import KINDS, Directories, PathBlocked, identity, kind, lstat_in, named
-from gitcp.worktree.paths import display, problem
+from gitcp.worktree.paths import TEMPORARY, display, is_temporary, problem
 
 if TYPE_CHECKING:
     from typing import Self
 
-TEMPORARY = b".gitcp-tmp-"
 CHUNK = 1 << 18
 KEPT = "It was left as it was"
 UNSYNCED = "A power loss may undo the changes in it"
-_HEX_DIGITS = frozenset(b"0123456789abcdef")
 
 _FILE, _LINK = (stat.S_IFREG,), (stat.S_IFLNK,)
 _FILE_OR_LINK = (stat.S_IFREG, stat.S_IFLNK)
 _FILE_OR_DIRECTORY = (stat.S_IFREG, stat.S_IFDIR)
-
-
-def is_temporary(name: bytes) -> bool:
-    """Whether a file's name is one that a `Writer` gives to a file it has not finished."""
-    prefix, digits = name[:-16], name[-16:]
-    return prefix == TEMPORARY and _HEX_DIGITS.issuperset(digits)
 
 
 class Prepared(NamedTuple):

@@ -20,7 +20,7 @@ from gitcp.model import CheckpointId, Oid
 from gitcp.ops import journal, trash
 from gitcp.ops.check import check
 from gitcp.store import Store
-from gitcp.worktree.writer import is_temporary
+from gitcp.worktree.paths import is_temporary
 
 from driver import File, Project
 from samples import open_store
