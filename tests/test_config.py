@@ -91,6 +91,20 @@ def test_a_change_is_noticed(
         assert opened(project).config["gitcp.y"] == value
 
 
+@pytest.mark.parametrize("place", ["../later", "~/later", "{root}/later"])
+@pytest.mark.parametrize("key", ["include.path", "includeIf.onbranch:main.path"])
+@pytest.mark.usefixtures("settled")
+def test_an_included_file_that_comes_later_is_noticed(project: Project, key: str, place: str) -> None:
+    """What a setting includes need not be there when the settings are read."""
+    place = place.format(root=project.root)
+    project.git("config", key, place)
+    assert "gitcp.y" not in opened(project).config
+    directory = os.environ["HOME"] if place.startswith("~") else project.root
+    Path(directory, "later").write_text("[gitcp]\n\ty = later\n")
+    assert project.git("config", "gitcp.y") == "later"
+    assert opened(project).config["gitcp.y"] == "later"
+
+
 def test_a_young_file_is_not_remembered(project: Project) -> None:
     """What was written just now may be written again within the same tick."""
     project.git("config", "gitcp.y", "one")

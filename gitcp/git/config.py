@@ -47,10 +47,12 @@ def load(repo: Place) -> dict[str, str]:
     fields = listed.split("\0")
     origins, items = fields[0:-1:2], fields[1::2]
     settings = dict(_setting(item) for item in items if item.lower().startswith(WANTED))
-    read = {os.path.realpath(os.path.join(repo.root, origin[5:])) for origin in origins if origin.startswith("file:")}
+    sources = [os.path.join(repo.root, origin[5:]) if origin.startswith("file:") else "" for origin in origins]
+    read = {os.path.realpath(source) for source in sources if source}
+    included = {path for source, item in zip(sources, items, strict=True) if (path := _included(repo, source, item))}
     if os.path.realpath(repo.common_dir / "config") not in read:
         repo.ask("rev-parse", "--git-dir")  # git passes over a repository it cannot use; here it says why
-    _remember(repo, decided, _files(repo, read), settings)
+    _remember(repo, decided, _files(repo, read | included), settings)
     return settings
 
 
@@ -69,6 +71,16 @@ def stamps(git_dir: Path) -> Files:
 def _setting(item: str) -> tuple[str, str]:
     key, newline, value = item.partition("\n")
     return key, value if newline else "true"
+
+
+def _included(repo: Place, source: str, item: str) -> str | None:
+    """The file that a setting includes, which need not be there yet, or only under a condition."""
+    key, value = _setting(item)
+    if not (key.startswith(("include.", "includeif.")) and key.endswith(".path")):
+        return None
+    if value.startswith("~/"):
+        value = os.path.join(repo.env.get("HOME", ""), value[2:])
+    return os.path.realpath(os.path.join(os.path.dirname(source), value))
 
 
 def _decided(repo: Place) -> list[str]:
