@@ -45,6 +45,7 @@ def _fields(report: CheckReport) -> dict[str, object]:
         "ok": report.ok,
         "checkpoints": report.checkpoints,
         "objects": report.objects,
+        "promised": report.promised,
         "problems": [
             {"object": problem.object, "what": problem.what, "checkpoints": list(problem.checkpoints)}
             for problem in report.problems
@@ -55,6 +56,8 @@ def _fields(report: CheckReport) -> dict[str, object]:
 def _print(context: Context, report: CheckReport) -> None:
     output = context.output
     extent = f"{words.count(report.checkpoints, 'checkpoint')}, {words.count(report.objects, 'object')}"
+    if report.promised:
+        extent += f", {report.promised:,} of them only on the remote"
     if report.ok:
         output.line(Styled("whole", GREEN), f"  ({extent})")
         return

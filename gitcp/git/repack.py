@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from gitcp.git import multipack
 from gitcp.git.packs import PackIndex, sync_directory
 from gitcp.typed import TYPE_CHECKING
 
@@ -84,7 +83,9 @@ def _remove(pack: Path) -> None:
 
 
 def _pack_loose(repo: Repository) -> None:
-    listed = repo.git("rev-list", "--objects", "--unpacked", "--glob=refs/gitcp/*")
+    from gitcp.git.promised import AS_FAR_AS_HERE
+
+    listed = repo.git("rev-list", "--objects", "--unpacked", AS_FAR_AS_HERE, "--glob=refs/gitcp/*")
     names = [bytes.fromhex(line[:40].decode("ascii")) for line in listed.splitlines()]
     _drop_copies(repo, set(_index(_packed(repo, names)).names()) if names else set())
 
@@ -131,6 +132,8 @@ def _join_packs(repo: Repository) -> None:
 
 
 def _may_go(pack: Path) -> bool:
+    from gitcp.git import multipack  # every save loads this module, and few keep house
+
     if pack.with_suffix(".keep").exists() or pack.name in multipack.listed(pack.parent):
         return False
     return pack.exists()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gitcp.conversation import segments
 from gitcp.conversation.sums import Sums
 from gitcp.errors import StoreDamaged
-from gitcp.git import refs, trees, verify
+from gitcp.git import promised, refs, trees, verify
 from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
 from gitcp.git.trees import EMPTY_TREE
@@ -52,11 +52,15 @@ class Problem(Value):
 
 
 class CheckReport(Value):
-    """How many checkpoints and objects there were to read, and everything that was wrong."""
+    """How many checkpoints and objects there were to read, and everything that was wrong.
+
+    `promised` are those of the objects that in a partial clone only a remote has.
+    """
 
     checkpoints: int
     objects: int
     problems: tuple[Problem, ...]
+    promised: int = 0
 
     @property
     def ok(self) -> bool:
@@ -75,11 +79,12 @@ def check(store: Store, progress: Progress | None = None) -> CheckReport:
         run = _Check(repo, fresh, verify.changed_in(unsound))
         run.walk_refs()
         run.read_checkpoints(progress)
+        elsewhere = run.let_go_of_promised()
         problems = [*run.problems, *run.damage()]
     for path in unsound:
         if verify.concerns(path, run.seen):
             problems.append(Problem(os.path.relpath(path, repo.common_dir), "does not match its checksum"))
-    return CheckReport(len(run.links), len(run.seen) - 1, tuple(problems))
+    return CheckReport(len(run.links), len(run.seen) - 1, tuple(problems), elsewhere)
 
 
 class _Link(NamedTuple):
@@ -277,6 +282,15 @@ class _Check:
         return self.sums.of(self.reader.objects, stream.name, found)
 
     # ------------------------------------------------------------ what is wrong
+
+    def let_go_of_promised(self) -> int:
+        """What is missing is no damage in a partial clone, if a remote has promised all of it. How many objects."""
+        missing = [oid for oid, what in self.damaged.items() if what.endswith(" is missing")]
+        if not missing or not promised.is_all_that_is_missing(self.repo, self.links):
+            return 0
+        for oid in missing:
+            del self.damaged[oid]
+        return len(missing)
 
     def _wrong(self, place: str, what: str, link: _Link | None = None) -> None:
         self.problems.append(Problem(place, what, (str(link.id),) if link else ()))

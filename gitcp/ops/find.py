@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from gitcp import adapters
 from gitcp.conversation.segments import NAME
+from gitcp.git.promised import is_partial
 from gitcp.git.trees import is_content
 from gitcp.model import RESERVED, Checkpoint, Note, Oid
 from gitcp.ops import history
@@ -100,7 +101,9 @@ def _stream(path: bytes) -> bytes:
 
 
 def _read(store: Store, new: Sequence[_New]) -> Iterator[tuple[_New, bytes]]:
-    """What the blobs hold, in order, one at a time."""
+    """What the blobs hold, in order, one at a time; of a partial clone, as far as they are here."""
+    if is_partial(store.repo):
+        new = [item for item in new if store.objects.exists(item.oid)]
     with store.repo.git_reading("cat-file", "--batch", "--buffer", input=_names(new)) as out:
         for item in new:
             size = out.readline().rpartition(b" ")[2].strip()

@@ -11,6 +11,7 @@ from datetime import timedelta
 
 from gitcp.errors import StoreDamaged
 from gitcp.git import refs
+from gitcp.git.promised import AS_FAR_AS_HERE
 from gitcp.model import Oid
 from gitcp.ops import prune, rewrite, trash
 from gitcp.ops.rewrite import Forest
@@ -19,6 +20,7 @@ from gitcp.value import Value
 
 RECENT = timedelta(days=7)
 CONVERSATION = b".gitcp/conversation/"
+LISTED = ("rev-list", "--objects", AS_FAR_AS_HERE)
 SHAPE = "--batch-check=%(objecttype) %(objectsize:disk) %(rest)"
 
 
@@ -85,13 +87,13 @@ def stats(store: Store, most: int = 5) -> Stats:
 def usage(store: Store, trees: Iterable[Oid], without: Iterable[Oid] = ()) -> int:
     """The bytes on disk of all that is in these trees, and not in the others."""
     told = _told(trees, without)
-    return int(store.repo.git("rev-list", "--objects", "--disk-usage", "--stdin", input=told)) if told else 0
+    return int(store.repo.git(*LISTED, "--disk-usage", "--stdin", input=told)) if told else 0
 
 
 def _weigh(store: Store, trees: Iterable[Oid], without: Iterable[Oid]) -> Mapping[bytes, Large]:
     """The bytes on disk of the same, by path; trees are under the empty path."""
     told = _told(trees, without)
-    listed = store.repo.git("rev-list", "--objects", "--stdin", input=told) if told else b""
+    listed = store.repo.git(*LISTED, "--stdin", input=told) if told else b""
     found: dict[bytes, Large] = {}
     for line in store.repo.git("cat-file", SHAPE, input=listed).splitlines():
         kind, size, path = line.split(b" ", 2)

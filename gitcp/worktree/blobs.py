@@ -143,9 +143,11 @@ class Blobs:
 
     def _may_seed(self) -> bool:
         """Whether asking for a blob fetches nothing, and no filter is about that could have made one of equal size."""
+        from gitcp.git.promised import is_partial  # only where many files are new
+
         config = self._repo.config
         filters = (key for key in config if key.startswith("filter.") and not key.startswith("filter.lfs."))
-        return "extensions.partialclone" not in config and not any(filters)
+        return not is_partial(self._repo) and not any(filters)
 
     # ------------------------------------------------------------ read
 

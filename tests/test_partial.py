@@ -1,0 +1,89 @@
+"""Partial clones whose remote cannot be reached: what git never fetched is no damage, and nobody asks for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gitcp.git import repack
+from gitcp.ops.check import check
+from gitcp.ops.stats import usage
+from gitcp.worktree.blobs import SEED_FROM
+
+from driver import Project
+from samples import open_store
+
+
+@pytest.fixture
+def hub(project: Project) -> Path:
+    """A repository to clone, with two directories."""
+    for place in ("here", "there"):
+        for number in range(SEED_FROM + 1):
+            project.write(f"{place}/{number}", f"{number} is {place}\n")
+    project.commit()
+    project.git("config", "uploadpack.allowFilter", "true")
+    return project.root
+
+
+@pytest.fixture
+def clone(hub: Path) -> Project:
+    """One of them in a clone without blobs, which are not to be had any more."""
+    found = Project(hub.parent / "clone")
+    found.git("remote", "add", "origin", hub.as_uri())
+    found.git("fetch", "--quiet", "--filter=blob:none", "origin", "main")
+    found.git("sparse-checkout", "set", "--cone", "here")
+    found.git("checkout", "--quiet", "-b", "main", "FETCH_HEAD")
+    hub.rename(hub.with_name("gone"))
+    return found
+
+
+def test_what_is_promised_is_no_damage(clone: Project) -> None:
+    """It is counted; housekeeping, sizes and searches pass over it."""
+    with clone.guard():
+        clone.gitcp("save", "one", check=0)
+        clone.write("here/new", "something new\n")
+        clone.gitcp("save", "two", check=0)
+    store = open_store(clone)
+
+    report = check(store)
+    assert report.ok
+    assert report.promised == SEED_FROM + 1
+    assert "whole" in clone.gitcp("check", check=0).out
+    assert usage(store, [store.summary(tip).root for tip in store.sessions().values()])
+    assert "here/new" in clone.gitcp("find", "something new", check=0).out
+    repack.repack(store.repo)
+    assert not list(clone.root.glob(".git/objects/??/*"))
+    assert check(open_store(clone)).ok
+
+
+def test_what_nobody_promised_is_damage(clone: Project) -> None:
+    """A blob that was made here is on no remote."""
+    clone.write("here/new", "something new\n")
+    clone.gitcp("save", "one", check=0)
+    blob = clone.git("hash-object", "here/new")
+    (clone.root / ".git/objects" / blob[:2] / blob[2:]).unlink()
+
+    report = check(open_store(clone))
+
+    assert blob in {problem.object for problem in report.problems}
+    assert not report.promised
+
+
+def test_files_that_git_never_fetched(hub: Path) -> None:
+    """They were put there otherwise, and git's index says what they are: they are stored, and nobody is asked."""
+    found = Project(hub.parent / "clone")
+    found.git("remote", "add", "origin", hub.as_uri())
+    found.git("fetch", "--quiet", "--filter=blob:none", "origin", "main")
+    for place in ("here", "there"):
+        for number in range(SEED_FROM + 1):
+            found.write(f"{place}/{number}", f"{number} is {place}\n")
+    found.git("reset", "--quiet", "FETCH_HEAD")
+    found.git("update-index", "-q", "--refresh")
+    hub.rename(hub.with_name("gone"))
+
+    found.gitcp("save", "one", check=0)
+
+    report = check(open_store(found))
+    assert report.ok
+    assert not report.promised
