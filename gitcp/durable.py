@@ -1,10 +1,12 @@
-"""fsync of many files at a time. Each waits for the disk, and eight that wait together wait hardly longer than one.
+"""Bytes and names that survive power loss.
 
-It uses bare threads: `threading` would cost a small save more than what is won.
+Of many files that are fsynced each waits for the disk, and eight that wait together wait hardly longer than one. They
+do it in bare threads: `threading` would cost a small save more than what is won.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 from _thread import allocate_lock, start_new_thread
 
@@ -12,6 +14,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _thread import LockType
     from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""How the system says that a disk is full, or this user's part of it."""
 
 AT_ONCE = 8
 """Threads that wait, this one included; more win nothing."""
@@ -21,6 +27,43 @@ EACH = 3
 
 OPEN = 64
 """Files that are open at a time."""
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of it, where the system takes a part at a time too. Raises OSError."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def sync_file(path: str | Path) -> None:
+    """fsync a file."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_directory(path: Path) -> None:
+    """fsync a directory, so that the names in it survive power loss."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_directories(path: Path) -> None:
+    """Make a directory and those above it, as far as they are missing; they survive power loss."""
+    try:
+        path.mkdir()
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        make_directories(path.parent)
+        path.mkdir(exist_ok=True)
+    sync_directory(path.parent)
 
 
 def sync(descriptors: Sequence[int]) -> list[OSError | None]:

@@ -22,6 +22,7 @@ from datetime import datetime
 from pathlib import Path
 
 from gitcp import wire
+from gitcp.durable import FULL
 from gitcp.errors import DiskFull, Refused, StoreBusy, StoreDamaged
 from gitcp.git import locks, refs, trees
 from gitcp.git.objects import Objects
@@ -127,7 +128,7 @@ class Store:
             descriptor = _open_lock(self.repo.store_dir)
         except OSError as error:
             what = f"gitcp cannot write in {self.repo.store_dir}: {error.strerror}. Nothing was changed"
-            raise DiskFull(what, hint="free some space") if error.errno in refs.FULL else Refused(what) from None
+            raise DiskFull(what, hint="free some space") if error.errno in FULL else Refused(what) from None
         try:
             if not locks.take(descriptor):
                 raise StoreBusy(
@@ -284,10 +285,8 @@ class Store:
             summary = self.summary(before)
             yield summary
             before = summary.parent
-        if before is not None and limit is None:
-            yield from self._listed((before,))
-        elif before is not None and limit is not None and limit > NEAR:
-            yield from self._listed((before,), f"--max-count={limit - NEAR}")
+        if before is not None and (limit is None or limit > NEAR):
+            yield from self._listed((before,), *(() if limit is None else (f"--max-count={limit - NEAR}",)))
 
     def forest(self, tips: Iterable[Oid], *limits: str) -> Iterator[Summary]:
         """Every checkpoint behind these commits, once, each after the one before it; `limits` as git rev-list has."""

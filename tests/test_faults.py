@@ -71,6 +71,12 @@ def test_killed_at(scene: str, place: str) -> None:
     tried(("calls", "--scene", scene, "--kind", "kill", "--touching", place))
 
 
+@pytest.mark.parametrize(("scene", "place"), [("tag", "/refs/"), ("run back", "/runs/")])
+def test_written_in_parts(scene: str, place: str) -> None:
+    """Where the system writes half of what it was given, the rest follows: no ref and no journal is taken for whole."""
+    tried(("calls", "--scene", scene, "--kind", "short", "--touching", place))
+
+
 def test_the_judge_sees(tmp_path: Path, sealed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file cut short, a checkpoint that is gone, and a word that is false do not pass."""
     monkeypatch.setenv("HOME", str(tmp_path))

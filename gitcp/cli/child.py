@@ -21,6 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from gitcp.durable import write_all
+
 KEPT = 1 << 16
 CHUNK = 1 << 16
 POLL = 0.1
@@ -136,10 +138,8 @@ def _pass_on(source: int, target: int, held: bytearray) -> bool:
     if source != 0:
         held += data
         del held[:-KEPT]
-    rest = memoryview(data)
     with suppress(OSError):  # nobody reads what the command says; it runs on
-        while rest:
-            rest = rest[os.write(target, rest) :]
+        write_all(target, data)
     return bool(data)
 
 

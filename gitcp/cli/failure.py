@@ -5,13 +5,13 @@ No traceback reaches a user; a mistake of ours says how to get one.
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from collections.abc import Callable, Mapping
 
 from gitcp import errors, wire
 from gitcp.cli.safe import safe
+from gitcp.durable import FULL
 from gitcp.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ CODES: dict[type[BaseException], int] = {
 IN_PART = 3
 NOBODY_READS = 141
 """What a shell reports of a program that wrote where nobody reads any more."""
-
-FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Failure(NamedTuple):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from contextlib import suppress
 from pathlib import Path
 
+from gitcp.durable import FULL
 from gitcp.errors import BadValue, DiskFull, GitcpError, Refused
 
 
@@ -36,7 +36,7 @@ def write(path: Path, data: bytes, *, force: bool) -> None:
     except FileExistsError:
         raise Refused(f"{path} exists already: nothing was written", hint="--force replaces it") from None
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in FULL:
             raise DiskFull(f"the disk is full: {path} was not written", hint="free some space") from None
         raise GitcpError(f"{path} cannot be written: {error.strerror}") from None
     finally:

@@ -19,9 +19,10 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
+from gitcp.durable import FULL, sync_directory, sync_file
 from gitcp.errors import DiskFull, FormatTooNew, GitcpError, StoreDamaged
 from gitcp.git import refs
-from gitcp.git.packs import SmallPack, sync_directory, sync_file
+from gitcp.git.packs import SmallPack
 from gitcp.hashes import sha1
 from gitcp.model import Oid
 from gitcp.typed import NamedTuple
@@ -90,7 +91,7 @@ class Ahead:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            if error.errno in refs.FULL:
+            if error.errno in FULL:
                 raise DiskFull(
                     "the disk is full: no checkpoint was made", hint="free some space and save again"
                 ) from None

@@ -15,10 +15,10 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
-from gitcp.durable import sync_paths
+from gitcp.durable import FULL, sync_directory, sync_paths
 from gitcp.errors import DiskFull, GitcpError, StoreDamaged
 from gitcp.git.loose import CHUNK, inflate, open_loose, read_loose, write_loose
-from gitcp.git.packs import LEVEL, PackIndex, PackWriter, SmallPack, indexes, oid_of, packed, sync_directory
+from gitcp.git.packs import LEVEL, PackIndex, PackWriter, SmallPack, indexes, oid_of, packed
 from gitcp.git.repack import note
 from gitcp.git.trees import EMPTY_TREE, TreeEntry, parse, serialise, sort_key
 from gitcp.git.unpack import LARGEST, read_packed
@@ -34,7 +34,6 @@ MOST_LOOSE = 64
 MOST_GATHERED = 1 << 20
 TRIES = 100
 """So often a directory that git removes as empty, while it packs, is made again."""
-FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Objects:

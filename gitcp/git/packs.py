@@ -17,6 +17,7 @@ from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 
+from gitcp.durable import make_directories, sync_directory, sync_file, write_all
 from gitcp.errors import StoreDamaged
 from gitcp.hashes import sha1
 from gitcp.model import Oid
@@ -285,36 +286,6 @@ def _stored(data: bytes) -> bytes:
     return b"".join((*parts, struct.pack(">I", zlib.adler32(data))))
 
 
-def sync_file(path: str | Path) -> None:
-    """fsync a file."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def sync_directory(path: Path) -> None:
-    """fsync a directory, so that the names in it survive power loss."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def make_directories(path: Path) -> None:
-    """Make a directory and those above it, as far as they are missing; they survive power loss."""
-    try:
-        path.mkdir()
-    except FileExistsError:
-        return
-    except FileNotFoundError:
-        make_directories(path.parent)
-        path.mkdir(exist_ok=True)
-    sync_directory(path.parent)
-
-
 def _entry_header(kind: int, size: int) -> bytes:
     byte, size = kind << 4 | size & 15, size >> 4
     header = bytearray()
@@ -349,9 +320,7 @@ def _place(path: str, content: bytes, *, sync: bool) -> None:
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
     try:
         try:
-            rest = memoryview(content)
-            while rest:
-                rest = rest[os.write(descriptor, rest) :]
+            write_all(descriptor, content)
             if sync:
                 os.fsync(descriptor)
         finally:

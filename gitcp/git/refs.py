@@ -6,7 +6,6 @@ git and gitcp can work side by side. What git's own commands do to our refs (pac
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import stat
@@ -15,8 +14,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from gitcp.durable import FULL, make_directories, sync_directory, write_all
 from gitcp.errors import BadValue, DiskFull, GitcpError, StoreBusy, StoreDamaged
-from gitcp.git.packs import make_directories, sync_directory
 from gitcp.model import Oid
 
 PREFIX = "refs/gitcp/"
@@ -30,7 +29,6 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}\Z")
 LONGEST = 1 << 13
 """No ref's file is longer: it is a name of an object, or `ref: ` and a path."""
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
 TRIES = 160
 PAUSE = 0.025
 OURS = 0o200
@@ -140,8 +138,7 @@ def _content(path: str) -> bytes:
 def _write(path: str, content: bytes, *, sync: bool) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     try:
-        if os.write(descriptor, content) < len(content):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write_all(descriptor, content)
         if sync:
             os.fsync(descriptor)
     finally:

@@ -14,7 +14,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from gitcp.git.packs import PackIndex, sync_directory
+from gitcp.durable import sync_directory
+from gitcp.git import multipack
+from gitcp.git.packs import PackIndex
 from gitcp.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -132,7 +134,6 @@ def _join_packs(repo: Repository) -> None:
 
 
 def _may_go(pack: Path) -> bool:
-    from gitcp.git import multipack  # every save loads this module, and few keep house
 
     if pack.with_suffix(".keep").exists() or pack.name in multipack.listed(pack.parent):
         return False

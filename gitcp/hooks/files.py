@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import secrets
 import stat
 from pathlib import Path
 
+from gitcp.durable import FULL, sync_directory
 from gitcp.errors import GitcpError
-from gitcp.git.packs import sync_directory
 from gitcp.value import Value
 
 LARGEST = 4 << 20
@@ -68,7 +67,7 @@ def replace(seen: Seen, data: bytes | None, *, runs: bool = False) -> None:
             _write(seen.target, data, 0o777 if runs else 0o666)
         sync_directory(seen.target.parent)
     except OSError as error:
-        kind = NoSpace if error.errno in (errno.ENOSPC, errno.EDQUOT) else Unusable
+        kind = NoSpace if error.errno in FULL else Unusable
         raise kind(f"it cannot be written: {error.strerror}") from None
 
 

@@ -6,7 +6,6 @@ gives back when its holder dies, tells a restore that is running from one that w
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
@@ -15,8 +14,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from gitcp import wire
+from gitcp.durable import FULL, sync_directory
 from gitcp.errors import DiskFull, GitcpError, StoreBusy, StoreDamaged
-from gitcp.git.packs import sync_directory
 from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId
 from gitcp.typed import Any
@@ -251,7 +250,7 @@ def write_fields(path: Path, fields: dict[str, object]) -> None:
         sync_directory(path.parent)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in FULL:
             raise DiskFull(f"the disk is full: {path.name} was not written", hint="free some space") from None
         raise GitcpError(f"{path} cannot be written: {error.strerror}") from None
 

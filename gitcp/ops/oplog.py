@@ -7,7 +7,6 @@ what an operation took away is under `refs/gitcp/trash`, what a restore replaced
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 from collections.abc import Iterable, Mapping
@@ -15,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from gitcp import wire
+from gitcp.durable import FULL
 from gitcp.errors import DiskFull, GitcpError
 from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId
@@ -89,7 +89,7 @@ def append(repo: Repository, operation: Operation) -> Operation:
             )
             os.fsync(descriptor)
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in FULL:
             raise DiskFull(f"the disk is full: {what_failed(operation)}", hint="free some space") from None
         raise GitcpError(f"{path} cannot be written ({error.strerror}): {what_failed(operation)}") from None
     return numbered

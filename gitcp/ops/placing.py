@@ -11,8 +11,8 @@ from pathlib import Path
 from gitcp import adapters
 from gitcp.adapters.base import Placement, Reader, Stored, Write
 from gitcp.conversation import segments
+from gitcp.durable import sync_directory
 from gitcp.errors import GitcpError, Refused
-from gitcp.git.packs import sync_directory
 from gitcp.model import Agent, Conversation
 from gitcp.ops.conversation import stored
 from gitcp.ops.plan import Kept

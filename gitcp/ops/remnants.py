@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from gitcp.durable import sync_directory
 from gitcp.errors import GitcpError
 from gitcp.git import aside
-from gitcp.git.packs import sync_directory
 from gitcp.git.repo import Repository
 
 Text = Callable[[bytes], bytes]

@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from gitcp.durable import sync_directory
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import refs
-from gitcp.git.packs import sync_directory
 from gitcp.model import Oid
 from gitcp.ops import journal, names, oplog
 from gitcp.ops.oplog import Operation

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from gitcp import wire
+from gitcp.durable import sync_directory, write_all
 from gitcp.errors import StoreDamaged
-from gitcp.git.packs import sync_directory
 from gitcp.git.repo import Repository
 from gitcp.model import Checkpoint, CheckpointId, Handoff, Note, Run, Trigger
 from gitcp.ops import compensate, effects, journal, restore, save, settings
@@ -243,7 +243,7 @@ def _write(repo: Repository, transaction: Transaction) -> int:
     temporary = path.with_suffix(f".{os.getpid()}")
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
-    os.write(descriptor, _encode(transaction))
+    write_all(descriptor, _encode(transaction))
     os.fsync(descriptor)
     os.replace(temporary, path)
     sync_directory(directory)

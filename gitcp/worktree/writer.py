@@ -13,9 +13,10 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from errno import EDQUOT, EEXIST, EINVAL, ENOENT, ENOSPC, ENOTDIR, ENOTEMPTY
+from errno import EEXIST, EINVAL, ENOENT, ENOTDIR, ENOTEMPTY
 
 from gitcp import durable
+from gitcp.durable import FULL, write_all
 from gitcp.errors import BadValue, DiskFull, GitcpError
 from gitcp.typed import TYPE_CHECKING, NamedTuple
 from gitcp.worktree.directories import KINDS, Directories, PathBlocked, identity, kind, lstat_in, named
@@ -322,9 +323,7 @@ def _fill(directory: int, name: bytes, chunks: Iterable[bytes], permissions: int
     descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=directory)
     try:
         for chunk in chunks:
-            rest = memoryview(chunk)
-            while rest:
-                rest = rest[os.write(descriptor, rest) :]
+            write_all(descriptor, chunk)
         os.fchmod(descriptor, permissions)
     except BaseException:
         os.close(descriptor)
@@ -387,6 +386,6 @@ def _reporting(action: str, path: bytes, kept: str = KEPT) -> Iterator[None]:
 
 def _told(error: OSError, action: str, path: bytes, kept: str = KEPT) -> GitcpError:
     what = f"cannot {action} {display(path) or '.'}"
-    if error.errno in (ENOSPC, EDQUOT):
+    if error.errno in FULL:
         return DiskFull(f"the disk is full: {what}. {kept}", hint="free some space, then try again")
     return GitcpError(f"{what}: {error.strerror}. {kept}")
