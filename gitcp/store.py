@@ -139,6 +139,7 @@ class Store:
                 left.settle()
             yield
         finally:
+            self.objects.let_go()
             os.close(descriptor)
 
     def advance(self, checkpoint: Checkpoint) -> None:
@@ -181,7 +182,7 @@ class Store:
         """
         root = self.write_root(checkpoint, readme, before)
         commit = self.objects.write("commit", self._commit_object(checkpoint, root), new=True)
-        flush = self.objects.flush_unsynced if self._ahead else self.objects.flush
+        flush = self.objects.flush_unsynced if self._ahead else lambda: self.objects.flush(held=True)
         flush()
         return replace(checkpoint, commit=commit, root=root)
 
@@ -364,8 +365,7 @@ def message(checkpoint: Checkpoint) -> str:
 
 def subject(checkpoint: Checkpoint) -> str:
     """One line: the label, or one made from the trigger and the last prompt."""
-    label = one_line(checkpoint.note.label or "", 200)
-    if label:
+    if label := one_line(checkpoint.note.label or "", 200):
         return label
     if checkpoint.restored_from is not None:
         return f"restored {checkpoint.restored_from}"

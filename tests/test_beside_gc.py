@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
 from pruned import holdings, in_trash
 
-from gitcp.ops import delete, oplog, prune, rename, rewrite, trash
+from gitcp.model import Checkpoint
+from gitcp.ops import delete, oplog, prune, purge, rename, rewrite, trash
 from gitcp.ops.check import check
 from gitcp.ops.prune import Request
 from gitcp.retention import Policy
@@ -153,3 +154,48 @@ def test_who_lives_long_looks_again(project: Project) -> None:
     tidy(project, "false")
 
     assert project.git("cat-file", "blob", blob) == "nobody's"
+
+
+def repacked(project: Project) -> None:
+    """What many run by hand or by night: all packs become one, and what no ref reaches is left out."""
+    project.git("repack", "-a", "-d", "-q")
+
+
+def test_a_pack_that_no_ref_names_yet(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large save writes a pack, then moves the ref. A repack in between leaves that pack alone."""
+    project.write("mine.txt", "mine\n")
+    project.commit()
+    advance = Store.advance
+
+    def late(store: Store, checkpoint: Checkpoint) -> None:
+        repacked(project)
+        advance(store, checkpoint)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "advance", late)
+        for number in range(2):
+            save(open_store(project), "alpha", {b"file%d" % n: b"%d of %d\n" % (n, number) for n in range(70)})
+
+    assert check(open_store(project)).ok
+    assert not list(project.root.glob(".git/objects/pack/*.keep"))
+    repacked(project)
+    assert len(list(project.root.glob(".git/objects/pack/*.pack"))) == 1
+
+
+def test_chains_that_no_ref_names_yet(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A purge writes every checkpoint anew before the refs move."""
+    store = open_store(project)
+    for number in range(40):
+        save(store, "alpha", {b"a.txt": b"%d and a secret\n" % number})
+    carry_out = rewrite.carry_out
+
+    def late(store: Store, wanted: Iterable[rewrite.Move], operation: oplog.Operation) -> oplog.Operation:
+        repacked(project)
+        return carry_out(store, wanted, operation)
+
+    monkeypatch.setattr(rewrite, "carry_out", late)
+    purge.purge(open_store(project), purge.of_text(b"a secret"))
+
+    assert b"a secret" not in project.git("cat-file", "blob", "refs/gitcp/sessions/alpha:a.txt").encode()
+    assert check(open_store(project)).ok
+    assert not list(project.root.glob(".git/objects/pack/*.keep"))

@@ -13,6 +13,7 @@ from pruned import holdings, story
 from gitcp.errors import GitFailed
 from gitcp.git import repack
 from gitcp.git.loose import write_loose
+from gitcp.git.objects import MOST_LOOSE
 from gitcp.git.packs import PackWriter
 from gitcp.model import CheckpointId, Oid
 from gitcp.ops.check import check
@@ -217,6 +218,26 @@ def test_a_copy_that_was_touched_stays(project: Project) -> None:
     repack.repack(open_store(project).repo)
 
     assert again.exists()
+
+
+def test_a_pack_that_a_crash_left_held(project: Project) -> None:
+    """It is held no longer an hour later; one that somebody is writing, or that the user keeps, stays as it is."""
+    objects = open_store(project).objects
+    for place in range(3):
+        for number in range(MOST_LOOSE + 1):
+            objects.write("blob", b"%d of %d\n" % (number, place))
+        objects.flush(held=True)
+    young, old, theirs = sorted(project.root.glob(".git/objects/pack/*.keep"))
+    theirs.chmod(0o600)
+    theirs.write_text("mine\n")
+    for keep in (old, theirs):
+        os.utime(keep, (0, 0))
+
+    repack.repack(open_store(project).repo)
+
+    assert sorted(project.root.glob(".git/objects/pack/*.keep")) == sorted((young, theirs))
+    objects.discard()
+    assert list(project.root.glob(".git/objects/pack/*.keep")) == [theirs]
 
 
 def test_a_pack_that_is_gone_is_forgotten(project: Project) -> None:

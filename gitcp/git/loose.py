@@ -7,7 +7,8 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from gitcp.errors import StoreDamaged
+from gitcp.durable import FULL
+from gitcp.errors import DiskFull, GitcpError, StoreDamaged
 from gitcp.git.packs import deflated, oid_of
 from gitcp.hashes import begun
 from gitcp.model import Oid
@@ -90,3 +91,17 @@ def write_loose(path: Path, kind: str, data: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
     with open(descriptor, "wb") as file:
         file.write(deflated(b"%s %d\0" % (kind.encode(), len(data)) + data))
+
+
+class failures_named:  # noqa: N801 -- reads as a statement
+    """Turns what the system says about a failed write into our errors."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if not isinstance(error, OSError):
+            return
+        if error.errno in FULL:
+            raise DiskFull("the disk is full: no checkpoint was made", hint="free some space and save again") from None
+        raise GitcpError(f"the object store cannot be written: {error.strerror}. No checkpoint was made") from None

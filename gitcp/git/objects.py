@@ -15,10 +15,10 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
-from gitcp.durable import FULL, sync_directory, sync_paths
-from gitcp.errors import DiskFull, GitcpError, StoreDamaged
-from gitcp.git.loose import CHUNK, inflate, open_loose, read_loose, write_loose
-from gitcp.git.packs import LEVEL, PackIndex, PackWriter, SmallPack, indexes, oid_of, packed
+from gitcp.durable import sync_directory, sync_paths
+from gitcp.errors import StoreDamaged
+from gitcp.git.loose import CHUNK, failures_named, inflate, open_loose, read_loose, write_loose
+from gitcp.git.packs import LEVEL, PackIndex, PackWriter, SmallPack, indexes, let_go, oid_of, packed
 from gitcp.git.repack import note
 from gitcp.git.trees import EMPTY_TREE, TreeEntry, parse, serialise, sort_key
 from gitcp.git.unpack import LARGEST, read_packed
@@ -52,6 +52,7 @@ class Objects:
         self._pack: PackWriter | None = None
         self._trees: dict[Oid, list[TreeEntry]] = {EMPTY_TREE: []}
         self._fresh: set[str] = set()
+        self._unnamed: list[Path] = []
         self.gathering: Gathering | None = None
         self.unsynced: list[SmallPack] = []
         self.new_bytes = 0
@@ -215,7 +216,7 @@ class Objects:
                 os.utime(self._directory / oid[:2] / oid[2:])
             except OSError:  # packed, borrowed, or another user's
                 self._pending[oid] = self.read(oid)
-        with _failures_named():
+        with failures_named():
             self._flush_loose()
         self._forget_pending()
 
@@ -234,7 +235,7 @@ class Objects:
         if self._dry:
             return oid
         if self._pack is not None:
-            with _failures_named():
+            with failures_named():
                 self._pack.add(bytes.fromhex(oid), kind, data)
             return oid
         self._pending[oid] = (kind, data)
@@ -269,7 +270,7 @@ class Objects:
         compressor = zlib.compressobj(LEVEL)
         temporary = self._directory / f"tmp_obj_gitcp_{os.urandom(6).hex()}"
         seen = 0
-        with _failures_named(), open(os.devnull if self._dry else temporary, "xb" if not self._dry else "wb") as file:
+        with failures_named(), open(os.devnull if self._dry else temporary, "xb" if not self._dry else "wb") as file:
             try:
                 file.write(compressor.compress(b"blob %d\0" % size))
                 for chunk in chunks:
@@ -289,15 +290,25 @@ class Objects:
         self.new_bytes += size
         return oid
 
-    def flush(self) -> None:
-        """Make everything written visible and durable. Raises DiskFull; then nothing of it can be named by a ref."""
-        with _failures_named():
+    def flush(self, *, held: bool = False) -> None:
+        """Make everything written visible and durable. Raises DiskFull; then nothing of it can be named by a ref.
+
+        With `held`, a `git repack -ad` that looks before a ref names it leaves it alone, until `let_go`.
+        """
+        held = held and not self.gathering
+        with failures_named():
             if self.gathering and self._pending:
                 self._start_pack()
-            pack, self._pack = self._pack.close() if self._pack else None, None
+            pack, self._pack = self._pack.close(held=held) if self._pack else None, None
+            self._unnamed += [pack] if pack and held else []
             self._flush_loose()
             self._sync_small()
         self._settled(pack)
+
+    def let_go(self) -> None:
+        """What was held is named by refs now, or by nothing ever."""
+        while self._unnamed:
+            let_go(self._unnamed.pop())
 
     def flush_unsynced(self) -> None:
         """Make everything written visible. What is in `unsynced` then is not durable, all else is."""
@@ -305,7 +316,7 @@ class Objects:
             self.flush()
         elif self._pending:
             small = packed(self._pending)
-            with _failures_named():
+            with failures_named():
                 self.unsynced.append(small)
                 pack = small.write(self._directory / "pack")
             self._settled(pack, small.listing)
@@ -354,9 +365,10 @@ class Objects:
             temporary.unlink(missing_ok=True)
         self._streamed.clear()
         self._forget_pending()
+        self.let_go()
 
     def _start_pack(self) -> None:
-        with _failures_named():
+        with failures_named():
             self._pack = PackWriter(self._directory / "pack")
             for oid, (kind, data) in self._pending.items():
                 self._pack.add(bytes.fromhex(oid), kind, data)
@@ -371,17 +383,3 @@ class Objects:
                 os.rename(temporary, directory / oid[2:])
                 return directory
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-
-
-class _failures_named:  # noqa: N801 -- reads as a statement
-    """Turns what the system says about a failed write into our errors."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if not isinstance(error, OSError):
-            return
-        if error.errno in FULL:
-            raise DiskFull("the disk is full: no checkpoint was made", hint="free some space and save again") from None
-        raise GitcpError(f"the object store cannot be written: {error.strerror}. No checkpoint was made") from None

@@ -28,6 +28,9 @@ LEVEL = 1
 TINY = 160
 """Up to this size what git stores hardly shrinks: trees are names of objects, which are random."""
 
+HELD = b"gitcp: no ref names it yet\n"
+"""In the file beside a pack by which git leaves it alone."""
+
 NAMES = 8 + 1024
 """Where the object names of an index begin: after its header and its fan-out."""
 
@@ -149,8 +152,11 @@ class PackWriter:
         self._file.seek(end)
         return kind, b"".join(parts)
 
-    def close(self) -> Path:
-        """Finish pack and index, fsync both, and give them their names. The pack is first, so that no index lies."""
+    def close(self, *, held: bool = False) -> Path:
+        """Finish pack and index, fsync both, and give them their names. The pack is first, so that no index lies.
+
+        `held` says that no ref names its objects yet: `git repack -ad` passes over it until `let_go`.
+        """
         self._file.seek(8)
         self._file.write(struct.pack(">I", len(self._places)))
         self._file.flush()
@@ -160,6 +166,8 @@ class PackWriter:
         index = index_of(self._places, checksum)
         # Named by its bytes: who packs the same objects in another order must not replace it under its index.
         name = f"pack-{checksum.hex()}"
+        if held:
+            _hold(self._directory / f"{name}.pack")
         _settle(self._file, self._path, self._directory / f"{name}.pack")
         with open(self._index_path, "w+b") as file:
             file.write(index)
@@ -172,6 +180,28 @@ class PackWriter:
         self._file.close()
         self._path.unlink(missing_ok=True)
         self._index_path.unlink(missing_ok=True)
+
+
+def _hold(pack: Path) -> None:
+    with suppress(FileExistsError):
+        descriptor = os.open(pack.with_suffix(".keep"), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(HELD)
+
+
+def is_held(pack: Path) -> bool:
+    """Whether git is told to leave a pack alone, and gitcp told it so."""
+    try:
+        return pack.with_suffix(".keep").read_bytes() == HELD
+    except OSError:
+        return False
+
+
+def let_go(pack: Path) -> None:
+    """Leave a pack to git again, if it was held."""
+    if is_held(pack):
+        with suppress(OSError):  # housekeeping does it later
+            pack.with_suffix(".keep").unlink()
 
 
 class SmallPack(NamedTuple):

@@ -15,8 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gitcp.durable import sync_directory
-from gitcp.git import multipack
-from gitcp.git.packs import PackIndex
+from gitcp.git.packs import PackIndex, is_held, let_go
 from gitcp.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -63,11 +62,19 @@ def repack(repo: Repository) -> None:
         if not alone:
             return
         try:
+            _let_go(repo)
             _forget_gone(repo)
             _pack_loose(repo)
             _join_packs(repo)
         finally:
             (repo.store_dir / NOTES / LEFT).write_text(str(_probed(repo)))
+
+
+def _let_go(repo: Repository) -> None:
+    """Leave packs to git that somebody held who was killed before a ref named them."""
+    for keep in _objects(repo).glob("pack/pack-*.keep"):
+        if _is_settled(keep):
+            let_go(keep)
 
 
 def _forget_gone(repo: Repository) -> None:
@@ -115,10 +122,10 @@ def _is_settled(path: Path) -> bool:
 
 def _join_packs(repo: Repository) -> None:
     """Of gitcp's packs those that are smaller than all smaller ones together become one."""
-    noted = _noted(repo)
+    directory = _objects(repo) / "pack"
+    noted = [name for name in _noted(repo) if not is_held(directory / name)]
     if len(noted) < PACKS:
         return
-    directory = _objects(repo) / "pack"
     sizes = {path: path.stat().st_size for path in map(directory.joinpath, noted) if _may_go(path)}
     joined: list[Path] = []
     for path in sorted(sizes, key=sizes.__getitem__):
@@ -134,6 +141,8 @@ def _join_packs(repo: Repository) -> None:
 
 
 def _may_go(pack: Path) -> bool:
+
+    from gitcp.git import multipack  # every save loads this module, and few keep house
 
     if pack.with_suffix(".keep").exists() or pack.name in multipack.listed(pack.parent):
         return False

@@ -104,13 +104,13 @@ def purge(store: Store, request: Request) -> Report:
     if not made:
         return Report(made, None)
     _edited(store, request)  # the long part, before others have to wait; what it wrote is found again
-    store.objects.flush()
+    store.objects.flush(held=True)
     with store.lock():
         rewrite.finish(store)
         editor = _edited(store, request)
         made = _plan(store, editor)
         moves = list(_moves(store, editor))
-        store.objects.flush()
+        store.objects.flush(held=True)
         remnants.clean(store.repo, editor.edit.text)
         return Report(made, rewrite.carry_out(store, moves, _operation(store, request, made)) if moves else None)
 

@@ -91,7 +91,7 @@ def _written_anew(store: Store, forest: Forest, old: str, new: str) -> dict[Oid,
             becomes[commit] = _remade(store, before, after, parent, text)
         else:
             becomes[commit] = commit if parent == node.parent else store.reparent(commit, parent)
-    store.objects.flush()
+    store.objects.flush(held=True)
     return becomes
 
 
@@ -131,7 +131,7 @@ def _moves(store: Store, forest: Forest, becomes: Mapping[Oid, Oid], old: str, n
         commit = forest.tagged[ref]
         if becomes[commit] != commit:
             moved.append(Move(ref, value, store.retag(value, becomes[commit])))
-    store.objects.flush()
+    store.objects.flush(held=True)
     return [*made, *moved, *gone]
 
 

@@ -80,7 +80,7 @@ def rewrite(store: Store, forest: Forest, dropped: Collection[Oid]) -> dict[Oid,
             becomes[commit] = parent
         else:
             becomes[commit] = commit if parent == node.parent else store.reparent(commit, parent)
-    store.objects.flush()
+    store.objects.flush(held=True)
     return becomes
 
 
@@ -95,7 +95,7 @@ def moves(
             continue
         fits = name in tags and store.peel(tags[name]) == commit
         found.append(Move(refs.TAGS + name, value, tags[name] if fits else store.retag(value, commit)))
-    store.objects.flush()
+    store.objects.flush(held=True)
     return [move for move in found if move.new is not None and move.new != move.old]
 
 

@@ -185,7 +185,7 @@ def _union(store: Store, now: Forest, then: Forest) -> dict[CheckpointId, Oid]:
         parent = before or (union[ids[first.parent]] if first.parent else None)
         fitting = next((node.commit for node in variants[id] if node.parent == parent), None)
         union[id] = last[begun[id]] = fitting or store.reparent(first.commit, parent)
-    store.objects.flush()
+    store.objects.flush(held=True)
     return union
 
 
@@ -223,7 +223,7 @@ def _missing(store: Store, entry: Entry, now: Forest, then: Forest, union: Mappi
         commit, id = then.tagged[tag], then.nodes[then.tagged[tag]].id
         if tag not in now.tags and id not in ids:
             found.append(Move(refs.TAGS + tag, None, value if commit == union[id] else store.retag(value, union[id])))
-    store.objects.flush()
+    store.objects.flush(held=True)
     return found
 
 
