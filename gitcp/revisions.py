@@ -280,7 +280,7 @@ def _commits(store: Store, text: str) -> list[Oid]:
     """The checkpoints whose commits' names begin with `text`: what any gitcp ref reaches, and no other commit."""
     if not HEX.fullmatch(text):
         return []
-    tips = refs.list_refs(store.repo.common_dir, refs.PREFIX).values()
+    tips = refs.list_refs(store.repo.common_dir, refs.PREFIX, refs.NOTHING).values()
     listed = store.repo.git("rev-list", "--ignore-missing", "--stdin", input="\n".join(tips).encode())
     return [Oid(line) for line in listed.decode("ascii").split() if line.startswith(text.lower())]
 

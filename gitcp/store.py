@@ -97,8 +97,8 @@ class Store:
     # ------------------------------------------------------------ refs
 
     def sessions(self) -> dict[str, Oid]:
-        """Every session and the commit of its last checkpoint."""
-        return self._named(refs.SESSIONS)
+        """Every session and the commit of its last checkpoint; of one whose ref is garbage, one that is missing."""
+        return self._named(refs.SESSIONS, refs.NOTHING)
 
     def tags(self) -> dict[str, Oid]:
         """Every tag and the commit it is on."""
@@ -108,8 +108,9 @@ class Store:
         """The commit of a session's last checkpoint, None if there is no such session."""
         return refs.read_ref(self.repo.common_dir, refs.SESSIONS + session)
 
-    def _named(self, prefix: str) -> dict[str, Oid]:
-        return {name.removeprefix(prefix): oid for name, oid in refs.list_refs(self.repo.common_dir, prefix).items()}
+    def _named(self, prefix: str, garbage: Oid | None = None) -> dict[str, Oid]:
+        found = refs.list_refs(self.repo.common_dir, prefix, garbage)
+        return {name.removeprefix(prefix): oid for name, oid in found.items()}
 
     def peel(self, oid: Oid) -> Oid:
         """The commit that an annotated tag is on; a commit is itself. Raises StoreDamaged."""

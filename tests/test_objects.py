@@ -590,3 +590,17 @@ def test_a_name_that_lies_across_two_others_is_not_taken_for_one(tmp_path: Path,
     index = index_of(low, high, across)
     assert [name in index for name in (low, high, across, *others)] == [True] * (3 + beside)
     assert len({index.offset(name) for name in (low, high, across, *others)}) == 3 + beside
+
+
+def test_what_a_group_shares(project: Project) -> None:
+    """Where git lets a group write, the others can add objects beside ours."""
+    project.git("init", "--quiet", "--shared=group", "shared")
+    shared = Project(project.root / "shared")
+    objects = fresh(shared)
+    for number in range(20):
+        objects.write("blob", b"%d\n" % number)
+    objects.flush()
+
+    modes = {path.name: path.stat().st_mode & 0o7777 for path in directory(shared).glob("??")}
+    assert modes
+    assert set(modes.values()) == {0o2775}

@@ -63,3 +63,24 @@ def test_bad_filters(three: Project) -> None:
     assert "no regular expression" not in three.gitcp("sessions", "--grep", "(", check=2).out
     assert "is not a regular expression" in three.gitcp("sessions", "--grep", "(").err
     assert three.gitcp("sessions", "--since", "some day").code == 2
+
+
+@pytest.mark.parametrize("garbage", [b"", bytes(41)], ids=["empty", "zeros"])
+def test_a_ref_that_is_garbage_is_in_nobodys_way(project: Project, garbage: bytes) -> None:
+    """As a power cut leaves what was not synced. All goes on but the session itself, which is not overwritten."""
+    for name in ("lost", "well"):
+        project.write("a.txt", name)
+        project.gitcp("save", "one", "--session", name, check=0)
+    broken = project.root / ".git/refs/gitcp/sessions/lost"
+    broken.write_bytes(garbage)
+
+    for name in ("well", "new"):
+        project.write("a.txt", f"{name} again")
+        project.gitcp("save", "two", "--session", name, check=0)
+    assert "well@2" in project.gitcp("log", "well", check=0).out
+    assert "lost cannot be read: its ref does not hold" in project.gitcp("sessions", check=0).err
+    project.gitcp("restore", "well@1", "--yes", check=0)
+    assert project.read("a.txt") == b"well"
+    for command in (("save", "x", "--session", "lost"), ("log", "lost"), ("delete", "lost", "--yes"), ("check",)):
+        project.gitcp(*command, check=13)
+    assert broken.read_bytes() == garbage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,6 +85,17 @@ class _unreadable:  # noqa: N801 -- reads as a statement
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, OSError):
             raise StoreDamaged(f"object {self._oid} cannot be read: {error.strerror}", hint="gitcp check") from None
+
+
+def make_fan_out(directory: Path) -> None:
+    """Make the directory of a loose object, with the group's rights that the one above has (core.sharedRepository)."""
+    try:
+        directory.mkdir()
+    except FileExistsError:
+        return
+    mode = os.stat(directory.parent).st_mode
+    if mode & stat.S_IWGRP:
+        os.chmod(directory, stat.S_IMODE(mode))
 
 
 def write_loose(path: Path, kind: str, data: bytes) -> None:

@@ -17,8 +17,9 @@ from pathlib import Path
 
 from gitcp.durable import sync_directory, sync_paths
 from gitcp.errors import StoreDamaged
-from gitcp.git.loose import CHUNK, failures_named, inflate, open_loose, read_loose, write_loose
+from gitcp.git.loose import CHUNK, failures_named, inflate, make_fan_out, open_loose, read_loose, write_loose
 from gitcp.git.packs import LEVEL, PackIndex, PackWriter, SmallPack, indexes, let_go, oid_of, packed
+from gitcp.git.refs import NOTHING
 from gitcp.git.repack import note
 from gitcp.git.trees import EMPTY_TREE, TreeEntry, parse, serialise, sort_key
 from gitcp.git.unpack import LARGEST, read_packed
@@ -124,6 +125,8 @@ class Objects:
 
     def read_commit(self, oid: Oid) -> bytes:
         """The raw bytes of a commit."""
+        if oid == NOTHING:
+            raise StoreDamaged("its ref does not hold an object name", hint="gitcp check")
         return self._read_kind(oid, "commit")
 
     def exists(self, oid: Oid) -> bool:
@@ -378,7 +381,7 @@ class Objects:
         directory = self._directory / oid[:2]
         os.chmod(temporary, 0o444)
         for _ in range(TRIES):
-            directory.mkdir(exist_ok=True)
+            make_fan_out(directory)
             with suppress(FileNotFoundError):
                 os.rename(temporary, directory / oid[2:])
                 return directory

@@ -26,6 +26,9 @@ REMOTES = PREFIX + "remotes/"
 
 HEX = re.compile(r"[0-9a-f]{40}\Z")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}\Z")
+NOTHING = Oid("0" * 40)
+"""What no object is called."""
+
 LONGEST = 1 << 13
 """No ref's file is longer: it is a name of an object, or `ref: ` and a path."""
 
@@ -60,17 +63,26 @@ def read_ref(common_dir: Path, name: str) -> Oid | None:
     return Oid(text)
 
 
-def list_refs(common_dir: Path, prefix: str) -> dict[str, Oid]:
-    """Every ref below `prefix`, by full name, in order."""
+def list_refs(common_dir: Path, prefix: str, garbage: Oid | None = None) -> dict[str, Oid]:
+    """Every ref below `prefix`, by full name, in order. Raises StoreDamaged for garbage, or takes it for `garbage`."""
     found = {}
     for directory, _, files in os.walk(common_dir / prefix):
         for file in files:
             name = os.path.relpath(os.path.join(directory, file), common_dir)
-            if not name.endswith(".lock") and (oid := read_ref(common_dir, name)) is not None:
+            if not name.endswith(".lock") and (oid := _read(common_dir, name, garbage)) is not None:
                 found[name] = oid
     # Read last: what git packs while we look is in one place or the other, and never in neither.
     packed = {name: oid for name, oid in _packed(common_dir).items() if name.startswith(prefix)}
     return dict(sorted({**packed, **found}.items()))
+
+
+def _read(common_dir: Path, name: str, garbage: Oid | None) -> Oid | None:
+    try:
+        return read_ref(common_dir, name)
+    except StoreDamaged:
+        if garbage is None:
+            raise
+        return garbage
 
 
 def update_ref(

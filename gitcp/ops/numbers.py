@@ -20,7 +20,7 @@ def first(store: Store, session: str) -> int:
 
     What cannot be read is left out: a damaged chain is in nobody's way.
     """
-    tips = sorted(set(refs.list_refs(store.repo.common_dir, refs.PREFIX).values()))
+    tips = sorted(set(refs.list_refs(store.repo.common_dir, refs.PREFIX, refs.NOTHING).values()))
     if not tips:
         return 1
     try:
