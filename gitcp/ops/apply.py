@@ -47,14 +47,16 @@ def apply_files(contents: Contents, plan: FilePlan, tree: Writer, seen: Seen) ->
     work = _Work(contents, tree, seen)
     for step in plan.clear:
         work.attempt(step.path, partial(work.remove, step))
+    emptied = plan.remove_directories
+    if plan.clear or plan.make_directories:  # one of them may come back under another spelling of its name
+        emptied = work.remove_directories(emptied)
     for start in range(0, len(plan.write), BATCH):
         work.write(plan.write[start : start + BATCH])
     for step in plan.remove:
         work.attempt(step.path, partial(work.remove, step))
     for directory in plan.make_directories:
         work.attempt(directory, partial(tree.make_directory, directory))
-    for directory in plan.remove_directories:
-        work.attempt(directory, partial(tree.remove_directory, directory))
+    work.remove_directories(emptied)
     for path, bits in plan.permissions:
         work.attempt(path, partial(_permit, tree, path, bits))
     tree.flush()
@@ -112,6 +114,11 @@ class _Work:
         self.tree.remove(step.path)
         self._remember_links(found)
         self.done.removed.append(step.path)
+
+    def remove_directories(self, paths: Sequence[bytes]) -> tuple[bytes, ...]:
+        """Remove those of these directories that are empty; the others."""
+        said = [(path, self.attempt(path, partial(self.tree.remove_directory, path))) for path in paths]
+        return tuple(path for path, is_removed in said if is_removed is False)
 
     def attempt(self, path: bytes, action: Callable[[], T]) -> T | None:
         """What `action` returns; None if it failed, which is then reported. Raises DiskFull."""

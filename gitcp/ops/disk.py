@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Iterator
 
@@ -49,6 +50,11 @@ class WorktreeDisk:
     def read(self, path: bytes) -> bytes | None:
         """The bytes of a regular file, None if there is none."""
         return b"".join(self._tree.read(path)) if self.kind(path) == "file" else None
+
+    def is_same(self, path: bytes, other: bytes) -> bool:
+        """Whether two names are names of one thing."""
+        found = [self._tree.lstat(each) for each in (path, other)]
+        return found[0] is not None and found[1] is not None and os.path.samestat(found[0], found[1])
 
     def stands(self, path: bytes, entry: Entry, conversion: Conversion | None) -> bool:
         """Whether just this file or link lies there, executable or not as it should be."""

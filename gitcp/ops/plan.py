@@ -18,7 +18,7 @@ from gitcp.model import GITLINK, SYMLINK, TREE, Conversion, Entry, FileChange, O
 from gitcp.typed import Protocol
 from gitcp.value import Value
 from gitcp.worktree import rules
-from gitcp.worktree.paths import display, problem
+from gitcp.worktree.paths import display, folded, problem
 
 ORDINARY = -1
 """Permission bits as the umask gives them, where the target did not record any."""
@@ -94,6 +94,7 @@ class Disk(Protocol):
     def kind(self, path: bytes) -> str: ...
     def below(self, path: bytes) -> Iterable[bytes]: ...
     def read(self, path: bytes) -> bytes | None: ...
+    def is_same(self, path: bytes, other: bytes) -> bool: ...
     def stands(self, path: bytes, entry: Entry, conversion: Conversion | None) -> bool: ...
     def lacks_lfs(self, entry: Entry) -> str: ...
 
@@ -181,20 +182,36 @@ def plan_files(
     kept = [kept for _, kept in judged if kept is not None]
     wanted = [change for change, kept in judged if kept is None]
     removed = {change.path for change in wanted if change.new is None} | {path for path in empty if path not in ignored}
+    lacking = [path for path in target.snapshot.empty_directories if within(path, scope) or path + ALONE in scope]
+    new = [change.path for change in wanted if change.old is None]
+    respelled = _respelled((*new, *lacking), removed, disk)
     steps = []
     for change in wanted:
         step = _step(change, now, target)
-        reason = _cannot(step, removed, disk)
+        reason = "" if change.path in respelled else _cannot(step, removed, disk)
         if reason:
             kept.append(Kept(change.path, reason, missing=True))
-        elif not _stands_already(step, disk):
+        elif change.path in respelled or not _stands_already(step, disk):
             steps.append(step)
-    lacking = [path for path in target.snapshot.empty_directories if within(path, scope) or path + ALONE in scope]
-    lacking = [path for path in lacking if disk.kind(path) != "directory"]
+    lacking = [path for path in lacking if path in respelled or disk.kind(path) != "directory"]
     barred = {path: now.barred(path) or _in_the_way((*parents(path), path), removed, disk) for path in lacking}
     kept += [Kept(path, reason, missing=True) for path, reason in barred.items() if reason]
     missing = [path for path in lacking if not barred[path]]
-    return _ordered(steps, kept, now, target, scope, missing, [path for path in empty if path not in ignored])
+    first = frozenset(respelled.values())
+    return _ordered(steps, kept, now, target, scope, missing, [path for path in empty if path not in ignored], first)
+
+
+def _respelled(wanted: Iterable[bytes], removed: Collection[bytes], disk: Disk) -> dict[bytes, bytes]:
+    """What is to come where the disk has one thing to be removed under another spelling of its name, and that.
+
+    There are file systems to which `Readme` and `README` are the same, or two ways to write an accent.
+    """
+    there = [path for path in wanted if disk.kind(path)]
+    if not there or not removed:
+        return {}
+    spelled = {folded(path): path for path in removed}
+    found = ((path, spelled.get(folded(path))) for path in there)
+    return {path: other for path, other in found if other not in (None, path) and disk.is_same(path, other)}
 
 
 def _refuse_bad(wanted: Iterable[bytes]) -> None:
@@ -310,16 +327,18 @@ def _ordered(
     scope: Collection[bytes],
     missing: Collection[bytes],
     empty: Collection[bytes],
+    first: Collection[bytes],
 ) -> FilePlan:
     """Clear what stands in the way, write, then remove, then directories: no step trips over another.
 
-    `missing` are the empty directories that are to be there, `empty` those of now that may go.
+    `missing` are the empty directories that are to be there, `empty` those of now that may go, and what is in `first`
+    must go before anything comes.
     """
     write = [step for step in steps if step.new is not None]
     gone = [step for step in steps if step.new is None]
     places = {step.path for step in write}
     above = {parent for path in places for parent in parents(path)}
-    clear = [s for s in gone if s.path in above or any(p in places for p in parents(s.path))]
+    clear = [s for s in gone if s.path in above or s.path in first or any(p in places for p in parents(s.path))]
     cleared = {step.path for step in clear}
     touched = {step.path for step in steps} | {one.path for one in kept}
     permissions = _permissions(now, target, lambda path: path not in touched and within(path, scope))

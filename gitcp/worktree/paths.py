@@ -52,6 +52,13 @@ def problem(path: bytes) -> str | None:
     return next((reason for component in components if (reason := _component_problem(component))), None)
 
 
+def folded(path: bytes) -> str:
+    """The path as it is to a file system that tells neither upper from lower case, nor two ways to write an accent."""
+    import unicodedata  # for few paths of few restores
+
+    return unicodedata.normalize("NFC", path.decode("utf-8", "surrogateescape")).casefold()
+
+
 def display(path: bytes) -> str:
     r"""The path as printable text, different for different paths.
 
