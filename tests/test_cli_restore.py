@@ -139,6 +139,20 @@ def test_nothing_to_do(project: Project, talk: Talk) -> None:
     assert project.json("show")["number"] == 2
 
 
+def test_nothing_that_may_be_done(project: Project) -> None:
+    """Where all that differs must be left alone, nobody is told that everything is as it was."""
+    project.write("inner/file", "old\n")
+    project.gitcp("save", check=0)
+    Project(project.root / "inner")
+    project.write("inner/file", "new\n")
+
+    for args in (("--dry-run",), ("--yes",)):
+        said = project.gitcp("restore", "1", *args).out
+        assert "must be left alone" in said
+        assert "everything is as it was" not in said
+    assert project.gitcp("restore", "1", "--yes").code == 3
+
+
 def test_only_paths(project: Project, talk: Talk) -> None:
     """Paths count from where one stands, and bring back just those files; the conversation stays."""
     project.write("src/other.py", "x\n")

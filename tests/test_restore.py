@@ -956,9 +956,10 @@ def test_files_changed_since_the_plan(project: Project) -> None:
     project.write("a", "newer\n")
     before = contents(project)
 
-    with project.guard(), pytest.raises(Refused, match="changed since the plan was shown"):
+    with project.guard(), pytest.raises(Refused, match="changed since the plan was shown") as refused:
         op.restore(store, request, agreed)
 
+    assert refused.value.hint == "run the command again, for work@1"  # the last one is the safety checkpoint now
     assert contents(project) == before
     assert journal.unfinished(store.repo) is None
     op.restore(store, request, op.plan(store, request))

@@ -108,7 +108,7 @@ def print_plan(context: Context, plan: Plan, request: Request, line: Callable[..
     for command in plan.effects:
         line(Styled("  not undone: ", BOLD), command)
     if not plan and not request.index:
-        line("  nothing: everything is as it was then")
+        line("  nothing: " + _as_it_was(plan.files.kept, "then"))
 
 
 def changes(files: FilePlan, line: Callable[..., None]) -> None:
@@ -158,7 +158,7 @@ def print_report(context: Context, report: Report, undone: Sequence[str], *, bac
     """What was done (in `directory`, unless here), what the next reader must know, and the ways on and back."""
     output, target = context.output, report.target
     if report.checkpoint is None and not directory:
-        output.line(f"everything is as it was in {target.id}{quoted(target)}: nothing was restored")
+        output.line(_as_it_was(report.kept, f"in {target.id}{quoted(target)}") + ": nothing was restored")
     else:
         what = Styled(f"{target.id}{quoted(target)}", BOLD)
         done = Styled("restored in part", RED) if report.failed else Styled("restored", GREEN)
@@ -188,6 +188,13 @@ def print_resume(output: Output, placed: Placed, directory: str) -> None:
         there = [("cd", directory)] if directory else []
         commands = (*there, *placed.prepare, placed.command)
         output.line("continue with: ", Styled(" && ".join(map(shlex.join, commands)), BOLD))
+
+
+def _as_it_was(left: Sequence[Kept], when: str) -> str:
+    """Why there is nothing to do: all is as it was, or what is not must be left alone."""
+    if any(one.missing for one in left):
+        return f"what is not as it was {when} must be left alone"
+    return f"everything is as it was {when}"
 
 
 def _done(report: Report) -> str:

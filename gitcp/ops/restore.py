@@ -162,7 +162,9 @@ def _restore(store: Store, request: Request, agreed: FilePlan | None, step: Step
     made = _extent_of(known, request.target).made
     files, contents = _prepare(store, request, present, request.paths, made)
     if agreed is not None and files != agreed:
-        raise Refused("the files changed since the plan was shown: nothing was restored", hint="run the command again")
+        # `@` means the safety checkpoint by now.
+        again = "run the command again" + ("" if request.reverted else f", for {request.target.id}")
+        raise Refused("the files changed since the plan was shown: nothing was restored", hint=again)
     placed = _place(store, request)
     limits = files.changed if request.reverted else request.paths
     extent = Extent(request.files, request.conversation, request.index, limits, files.created)
