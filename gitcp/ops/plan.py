@@ -185,20 +185,34 @@ def plan_files(
     lacking = [path for path in target.snapshot.empty_directories if within(path, scope) or path + ALONE in scope]
     new = [change.path for change in wanted if change.old is None]
     respelled = _respelled((*new, *lacking), removed, disk)
-    steps = []
-    for change in wanted:
-        step = _step(change, now, target)
-        reason = "" if change.path in respelled else _cannot(step, removed, disk)
-        if reason:
-            kept.append(Kept(change.path, reason, missing=True))
-        elif change.path in respelled or not _stands_already(step, disk):
-            steps.append(step)
+    steps, hindered = _steps(wanted, now, target, removed, respelled, disk)
+    kept += hindered
     lacking = [path for path in lacking if path in respelled or disk.kind(path) != "directory"]
     barred = {path: now.barred(path) or _in_the_way((*parents(path), path), removed, disk) for path in lacking}
     kept += [Kept(path, reason, missing=True) for path, reason in barred.items() if reason]
     missing = [path for path in lacking if not barred[path]]
     first = frozenset(respelled.values())
     return _ordered(steps, kept, now, target, scope, missing, [path for path in empty if path not in ignored], first)
+
+
+def _steps(
+    wanted: Iterable[FileChange],
+    now: Side,
+    target: Side,
+    removed: Collection[bytes],
+    respelled: Collection[bytes],
+    disk: Disk,
+) -> tuple[list[Step], list[Kept]]:
+    """What is to be done for each change, and what cannot be."""
+    steps, hindered = [], []
+    for change in wanted:
+        step = _step(change, now, target)
+        reason = "" if change.path in respelled else _cannot(step, removed, disk)
+        if reason:
+            hindered.append(Kept(change.path, reason, missing=True))
+        elif change.path in respelled or not _stands_already(step, disk):
+            steps.append(step)
+    return steps, hindered
 
 
 def _respelled(wanted: Iterable[bytes], removed: Collection[bytes], disk: Disk) -> dict[bytes, bytes]:
