@@ -26,14 +26,20 @@ def hub(project: Project) -> Path:
     return project.root
 
 
-@pytest.fixture
-def clone(hub: Path) -> Project:
-    """One of them in a clone without blobs, which are not to be had any more."""
+def cloned(hub: Path, left_out: str = "blob:none") -> Project:
+    """One of them in a clone without blobs, or without trees."""
     found = Project(hub.parent / "clone")
     found.git("remote", "add", "origin", hub.as_uri())
-    found.git("fetch", "--quiet", "--filter=blob:none", "origin", "main")
+    found.git("fetch", "--quiet", f"--filter={left_out}", "origin", "main")
     found.git("sparse-checkout", "set", "--cone", "here")
     found.git("checkout", "--quiet", "-b", "main", "FETCH_HEAD")
+    return found
+
+
+@pytest.fixture
+def clone(hub: Path) -> Project:
+    """The same, and the blobs are not to be had any more."""
+    found = cloned(hub)
     hub.rename(hub.with_name("gone"))
     return found
 
@@ -55,6 +61,32 @@ def test_what_is_promised_is_no_damage(clone: Project) -> None:
     repack.repack(store.repo)
     assert not list(clone.root.glob(".git/objects/??/*"))
     assert check(open_store(clone)).ok
+
+
+@pytest.mark.parametrize("left_out", ["blob:none", "tree:0"])
+def test_what_leaves_is_whole(hub: Path, tmp_path: Path, left_out: str) -> None:
+    """It is fetched first, in one go, to be looked through for secrets; so it can go to another remote too."""
+    clone = cloned(hub, left_out)
+    clone.gitcp("save", "one", check=0)
+    other = Project(tmp_path / "other")
+    clone.gitcp("remote", "other", str(other.root / ".git"), check=0)
+
+    clone.gitcp("push", check=0)
+
+    assert check(open_store(clone)) == check(open_store(other))
+    assert check(open_store(other)).ok
+
+
+def test_what_cannot_be_fetched_does_not_leave(clone: Project, tmp_path: Path) -> None:
+    """git says why."""
+    clone.gitcp("save", "one", check=0)
+    other = Project(tmp_path / "other")
+    clone.gitcp("remote", "other", str(other.root / ".git"), check=0)
+
+    assert "fetch" in clone.gitcp("push", check=1).err
+
+    assert not open_store(other).sessions()
+    assert check(open_store(clone)).promised
 
 
 def test_what_nobody_promised_is_damage(clone: Project) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from gitcp.errors import SecretsFound
+from gitcp.git import promised
 from gitcp.model import GITLINK, RESERVED, TREE, CheckpointId, Oid
 from gitcp.ops import scanned, settings
 from gitcp.ops.scanner import Known, Pieces, pieces
@@ -70,6 +71,7 @@ def sieve(store: Store, commits: Iterable[Oid], allowed: Collection[str] = (), t
     scanner = settings.scanner(store.repo)
     if scanner is None:
         return Sieve(allowed)
+    commits = _here(store, commits)
     with pieces(store.repo) as given:
         run = _Run(store, Sieve(), given)
         for commit in commits:
@@ -108,10 +110,18 @@ def texts(store: Store, commits: Iterable[Oid]) -> dict[str, bytes]:
 
 def _searched(store: Store, commits: Iterable[Oid], made: Sieve) -> _Run:
     run = _Run(store, made)
-    for commit in commits:
+    for commit in _here(store, commits):
         run.checkpoint(commit)
     scanned.add(store.repo, run.clean)
     return run
+
+
+def _here(store: Store, commits: Iterable[Oid]) -> tuple[Oid, ...]:
+    """The same; what a partial clone does not have of them is fetched, since what was not seen may not leave."""
+    commits = tuple(commits)
+    if promised.bring(store.repo, commits):
+        store.objects.flush()  # what arrived is looked for again
+    return commits
 
 
 def in_text(text: bytes, place: str, path: bytes = b"", sieve: Sieve = OURS) -> tuple[Finding, ...]:
