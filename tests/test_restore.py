@@ -92,6 +92,25 @@ def test_modes(project: Project) -> None:
     assert contents(project) == before
 
 
+def test_owner(project: Project) -> None:
+    """A file that is replaced stays its owner's: root in a container, say, takes nobody's files away."""
+    others = os.geteuid() == 0
+    project.write("a", "old\n")
+    project.write("ours", "old\n")
+    target = save(project)
+    project.write("a", "new\n", mode=0o640)
+    project.write("ours", "new\n")
+    if others:
+        os.chown(project.path("a"), 4711, 815)
+
+    bring_back(project, target)
+
+    found = os.stat(project.path("a"))
+    assert (found.st_uid, found.st_gid) == ((4711, 815) if others else (os.geteuid(), os.stat(project.root).st_gid))
+    assert project.read("a") == b"old\n"
+    assert os.stat(project.path("ours")).st_uid == os.geteuid()
+
+
 def test_symlinks(project: Project) -> None:
     """Links come back as links, wherever they point, and what they point to is not touched."""
     away = outside(project, "away")

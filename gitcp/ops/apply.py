@@ -168,7 +168,7 @@ class _Work:
         before = self._require_unchanged(step.path)
         if step.new.mode != SYMLINK:
             content = self._contents.of(step.new, step.conversion)
-            return self.tree.prepare(step.path, content, permissions(step, before))
+            return self.tree.prepare(step.path, content, permissions(step, before), before)
         self.tree.symlink(step.path, b"".join(self._contents.of(step.new, None)))
         self._replaced(step, before)
         return None

@@ -124,12 +124,15 @@ class Writer:
                 raise error
         return self.place(prepared)
 
-    def prepare(self, path: bytes, chunks: Iterable[bytes], permissions: int) -> Prepared:
+    def prepare(
+        self, path: bytes, chunks: Iterable[bytes], permissions: int, like: os.stat_result | None = None
+    ) -> Prepared:
         """The first part of `write`: the file, under a temporary name beside its place. `place` or `drop` must follow.
 
-        It holds two descriptors. Many files that are prepared, then synced, then placed, wait for the disk once.
+        Its owner is that of the file which `like` describes, as far as this user may give files away. It holds two
+        descriptors. Many files that are prepared, then synced, then placed, wait for the disk once.
         """
-        return self._beside(path, lambda directory, name: _fill(directory, name, chunks, permissions & 0o777))
+        return self._beside(path, lambda directory, name: _fill(directory, name, chunks, permissions & 0o777, like))
 
     def sync(self, batch: Sequence[Prepared]) -> list[GitcpError | None]:
         """The second part: what they hold is on the disk then. One that fails is dropped; its error is returned."""
@@ -318,12 +321,16 @@ class Writer:
         return directory, name
 
 
-def _fill(directory: int, name: bytes, chunks: Iterable[bytes], permissions: int) -> int:
+def _fill(directory: int, name: bytes, chunks: Iterable[bytes], permissions: int, like: os.stat_result | None) -> int:
     """A new file with the bytes of `chunks`, open; it is still to be synced."""
     descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=directory)
     try:
         for chunk in chunks:
             write_all(descriptor, chunk)
+        made = os.fstat(descriptor)
+        if like is not None and (like.st_uid, like.st_gid) != (made.st_uid, made.st_gid):
+            with suppress(PermissionError):
+                os.fchown(descriptor, like.st_uid, like.st_gid)
         os.fchmod(descriptor, permissions)
     except BaseException:
         os.close(descriptor)
