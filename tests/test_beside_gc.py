@@ -13,6 +13,7 @@ from datetime import timedelta
 import pytest
 from pruned import holdings, in_trash
 
+from gitcp.git.gathering import MANY, Gathering
 from gitcp.model import Checkpoint
 from gitcp.ops import delete, oplog, prune, purge, rename, rewrite, trash
 from gitcp.ops.check import check
@@ -180,6 +181,27 @@ def test_a_pack_that_no_ref_names_yet(project: Project, monkeypatch: pytest.Monk
     assert not list(project.root.glob(".git/objects/pack/*.keep"))
     repacked(project)
     assert len(list(project.root.glob(".git/objects/pack/*.pack"))) == 1
+
+
+def test_a_small_pack_that_no_ref_names_yet(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who saves at every step writes a pack each time, and puts sixteen of them together."""
+    project.write("mine.txt", "mine\n")
+    project.commit()
+    store = open_store(project)
+    store.hurry(Gathering())
+    advance = Store.advance
+
+    def late(store: Store, checkpoint: Checkpoint) -> None:
+        if checkpoint.id.number % 5 == 1:  # the sixteenth pack too
+            repacked(project)
+        advance(store, checkpoint)
+
+    monkeypatch.setattr(Store, "advance", late)
+    for number in range(2 * MANY):
+        save(store, "alpha", {b"a.txt": b"%d\n" % number})
+
+    assert check(open_store(project)).ok
+    assert not list(project.root.glob(".git/objects/pack/*.keep"))
 
 
 def test_chains_that_no_ref_names_yet(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ def flushed(objects: Objects, count: int) -> list[Oid]:
     for number in range(count):
         oids += [objects.write_blob(b"%d%d" % (number, each)) for each in range(2)]
         objects.flush()
+        objects.let_go()
     return oids
 
 

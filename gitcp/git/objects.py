@@ -298,12 +298,11 @@ class Objects:
 
         With `held`, a `git repack -ad` that looks before a ref names it leaves it alone, until `let_go`.
         """
-        held = held and not self.gathering
         with failures_named():
             if self.gathering and self._pending:
                 self._start_pack()
             pack, self._pack = self._pack.close(held=held) if self._pack else None, None
-            self._unnamed += [pack] if pack and held else []
+            self._unnamed += [pack] if pack and (held or self.gathering) else []
             self._flush_loose()
             self._sync_small()
         self._settled(pack)
@@ -311,7 +310,10 @@ class Objects:
     def let_go(self) -> None:
         """What was held is named by refs now, or by nothing ever."""
         while self._unnamed:
-            let_go(self._unnamed.pop())
+            pack = self._unnamed.pop()
+            let_go(pack)
+            if self.gathering and self.gathering.add(pack):
+                self.__dict__.pop("_indexes", None)
 
     def flush_unsynced(self) -> None:
         """Make everything written visible. What is in `unsynced` then is not durable, all else is."""
@@ -322,6 +324,7 @@ class Objects:
             with failures_named():
                 self.unsynced.append(small)
                 pack = small.write(self._directory / "pack")
+                self._unnamed.append(pack)
             self._settled(pack, small.listing)
 
     def _sync_small(self) -> None:
@@ -336,7 +339,7 @@ class Objects:
         known = self.__dict__.pop("_indexes", [])
         if pack and not self.gathering:
             note(self._repo, pack)
-        elif pack and self.gathering and not self.gathering.add(pack):
+        elif pack:
             self._indexes = [*known, PackIndex(pack if listing else pack.with_suffix(".idx"), listing)]
 
     def _forget_pending(self) -> None:

@@ -211,14 +211,16 @@ class SmallPack(NamedTuple):
     listing: bytes
 
     def write(self, directory: Path) -> Path:
-        """Make both files visible, the index last; they are not synced. Where the pack is."""
+        """Make both files visible, the index last; they are not synced. Where the pack is: held, until `let_go`."""
+        pack = directory / f"{self._name}.pack"
+        try:
+            _hold(pack)
+        except FileNotFoundError:
+            make_directories(directory)
+            _hold(pack)
         for path, content in self._files(directory):
-            try:
-                _place(path, content, sync=False)
-            except FileNotFoundError:
-                make_directories(directory)
-                _place(path, content, sync=False)
-        return directory / f"{self._name}.pack"
+            _place(path, content, sync=False)
+        return pack
 
     def ensure(self, directory: Path, *, again: bool) -> None:
         """Sync the files where they are. `again`: one that is missing or otherwise is written once more.
