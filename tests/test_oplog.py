@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from back import redo, restore, save, undo
 from hypothesis import given
 from hypothesis import strategies as st
@@ -129,6 +130,28 @@ def test_the_number_behind_a_long_line(project: Project) -> None:
 
     assert oplog.record(repo, "fork", "next").number == 2
     assert oplog.entries(repo)[0].checkpoints == ids
+
+
+def test_a_long_log(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was done from a number on is as in the whole log; of that the end alone is read, where it is enough."""
+    repo = open_store(project).repo
+    for number in range(1, 1001):
+        oplog.record(repo, "prune", "x" * 100, dropped={"alpha": ((number, number),)})
+    whole = oplog.entries(repo)
+    read: list[bytes] = []
+    decode = oplog._decode
+
+    def counted(line: bytes) -> Operation | None:
+        read.append(line)
+        return decode(line)
+
+    monkeypatch.setattr(oplog, "_decode", counted)
+
+    assert oplog.last_number(repo) == 1000
+    assert oplog.since(repo, 990) == whole[989:]
+    assert len(read) < 1000
+    assert oplog.since(repo, 7) == whole[6:]
+    assert oplog.since(repo, 1001) == ()
 
 
 def test_many_writers(project: Project) -> None:

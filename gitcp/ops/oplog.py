@@ -140,8 +140,31 @@ def _with_names(operation: Operation, names: Mapping[str, str]) -> Operation:
 
 
 def last_number(repo: Repository) -> int:
-    """The number of the last operation, 0 where there is none."""
-    return next((each.number for each in reversed(entries(repo))), 0)
+    """The number of the last operation, 0 where there is none. Reads the end of the log."""
+    return _last_number(repo, *_end(repo))
+
+
+def since(repo: Repository, number: int) -> tuple[Operation, ...]:
+    """The operations of this number and higher ones, as they were written. Reads the end of the log, if they are there.
+
+    A store that prunes itself for years has a log of tens of thousands.
+    """
+    end, size = _end(repo)
+    found = _decoded(end.split(b"\n"))
+    if size > TAIL and (not found or found[0].number > number):
+        found = entries(repo)
+    return tuple(operation for operation in found if operation.number >= number)
+
+
+def _end(repo: Repository) -> tuple[bytes, int]:
+    """The last bytes of the log, and how many there are in all."""
+    try:
+        with Path(repo.common_dir, "gitcp", NAME).open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - TAIL))
+            return file.read(), size
+    except (FileNotFoundError, NotADirectoryError):
+        return b"", 0
 
 
 def standing(operations: Iterable[Operation], worktree: str | None) -> Standing:

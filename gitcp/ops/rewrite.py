@@ -178,7 +178,7 @@ def _move_all(store: Store, listed: list[Move], operation: Operation) -> Operati
     tidy(store, listed)
     if operation.what == oplog.RENAME and len(operation.names) == 2:
         names.follow(store.repo, *operation.names)
-    logged = next((each for each in oplog.entries(store.repo) if _is_same(each, operation)), None)
+    logged = next((each for each in oplog.since(store.repo, operation.number) if _is_same(each, operation)), None)
     logged = logged or oplog.append(store.repo, operation)
     _journal(store).unlink(missing_ok=True)
     sync_directory(store.repo.store_dir)
@@ -196,8 +196,7 @@ def tidy(store: Store, listed: Iterable[Move]) -> None:
 
 def _is_same(one: Operation, other: Operation) -> bool:
     """Whether `one`, which was logged, is `other`. It may have a higher number: a restore takes no lock of ours."""
-    same = (one.what, one.time, one.trash, one.of) == (other.what, other.time, other.trash, other.of)
-    return same and one.number >= other.number
+    return (one.what, one.time, one.trash, one.of) == (other.what, other.time, other.trash, other.of)
 
 
 def _journal(store: Store) -> Path:
