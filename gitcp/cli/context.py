@@ -35,7 +35,7 @@ class Context:
     def cwd(self) -> Path:
         """Where the command runs: the working directory, or that of `-C`."""
         try:
-            return Path(os.path.realpath(os.path.join(os.getcwd(), self.directory), strict=True))
+            return Path(os.path.realpath(self.directory, strict=True))
         except FileNotFoundError:
             what = self.directory or "the current directory"
             raise BadValue(f"{what} does not exist", hint="cd to a directory that does") from None

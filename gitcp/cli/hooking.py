@@ -48,6 +48,9 @@ REWRITING = ("gemini",)
 TOLD = ("claude-code", "codex", "copilot", "gemini", "opencode")
 """Agents that take words from a hook."""
 
+STARTED = {"claude-code": "CLAUDE_PROJECT_DIR"}
+"""Where agents say that they were started, of those that change their directory as they work."""
+
 DEAF_AT_START = ("gemini", "opencode")
 """Agents told with a prompt only: one does not listen before, one forgets the prompt that comes after words."""
 
@@ -64,14 +67,25 @@ def run(arguments: Sequence[str]) -> int:
         agent, name, *rest = arguments
         given = rest[0] if rest else _payload()
         event = events.read(agent, name, payload.fields(given))
-        where = None if event is None or triggers.is_idle(event) else _where(event)
-        if event is not None and where is not None:
-            called.append(_Called(event, *where))
-            called[0].answer()
+        if event is not None and not triggers.is_idle(event):
+            called.extend(_Called(event, *place) for place in _places(event))
+            _answer(called)
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the agent must not feel it
         for each in called:
             each.log(error)
     return 0
+
+
+def _answer(called: Sequence[_Called]) -> None:
+    """Do what the event calls for, in each working tree. They share the time that the agent waits, and one tells."""
+    until = None
+    for each in called:
+        if each.event.kind in (events.START, events.PROMPT) and each.tell():
+            break
+    for each in called:
+        seconds = WAITED_AT_END if each.event.kind == events.END else WAITED
+        until = time.monotonic() + seconds if until is None else until
+        each.save(max(0.0, until - time.monotonic()))
 
 
 class _Called:
@@ -82,14 +96,10 @@ class _Called:
         self.settings = memo.settings(git_dir)
         self.last = memo.last(git_dir, event.agent, event.session_id)
 
-    def answer(self) -> None:
-        """Do what the event calls for."""
-        event = self.event
-        if event.kind in (events.START, events.PROMPT):
-            self._tell()
-        if self.settings is not None and not self._calls_for_a_save(self.settings):
-            return
-        apart(self._save, self.log, WAITED_AT_END if event.kind == events.END else WAITED)
+    def save(self, seconds: float) -> None:
+        """Save what the event calls for; it is waited for that long."""
+        if self.settings is None or self._calls_for_a_save(self.settings):
+            apart(self._save, self.log, seconds)
 
     def _trigger(self, settings: Settings) -> str | None:
         age = time.time() - self.last.created if self.last else None
@@ -193,12 +203,12 @@ class _Called:
             self.log(error)
             return Limits()
 
-    def _tell(self) -> None:
-        """Print what the agent is to know: that files went back to a checkpoint."""
+    def tell(self) -> bool:
+        """Print what the agent is to know, that files went back to a checkpoint; whether there was something."""
         event = self.event
         heard = event.agent in TOLD and (event.kind != events.START or event.agent not in DEAF_AT_START)
         if not heard or not os.path.exists(os.path.join(self.git_dir, "gitcp", "untold")):
-            return
+            return False
         from gitcp import wire
         from gitcp.ops import untold
 
@@ -206,19 +216,21 @@ class _Called:
             text = untold.take(self._context().store, event.agent, event.session_id)
         except Exception as error:  # noqa: BLE001 -- the save is worth more than the words
             self.log(error)
-            return
+            return False
         if text is not None:
             said: wire.Json = {"additionalContext": text}
             if event.agent != "copilot":
                 said = {"hookSpecificOutput": {"hookEventName": event.name, **said}}
             sys.stdout.write(wire.dumps(said).decode() + "\n")
             sys.stdout.flush()
+        return text is not None
 
     def _context(self) -> Context:
         from gitcp.cli.context import Context
 
         context = Context(("hook",))
-        context.directory = self.event.cwd if _is_inside(self.event.cwd, self.root) else self.root
+        inside = _is_inside(self.event.cwd, self.root) and quick.discover(self.event.cwd) == (self.root, self.git_dir)
+        context.directory = self.event.cwd if inside else self.root
         context.finishing = True  # it has nothing to say
         return context
 
@@ -252,6 +264,19 @@ def _append(path: str, line: str) -> None:
             log.write(line + "\n")
     except OSError:
         return
+
+
+def _places(event: Event) -> list[tuple[str, str]]:
+    """The working tree that the event is about, and those of other repositories that the agent was started in: one that
+    went into a submodule still works on the project, and what is in one is in no checkpoint of the other.
+    """
+    started = os.environ.get(STARTED.get(event.agent, ""), "")
+    found = (_where(event), quick.discover("."), quick.discover(started) if os.path.isabs(started) else None)
+    by_repository: dict[str, tuple[str, str]] = {}
+    for place in found:
+        if place is not None:
+            by_repository.setdefault(quick.common(place[1]), place)
+    return list(by_repository.values())
 
 
 def _where(event: Event) -> tuple[str, str] | None:

@@ -111,7 +111,7 @@ def _sources(saved: Saved) -> Iterable[Path]:
 def discover(start: str) -> tuple[str, str] | None:
     """The working tree around `start` and its git directory, as far as looking at names tells them."""
     try:
-        directory = os.path.realpath(os.path.join(os.getcwd(), start))
+        directory = os.path.realpath(start)
     except (OSError, ValueError):
         return None
     while True:
@@ -135,6 +135,15 @@ def _linked(directory: str, file: str) -> tuple[str, str] | None:
         return None
     git_dir = os.path.realpath(os.path.join(directory, named))
     return (directory, git_dir) if os.path.isdir(git_dir) else None
+
+
+def common(git_dir: str) -> str:
+    """The git directory that a working tree's shares with all others of its repository."""
+    try:
+        with open(os.path.join(git_dir, "commondir"), encoding="utf-8", errors="surrogateescape") as opened:
+            return os.path.realpath(os.path.join(git_dir, opened.read(4096).strip()))
+    except OSError:
+        return os.path.realpath(git_dir)
 
 
 def _environment() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gitcp import adapters
+from gitcp.adapters import base
 from gitcp.conversation import segments
 from gitcp.conversation.segments import Cut, Segment
 from gitcp.errors import ConversationUnreadable
@@ -102,14 +103,13 @@ def stored(store: Store, conversation: Conversation | None, name: str) -> tuple[
 
 def lines(store: Store, found: Sequence[Segment], start: int = 0) -> Iterator[bytes]:
     """The lines of a stored stream from byte `start` on, without their ends."""
-    rest = b""
-    for segment in found:
-        if segment.start + segment.size > start:
-            data = store.objects.read_blob(segment.oid)[max(0, start - segment.start) :]
-            *whole, rest = (rest + data).split(b"\n")
-            yield from whole
-    if rest:
-        yield rest
+    parts = (
+        store.objects.read_blob(segment.oid)[max(0, start - segment.start) :]
+        for segment in found
+        if segment.start + segment.size > start
+    )
+    for line in base.lines(parts):
+        yield line.removesuffix(b"\n")
 
 
 def _stream(source: Source, cut: Cut) -> Stream:

@@ -68,10 +68,9 @@ def record(store: Store, occasion: Occasion) -> Saved | None:
         heed=HEEDED.get(occasion.trigger, Heed.ALL),
     )
     try:
-        return save(store, _complete(store, request, occasion))
+        return save(store, request)
     except ConversationUnreadable:  # the files need not wait for it
-        request = replace(request, choice=choice._replace(capture=None))
-        return save(store, _complete(store, request, occasion))
+        return save(store, replace(request, choice=choice._replace(capture=None)))
 
 
 def _is_to_take_up(store: Store, occasion: Occasion, choice: Choice) -> bool:
@@ -88,14 +87,6 @@ def _is_to_take_up(store: Store, occasion: Occasion, choice: Choice) -> bool:
         return main.stat().st_mtime >= store.summary(tip).created.timestamp() + 1  # a commit knows whole seconds
     except OSError:
         return False
-
-
-def _complete(store: Store, request: Request, occasion: Occasion) -> Request:
-    """The first checkpoint of a session whose conversation is not written yet: it says whose it will be."""
-    choice = request.choice
-    if choice is None or choice.capture is not None or not occasion.session_id or store.tip(choice.session):
-        return request
-    return replace(request, stored=(None, Agent(occasion.agent, occasion.session_id)))
 
 
 def _choice(store: Store, occasion: Occasion) -> Choice:

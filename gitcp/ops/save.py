@@ -116,7 +116,7 @@ def save(store: Store, request: Request) -> Saved:
     try:
         taken = _take(store, request, choice)
         with store.lock():
-            choice = choice if request.session else session.called_now(store, choice)
+            choice = choice if request.session and not choice.whose else session.called_now(store, choice)
             saved = _with_retries(store, request, choice, taken)
     except BaseException:
         store.objects.discard()
@@ -182,6 +182,7 @@ def _parent(store: Store, request: Request, tip: Oid | None) -> Checkpoint | Non
 
 def _draft(store: Store, request: Request, choice: Choice, snapshot: Snapshot, parent: Checkpoint | None) -> Checkpoint:
     kept, agent = request.stored or conversation.keep(store, choice.capture, parent)
+    agent = agent or (choice.whose if parent is None else None)  # its conversation may not be written yet
     done = {**request.compensated, **parent.compensated} if parent else request.compensated
     return Checkpoint(
         id=CheckpointId(choice.session, parent.id.number + 1 if parent else numbers.first(store, choice.session)),

@@ -31,11 +31,15 @@ SHORTEST = 8
 
 
 class Choice(NamedTuple):
-    """The session a save goes to, the conversation it takes (None: none), and why these."""
+    """The session a save goes to, the conversation it takes (None: none), and why these.
+
+    `whose` is the agent's session that a new one of ours is for, under a name that was made for it.
+    """
 
     session: str
     capture: Capture | None
     why: str
+    whose: Agent | None = None
 
 
 def choose(
@@ -61,15 +65,13 @@ def choose(
     running = adapters.running(host)
     if running is not None and agent in (None, running.agent):
         found = next((f for f in adapters.find_all(cwd, host) if _is(f, running.agent, running.session_id)), None)
-        who = Agent(running.agent, running.session_id)
-        name = _session_of(store, who) or new_name(store, running.session_id)
-        return Choice(name, _capture(found), f"{running.agent} is running this")
+        return _of(store, Agent(running.agent, running.session_id), found, f"{running.agent} is running this")
     newest = _newest(store, cwd, agent)
     if newest is None:
         return Choice(manual(store), None, "no agent's conversation belongs to this directory")
     found, known = newest
-    name = known or new_name(store, found.session_id)
-    return Choice(name, _capture(found), f"the newest conversation of {found.agent} in this directory")
+    why = f"the newest conversation of {found.agent} in this directory"
+    return Choice(known, _capture(found), why) if known else _of(store, _agent(found), found, why)
 
 
 def named(store: Store, given: str | None) -> str | None:
@@ -117,8 +119,7 @@ def last_tip(store: Store) -> Oid | None:
 
 def of_agent(store: Store, agent: str, session_id: str, found: Found | None) -> Choice:
     """The session of an agent's session, a new one if it has none; `found` is its conversation, if it is there."""
-    name = _session_of(store, Agent(agent, session_id)) or new_name(store, session_id)
-    return Choice(name, _capture(found), f"{agent} said so")
+    return _of(store, Agent(agent, session_id), found, f"{agent} said so")
 
 
 def current(store: Store, given: str | None = None) -> str | None:
@@ -250,7 +251,7 @@ def _named(store: Store, cwd: Path, session: str, agent: str | None) -> Choice:
     refs.check_name(session, "session")
     mine = [f for f in candidates if f.session_id.startswith(session)]
     if len(mine) == 1:
-        return Choice(new_name(store, mine[0].session_id), _capture(mine[0]), GIVEN)
+        return _of(store, _agent(mine[0]), mine[0], GIVEN)
     running = adapters.running(store.repo.host)
     found = next((f for f in candidates if running and _is(f, running.agent, running.session_id)), None)
     return Choice(session, _capture(found), GIVEN)
@@ -292,6 +293,18 @@ def _last_used(store: Store, chosen: Found, name: str | None, found: list[Found]
     return next((f for f in found if is_of(summary, Agent(f.agent, f.session_id))), chosen)
 
 
+def _of(store: Store, agent: Agent, found: Found | None, why: str) -> Choice:
+    """The session of an agent's session, a new one if it has none."""
+    known = _session_of(store, agent)
+    if known is not None:
+        return Choice(known, _capture(found), why)
+    return Choice(new_name(store, agent.session_id or ""), _capture(found), why, agent)
+
+
+def _agent(found: Found) -> Agent:
+    return Agent(found.agent, found.session_id)
+
+
 def _capture(found: Found | None) -> Capture | None:
     return adapters.load(found.agent).capture(found) if found else None
 
@@ -323,9 +336,13 @@ def _renamed(store: Store, agent: Agent, plain: str, sessions: dict[str, Oid]) -
 
 
 def called_now(store: Store, choice: Choice) -> Choice:
-    """The same choice where its session was renamed after it was made. The caller holds the store's lock."""
+    """The same choice where its session was renamed after it was made, or the name made for a new one was given to
+    another meanwhile: sessions that begin in the same minute may have ids that begin alike. The caller holds the
+    store's lock.
+    """
     if store.tip(choice.session) is not None:
-        return choice
+        mine = _of(store, choice.whose, None, choice.why) if choice.whose else choice
+        return choice._replace(session=mine.session)
     from gitcp.ops import oplog
 
     now = oplog.former(store.repo).get(choice.session)

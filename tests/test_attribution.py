@@ -1,0 +1,142 @@
+"""Whose conversation goes where: sessions that begin alike, at once, in other directories, or with nothing written."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gitcp.adapters import generic
+from gitcp.conversation import segments
+from gitcp.model import Agent, Trigger
+from gitcp.ops import conversation, session
+from gitcp.ops.save import Request, save
+from gitcp.value import replace
+
+from driver import SOURCE, Project
+from samples import open_store
+
+FIRST = "01a1fea3-2e04-7790-8b0f-4d3dd6e64ae5"
+SECOND = "01a1fea3-9bdb-7c21-bc12-b5b25f524d97"
+"""Two ids made within the same minute: their first eight digits are the time."""
+
+
+@pytest.fixture
+def ready(project: Project) -> Project:
+    """A project with a commit."""
+    project.write("a.txt", "one\n")
+    project.commit()
+    return project
+
+
+def agents(project: Project) -> dict[str, set[str]]:
+    """The agents' sessions by ours."""
+    store = open_store(project)
+    return {
+        name: {summary.trailers.get("Gitcp-Agent-Session", "") for summary in store.history(tip)}
+        for name, tip in store.sessions().items()
+    }
+
+
+def test_sessions_that_begin_at_once(ready: Project) -> None:
+    """Two agents whose ids begin alike chose their names before either was saved: each has a session of its own."""
+    store = open_store(ready)
+    choices = [session.of_agent(store, "codex", agent, None) for agent in (FIRST, SECOND, FIRST)]
+    assert {choice.session for choice in choices} == {"01a1fea3"}
+
+    for number, choice in enumerate(choices):
+        ready.write("a.txt", f"{number}\n")
+        save(open_store(ready), Request(ready.root, trigger=Trigger.PROMPT, choice=choice))
+
+    assert agents(ready) == {"01a1fea3": {FIRST}, "01a1fea39bdb": {SECOND}}
+    assert len(list(store.history(store.sessions()["01a1fea3"]))) == 2
+
+
+def test_a_late_first_save_keeps_the_conversation(ready: Project) -> None:
+    """The save of the first prompt may end after one that has the conversation already."""
+    store = open_store(ready)
+    late, early = (session.of_agent(store, "codex", FIRST, None) for _ in range(2))
+    talk = replace(generic.from_bytes(b'{"role":"user","content":"hi"}\n'), agent=Agent("codex", FIRST))
+    save(store, Request(ready.root, trigger=Trigger.TURN, choice=early._replace(capture=talk)))
+    ready.write("a.txt", "two\n")
+    saved = save(open_store(ready), Request(ready.root, trigger=Trigger.PROMPT, choice=late))
+
+    assert saved.checkpoint.id == ("01a1fea3", 2)
+    assert saved.checkpoint.conversation is not None
+    assert saved.checkpoint.conversation.digest.messages == 1
+
+
+def test_an_agent_that_writes_nothing(ready: Project) -> None:
+    """One that keeps no transcript, and saves by itself: its saves are one session, and say whose."""
+    env = {"CODEX_THREAD_ID": FIRST}
+    for number in range(6):
+        ready.write("a.txt", f"{number}\n")
+        ready.gitcp("save", f"step {number}", env=env, check=0)
+
+    assert agents(ready) == {"01a1fea3": {FIRST}}
+    assert len(ready.json_lines("log")) == 6
+    assert ready.json("show")["agent"]["session_id"] == FIRST
+
+
+def hook(project: Project, event: str, cwd: Path, **env: str) -> None:
+    """Claude Code calls a hook from `cwd`, which is where it is at that moment."""
+    payload = {"session_id": FIRST, "cwd": str(cwd), "hook_event_name": event, "prompt": "x"}
+    done = project.gitcp("hook", "claude", event, cwd=cwd, env=env, input=json.dumps(payload), check=0)
+    assert done == (0, "", "")
+
+
+def test_an_agent_that_went_into_another_repository(ready: Project) -> None:
+    """It still works on the project that it was started in: both are saved, each in its own repository."""
+    inner = Project(ready.root / "vendor/lib")
+    inner.write("lib.c", "int x;\n")
+    inner.commit()
+    env = {"CLAUDE_PROJECT_DIR": str(ready.root)}
+    hook(ready, "UserPromptSubmit", ready.root, **env)
+    ready.write("a.txt", "edited from inside\n")
+    hook(ready, "PostToolBatch", inner.root, **env)
+
+    assert [len(each.json_lines("log")) for each in (ready, inner)] == [2, 1]
+    assert ready.git("show", "refs/gitcp/sessions/01a1fea3:a.txt") == "edited from inside"
+    assert "lib.c" in inner.git("ls-tree", "--name-only", "refs/gitcp/sessions/01a1fea3")
+
+
+def test_an_agent_in_a_linked_working_tree(ready: Project) -> None:
+    """The one it was started in is of the same repository, and keeps out of that session."""
+    ready.git("worktree", "add", "--quiet", "trees/side")
+    ready.write("trees/side/new.txt", "x")
+    hook(ready, "UserPromptSubmit", ready.root / "trees/side", CLAUDE_PROJECT_DIR=str(ready.root))
+
+    assert len(ready.json_lines("log")) == 1
+    assert "new.txt" in ready.git("ls-tree", "--name-only", "refs/gitcp/sessions/01a1fea3")
+
+
+def test_a_directory_that_is_gone(ready: Project) -> None:
+    """The agent's own directory was deleted under it; it says where the project is."""
+    code = (
+        "import os, shutil, sys\n"
+        "os.mkdir('gone'); os.chdir('gone'); shutil.rmtree('../gone')\n"
+        "os.execv(sys.executable, [sys.executable, '-P', '-m', 'gitcp', 'hook', 'claude', 'UserPromptSubmit'])\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(SOURCE), "CLAUDE_PROJECT_DIR": str(ready.root)}
+    payload = json.dumps({"session_id": FIRST, "cwd": str(ready.root / "gone"), "prompt": "x"}).encode()
+    done = subprocess.run([sys.executable, "-c", code], cwd=ready.root, env=env, input=payload, capture_output=True)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert len(ready.json_lines("log")) == 1
+
+
+def test_a_line_of_many_segments(ready: Project) -> None:
+    """What it costs to read one follows its length: it is not put together anew for every segment."""
+    store, piece = open_store(ready), b"x" * segments.LARGEST
+    oid = store.objects.write_blob(piece)
+    found = [segments.Segment(oid, n * len(piece), len(piece)) for n in range(400)]
+    begun = time.process_time()
+    (line,) = conversation.lines(store, found)
+
+    assert len(line) == 400 * len(piece)
+    assert time.process_time() - begun < 5  # thirty times of what it takes; put together anew, it was thirty seconds
