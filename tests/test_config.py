@@ -142,3 +142,24 @@ def test_a_format_that_cannot_be_read_is_refused(project: Project, key: str, val
     path.write_text(path.read_text() + f"[{section}]\n\t{name} = {value}\n")
     with pytest.raises(RepositoryNotFound, match=said):
         opened(project)
+
+
+def test_a_working_tree_elsewhere(project: Project) -> None:
+    """Where `core.worktree` leads out of the directory with `.git`, git is told so whenever it is asked."""
+    files = project.root.with_name("files")
+    files.mkdir()
+    project.git("config", "core.worktree", "../../files")
+    (files / ".gitattributes").write_text("*.txt text eol=crlf\n")
+    (files / "a.txt").write_bytes(b"one\r\n")
+    project.commit()
+
+    for number in range(2):
+        (files / "b.txt").write_bytes(b"%d\r\n" % number)
+        project.gitcp("save", f"save {number}", check=0)
+
+    assert "save 1" in project.gitcp("log", "--stat", check=0).out
+    assert "+1" in project.gitcp("diff", "1", "2", check=0).out
+    assert project.git("show", f"{project.json('show')['commit']}:b.txt") == "1"
+    project.gitcp("restore", "1", "--yes", check=0)
+    assert (files / "b.txt").read_bytes() == b"0\r\n"
+    assert os.listdir(project.root) == [".git"]

@@ -139,8 +139,8 @@ def _failed(args: Sequence[str | bytes], code: int, stderr: bytes) -> GitcpError
 
 
 def _verb(args: Sequence[str | bytes]) -> str:
-    """The command, behind the settings."""
+    """The command, behind the settings and git's own options."""
     place = 0
-    while place < len(args) - 1 and args[place] == "-c":
-        place += 2
-    return next((a for a in args[place:] if isinstance(a, str) and not a.startswith("-")), "")
+    while place < len(args) - 1 and os.fsencode(args[place]).startswith(b"-"):
+        place += 2 if args[place] == "-c" else 1
+    return os.fsdecode(args[place])

@@ -68,7 +68,7 @@ def _send(repo: Repository, remote: str, updates: Sequence[Update]) -> dict[str,
     specs = [f"{update.new}:{update.ref}" for update in updates]
     options = ("--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no", "--no-signed")
     args = ("push", *options, *leases, "--", remote, *specs)
-    out, err = process.talk(args, cwd=str(repo.root), env=repo.host.env, accept=(0, 1))
+    out, err = process.talk((*repo.told, *args), cwd=str(repo.root), env=repo.host.env, accept=(0, 1))
     states = dict(_states(out.decode("utf-8", "replace")))
     if not states:
         raise GitFailed(f"the remote {remote} could not be reached: nothing was sent")

@@ -35,7 +35,8 @@ class Repository:
     """An open repository with a working tree.
 
     `root` is the working tree, `git_dir` the git directory of this working tree, `common_dir` the one that all linked
-    working trees share (equal to `git_dir` in an ordinary repository).
+    working trees share (equal to `git_dir` in an ordinary repository). `told` is what `git` must be told to find them
+    from `root`.
     """
 
     def __init__(self, root: Path, git_dir: Path, host: Host) -> None:
@@ -43,6 +44,7 @@ class Repository:
         self.git_dir = git_dir
         self.index = git_dir / "index"
         self.common_dir = _common_dir(git_dir)
+        self.told: tuple[str, ...] = ()
         self.host = host
 
     @classmethod
@@ -55,17 +57,21 @@ class Repository:
         worktree = repo.config.get("core.worktree")
         if worktree and git_dir == repo.common_dir:
             repo.root = Path(os.path.realpath(git_dir / worktree))
+            if root not in (repo.root, *repo.root.parents):
+                repo.told = (f"--git-dir={git_dir}", f"--work-tree={repo.root}")
         _refuse_dangerous(repo.root, host.home)
         return repo
 
     def git(self, *args: str | bytes, input: bytes = b"", accept: Sequence[int] = (0,)) -> bytes:
         """Run `git ARGS` in the working tree, scrubbed; its stdout. Raises GitFailed."""
         index = None if self.index == self.git_dir / "index" else self.index
-        return process.run(args, cwd=str(self.root), env=self.host.env, input=input, accept=accept, index=index)
+        return process.run(
+            (*self.told, *args), cwd=str(self.root), env=self.host.env, input=input, accept=accept, index=index
+        )
 
     def git_reading(self, *args: str, input: bytes) -> AbstractContextManager[IO[bytes]]:
         """The same, with its stdout to be read bit by bit."""
-        return process.reading(args, cwd=str(self.root), env=self.host.env, input=input)
+        return process.reading((*self.told, *args), cwd=str(self.root), env=self.host.env, input=input)
 
     @cached_property
     def config(self) -> dict[str, str]:

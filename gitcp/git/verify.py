@@ -244,7 +244,7 @@ class GitReader:
 
     def _start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            ["git", *process.SAFE, "cat-file", "--batch"],
+            ["git", *process.SAFE, *self._repo.told, "cat-file", "--batch"],
             cwd=self._repo.root,
             env=process.scrubbed(self._repo.host.env),
             stdin=subprocess.PIPE,
