@@ -10,8 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
+from test_adapter_opencode import ID as OPENCODE
+from test_adapter_opencode import Database, text
 
-from gitcp.adapters import generic
+from gitcp import adapters
+from gitcp.adapters import claude_code, generic
 from gitcp.conversation import segments
 from gitcp.model import Agent, Trigger
 from gitcp.ops import conversation, session
@@ -140,3 +143,127 @@ def test_a_line_of_many_segments(ready: Project) -> None:
 
     assert len(line) == 400 * len(piece)
     assert time.process_time() - begun < 5  # thirty times of what it takes; put together anew, it was thirty seconds
+
+
+# ---------------------------------------------------------------- begun elsewhere
+
+
+def begun_below(project: Project) -> Path:
+    """Claude Code was started in a directory of the project, and a hook saved its first turn: its transcript."""
+    below = project.root / "web"
+    below.mkdir()
+    place = Path(os.environ["HOME"]) / ".claude/projects" / claude_code.directory_name(str(below))
+    place.mkdir(parents=True)
+    transcript = place / f"{FIRST}.jsonl"
+    transcript.write_text(line("user", "first", below))
+    hook(project, "UserPromptSubmit", below)
+    return transcript
+
+
+def line(role: str, text: str, cwd: Path) -> str:
+    fields = {
+        "type": role,
+        "uuid": text,
+        "sessionId": FIRST,
+        "cwd": str(cwd),
+        "message": {"role": role, "content": text},
+    }
+    return json.dumps(fields) + "\n"
+
+
+def test_a_save_beside_an_agent_that_began_below(ready: Project) -> None:
+    """Whoever saves at the root of the project means the agent that was saved here last."""
+    transcript = begun_below(ready)
+    with transcript.open("a") as file:
+        file.write(line("assistant", "second", ready.root / "web"))
+    said = ready.gitcp("save", "by hand", check=0).out
+
+    assert "01a1fea3@2" in said
+    assert ready.json("show")["conversation"]["messages"] == 2
+
+
+def test_a_restore_beside_an_agent_that_began_below(ready: Project) -> None:
+    """What it said since is in the safety checkpoint, and undo has it."""
+    transcript = begun_below(ready)
+    ready.write("a.txt", "two\n")
+    with transcript.open("a") as file:
+        file.write(line("assistant", "second", ready.root / "web"))
+    safety = ready.json("restore", "1", "--yes")["safety"]
+
+    assert ready.json("show", safety)["conversation"]["messages"] == 2
+    assert transcript.read_text().count("\n") == 2
+
+
+def test_an_agent_resumed_in_another_directory(ready: Project, tmp_path: Path) -> None:
+    """A hook that names no transcript finds it wherever the session was begun."""
+    elsewhere = tmp_path / "elsewhere"
+    place = Path(os.environ["HOME"]) / ".claude/projects" / claude_code.directory_name(str(elsewhere))
+    place.mkdir(parents=True)
+    (place / f"{FIRST}.jsonl").write_text(line("user", "first", elsewhere))
+    hook(ready, "UserPromptSubmit", ready.root)
+
+    assert ready.json("show")["conversation"]["messages"] == 1
+
+
+# ---------------------------------------------------------------- what cannot be read, what is written in place
+
+
+def opencode(project: Project, sealed: Path) -> Database:
+    """A session of opencode with a prompt, and the beginning of an answer."""
+    database = Database(sealed)
+    database.session(project.root)
+    database.say("user", text("first"))
+    database.say("assistant", text("I will"))
+    return database
+
+
+def idle(project: Project) -> None:
+    payload = {"session_id": OPENCODE, "cwd": str(project.root)}
+    assert project.gitcp("hook", "opencode", "session.idle", input=json.dumps(payload)) == (0, "", "")
+
+
+def test_a_conversation_that_cannot_be_read(ready: Project, sealed: Path) -> None:
+    """A later version may keep it otherwise: the files do not wait for it."""
+    with opencode(ready, sealed).open() as database:
+        database.execute("drop table part")
+    idle(ready)
+
+    shown = ready.json("show")
+    assert (shown["conversation"], shown["agent"]["session_id"]) == (None, OPENCODE)
+
+
+def test_an_answer_that_is_written_in_place(ready: Project, sealed: Path) -> None:
+    """The message was there when it was saved in the middle of it; its end is worth a checkpoint too."""
+    database = opencode(ready, sealed)
+    idle(ready)
+    with database.open() as opened:
+        opened.execute("update part set data = ? where data like '%I will%'", (json.dumps(text("I will not.")),))
+    idle(ready)
+
+    first, second = ready.json_lines("log")[::-1]
+    assert first["conversation"]["messages"] == second["conversation"]["messages"] == 2
+    assert second["conversation"]["last_message"]["text"] == "I will not."
+
+
+@pytest.mark.parametrize("agent", ["codex", "copilot", "gemini", "opencode"])
+def test_located_by_id(agent: str, ready: Project, sealed: Path, tmp_path: Path) -> None:
+    """A session is found wherever it began, and no other one under its id; where there is none, none is."""
+    host = open_store(ready).repo.host
+    assert adapters.located(agent, FIRST, host) is None
+    chat = sealed / f".gemini/tmp/x/chats/session-2026-11-21T12-00-{FIRST[:8]}.jsonl"
+    said = '{"id":"m","type":"user","content":"hello"}\n'
+    for path, content in (
+        (sealed / f".codex/sessions/2026/11/21/rollout-2026-11-21T12-00-00-{FIRST}.jsonl", "{}\n"),
+        (sealed / f".copilot/session-state/{FIRST}/events.jsonl", "{}\n"),
+        (chat, json.dumps({"sessionId": FIRST, "projectHash": "x"}) + "\n" + said),
+    ):
+        path.parent.mkdir(parents=True)
+        path.write_text(content)
+    Database(sealed).session(tmp_path)
+    session_id = OPENCODE if agent == "opencode" else FIRST
+
+    found = adapters.located(agent, session_id, host)
+    assert found is not None
+    assert (found.agent, found.session_id, found.path.exists()) == (agent, session_id, True)
+    assert adapters.located(agent, SECOND, host) is None
+    assert adapters.located(agent, "../..", host) is None

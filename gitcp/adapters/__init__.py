@@ -4,7 +4,7 @@ needed, and by a save only if its agent was ever used here: importing them all t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -72,6 +72,17 @@ def find_all(cwd: Path, host: Host) -> tuple[Found, ...]:
     """The sessions of all agents for this directory, newest first."""
     found = [session for adapter in _present(host) for session in adapter.find(cwd, host)]
     return tuple(sorted(found, key=lambda session: -session.modified))
+
+
+def located(agent: str, session_id: str, host: Host) -> Found | None:
+    """An agent's session by its id, wherever it belongs; None if it is not there, or its adapter cannot tell."""
+    if base.SESSION_ID.fullmatch(session_id) is None:
+        return None
+    try:
+        look: Callable[[str, Host], Found | None] | None = getattr(load(agent), "located", None)
+    except BadValue:
+        return None
+    return look(session_id, host) if look else None
 
 
 def watched(cwd: Path, host: Host) -> tuple[Path, ...]:

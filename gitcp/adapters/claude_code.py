@@ -71,6 +71,13 @@ def find(cwd: Path, host: Host) -> tuple[Found, ...]:
     return tuple(sorted(known, key=lambda session: (-session.modified, session.session_id)))
 
 
+def located(session_id: str, host: Host) -> Found | None:
+    """The session of this id, wherever it was started."""
+    paths = _projects(host).glob(f"*/{session_id}.jsonl")
+    known = [session for session in map(_found, paths) if session is not None]
+    return max(known, key=lambda session: session.modified, default=None)
+
+
 def watched(cwd: Path, host: Host) -> tuple[Path, ...]:
     """The directories of this directory's sessions, and for each session its transcript and what lies beside it."""
     places = base.roots(cwd)

@@ -58,6 +58,11 @@ def find(cwd: Path, host: Host) -> tuple[Found, ...]:
     return tuple(sorted(found, key=lambda session: (-session.modified, session.session_id)))
 
 
+def located(session_id: str, host: Host) -> Found | None:
+    """The session of this id, wherever it works."""
+    return base.found(NAME, session_id, _state(host) / session_id / EVENTS)
+
+
 def watched(cwd: Path, host: Host) -> tuple[Path, ...]:
     """What every session says of where it works, and everything of this directory's sessions."""
     state = _state(host)

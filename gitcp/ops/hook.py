@@ -91,7 +91,11 @@ def _is_to_take_up(store: Store, occasion: Occasion, choice: Choice) -> bool:
 
 def _choice(store: Store, occasion: Occasion) -> Choice:
     if occasion.session_id:
-        return session.of_agent(store, occasion.agent, occasion.session_id, _found(store.repo.host, occasion))
+        whose = (store, occasion.agent, occasion.session_id)
+        try:
+            return session.of_agent(*whose, _found(store.repo.host, occasion))
+        except ConversationUnreadable:  # of an agent whose conversation is in no file
+            return session.of_agent(*whose, None)
     try:
         return session.choose(store, occasion.cwd, session=occasion.session)
     except RevisionAmbiguous:
@@ -107,7 +111,8 @@ def _found(host: Host, occasion: Occasion) -> Found | None:
         found = adapters.load(occasion.agent).find(occasion.cwd, host)
     except BadValue:
         return None
-    return next((each for each in found if each.session_id == occasion.session_id), None)
+    here = next((each for each in found if each.session_id == occasion.session_id), None)
+    return here or adapters.located(occasion.agent, occasion.session_id, host)
 
 
 def _named(host: Host, occasion: Occasion) -> Found | None:

@@ -14,6 +14,7 @@ from gitcp.model import (
     Checkpoint,
     CheckpointId,
     Conversation,
+    Digest,
     FileChange,
     Note,
     Oid,
@@ -236,8 +237,8 @@ def _is_saved(draft: Checkpoint, parent: Checkpoint, heed: Heed) -> bool:
 
 def _same_conversation(a: Checkpoint, b: Checkpoint, heed: Heed) -> bool:
     if heed is Heed.MESSAGES:
-        counts = [each.conversation.digest.messages if each.conversation else 0 for each in (a, b)]
-        return counts[0] == counts[1]
+        digests = [each.conversation.digest if each.conversation else Digest() for each in (a, b)]
+        return len({(digest.messages, digest.last_message) for digest in digests}) == 1
     if a.conversation is None or b.conversation is None:
         return a.conversation is b.conversation
     return a.conversation.tree == b.conversation.tree

@@ -65,6 +65,7 @@ def choose(
     running = adapters.running(host)
     if running is not None and agent in (None, running.agent):
         found = next((f for f in adapters.find_all(cwd, host) if _is(f, running.agent, running.session_id)), None)
+        found = found or adapters.located(running.agent, running.session_id, host)
         return _of(store, Agent(running.agent, running.session_id), found, f"{running.agent} is running this")
     newest = _newest(store, cwd, agent)
     if newest is None:
@@ -245,6 +246,8 @@ def _named(store: Store, cwd: Path, session: str, agent: str | None) -> Choice:
         trailers = store.summary(sessions[name]).trailers
         bound = (trailers.get("Gitcp-Agent", ""), trailers.get("Gitcp-Agent-Session", ""))
         found = next((f for f in candidates if _is(f, *bound)), None)
+        if found is None and agent in (None, bound[0]):
+            found = adapters.located(*bound, store.repo.host)
         lost = bound[1] and found is None
         why = f"as given; {bound[0]} has no session {bound[1]} here, so its last conversation stands" if lost else GIVEN
         return Choice(name, _capture(found), why)
@@ -261,7 +264,7 @@ def _newest(store: Store, cwd: Path, agent: str | None) -> tuple[Found, str | No
     """The newest conversation of this directory and its session, None for a new one. Of several that could be meant,
     the one in use here. Raises RevisionAmbiguous.
     """
-    found = [f for f in adapters.find_all(cwd, store.repo.host) if agent in (None, f.agent)]
+    found = [f for f in _with_last(store, adapters.find_all(cwd, store.repo.host)) if agent in (None, f.agent)]
     close: dict[str, tuple[Found, str | None]] = {}
     for f in found:
         if found[0].modified - f.modified < APART:
@@ -278,6 +281,19 @@ def _newest(store: Store, cwd: Path, agent: str | None) -> tuple[Found, str | No
         return None
     chosen, name = close.get(last or "") or next(iter(close.values()))
     return _last_used(store, chosen, name, found), name
+
+
+def _with_last(store: Store, found: tuple[Found, ...]) -> list[Found]:
+    """What was found, newest first, with the agent's session that was last saved in this working tree: that may have
+    begun in a directory below.
+    """
+    tip = last_tip(store)
+    said = store.summary(tip).trailers if tip else {}
+    last = (said.get("Gitcp-Agent", ""), said.get("Gitcp-Agent-Session", ""))
+    if not last[1] or any(_is(f, *last) for f in found):
+        return list(found)
+    more = adapters.located(*last, store.repo.host)
+    return sorted((*found, *([more] if more else ())), key=lambda f: -f.modified)
 
 
 def _last_used(store: Store, chosen: Found, name: str | None, found: list[Found]) -> Found:

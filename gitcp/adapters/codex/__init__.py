@@ -29,7 +29,7 @@ from gitcp.adapters.codex.transcript import before, digest, messages
 from gitcp.model import Agent, Capture, Host, Source
 from gitcp.typed import Any
 
-__all__ = ["NAME", "before", "capture", "digest", "find", "messages", "place", "running", "watched"]
+__all__ = ["NAME", "before", "capture", "digest", "find", "located", "messages", "place", "running", "watched"]
 
 NAME = "codex"
 
@@ -60,6 +60,14 @@ def find(cwd: Path, host: Host) -> tuple[Found, ...]:
         if rollout.thread == own or _belongs(rollout, places, real)
     ]
     return tuple(sorted(found, key=lambda session: (-session.modified, session.session_id)))
+
+
+def located(thread: str, host: Host) -> Found | None:
+    """The thread of this id, wherever it was begun, unless it was put away."""
+    sessions = rollouts.sessions(host)
+    used = (path for path in rollouts.files_of(sessions, thread) if path.parents[3] == sessions)
+    whole = (path for path in used if (named := ROLLOUT.fullmatch(path.name)) and named[4] == thread)
+    return next(filter(None, (base.found(NAME, thread, path) for path in whole)), None)
 
 
 def watched(cwd: Path, host: Host) -> tuple[Path, ...]:

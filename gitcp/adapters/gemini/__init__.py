@@ -36,7 +36,7 @@ from gitcp.adapters.gemini.places import existing, names_in, project_directory, 
 from gitcp.errors import Refused, StoreDamaged
 from gitcp.model import Agent, Capture, Host, Source
 
-__all__ = ["NAME", "before", "capture", "digest", "find", "messages", "place", "running", "watched"]
+__all__ = ["NAME", "before", "capture", "digest", "find", "located", "messages", "place", "running", "watched"]
 
 NAME = "gemini"
 
@@ -70,6 +70,14 @@ def find(cwd: Path, host: Host) -> tuple[Found, ...]:
         if session_id is not None:
             newest[session_id] = Found(NAME, session_id, path, _modified(path))
     return tuple(sorted(newest.values(), key=lambda session: (-session.modified, session.session_id)))
+
+
+def located(session_id: str, host: Host) -> Found | None:
+    """The session of this id, wherever it was started; the chat that was written last."""
+    paths = (root_of(host) / "tmp").glob(f"*/{CHATS}/session-*{session_id[:8]}.jsonl")
+    chats = (path for path in paths if CHAT.fullmatch(path.name) and session_of(path) == session_id)
+    known = [session for path in chats if (session := base.found(NAME, session_id, path))]
+    return max(known, key=lambda session: session.modified, default=None)
 
 
 def watched(cwd: Path, host: Host) -> tuple[Path, ...]:

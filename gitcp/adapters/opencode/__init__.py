@@ -24,7 +24,7 @@ from gitcp.errors import ConversationUnreadable, Refused, StoreDamaged
 from gitcp.model import Agent, Capture, Host, Source
 from gitcp.typed import Any, NamedTuple
 
-__all__ = ["NAME", "before", "capture", "digest", "find", "messages", "place", "running", "watched"]
+__all__ = ["NAME", "before", "capture", "digest", "find", "located", "messages", "place", "running", "watched"]
 
 NAME = "opencode"
 
@@ -53,6 +53,16 @@ def find(cwd: Path, host: Host) -> tuple[Found, ...]:
     except database.Unreadable:
         return ()
     return tuple(Found(NAME, id, path, modified) for id, modified in found if base.SESSION_ID.fullmatch(id))
+
+
+def located(session_id: str, host: Host) -> Found | None:
+    """The session of this id, wherever it was started."""
+    path = database.path_of(host)
+    try:
+        updated = database.updated(path, session_id) if path.exists() else None
+    except database.Unreadable:
+        return None
+    return None if updated is None else Found(NAME, session_id, path, updated)
 
 
 def watched(cwd: Path, host: Host) -> tuple[Path, ...]:  # noqa: ARG001 -- one database for all directories

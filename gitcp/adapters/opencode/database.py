@@ -53,6 +53,13 @@ def sessions_in(path: Path, directories: set[str]) -> list[tuple[str, float]]:
         return [(id, updated / 1000) for id, updated in database.execute(query, sorted(directories))]
 
 
+def updated(path: Path, session_id: str) -> float | None:
+    """When a session last changed, None if it is not there. Raises Unreadable."""
+    with _open(path) as database:
+        row = database.execute("select time_updated from session where id = ?", (session_id,)).fetchone()
+        return None if row is None else row[0] / 1000
+
+
 def read(path: Path, session_id: str) -> list[Session]:
     """A session and those of its sub-agents, as they are at one moment; it comes first. Empty if it is not there.
 
