@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from gitcp.model import CheckpointId
 from gitcp.ops import journal
 
-from driver import Project
+from driver import SOURCE, Project
 from samples import open_store
 
 
@@ -124,3 +125,16 @@ def test_an_agent_that_hangs_or_fails(project: Project, programs: Path) -> None:
     (programs / "claude").write_text("#!/bin/sh\necho oops\nexit 3\n")
 
     assert doctor(project, 0)["agents"][0]["version"] is None
+
+
+@pytest.mark.parametrize(("git", "code"), [("2.30.9", 1), ("1.9", 1), ("2.31.0", 0), ("10.2", 0), ("unheard of", 0)])
+def test_an_old_git(project: Project, programs: Path, git: str, code: int) -> None:
+    """The version that the documentation names is the least one."""
+    real = shutil.which("git")
+    (programs / "git").write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo "git version {git}" || exec {real} "$@"\n')
+    (programs / "git").chmod(0o755)
+
+    said = [problem["hint"] for problem in doctor(project, code)["problems"]]
+
+    assert said == ["install git 2.31 or later"][:code]
+    assert "git 2.31" in (SOURCE / "README.md").read_text()

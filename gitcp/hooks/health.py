@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -29,6 +30,9 @@ TAIL = 1 << 16
 PATIENCE = 20
 
 CURRENT, OLD, NO = "yes", "old", "no"
+
+LEAST_GIT = (2, 31)
+"""The first git that has all options which gitcp uses; the newest is `rev-list --disk-usage`."""
 
 
 class Problem(Value):
@@ -78,11 +82,20 @@ def examine(store: Store | None, host: Host) -> Health:
             Problem("gitcp is not on your PATH: hooks cannot call it", "put the directory that gitcp is in on PATH")
         )
     git = _version(shutil.which("git", path=host.env.get("PATH", os.defpath)), host)
+    if git is not None and _is_old(git):
+        least = ".".join(map(str, LEAST_GIT))
+        problems.append(Problem(f"{git} is older than {least}: some commands fail", f"install git {least} or later"))
     agents = tuple(_agents(store, host))
     for agent in agents:
         problems += _agent_problems(agent, store, host)
     found = None if store is None else _store(store, problems)
     return Health(gitcp, git, agents, found, () if store is None else _log(store), tuple(problems))
+
+
+def _is_old(git: str) -> bool:
+    """Whether what git says of its version is below what gitcp needs; what says nothing of one is not."""
+    found = re.search(r"(\d+)\.(\d+)", git)
+    return found is not None and (int(found[1]), int(found[2])) < LEAST_GIT
 
 
 def _agents(store: Store | None, host: Host) -> Iterator[AgentHealth]:
