@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +141,7 @@ def _clean(context: Context, story: Story, given: dict[str, Any]) -> Story:
     sieve = secrets.sieve(context.store, (), allowed, [text])
     if given["redact"]:
         secrets.require_placed(sieve)
-        clean: Story = op.rewritten(story, partial(secrets.redacted, sieve=sieve))
+        clean: Story = op.rewritten(story, secrets.Cleaner(sieve, [text]).cleaned)
         return clean
     found = secrets.in_text(text, "review", sieve=sieve)
     if found:

@@ -18,6 +18,9 @@ from gitcp.model import Oid
 AT_ONCE = 5
 """Some hosts let one push change no more refs."""
 
+PEELED = "^{}"
+"""The end of the name by which a remote says what a tag is on."""
+
 LONGEST = 500
 """Characters of what a remote says that are passed on."""
 
@@ -44,8 +47,13 @@ class Update(NamedTuple):
 
 def listed(repo: Repository, remote: str, pattern: str = PREFIX + "*") -> dict[str, Oid]:
     """The refs of a remote that match, by name. Raises GitFailed, with what git said."""
+    return {name: oid for name, oid in peeled(repo, remote, pattern).items() if not name.endswith(PEELED)}
+
+
+def peeled(repo: Repository, remote: str, pattern: str) -> dict[str, Oid]:
+    """The same, and beside annotated tags, as `NAME^{}`, what they are on; a bundle does not say that."""
     found = {}
-    for line in repo.git("ls-remote", "--refs", "--", remote, pattern).decode("utf-8", "replace").splitlines():
+    for line in repo.git("ls-remote", "--", remote, pattern).decode("utf-8", "replace").splitlines():
         oid, _, name = line.partition("\t")
         if HEX.match(oid):
             found[name] = Oid(oid)
@@ -67,7 +75,8 @@ def _send(repo: Repository, remote: str, updates: Sequence[Update]) -> dict[str,
     leases = [f"--force-with-lease={update.ref}:{update.old or ''}" for update in updates]
     specs = [f"{update.new}:{update.ref}" for update in updates]
     options = ("--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no", "--no-signed")
-    args = ("push", *options, *leases, "--", remote, *specs)
+    # push options are words to a forge about the user's own pushes, and some remotes take none at all
+    args = ("-c", "push.pushOption=", "push", *options, *leases, "--", remote, *specs)
     out, err = process.talk((*repo.told, *args), cwd=str(repo.root), env=repo.host.env, accept=(0, 1))
     states = dict(_states(out.decode("utf-8", "replace")))
     if not states:

@@ -6,8 +6,9 @@ checkpoint's conversation: as JSON, as its agent wrote it, as Markdown, as an AT
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import StrEnum
+from typing import Any
 
 from gitcp import wire
 from gitcp.adapters.base import Message
@@ -19,6 +20,9 @@ from gitcp.ops.conversation import MAIN
 from gitcp.ops.secrets import Finding, Sieve
 from gitcp.store import Store
 from gitcp.value import Value
+
+Clean = Callable[[str], str]
+"""What makes a text one that may leave."""
 
 
 class Format(StrEnum):
@@ -57,27 +61,46 @@ def export(store: Store, request: Request, fields: wire.Json) -> Exported:
     """
     if request.format is Format.BUNDLE:
         return _bundle(store, request)
-    data = _rendered(store, request, fields)
-    sieve = secrets.sieve(store, (), request.allowed, [data])
-    found = secrets.in_text(data, "conversation", request.stream.encode("utf-8", "replace"), sieve)
+    data, said = _rendered(store, request, fields)
+    sieve = secrets.sieve(store, (), request.allowed, [data, said])
+    stream = request.stream.encode("utf-8", "replace")
+    found = _once(
+        [*secrets.in_text(said, "conversation", stream, sieve), *secrets.in_text(data, "conversation", stream, sieve)]
+    )
     if found and not request.redact:
         raise secrets.refused(found)
     secrets.require_placed(sieve)
+    if found:
+        data = _rendered(store, request, fields, secrets.Cleaner(sieve, [said, data]))[0]
     return Exported(secrets.redacted(data, sieve) if found else data, 1, found)
 
 
-def _rendered(store: Store, request: Request, fields: wire.Json) -> bytes:
-    """The conversation of the checkpoint in the format that is wanted."""
+def _once(found: Iterable[Finding]) -> tuple[Finding, ...]:
+    return tuple({each.id: each for each in reversed(list(found))}.values())
+
+
+def _rendered(store: Store, request: Request, fields: wire.Json, clean: Clean = str) -> tuple[bytes, bytes]:
+    """The conversation of the checkpoint in the format that is wanted, and what it says before anything is escaped."""
     checkpoint = request.checkpoint
     if request.format is Format.TRANSCRIPT:
-        return b"".join(show.stream(store, checkpoint, request.stream))
+        return b"".join(show.stream(store, checkpoint, request.stream)), b""
     if checkpoint.conversation is None:
         raise RevisionNotFound(f"checkpoint {checkpoint.id} has no conversation", hint="--format bundle")
     messages = list(show.messages(store, checkpoint.conversation))
+    said = telling.texts(checkpoint, messages)
     if request.format is Format.MARKDOWN:
-        return telling.render(checkpoint, messages).encode("utf-8", "backslashreplace")
+        return telling.render(checkpoint, messages, clean).encode("utf-8", "backslashreplace"), said
     document = trajectory.render(checkpoint, messages) if request.format is Format.ATIF else _document(fields, messages)
-    return wire.dumps(document) + b"\n"
+    return wire.dumps(_worded(document, clean)) + b"\n", said
+
+
+def _worded(value: Any, clean: Clean) -> Any:
+    """A document with `clean` of every text in it."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {key: _worded(item, clean) for key, item in value.items()}
+    return [_worded(item, clean) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _document(fields: wire.Json, messages: Sequence[Message]) -> wire.Json:
@@ -107,7 +130,7 @@ def _bundle(store: Store, request: Request) -> Exported:
         made = redact.chains(store, nodes, sieve)
         names = {ref: made.tag(value, made.becomes[store.peel(value)]) for ref, value in names.items()}
         store.objects.flush()
-        _require_clean(store, list(made.becomes.values()), request.allowed)
+        _require_clean(store, list(made.becomes.values()), _tags_of(names), request.allowed)
     return Exported(bundle.write(store.repo, names), len(chain), found)
 
 
@@ -120,14 +143,16 @@ def _tags_on(store: Store, chain: Sequence[Oid]) -> dict[str, Oid]:
 def _found(
     store: Store, chain: Sequence[Oid], tags: dict[str, Oid], allowed: Collection[str]
 ) -> tuple[Sieve, tuple[Finding, ...]]:
-    held = {name: store.objects.read(oid)[1] for name, oid in tags.items()}
-    sieve, found = secrets.search(store, chain, allowed, held.values())
-    in_tags = (each for name, data in held.items() for each in secrets.in_text(data, "tag", name.encode(), sieve))
-    return sieve, (*found, *in_tags)
+    sieve, found = secrets.search(store, chain, allowed, secrets.of_tags(store, tags).values())
+    return sieve, (*found, *secrets.in_tags(store, tags, sieve))
 
 
-def _require_clean(store: Store, commits: Sequence[Oid], allowed: Collection[str]) -> None:
-    """What could not be replaced does not leave either."""
-    left = secrets.findings(store, commits, allowed)
+def _tags_of(names: dict[str, Oid]) -> dict[str, Oid]:
+    return {ref.removeprefix(refs.TAGS): oid for ref, oid in names.items() if ref.startswith(refs.TAGS)}
+
+
+def _require_clean(store: Store, commits: Sequence[Oid], tags: dict[str, Oid], allowed: Collection[str]) -> None:
+    """What could not be replaced, like the name of a tag, does not leave either."""
+    _, left = _found(store, commits, tags, allowed)
     if left:
         raise secrets.refused(left, left="they cannot be left out")

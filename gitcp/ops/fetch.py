@@ -6,6 +6,7 @@ The objects arrive without a name, each checked by git itself; only what passed 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 from gitcp.errors import GitcpError, GitFailed, RevisionNotFound, StoreDamaged
 from gitcp.git import aside, refs, remote
@@ -116,12 +117,12 @@ def _state(store: Store, there: Oid, here: Oid | None) -> State:
 
 def _take_tags(store: Store, source: Remote) -> None:
     """Name the tags that are on what was fetched. Another is passed over, as git passes over it."""
-    found = remote.listed(store.repo, source.url, source.tags + "*")
-    names = [ref for ref in found if foreign.is_session(ref.removeprefix(source.tags))]
-    if names:
-        remote.receive(store.repo, source.url, names)
     tips = refs.list_refs(store.repo.common_dir, source.tracking + "sessions/").values()
     reached = {summary.commit for tip in tips for summary in store.history(tip)}
+    found = remote.peeled(store.repo, source.url, source.tags + "*")
+    named = (ref for ref in found if foreign.is_session(ref.removeprefix(source.tags)))
+    names = [ref for ref in named if found.get(ref + remote.PEELED) in {None, *reached}]
+    _receive_tags(store, source, names)
     for ref in names:
         name = f"{source.tracking}tags/{ref.removeprefix(source.tags)}"
         try:
@@ -131,3 +132,14 @@ def _take_tags(store: Store, source: Remote) -> None:
             continue
         with store.lock():
             refs.update_ref(store.repo.common_dir, name, found[ref], refs.read_ref(store.repo.common_dir, name))
+
+
+def _receive_tags(store: Store, source: Remote, names: Sequence[str]) -> None:
+    """Get tags. One that git refuses keeps no other back; what did not come is not named."""
+    try:
+        remote.receive(store.repo, source.url, names)
+    except GitFailed:
+        for name in names if len(names) > 1 else ():
+            with suppress(GitFailed):
+                remote.receive(store.repo, source.url, [name])
+    store.objects.flush()  # what arrived is looked for again

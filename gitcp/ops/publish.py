@@ -9,7 +9,7 @@ base changed otherwise is not merged, and stops the whole.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from gitcp.errors import BadValue, Refused
 from gitcp.git import linked, trees
@@ -82,8 +82,7 @@ def plan(store: Store, request: Request) -> Plan:
     try:
         branch = _Branch(store, request, base, _stood_on(store, chain, base))
         branch.carried(request.checkpoint)  # what stands in the way is said at once
-        branch.sieve = secrets.sieve(store, (), request.allowed, branch.leaving(chain))
-        secrets.require_placed(branch.sieve)
+        branch.know(chain)
         for checkpoint in chain:
             branch.add(checkpoint)
         masked = branch.tell(request.checkpoint)
@@ -145,6 +144,7 @@ class _Branch:
         self.store = store
         self.request = request
         self.sieve = Sieve(request.allowed)
+        self.clean: Callable[[str], str] = str
         self.base = _files_of(store, base)
         self.origin = self.base if stood_on == base else _files_of(store, stood_on)
         self.files = self.base
@@ -153,28 +153,36 @@ class _Branch:
         self.found: list[Finding] = []
         self.known: dict[Oid, Oid] = {entry.oid: entry.oid for entry in self.base.values()}
 
+    def know(self, chain: Sequence[Checkpoint]) -> None:
+        """Find out what may not leave. Raises SecretsFound for what no copy can be without."""
+        self.sieve = secrets.sieve(self.store, (), self.request.allowed, self.leaving(chain))
+        secrets.require_placed(self.sieve)
+        self.clean = secrets.Cleaner(self.sieve, [_said(self.store, chain[-1])])
+
     def leaving(self, chain: Sequence[Checkpoint]) -> Iterator[bytes]:
         """What will be in the branch and is not in its base, as far as it is known by its bytes."""
         files = (entry for each in chain for entry in self.carried(each).values() if entry.mode != GITLINK)
         yield from map(self.store.objects.read_blob, {entry.oid for entry in files} - self.known.keys())
-        yield from (subject(each).encode("utf-8", "replace") for each in chain)
-        yield from _told(self.store, chain[-1])
+        yield from map(_subject, chain)
+        yield _said(self.store, chain[-1])
 
     def add(self, checkpoint: Checkpoint) -> None:
         """One commit more, if the checkpoint's files are others than those before it."""
         files = self._clean(self.carried(checkpoint), checkpoint.id)
         changed = _different(self.files, files)
         if changed:
-            text = self._redacted(subject(checkpoint), checkpoint.id)
+            self.found += secrets.in_text(_subject(checkpoint), "message", str(checkpoint.id).encode(), self.sieve)
+            text = telling.called(checkpoint, self.clean)
             self._commit(checkpoint, f"{text}\n\n{links.TRAILER}: {checkpoint.id}\n", files, len(changed))
 
     def tell(self, checkpoint: Checkpoint) -> int:
         """The last commit: what was said, without secrets; how many there were."""
-        data = b"".join(_told(self.store, checkpoint))
-        if not data:
+        if checkpoint.conversation is None:
             return 0
         session = checkpoint.id.session
-        masked = secrets.in_text(data, "conversation", sieve=self.sieve)
+        masked = secrets.in_text(_said(self.store, checkpoint), "conversation", sieve=self.sieve)
+        page = telling.render(checkpoint, show.messages(self.store, checkpoint.conversation), self.clean)
+        data = page.encode("utf-8", "backslashreplace")
         below = {
             b".gitattributes": FOLDED,
             session.encode("ascii") + b"/conversation.md": secrets.redacted(data, self.sieve),
@@ -222,11 +230,6 @@ class _Branch:
         if found:
             raise secrets.refused(found, NOTHING, left="names of paths are not rewritten")
 
-    def _redacted(self, text: str, id: CheckpointId) -> str:
-        data = text.encode("utf-8", "replace")
-        self.found += secrets.in_text(data, "message", str(id).encode(), self.sieve)
-        return secrets.redacted(data, self.sieve).decode("utf-8", "replace")
-
     def _blob(self, data: bytes) -> Entry:
         return Entry(FILE, self.store.objects.write_blob(data))
 
@@ -244,12 +247,14 @@ class _Branch:
         self.commits.append(Commit(checkpoint.id if checkpoint else None, text.partition("\n")[0], changed, self.tip))
 
 
-def _told(store: Store, checkpoint: Checkpoint) -> list[bytes]:
-    """What was said, as a page; nothing where there is no conversation."""
-    if checkpoint.conversation is None:
-        return []
-    page = telling.render(checkpoint, show.messages(store, checkpoint.conversation))
-    return [page.encode("utf-8", "backslashreplace")]
+def _said(store: Store, checkpoint: Checkpoint) -> bytes:
+    """What was said, as it was; nothing where there is no conversation."""
+    found = checkpoint.conversation
+    return telling.texts(checkpoint, show.messages(store, found)) if found else b""
+
+
+def _subject(checkpoint: Checkpoint) -> bytes:
+    return subject(checkpoint).encode("utf-8", "replace")
 
 
 def _different(old: Mapping[bytes, Entry], new: Mapping[bytes, Entry]) -> list[FileChange]:

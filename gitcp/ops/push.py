@@ -11,8 +11,8 @@ from enum import StrEnum
 
 from gitcp.errors import Refused, RevisionNotFound
 from gitcp.git import refs, remote
-from gitcp.model import Oid
-from gitcp.ops import redact, secrets
+from gitcp.model import CheckpointId, Oid
+from gitcp.ops import oplog, redact, secrets
 from gitcp.ops.remotes import Remote
 from gitcp.ops.secrets import Finding
 from gitcp.store import Store
@@ -91,10 +91,9 @@ def plan(
         items.append(item)
         commits |= dict.fromkeys(fresh)
         items += _tags(to, outgoing, there, force=force)
-    held = {i.name: store.objects.read(i.new)[1] for i in items if i.kind == "tag" and i.state is not State.SAME}
-    sieve, found = secrets.search(store, commits, allowed, held.values())
-    in_tags = (each for name, data in held.items() for each in secrets.in_text(data, "tag", name.encode(), sieve))
-    return Plan(to, tuple(items), (*found, *in_tags), tuple(left))
+    held = {i.name: i.new for i in items if i.kind == "tag" and i.state is not State.SAME}
+    sieve, found = secrets.search(store, commits, allowed, secrets.of_tags(store, held).values())
+    return Plan(to, tuple(items), (*found, *secrets.in_tags(store, held, sieve)), tuple(left))
 
 
 class _Outgoing(Value):
@@ -116,7 +115,7 @@ def _outgoing(store: Store, session: str, allowed: Collection[str], *, redacted:
     tags = {name.removeprefix(refs.TAGS): value for name, value in values.items() if store.peel(value) in known}
     if not redacted:
         return _Outgoing(session, tuple(node.commit for node in nodes), tags)
-    held = [store.objects.read(value)[1] for value in tags.values()]
+    held = secrets.of_tags(store, tags).values()
     sieve, found = secrets.search(store, (node.commit for node in nodes), allowed, held)
     made = redact.chains(store, nodes, sieve)
     tags = {name: made.tag(value, made.becomes[store.peel(value)]) for name, value in tags.items()}
@@ -166,7 +165,8 @@ def _session(
 def apart(store: Store, tip: Oid, old: Oid) -> State:
     """How the remote's end stands to ours, which does not come after it.
 
-    A prune or purge leaves the checkpoints what they were, under other commits.
+    A prune or purge leaves the checkpoints what they were, under other commits. What is missing here must have been
+    dropped here: a session of this name that somebody else began is no other form of ours.
     """
     if not store.objects.exists(old):
         return State.DIVERGED
@@ -174,9 +174,17 @@ def apart(store: Store, tip: Oid, old: Oid) -> State:
     if any(summary.commit == tip for summary in theirs):
         return State.BEHIND
     ours = {summary.id: summary.created for summary in store.history(tip)}
+    missing = [summary.id for summary in theirs if summary.id not in ours]
     same = all(ours.get(summary.id, summary.created) == summary.created for summary in theirs)
     last = max(id.number for id in ours)
-    return State.REWRITTEN if same and theirs[0].id.number <= last else State.DIVERGED
+    rewritten = same and theirs[0].id.number <= last and (not missing or _were_dropped(store, missing))
+    return State.REWRITTEN if rewritten else State.DIVERGED
+
+
+def _were_dropped(store: Store, ids: Iterable[CheckpointId]) -> bool:
+    """Whether prunes and deletes of this repository took all of them away."""
+    operations = oplog.entries(store.repo)
+    return all(any(a <= id.number <= b for op in operations for a, b in op.dropped.get(id.session, ())) for id in ids)
 
 
 def _tags(to: Remote, outgoing: _Outgoing, there: dict[str, Oid], *, force: bool) -> list[Item]:

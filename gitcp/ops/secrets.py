@@ -8,7 +8,7 @@ so that the next scan reads what is new and nothing else.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from gitcp.errors import SecretsFound
@@ -23,6 +23,9 @@ from gitcp.worktree.paths import display
 
 OVERLAP = 4096
 """Bytes at the end of a piece of a line that are scanned again together with the next piece."""
+
+CUT = "…".encode()
+"""What stands where a text was cut short."""
 
 STREAMS = RESERVED + b"/" + CONVERSATION + b"/"
 
@@ -129,9 +132,53 @@ def in_text(text: bytes, place: str, path: bytes = b"", sieve: Sieve = OURS) -> 
     return tuple(found for found, _ in _described(text, place, path, None, sieve) if found.id not in sieve.allowed)
 
 
+def of_tags(store: Store, tags: Mapping[str, Oid]) -> dict[str, bytes]:
+    """What leaves with tags, by name: the objects, and the names, which a ref has that names a commit itself too."""
+    return {name: name.encode() + b"\n" + store.objects.read(value)[1] for name, value in tags.items()}
+
+
+def in_tags(store: Store, tags: Mapping[str, Oid], sieve: Sieve) -> tuple[Finding, ...]:
+    """The secrets in tags, given by name."""
+    held = of_tags(store, tags).items()
+    return tuple(each for name, data in held for each in in_text(data, "tag", name.encode(), sieve))
+
+
 def redacted(text: bytes, sieve: Sieve = OURS) -> bytes:
     """The same bytes with every secret replaced by `[REDACTED:rule]`, but for those that are allowed."""
     return scan.redact(text, lambda secret, found: not sieve.lets_pass(secret.rule, found), sieve.placed)
+
+
+class Cleaner:
+    """Texts as they may leave: without secrets, and without the beginning of one where a text was cut short.
+
+    `known` holds secrets whole: what a listing shows of a message, or a subject of a prompt, may end inside of one.
+    """
+
+    def __init__(self, sieve: Sieve, known: Iterable[bytes]) -> None:
+        self.sieve = sieve
+        found = (s for data in known for s in _texts(data, sieve))
+        self.beginnings = {text[:size]: rule for rule, text in found for size in range(scan.shown(text) + 1, len(text))}
+        self.longest = max(map(len, self.beginnings), default=0)
+
+    def __call__(self, text: str) -> str:
+        """The text without them."""
+        return self.cleaned(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+
+    def cleaned(self, text: bytes) -> bytes:
+        """The same of bytes."""
+        data = redacted(text, self.sieve)
+        body = data.removesuffix(CUT)
+        for size in range(min(self.longest, len(body)), 0, -1):
+            rule = self.beginnings.get(body[-size:])
+            if rule is not None:
+                return body[:-size] + b"[REDACTED:%s]" % rule.encode() + data[len(body) :]
+        return data
+
+
+def _texts(data: bytes, sieve: Sieve) -> Iterator[tuple[str, bytes]]:
+    for rule, start, end in scan.scan(data, sieve.placed):
+        if not sieve.lets_pass(rule, data[start:end]):
+            yield rule, data[start:end]
 
 
 def require_placed(sieve: Sieve) -> None:

@@ -7,13 +7,14 @@ and no mention. What a tool was given, what it gave back and what was thought is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from gitcp import wire
 from gitcp.adapters.base import Message
 from gitcp.model import Checkpoint
 from gitcp.readme import code, fence, printable
 from gitcp.store import subject
+from gitcp.value import replace
 
 NAMES = {
     "user": "User",
@@ -33,22 +34,47 @@ OPENS = re.compile(r"^(\s*)(\d+)([.)])|^(\s*)([-+=:])")
 FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 
 
-def render(checkpoint: Checkpoint, messages: Iterable[Message]) -> str:
-    """The whole page: what the checkpoint is, and its conversation."""
+def texts(checkpoint: Checkpoint, messages: Iterable[Message]) -> bytes:
+    """All that a page of these would say, as it was said, for a scanner: what is escaped hides from it."""
     note, agent = checkpoint.note, checkpoint.agent
-    who = " ".join(code(part) for part in (agent.name, agent.version, agent.model) if part) if agent else ""
+    words = [subject(checkpoint), note.label, note.phase, note.objective]
+    words += [agent.name, agent.version, agent.model] if agent else []
+    said = (part for message in messages for part in (message.role, message.tool, message.text))
+    return "\n".join(filter(None, [*words, *said])).encode("utf-8", "surrogatepass")
+
+
+def called(checkpoint: Checkpoint, clean: Callable[[str], str] = str) -> str:
+    """Its subject, made of words that were cleaned before they were cut."""
+    note, talk = checkpoint.note, checkpoint.conversation
+    label = clean(note.label) if note.label else None
+    if talk is not None and talk.digest.last_prompt:
+        talk = replace(talk, digest=replace(talk.digest, last_prompt=clean(talk.digest.last_prompt)))
+    return clean(subject(replace(checkpoint, note=replace(note, label=label), conversation=talk)))
+
+
+def worded(message: Message, clean: Callable[[str], str]) -> Message:
+    """A message with its words as they may be shown."""
+    tool = None if message.tool is None else clean(message.tool)
+    return replace(message, role=clean(message.role), text=clean(message.text), tool=tool)
+
+
+def render(checkpoint: Checkpoint, messages: Iterable[Message], clean: Callable[[str], str] = str) -> str:
+    """The whole page: what the checkpoint is, and its conversation; `clean` sees every text before it is escaped."""
+    note, agent = checkpoint.note, checkpoint.agent
+    parts = (agent.name, agent.version, agent.model) if agent else ()
+    who = " ".join(code(clean(part)) for part in parts if part)
     named = (("Phase", note.phase), ("Objective", note.objective))
     head = [
-        f"# {code(subject(checkpoint))}",
+        f"# {code(called(checkpoint, clean))}",
         "  \n".join(
             [
                 f"Checkpoint {code(str(checkpoint.id))}, {wire.encode_time(checkpoint.created)}",
                 *([f"Agent: {who}"] if who else []),
-                *(f"{name}: {code(value)}" for name, value in named if value),
+                *(f"{name}: {code(clean(value))}" for name, value in named if value),
             ]
         ),
     ]
-    return "\n\n".join([*head, *told(messages)]) + "\n"
+    return "\n\n".join([*head, *told(worded(message, clean) for message in messages)]) + "\n"
 
 
 def told(messages: Iterable[Message]) -> Iterator[str]:

@@ -8,8 +8,9 @@ shown and fetched by git as before. When an entry is forgotten, git's own gc tak
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from gitcp.errors import Refused, RevisionNotFound
 from gitcp.git import refs
@@ -120,10 +121,10 @@ def bring_back(store: Store, operation: Operation) -> BroughtBack:
         now, then = rewrite.read(store), rewrite.read(store, entry.sessions, entry.tags)
         _refuse_others(operation, now, then)
         union = _union(store, now, then)
-        becomes = {commit: union[node.id] for commit, node in now.nodes.items()}
+        becomes = {commit: union[_same(node)] for commit, node in now.nodes.items()}
         found = [*_missing(store, entry, now, then, union), *rewrite.moves(store, now, becomes, entry.tags)]
         found += _fetched(store, entry)
-        ids = union.keys() - {node.id for node in now.nodes.values()}
+        ids = {each.id for each in union.keys() - {_same(node) for node in now.nodes.values()}}
         ids |= {node.id for node in rewrite.read(store, entry.fetched_sessions, {}).nodes.values()}
         made = Operation(
             number=0,
@@ -143,10 +144,25 @@ def said(ids: Iterable[CheckpointId]) -> str:
     return ", ".join(f"{session}@{text}" for session, text in numbers.items()) or "nothing"
 
 
+class _Same(NamedTuple):
+    """What makes two commits one checkpoint, but for the one before it. An id alone does not: a fork of what somebody
+    else made may stand on checkpoints that are called like ours.
+    """
+
+    id: CheckpointId
+    root: Oid
+    created: datetime
+    says: tuple[str, ...]
+
+
+def _same(node: Summary) -> _Same:
+    said = (f"{name}: {value}" for name, value in sorted(node.trailers.items()))
+    return _Same(node.id, node.root, node.created, (node.subject, *said))
+
+
 def _refuse_others(operation: Operation, now: Forest, then: Forest) -> None:
     """A session that has another checkpoint of the same number by now, or was made anew, is another one."""
-    before = {node.id: node for node in then.nodes.values()}
-    changed = {n.id.session for n in now.nodes.values() if n.id in before and not _says_the_same(n, before[n.id])}
+    changed = {name for name in then.sessions.keys() & now.sessions.keys() if _is_another(name, now, then)}
     renewed = then.sessions.keys() & now.sessions.keys() if operation.what == "delete" else set()
     if changed | renewed:
         session = min(changed | renewed)
@@ -156,73 +172,92 @@ def _refuse_others(operation: Operation, now: Forest, then: Forest) -> None:
         )
 
 
-def _says_the_same(one: Summary, other: Summary) -> bool:
-    """Whether two commits are one checkpoint, but for the one before it."""
-    return (one.root, one.created, one.subject, one.trailers) == (
-        other.root,
-        other.created,
-        other.subject,
-        other.trailers,
-    )
+def _is_another(session: str, now: Forest, then: Forest) -> bool:
+    before, here = ({each.id: each for each in _own(forest, session)} for forest in (then, now))
+    return any(before[id] != here[id] for id in before.keys() & here.keys())
 
 
-def _union(store: Store, now: Forest, then: Forest) -> dict[CheckpointId, Oid]:
+def _own(forest: Forest, session: str) -> Iterator[_Same]:
+    """The checkpoints behind a session's end, but for those of others that it was forked from."""
+    chain = forest.chain(forest.sessions.get(session))
+    return (_same(node) for node in chain if node.id.session == session)
+
+
+def _union(store: Store, now: Forest, then: Forest) -> dict[_Same, Oid]:
     """Every checkpoint of both, each behind the one with the next lower number; commits as they are, where they fit.
 
-    What was brought back from elsewhere in the meantime, or saved, is in between and after: nothing is left out.
+    What was brought back from elsewhere in the meantime, or saved, is in between and after: nothing is left out. Where
+    two lines have the same numbers, what is not of the session itself stays behind what it stood behind.
     """
-    variants: dict[CheckpointId, list[Summary]] = {}
+    variants: dict[_Same, list[Summary]] = {}
     for forest in (then, now):
         for node in forest.nodes.values():
-            variants.setdefault(node.id, []).append(node)
-    ids = {node.commit: node.id for forest in (now, then) for node in forest.nodes.values()}
-    begun = _begun(now, then)
-    last: dict[CheckpointId, Oid] = {}
-    union: dict[CheckpointId, Oid] = {}
-    for id in sorted(variants, key=lambda id: id.number):  # numbers rise along every chain, forks too
-        first = variants[id][0]
-        before = None if FORKED in first.trailers else last.get(begun[id])
-        parent = before or (union[ids[first.parent]] if first.parent else None)
-        fitting = next((node.commit for node in variants[id] if node.parent == parent), None)
-        union[id] = last[begun[id]] = fitting or store.reparent(first.commit, parent)
+            variants.setdefault(_same(node), []).append(node)
+    known = {node.commit: _same(node) for forest in (now, then) for node in forest.nodes.values()}
+    begun, apart = _begun(now, then), _apart(now, then)
+    last: dict[_Same, Oid] = {}
+    union: dict[_Same, Oid] = {}
+    for same in sorted(variants, key=lambda same: same.id.number):  # numbers rise along every chain, forks too
+        before = None if FORKED in variants[same][0].trailers or same in apart else last.get(begun[same])
+        behind = [known[node.parent] for node in variants[same] if node.parent]
+        nearest = max(behind, key=lambda each: each.id.number, default=None)
+        parent = before or (union[nearest] if nearest else None)
+        fitting = next((node.commit for node in variants[same] if node.parent == parent), None)
+        union[same] = fitting or store.reparent(variants[same][0].commit, parent)
+        if same not in apart:
+            last[begun[same]] = union[same]
     store.objects.flush(held=True)
     return union
 
 
-def _begun(now: Forest, then: Forest) -> dict[CheckpointId, CheckpointId]:
+def _apart(now: Forest, then: Forest) -> set[_Same]:
+    """The checkpoints that forks alone reach, of sessions of which there are two lines."""
+    every = {_same(node) for forest in (then, now) for node in forest.nodes.values()}
+    seen: dict[CheckpointId, int] = {}
+    for same in every:
+        seen[same.id] = seen.get(same.id, 0) + 1
+    twofold = {id.session for id, count in seen.items() if count > 1}
+    own = {same for forest in (then, now) for name in forest.sessions for same in _own(forest, name)}
+    return {same for same in every - own if same.id.session in twofold}
+
+
+def _begun(now: Forest, then: Forest) -> dict[_Same, _Same]:
     """By each checkpoint, one that stands for its session from when that was begun: what forks have of a session that
     was deleted stays apart from one that was begun under its name since.
     """
-    found = {node.id: node.id for forest in (then, now) for node in forest.nodes.values()}
+    known = {node.commit: _same(node) for forest in (then, now) for node in forest.nodes.values()}
+    found = {same: same for same in known.values()}
 
-    def standing(id: CheckpointId) -> CheckpointId:
-        while found[id] != id:
-            id = found[id]
-        return id
+    def standing(same: _Same) -> _Same:
+        while found[same] != same:
+            same = found[same]
+        return same
 
     for forest in (then, now):
         for node in forest.nodes.values():
-            before = forest.nodes[node.parent].id if node.parent else node.id
-            if before.session == node.id.session and FORKED not in node.trailers:
-                found[standing(node.id)] = standing(before)
+            before = known[node.parent] if node.parent else known[node.commit]
+            if before.id.session == node.id.session and FORKED not in node.trailers:
+                found[standing(known[node.commit])] = standing(before)
     for session in then.sessions.keys() & now.sessions.keys():
-        one, other = (forest.nodes[forest.sessions[session]].id for forest in (now, then))
-        if one.session == other.session:
+        one, other = (known[forest.sessions[session]] for forest in (now, then))
+        if one.id.session == other.id.session:
             found[standing(one)] = standing(other)
-    return {id: standing(id) for id in found}
+    return {same: standing(same) for same in found}
 
 
-def _missing(store: Store, entry: Entry, now: Forest, then: Forest, union: Mapping[CheckpointId, Oid]) -> list[Move]:
+def _missing(store: Store, entry: Entry, now: Forest, then: Forest, union: Mapping[_Same, Oid]) -> list[Move]:
     """The refs that are not there any more. A tag that the user took away from a checkpoint that stayed is not one."""
-    ids = {node.id for node in now.nodes.values()}
+    here = {_same(node) for node in now.nodes.values()}
     found = []
     for session, tip in entry.sessions.items():
         if session not in now.sessions:
-            found.append(Move(refs.SESSIONS + session, None, union[then.nodes[tip].id]))
+            found.append(Move(refs.SESSIONS + session, None, union[_same(then.nodes[tip])]))
     for tag, value in entry.tags.items():
-        commit, id = then.tagged[tag], then.nodes[then.tagged[tag]].id
-        if tag not in now.tags and id not in ids:
-            found.append(Move(refs.TAGS + tag, None, value if commit == union[id] else store.retag(value, union[id])))
+        commit = then.tagged[tag]
+        same = _same(then.nodes[commit])
+        if tag not in now.tags and same not in here:
+            new = union[same]
+            found.append(Move(refs.TAGS + tag, None, value if commit == new else store.retag(value, new)))
     store.objects.flush(held=True)
     return found
 

@@ -95,10 +95,10 @@ def admit(store: Store, checkpoint: Checkpoint, *, trusted: bool) -> None:
 
 
 def _fetched_tip(store: Store, checkpoint: Checkpoint) -> Oid:
-    """The end of the fetched session that has this checkpoint; itself where none has."""
-    for ref, tip in refs.list_refs(store.repo.common_dir, refs.REMOTES).items():
-        if ref.endswith("/sessions/" + checkpoint.id.session) and any(
-            summary.commit == checkpoint.commit for summary in store.history(tip)
-        ):
-            return tip
-    return checkpoint.commit
+    """The end of the fetched session that has this checkpoint; itself where none has, or where two remotes go on from
+    it otherwise: who is trusted with the one is not with the other.
+    """
+    listed = refs.list_refs(store.repo.common_dir, refs.REMOTES).items()
+    tips = {tip for ref, tip in listed if ref.endswith("/sessions/" + checkpoint.id.session)}
+    having = {tip for tip in tips if any(summary.commit == checkpoint.commit for summary in store.history(tip))}
+    return having.pop() if len(having) == 1 else checkpoint.commit

@@ -128,7 +128,7 @@ def findings(story: Story, sieve: Sieve = OURS) -> tuple[Finding, ...]:
 
 def redacted(story: Story, sieve: Sieve = OURS) -> Story:
     """The same story with every secret replaced by `[REDACTED:rule]`, but for those that are allowed."""
-    return mapped(story, lambda text: secrets.redacted(_encoded(text), sieve).decode("utf-8", "surrogatepass"))
+    return mapped(story, secrets.Cleaner(sieve, [texts(story)]))
 
 
 def _parts(story: Story, step: Step) -> Iterator[tuple[str, bytes, object]]:

@@ -117,8 +117,12 @@ def fingerprint(rule: str, text: bytes) -> str:
 
 def masked(text: bytes) -> str:
     """What may be shown of a secret: how it begins, and how long it is."""
-    shown = text[: min(6, len(text) // 4)].decode("ascii", "replace")
-    return f"{shown}… ({len(text)} bytes)"
+    return f"{text[: shown(text)].decode('ascii', 'replace')}… ({len(text)} bytes)"
+
+
+def shown(text: bytes) -> int:
+    """How many bytes of a secret may be shown."""
+    return min(6, len(text) // 4)
 
 
 def _in_runs(data: bytes) -> Iterator[Secret]:
