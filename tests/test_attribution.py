@@ -10,15 +10,17 @@ import time
 from pathlib import Path
 
 import pytest
+from talk import Talk
 from test_adapter_opencode import ID as OPENCODE
 from test_adapter_opencode import Database, text
+from test_watch import Script
 
 from gitcp import adapters
 from gitcp.adapters import claude_code, generic
 from gitcp.conversation import segments
 from gitcp.model import Agent, Trigger
-from gitcp.ops import conversation, session
-from gitcp.ops.save import Request, save
+from gitcp.ops import conversation, session, watch
+from gitcp.ops.save import Request, Saved, save
 from gitcp.value import replace
 
 from driver import SOURCE, Project
@@ -267,3 +269,29 @@ def test_located_by_id(agent: str, ready: Project, sealed: Path, tmp_path: Path)
     assert (found.agent, found.session_id, found.path.exists()) == (agent, session_id, True)
     assert adapters.located(agent, SECOND, host) is None
     assert adapters.located(agent, "../..", host) is None
+
+
+# ---------------------------------------------------------------- watched
+
+
+def test_two_agents_that_are_watched(ready: Project) -> None:
+    """Both work at once and call no hook: each one's conversation is saved, in a session of its own."""
+    one, two = Talk(ready, FIRST), Talk(ready, SECOND.replace("01a1", "02b2"))
+    one.say("begin")
+
+    def both() -> bool:
+        for talk in (one, two):
+            talk.say("go on", "done")
+        return True
+
+    def second_alone() -> bool:
+        two.say("and this")
+        return True
+
+    script = Script(both, both, second_alone)
+    pace = watch.Pace(1000, 0.000001)
+    found = list(watch.watch(lambda: open_store(ready), watch.Task(ready.root), pace, script, script.is_stopped))
+
+    assert all(isinstance(each, Saved) for each in found), found
+    counts = [ready.json("show", name)["conversation"]["messages"] for name in ("01a1fea3", "02b2fea3")]
+    assert counts == [5, 5]

@@ -22,6 +22,13 @@ AGAIN = 30.0
 """Seconds after which a save that failed is tried again."""
 
 
+Heard = dict[tuple[str, str], float]
+"""When each agent's session was last written, by agent and id."""
+
+ANY = ("", "")
+"""The session that a save takes by itself."""
+
+
 class Pace(Value):
     """When to save: after so many seconds without a change, and while changes go on, after `every` (0: never)."""
 
@@ -70,37 +77,45 @@ def watch(
     """
     first: float | None = None
     last, trigger = 0.0, Trigger.TURN
-    found = _save(open_store, task, trigger)
+    heard: Heard = {}
+    found = _save(open_store, task, trigger, heard)
     while True:
-        if found is not None:
-            yield found
-        if isinstance(found, Exception):
+        yield from found
+        if any(isinstance(each, Exception) for each in found):
             first = last = time.monotonic() + AGAIN - pace.quiet
         if is_stopped():
             break
         due, trigger = (None, trigger) if first is None else pace.due(first, last)
-        found, now = None, time.monotonic()
+        found, now = [], time.monotonic()
         if due is not None and due <= now:
-            found, first = _save(open_store, task, trigger), None
+            found, first = _save(open_store, task, trigger, heard), None
         elif changes.wait(None if due is None else due - now):
             last = time.monotonic()
             first = last if first is None else first
-    final = _save(open_store, task, Trigger.SESSION_END)
-    if final is not None:
-        yield final
+    yield from _save(open_store, task, Trigger.SESSION_END, heard)
 
 
-def _save(open_store: Callable[[], Store], task: Task, trigger: Trigger) -> Saved | Exception | None:
-    """One save: its checkpoint, its error, or None where nothing new was there."""
-    occasion = Occasion(task.cwd, "", "", trigger, limits=task.limits, session=task.session)
+def _save(open_store: Callable[[], Store], task: Task, trigger: Trigger, heard: Heard) -> list[Saved | Exception]:
+    """Save what is new: the checkpoints and errors that came of it. `heard` is brought up to date."""
+    found: list[Saved | Exception] = []
     try:
         store = open_store()
-        saved = hook.record(store, occasion)
-        if saved is None or not saved.saved:
-            return None
-        retain.after_save(store, saved.checkpoint.id)
-        return saved
+        now = {(f.agent, f.session_id): f.modified for f in adapters.find_all(task.cwd, store.repo.host)}
+        for agent, session_id in _to_save(task, heard, now):
+            occasion = Occasion(task.cwd, agent, session_id, trigger, limits=task.limits, session=task.session)
+            saved = hook.record(store, occasion)
+            if saved is not None and saved.saved:
+                found.append(saved)
+                retain.after_save(store, saved.checkpoint.id)
+        heard.update({**now, ANY: 0.0})
     except RepositoryNotFound:
         raise
     except (GitcpError, OSError) as error:
-        return error
+        found.append(error)
+    return found
+
+
+def _to_save(task: Task, heard: Heard, now: Heard) -> list[tuple[str, str]]:
+    """The agents' sessions that went on since the last look; if none did, or at the beginning, what any save takes."""
+    went_on = [key for key, modified in now.items() if heard.get(key) != modified]
+    return went_on if went_on and ANY in heard and task.session is None else [ANY]
