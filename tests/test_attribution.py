@@ -295,3 +295,27 @@ def test_two_agents_that_are_watched(ready: Project) -> None:
     assert all(isinstance(each, Saved) for each in found), found
     counts = [ready.json("show", name)["conversation"]["messages"] for name in ("01a1fea3", "02b2fea3")]
     assert counts == [5, 5]
+
+
+# ---------------------------------------------------------------- told
+
+
+def test_an_agent_that_does_not_listen(ready: Project) -> None:
+    """Nobody reads what a hook has to tell after a restore: it saves all the same."""
+    hook(ready, "UserPromptSubmit", ready.root)
+    ready.write("a.txt", "two\n")
+    ready.gitcp("restore", "1", "--yes", check=0)
+    ready.write("a.txt", "three\n")
+    assert (ready.root / ".git/gitcp/untold").exists()
+    before = len(ready.json_lines("log"))
+    reading, writing = os.pipe()
+    os.close(reading)
+    payload = json.dumps({"session_id": FIRST, "cwd": str(ready.root), "prompt": "x"}).encode()
+    command = [sys.executable, "-P", "-m", "gitcp", "hook", "claude", "UserPromptSubmit"]
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(command, cwd=ready.root, env=env, input=payload, stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert not (ready.root / ".git/gitcp/untold").exists()
+    assert len(ready.json_lines("log")) == before + 1

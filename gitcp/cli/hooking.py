@@ -209,21 +209,25 @@ class _Called:
         heard = event.agent in TOLD and (event.kind != events.START or event.agent not in DEAF_AT_START)
         if not heard or not os.path.exists(os.path.join(self.git_dir, "gitcp", "untold")):
             return False
-        from gitcp import wire
         from gitcp.ops import untold
 
         try:
             text = untold.take(self._context().store, event.agent, event.session_id)
+            if text is not None:
+                self._print(text)
         except Exception as error:  # noqa: BLE001 -- the save is worth more than the words
             self.log(error)
             return False
-        if text is not None:
-            said: wire.Json = {"additionalContext": text}
-            if event.agent != "copilot":
-                said = {"hookSpecificOutput": {"hookEventName": event.name, **said}}
-            sys.stdout.write(wire.dumps(said).decode() + "\n")
-            sys.stdout.flush()
         return text is not None
+
+    def _print(self, text: str) -> None:
+        from gitcp import wire
+
+        said: wire.Json = {"additionalContext": text}
+        if self.event.agent != "copilot":
+            said = {"hookSpecificOutput": {"hookEventName": self.event.name, **said}}
+        sys.stdout.write(wire.dumps(said).decode() + "\n")
+        sys.stdout.flush()
 
     def _context(self) -> Context:
         from gitcp.cli.context import Context
