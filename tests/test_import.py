@@ -288,8 +288,34 @@ def test_malicious_trees(mallory: Project, bob: Project) -> None:
         assert refused(bob, bundled(mallory, with_entry(store, entry, below=bool(number % 2)))), entry
     assert bob.files() == before
     assert sorted(os.listdir(bob.root.parent)) == outside
-    bob.root.parent.joinpath("good").write_bytes(bundled(mallory, recommitted(store)))
+    good = bundle.write(store.repo, {"refs/gitcp/sessions/alpha": recommitted(store)})
+    bob.root.parent.joinpath("good").write_bytes(good)
     assert "2 checkpoints new" in bob.gitcp("import", "../good", check=0).out
+
+
+def test_objects_that_git_refuses(mallory: Project, bob: Project) -> None:
+    """git checks every object of a bundle, as it does those of a fetch: no `fsck` finds fault with what is taken."""
+    store = open_store(mallory)
+    tip = store.tip("alpha")
+    assert tip is not None
+    head, blank, body = store.objects.read_commit(tip).partition(b"\n\n")
+    for worse in (head.replace(b" <", b" ", 1), head.replace(b"author ", b"author a <b> 1 +0000\nauthor ", 1)):
+        bad = store.objects.write("commit", worse + blank + body)
+        store.objects.flush()
+        assert "git refuses the bundle" in refused(bob, bundled(mallory, bad))
+    said = bob.git("cat-file", "--batch-all-objects", "--batch-check=%(objecttype)").split()
+    assert said.count("commit") == 1
+
+
+def test_left_over(mallory: Project, bob: Project) -> None:
+    """The copy of an import that was killed goes with the next import."""
+    mallory.gitcp("export", "alpha", "-o", "../good.bundle", check=0)
+    open_store(bob)
+    left = bob.root / ".git/gitcp/incoming.99999999"
+    left.parent.mkdir(exist_ok=True)
+    left.write_bytes(b"x")
+    bob.gitcp("import", "../good.bundle", check=0)
+    assert not left.exists()
 
 
 def test_malicious_metadata(mallory: Project, bob: Project) -> None:

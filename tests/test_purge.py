@@ -401,3 +401,10 @@ def test_digest_follows(project: Project) -> None:
         assert found.conversation.digest.messages == found.id.number
         main = conversation.stored(made, found.conversation, "main")
         assert b"[PURGED]" in b"".join(conversation.lines(made, main))
+
+
+@pytest.mark.parametrize("spelt", ["geh\\u00f6im+7", "geh\\u00F6im+7", "geh\\u00F6im\\u002B7", "geh\u00f6im\\u002b7"])
+def test_spellings(project: Project, spelt: str) -> None:
+    """However a writer of JSON escapes a text, with large letters or small ones, more or less of it: it goes."""
+    for text in (spelt, spelt.replace("\\", "\\\\")):
+        assert purge.replacing("geh\u00f6im+7".encode())(f'{{"x": "{text}"}}'.encode()) == b'{"x": "[PURGED]"}'

@@ -9,7 +9,9 @@ import pytest
 from test_share import ada, bob, hub, refs_of
 from tokens import tokens
 
-from gitcp.ops import remotes
+from gitcp.git import remote
+from gitcp.model import Oid
+from gitcp.ops import fetch, remotes
 
 from driver import Project
 from samples import open_store
@@ -155,6 +157,28 @@ def test_bad_tag(ada: Project, bob: Project, hub: Path) -> None:
     arrived = {ref.removeprefix(there) for ref in refs_of(bob.root) if ref.startswith(there)}
     assert arrived == {"sessions/alpha", "tags/good"}
     assert bob.git("cat-file", "-t", refs_of(hub)["refs/gitcp/sessions/gamma"], check=False) == ""
+
+
+def test_blobs_that_do_not_come(ada: Project, bob: Project, hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session of which not all is there gets no name, whatever the remote said: git's gc would fail from then on."""
+    ours, theirs = open_store(ada), open_store(bob)
+    tip = ours.tip("alpha")
+    assert tip is not None
+    words = ada.git("rev-list", "--objects", tip).split("\n")
+    for oid in (Oid(line[:40]) for line in words if line[41:] != "a.txt"):
+        theirs.objects.write(*ours.objects.read(oid))
+    theirs.objects.flush()
+    ada.gitcp("fork", "alpha", "--name", "beta", check=0)
+    ada.git("push", "--quiet", str(hub), "refs/gitcp/sessions/beta:refs/gitcp/sessions/alpha")
+    said = {"refs/gitcp/sessions/alpha": tip}
+    monkeypatch.setattr(remote, "listed", lambda *_: said)
+    monkeypatch.setattr(remote, "receive", lambda *_: None)
+
+    (found,) = fetch.fetch(theirs, remotes.choose(theirs.repo, "hub"))
+
+    assert "did not come along" in found.refused
+    assert not [ref for ref in refs_of(bob.root) if ref.startswith("refs/gitcp/")]
+    bob.git("gc", "--quiet")
 
 
 def test_push_options_are_for_others(ada: Project, hub: Path) -> None:

@@ -40,7 +40,7 @@ SETTINGS = {
 class Aside(Repository):
     """The repository beside another one; it has that one's root, for want of its own."""
 
-    def git(self, *args: str | bytes, input: bytes = b"", accept: Sequence[int] = (0,)) -> bytes:
+    def git(self, *args: str | bytes, input: bytes | memoryview = b"", accept: Sequence[int] = (0,)) -> bytes:
         return super().git(f"--git-dir={self.git_dir}", *args, input=input, accept=accept)
 
     def git_reading(self, *args: str, input: bytes) -> AbstractContextManager[IO[bytes]]:

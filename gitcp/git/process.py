@@ -51,7 +51,7 @@ def run(
     *,
     cwd: str,
     env: Mapping[str, str],
-    input: bytes = b"",
+    input: bytes | memoryview = b"",
     accept: Sequence[int] = (0,),
     index: Path | None = None,
 ) -> bytes:
@@ -67,7 +67,7 @@ def talk(
     *,
     cwd: str,
     env: Mapping[str, str],
-    input: bytes = b"",
+    input: bytes | memoryview = b"",
     accept: Sequence[int] = (0,),
     index: Path | None = None,
 ) -> tuple[bytes, bytes]:

@@ -62,7 +62,7 @@ class Repository:
         _refuse_dangerous(repo.root, host.home)
         return repo
 
-    def git(self, *args: str | bytes, input: bytes = b"", accept: Sequence[int] = (0,)) -> bytes:
+    def git(self, *args: str | bytes, input: bytes | memoryview = b"", accept: Sequence[int] = (0,)) -> bytes:
         """Run `git ARGS` in the working tree, scrubbed; its stdout. Raises GitFailed."""
         index = None if self.index == self.git_dir / "index" else self.index
         return process.run(

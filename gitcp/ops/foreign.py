@@ -10,7 +10,7 @@ from gitcp.conversation import segments
 from gitcp.conversation.segments import Segment
 from gitcp.conversation.sums import Sums
 from gitcp.errors import StoreDamaged
-from gitcp.git import refs, remote, trees
+from gitcp.git import promised, refs, remote, trees
 from gitcp.model import EXECUTABLE, FILE, GITLINK, RESERVED, SYMLINK, TREE, Conversation, Oid, Stream
 from gitcp.store import Store, Summary
 from gitcp.worktree import paths
@@ -26,7 +26,8 @@ MOST = 2_000_000
 def validate(store: Store, name: str, tip: Oid, known: frozenset[Oid]) -> list[Summary]:
     """Check the chain behind `tip`, fetched as session `name`, up to what is `known`; what is new, newest first.
 
-    Raises StoreDamaged for the first thing that is not as it must be. Reads only; a missing blob is not missed.
+    Raises StoreDamaged for the first thing that is not as it must be. Reads only. A missing blob is
+    not missed in a partial clone, and there alone.
     """
     run = _Validation(store)
     fresh: list[Summary] = []
@@ -107,8 +108,11 @@ class _Validation:
         return 1
 
     def check_sizes(self) -> None:
-        """No blob that is here may be larger than can be meant."""
+        """No blob that is here may be larger than can be meant; none may be missing that no remote has promised."""
         here = [oid for oid in self.blobs if self.store.objects.exists(oid)]
+        if len(here) < len(self.blobs) and not promised.is_partial(self.store.repo):
+            oid = min(self.blobs.difference(here))
+            raise StoreDamaged(f"blob {oid[:10]} of the remote did not come along: it was not taken", hint="try again")
         sizes = remote.sizes(self.store.repo, here) if here else {}
         largest = max(sizes, key=lambda oid: sizes[oid], default=None)
         if largest is not None and sizes[largest] > LARGEST:

@@ -12,16 +12,17 @@ import re
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-from gitcp.errors import BadValue, GitcpError, GitFailed, RevisionNotFound, StoreBusy
-from gitcp.git import bundle, refs, remote
+from gitcp.errors import BadValue, GitcpError, RevisionNotFound, StoreBusy
+from gitcp.git import bundle, refs
 from gitcp.model import CheckpointId, Oid
 from gitcp.ops import brought, fetch, foreign, oplog
 from gitcp.ops.brought import Brought
 from gitcp.ops.remotes import IMPORTED, Remote
+from gitcp.ops.scanner import is_running
 from gitcp.store import Store
 from gitcp.value import Value
 from gitcp.worktree.snapshot import Limits
@@ -73,6 +74,9 @@ def take(store: Store, request: Request) -> tuple[Imported, ...]:
 @contextmanager
 def _copied(store: Store, path: Path) -> Iterator[Path]:
     """A copy of the file that nobody else changes, while it is looked at."""
+    for left in store.repo.store_dir.glob(f"{INCOMING}.*"):
+        if not is_running(left.suffix[1:]):
+            left.unlink(missing_ok=True)
     copy = store.repo.store_dir / f"{INCOMING}.{os.getpid()}"
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -101,8 +105,8 @@ def _bundle(store: Store, path: Path) -> tuple[Imported, ...]:
         raise RevisionNotFound(
             "the bundle holds no session of gitcp: nothing was imported", hint="gitcp export -o FILE"
         )
-    with suppress(GitFailed):  # which of them is bad is found out, and said, below
-        remote.receive(store.repo, str(path), [refs.SESSIONS + one.session for one in listed if not one.refused])
+    bundle.take_in(store.repo, path)
+    store.objects.flush()  # what arrived is looked for again
     places: dict[str, list[str]] = {}
     for one in listed:
         if not one.refused:

@@ -23,6 +23,9 @@ from gitcp.store import Store, Summary
 from gitcp.value import EMPTY, Value
 
 MARK = b"[PURGED]"
+ESCAPED = (r"[^\x00-\x7f]", r"[<>&]", r"[<>&]|[^\x00-\x7f]", r"[<>&'+`]", r"[<>&'+`]|[^\x00-\x7f]")
+"""What writers of JSON escape besides what they must: for ASCII, for HTML, and more carefully."""
+
 SHORTEST = 4
 """Bytes. What is shorter stands in everything."""
 
@@ -154,8 +157,9 @@ def _in_json(text: bytes) -> set[bytes]:
         plain = wire.dumps(text.decode("utf-8"))[1:-1].decode("utf-8")
     except UnicodeDecodeError:
         return set()
-    escaped = (re.sub(kind, _escape, plain) for kind in (r"[^\x00-\x7f]", r"[<>&]", r"[<>&]|[^\x00-\x7f]"))
-    return {form.encode("utf-8") for form in (plain, plain.replace("/", "\\/"), *escaped)}
+    escaped = [re.sub(kind, _escape, plain) for kind in ESCAPED]
+    large = [re.sub(kind, lambda match: _escape(match).upper().replace("U", "u"), plain) for kind in ESCAPED]
+    return {form.encode("utf-8") for form in (plain, plain.replace("/", "\\/"), *escaped, *large)}
 
 
 def _escape(match: re.Match[str]) -> str:

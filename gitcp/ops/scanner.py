@@ -87,7 +87,7 @@ class Pieces:
 def pieces(repo: Repository) -> Iterator[Pieces]:
     """A place for pieces, empty, and gone afterwards."""
     for left in repo.store_dir.glob(f"{DIRECTORY}.*"):
-        if not _is_running(left.suffix[1:]):
+        if not is_running(left.suffix[1:]):
             shutil.rmtree(left, ignore_errors=True)
     directory = repo.store_dir / f"{DIRECTORY}.{os.getpid()}"
     shutil.rmtree(directory, ignore_errors=True)
@@ -99,7 +99,8 @@ def pieces(repo: Repository) -> Iterator[Pieces]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _is_running(pid: str) -> bool:
+def is_running(pid: str) -> bool:
+    """Whether the process is there that a temporary file is called after."""
     try:
         os.kill(int(pid), 0)
     except (ValueError, OverflowError, ProcessLookupError):
