@@ -181,6 +181,21 @@ def test_blobs_that_do_not_come(ada: Project, bob: Project, hub: Path, monkeypat
     bob.git("gc", "--quiet")
 
 
+def test_one_remote_is_meant(ada: Project, hub: Path, tmp_path: Path) -> None:
+    """Of a remote's addresses the first is meant; a directory called like a remote is a directory."""
+    for name in (tmp_path / "public.git", ada.root / "private"):
+        subprocess.run(["git", "init", "--quiet", "--bare", name], check=True)
+    ada.git("remote", "set-url", "--add", "hub", str(tmp_path / "public.git"))
+    ada.gitcp("push", "--session", "alpha", check=0)
+    ada.git("config", "--replace-all", "remote.hub.url", "private")
+    ada.git("remote", "add", "private", str(tmp_path / "public.git"))
+    ada.gitcp("push", "--session", "alpha", check=0)
+
+    assert SESSION in refs_of(hub)
+    assert SESSION in refs_of(ada.root / "private")
+    assert refs_of(tmp_path / "public.git") == {}
+
+
 def test_push_options_are_for_others(ada: Project, hub: Path) -> None:
     """What a forge is told at the user's own pushes is not said at ours; a remote may know of no such thing."""
     ada.git("config", "push.pushOption", "ci.skip")

@@ -119,10 +119,14 @@ def sizes(repo: Repository, names: Sequence[Oid]) -> dict[Oid, int]:
 
 
 def settings(repo: Repository) -> Mapping[str, str]:
-    """git's settings of remotes, `remote.NAME.KEY` → the last value."""
+    """git's settings of remotes, `remote.NAME.KEY` → the last value; of addresses the first, from which git fetches."""
     listed = repo.git("config", "-z", "--get-regexp", r"^remote\.", accept=(0, 1)).decode("utf-8", "replace")
     pairs = (item.partition("\n") for item in listed.split("\0") if item)
-    return {key: value for key, _, value in pairs}
+    found: dict[str, str] = {}
+    for key, _, value in pairs:
+        if not (value and found.get(key) and key.endswith((".url", ".pushurl"))):
+            found[key] = value
+    return found
 
 
 def configure(repo: Repository, key: str, value: str | None) -> None:

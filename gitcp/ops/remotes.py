@@ -7,6 +7,7 @@ that git's own `fetch` and `push` leave it alone.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from gitcp.errors import BadValue, Refused
 from gitcp.git import refs, remote
@@ -59,14 +60,19 @@ def listing(repo: Repository) -> tuple[Remote, ...]:
     return tuple(
         Remote(
             n,
-            found[f"remote.{n}.url"],
+            _address(found[f"remote.{n}.url"], names),
             value not in {"", "false"},
             value == BRANCHES,
-            found.get(f"remote.{n}.pushurl", ""),
+            _address(found.get(f"remote.{n}.pushurl", ""), names),
         )
         for n in names
         for value in [found.get(f"remote.{n}.{ON}", "")]
     )
+
+
+def _address(url: str, names: Sequence[str]) -> str:
+    """A directory that is called like a remote is meant as one: git would take its name for the remote's."""
+    return f"./{url}" if url in names else url
 
 
 def choose(repo: Repository, name: str | None) -> Remote:
