@@ -152,15 +152,16 @@ def test_nobody_reads(project: Project) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_a_full_disk_for_output(project: Project) -> None:
-    """Output that cannot be written is a failure, not a success."""
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_for_output(project: Project, unbuffered: str) -> None:
+    """Output that cannot be written is a failure, not a success, and is said; at once or when all is flushed."""
     project.write("a", "x")
     project.gitcp("save", check=0)
     done = subprocess.run(
         f'"{sys.executable}" -P -m gitcp show > /dev/full',
         shell=True,
         cwd=project.root,
-        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        env={**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": unbuffered},
         capture_output=True,
         encoding="utf-8",
     )

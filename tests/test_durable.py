@@ -52,7 +52,8 @@ def test_saved(project: Project, count: int, first: bool) -> None:
     for call in done.calls:
         if is_move_to(call, project.root / ".git/refs/gitcp"):
             moves += 1
-            assert not disk.would_lose(project.root / ".git/objects")
+            lost = disk.would_lose(project.root / ".git/objects")
+            assert all(path.endswith(".keep") for path in lost)  # for git's eyes, until the ref has moved
             assert call.paths[0] not in disk.bytes
         if call == Call("write", ("stdout",)):
             words += 1

@@ -8,7 +8,7 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -753,10 +753,10 @@ def before_writing(monkeypatch: pytest.MonkeyPatch, path: bytes, act: Callable[[
     """Let something happen between the look at a path and the making of its new file."""
     plain = Writer.prepare
 
-    def prepare(self: Writer, given: bytes, chunks: Iterator[bytes], permissions: int) -> Prepared:
+    def prepare(self: Writer, given: bytes, *how: Any) -> Prepared:
         if given == path:
             act()
-        return plain(self, given, chunks, permissions)
+        return plain(self, given, *how)
 
     monkeypatch.setattr(Writer, "prepare", prepare)
 

@@ -421,7 +421,9 @@ def test_bad_entries(project: Project, store: Store) -> None:
 
 
 def test_checksum(project: Project, store: Store) -> None:
-    """A conversation that is not what its checksum says is refused; one that did not come along is not missed."""
+    """A conversation that is not what its checksum says is refused; so is one that did not come along, unless a remote
+    has promised it.
+    """
     talk = save(store, "alpha", {}, {"main": b"one line\n"}).commit
     assert validated(project, talk) == 3
     metadata = project.git("show", f"{talk}:.gitcp/checkpoint.json").encode()
@@ -431,6 +433,9 @@ def test_checksum(project: Project, store: Store) -> None:
         validated(project, with_metadata(store, metadata.replace(good, b"0" * 64)))
     blob = project.git("rev-parse", f"{talk}:.gitcp/conversation/main/a/000000000000.jsonl")
     project.remove(f".git/objects/{blob[:2]}/{blob[2:]}")
+    with pytest.raises(StoreDamaged, match="did not come along"):
+        validated(project, talk)
+    project.write(".git/objects/pack/pack-of-a-partial-clone.promisor", "")
     assert validated(project, talk) == 3
 
 

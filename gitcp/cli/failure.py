@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from gitcp import errors, wire
 from gitcp.cli.safe import safe
@@ -79,8 +80,8 @@ def guarded(run: Callable[[], int], env: Mapping[str, str], *, as_json: bool, in
             failure = failure._replace(hint=", then ".join(filter(None, (failure.hint, interrupted()))))
         if env.get("GITCP_DEBUG"):
             _print_traceback()
+    _stop_writing()  # output that cannot be written must not keep the error from being said
     try:
-        sys.stdout.flush()
         if failure.code == CODES[KeyboardInterrupt] and sys.stderr.isatty():
             sys.stderr.write("\n")  # after the terminal's own ^C
         tell(failure, as_json=as_json)
@@ -155,13 +156,14 @@ def _utf8(text: str) -> str:
 
 
 def _stop_writing() -> None:
-    """What is still in buffers goes nowhere, so that nothing complains about it at the end."""
+    """What is still in buffers and cannot be written goes nowhere, so that nothing complains about it at the end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (OSError, ValueError):
-            os.dup2(nowhere, stream.fileno())
+            with suppress(OSError, ValueError):  # it is closed
+                os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 
 
