@@ -135,9 +135,10 @@ def test_the_number_behind_a_long_line(project: Project) -> None:
 def test_a_long_log(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was done from a number on is as in the whole log; of that the end alone is read, where it is enough."""
     repo = open_store(project).repo
-    for number in range(1, 1001):
-        oplog.record(repo, "prune", "x" * 100, dropped={"alpha": ((number, number),)})
+    done = [operation(n, "prune", said="x" * 100, dropped={"alpha": ((n, n),)}) for n in range(1, 1001)]
+    project.write(".git/gitcp/oplog", b"".join(wire.dumps(oplog.encode(each), small=True) + b"\n" for each in done))
     whole = oplog.entries(repo)
+    assert whole == tuple(done)
     read: list[bytes] = []
     decode = oplog._decode
 
