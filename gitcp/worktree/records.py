@@ -206,7 +206,7 @@ class Record:
         ignored, included, blocked, _ = line.flags
         self = cls(path, folder, line.digest, ignored=ignored, included=included)
         self.blocked, self.stamp, self.inode, self.tree = blocked, line.stamp, line.inode, line.tree
-        names, stamps = marshal.loads(line.seen)  # noqa: S302
+        names, stamps = marshal.loads(line.seen)  # noqa: S302  (our own state file, checked as a whole)
         self.files = {
             name: File(*row, *apart.get(name, (stamp, True)))
             for name, stamp, row in zip(names, stamps, _ROW.iter_unpack(rows), strict=False)
