@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+from capturing import Camera
 
 from gitcp.git import repack
 from gitcp.ops.check import check
 from gitcp.ops.stats import usage
+from gitcp.worktree import blobs
 from gitcp.worktree.blobs import SEED_FROM
 
 from driver import Project
@@ -100,6 +104,22 @@ def test_what_nobody_promised_is_damage(clone: Project) -> None:
 
     assert blob in {problem.object for problem in report.problems}
     assert not report.promised
+
+
+def test_the_index_is_believed(clone: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What git checked out is stored without reading it, as in any other clone."""
+
+    def read(path: bytes, _: os.stat_result) -> NoReturn:
+        pytest.fail(f"{path!r} was read")
+
+    monkeypatch.setattr(blobs, "read", read)
+    index = clone.root / ".git/index"
+    later = index.stat().st_mtime_ns + 10**9  # no file is of the same tick
+    os.utime(index, ns=(later, later))
+
+    shot = Camera(clone).take()
+
+    assert shot.snapshot.tree == clone.git("write-tree")
 
 
 def test_files_that_git_never_fetched(hub: Path) -> None:

@@ -125,7 +125,11 @@ class Blobs:
         return self._index is not None and len(job.slots) == 1 and self._index.proves(job.slots[0], job.status)
 
     def _blob_sizes(self, names: set[str]) -> dict[str, int]:
-        """The sizes of those of these objects that are there."""
+        """The sizes of those of these objects that are here. git is asked for no other: it would fetch it."""
+        from gitcp.git.promised import is_partial  # only where many files are new
+
+        if is_partial(self._repo):
+            names = {name for name in names if self._objects.exists(Oid(name))}
         said = self._repo.git("cat-file", "--batch-check", "--buffer", input="\n".join(sorted(names)).encode() + b"\n")
         words = (line.split(" ") for line in said.decode("ascii").splitlines())
         return {word[0]: int(word[2]) for word in words if len(word) == 3}
@@ -142,12 +146,9 @@ class Blobs:
         return not (is_text or rule.crlf or rule.ident or rule.encoding or attributes.driver)
 
     def _may_seed(self) -> bool:
-        """Whether asking for a blob fetches nothing, and no filter is about that could have made one of equal size."""
-        from gitcp.git.promised import is_partial  # only where many files are new
-
-        config = self._repo.config
-        filters = (key for key in config if key.startswith("filter.") and not key.startswith("filter.lfs."))
-        return not is_partial(self._repo) and not any(filters)
+        """Whether no filter is about that could have made a blob of equal size."""
+        keys = self._repo.config
+        return not any(key.startswith("filter.") and not key.startswith("filter.lfs.") for key in keys)
 
     # ------------------------------------------------------------ read
 
