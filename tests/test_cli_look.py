@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -312,3 +313,14 @@ def test_demo(project: Project, tmp_path: Path, sealed: Path) -> None:
     assert (project.files(), list(sealed.iterdir())) == (before, [sealed / ".gitconfig"])
     assert (tmp_path / "kept/project/db.py").exists()
     assert project.gitcp("demo", "--keep", "../kept", check=1).out == ""
+
+
+def test_the_demo_beside_a_newer_git(project: Project, tmp_path: Path) -> None:
+    """Where git makes repositories of another kind by itself, as 3.0 does, the demo has one that gitcp can read."""
+    newer = tmp_path / "bin/git"
+    newer.parent.mkdir()
+    newer.write_text(f'#!/bin/sh\nGIT_DEFAULT_HASH=sha256 exec {shutil.which("git")} "$@"\n')
+    newer.chmod(0o755)
+    path = f"{newer.parent}:{os.environ['PATH']}"
+
+    assert "byte by byte" in project.gitcp("demo", env={"PATH": path}, check=0).out

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from gitcp.errors import GitFailed, StoreDamaged
-from gitcp.git import refs
+from gitcp.git import process, refs
 from gitcp.git.objects import Objects
 from gitcp.git.packs import oid_of
 from gitcp.git.repo import Repository
@@ -93,7 +93,7 @@ def make(repo: Repository, name: str, url: str) -> Aside:
 def _init(repo: Repository, made: Aside) -> None:
     place = made.git_dir
     _remove(place)
-    repo.git("init", "--quiet", "--bare", "--template=", str(place))
+    repo.git(*process.INIT, "--bare", str(place))
     lent = os.path.relpath(repo.common_dir / "objects", place / "objects")
     (place / "objects" / "info").mkdir(exist_ok=True)
     (place / "objects" / "info" / "alternates").write_bytes(os.fsencode(lent) + b"\n")

@@ -31,6 +31,8 @@ SAFE = (
     "diff.external=",
 )
 
+INIT = ("-c", "init.defaultRefFormat=files", "init", "--quiet", "--object-format=sha1", "--template=")
+"""Makes a repository that gitcp can read, whatever this git makes by itself: from 3.0 on another kind."""
 
 FULL = ("No space left on device", "Out of diskspace", "Disk quota exceeded")
 """What git says of a full disk."""

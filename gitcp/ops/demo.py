@@ -84,7 +84,7 @@ class _Scene:
         self.host = host
         project.mkdir()
         host.home.mkdir()
-        process.run(["init", "--quiet"], cwd=str(project), env=host.env)
+        process.run(process.INIT, cwd=str(project), env=host.env)
         self.store = Store(Repository.open(project, host))
         self.transcript = claude_code.transcript(project, SESSION, host)
         self.lines: list[bytes] = []
