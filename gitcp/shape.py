@@ -7,18 +7,18 @@ the words mean, the decoder knows.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
+from gitcp.patterns import Pattern, pattern
 from gitcp.typed import Any
 
 NATURAL = range(1 << 63)
 PATH = (str, {"base64": str})
 TEXTS = [str]
 PAIRS = {str: str}
-SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
-ID = re.compile(rf"{SESSION.pattern}@[1-9][0-9]{{0,17}}")
-SPAN = re.compile(rf"{ID.pattern}\.\.{ID.pattern}")
+SESSION = pattern(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
+ID = pattern(rf"{SESSION.pattern}@[1-9][0-9]{{0,17}}")
+SPAN = pattern(rf"{ID.pattern}\.\.{ID.pattern}")
 
 INDEX = [
     {
@@ -105,6 +105,6 @@ def _fits(value: Any, shape: Any) -> bool:
         return any(misfit(value, alternative) is None for alternative in shape)
     if isinstance(shape, range):
         return type(value) is int and value in shape
-    if isinstance(shape, re.Pattern):
+    if isinstance(shape, Pattern):
         return isinstance(value, str) and shape.fullmatch(value) is not None
     return type(value) is shape

@@ -136,7 +136,7 @@ import sys
 sys.argv = ["gitcp", *sys.argv[1:]]
 import os
 def leave(code):
-    heavy = "click rich orjson pygit2 dataclasses inspect asyncio typing shlex gitcp.policy.triggers".split()
+    heavy = "click rich orjson pygit2 dataclasses inspect asyncio typing shlex gitcp.policy.triggers ipaddress".split()
     heavy = set(heavy) & sys.modules.keys()
     sys.stdout.write(f"heavy: {sorted(heavy)}")
     sys.stdout.flush()

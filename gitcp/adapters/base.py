@@ -9,7 +9,6 @@ not understood is passed over, never refused: the bytes are kept by `gitcp.conve
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,15 +16,16 @@ from pathlib import Path
 from gitcp import wire
 from gitcp.errors import StoreDamaged
 from gitcp.model import Agent, Capture, Digest, Host, Stream
+from gitcp.patterns import pattern
 from gitcp.typed import Any, BinaryIO, Literal, NamedTuple, Protocol
 from gitcp.value import Value
 
 SHOWN = 200
 """Characters of a message that a digest keeps."""
 
-SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-STREAM_PART = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
-PLACE_PART = re.compile(r"[^\x00-\x1f\x7f/\\\ud800-\udfff]{1,200}")
+SESSION_ID = pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+STREAM_PART = pattern(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+PLACE_PART = pattern(r"[^\x00-\x1f\x7f/\\\ud800-\udfff]{1,200}")
 
 LONGEST_LINE = 16 << 20
 

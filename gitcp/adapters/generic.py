@@ -6,7 +6,6 @@ whose adapter is not here. Nothing resumes such a conversation, so a restore onl
 
 from __future__ import annotations
 
-import re
 import stat
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -17,6 +16,7 @@ from gitcp.adapters import base
 from gitcp.adapters.base import Found, Message, Placement, Stored
 from gitcp.errors import ConversationUnreadable, Refused, StoreDamaged
 from gitcp.model import Capture, Digest, Host, LastMessage, Source, Stream
+from gitcp.patterns import pattern
 from gitcp.typed import Any
 from gitcp.value import replace
 
@@ -27,7 +27,7 @@ HEAD = 64 << 10
 LARGEST_DOCUMENT = 16 << 20
 USERS = ("user", "human")
 IDS = ("uuid", "id", "message_id")
-SHA256 = re.compile(r"[0-9a-f]{64}")
+SHA256 = pattern(r"[0-9a-f]{64}")
 
 
 def find(cwd: Path, host: Host) -> tuple[Found, ...]:  # noqa: ARG001 -- the protocol's

@@ -17,6 +17,7 @@ from pathlib import Path
 from gitcp.durable import FULL, make_directories, sync_directory, write_all
 from gitcp.errors import BadValue, DiskFull, GitcpError, StoreBusy, StoreDamaged
 from gitcp.model import Oid
+from gitcp.patterns import pattern
 
 PREFIX = "refs/gitcp/"
 SESSIONS = PREFIX + "sessions/"
@@ -24,8 +25,8 @@ TAGS = PREFIX + "tags/"
 TRASH = PREFIX + "trash/"
 REMOTES = PREFIX + "remotes/"
 
-HEX = re.compile(r"[0-9a-f]{40}\Z")
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}\Z")
+HEX = pattern(r"[0-9a-f]{40}\Z")
+NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}\Z")
 NOTHING = Oid("0" * 40)
 """What no object is called."""
 

@@ -127,6 +127,8 @@ class Repository:
     def _check_refs(self) -> None:
         """Asked of the file itself: a git that does not know reftable only says that it knows no such extension."""
         text = _read_text(self.common_dir / "config") or ""
+        if "refstorage" not in text.lower():
+            return
         storage = re.search(r"^\s*refstorage\s*=\s*(\w+)", text, re.IGNORECASE | re.MULTILINE)
         if storage is not None and storage[1].lower() != "files":
             raise RepositoryNotFound(

@@ -14,6 +14,7 @@ from datetime import timedelta
 
 from gitcp.errors import BadValue
 from gitcp.git.repo import Repository
+from gitcp.patterns import pattern
 from gitcp.policy.settings import AUTOMATIC, Settings
 from gitcp.typed import TYPE_CHECKING, Any
 from gitcp.value import Value, replace
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 
 FILE = ".gitcp.toml"
 LARGEST_FILE = 1 << 16
-SIZE = re.compile(r"(\d{1,15})\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
+SIZE = pattern(r"(\d{1,15})\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
 FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-SPAN = re.compile(r"(\d{1,6})\s*([smhd]?)", re.IGNORECASE)
+SPAN = pattern(r"(\d{1,6})\s*([smhd]?)", re.IGNORECASE)
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 

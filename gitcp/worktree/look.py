@@ -118,7 +118,7 @@ def _child(root: bytes, found: tuple[int, ...], places: Sequence[Place]) -> tupl
     if child == 0:
         for descriptor in (0, 1, 2):
             os.close(descriptor)  # whoever waits for our output must not wait for this one
-        _answer(writing, lambda: (root, found, _changed(root, places)))
+        _answer(writing, lambda: (root, found, _changed(root, places, alone=True)))
     os.close(writing)
     return child, reading
 
@@ -146,20 +146,24 @@ def changed(root: bytes, places: Sequence[Place]) -> list[bytes]:
     return _in_two(root, places[:middle], places[middle:])
 
 
-def _changed(root: bytes, places: Sequence[Place]) -> list[bytes]:
+def _changed(root: bytes, places: Sequence[Place], *, alone: bool = False) -> list[bytes]:
+    """The paths of those directories in which something is not as it was. A process of its own (`alone`) goes into each
+    of them, which takes a tenth less than to look from outside.
+    """
     lstat = os.lstat
-    found = []
+    found, descriptor = [], None
     for path, (stamp, inode, seen, _) in places:
         if stamp == GONE:
             continue  # when it comes back, the directory above it says so
         names, stamps = marshal.loads(seen)  # noqa: S302 -- our own file
+        place = root + b"/" + path
         try:
-            descriptor = os.open(root + b"/" + path, _DIRECTORY)
-        except OSError:
-            found.append(path)
-            continue
-        try:
-            status = os.fstat(descriptor)
+            if alone:
+                os.chdir(place)
+                status = lstat(b".")
+            else:
+                descriptor = os.open(place, _DIRECTORY)
+                status = os.fstat(descriptor)
             same = (
                 stamp != UNSETTLED
                 and status.st_ctime_ns == stamp
@@ -169,7 +173,9 @@ def _changed(root: bytes, places: Sequence[Place]) -> list[bytes]:
         except OSError:
             same = False
         finally:
-            os.close(descriptor)
+            if descriptor is not None:
+                os.close(descriptor)
+                descriptor = None
         if not same:
             found.append(path)
     return found
@@ -190,7 +196,7 @@ def _in_two(root: bytes, ours: Sequence[Place], theirs: Sequence[Place]) -> list
     except OSError:
         return _changed(root, [*ours, *theirs])
     if child == 0:
-        _answer(writing, lambda: _changed(root, theirs))
+        _answer(writing, lambda: _changed(root, theirs, alone=True))
     os.close(writing)
     try:
         found = _changed(root, ours)

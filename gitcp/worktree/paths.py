@@ -7,6 +7,8 @@ what would be `.git` on any file system is refused on all of them.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from gitcp.errors import BadValue
 from gitcp.model import RESERVED
 
@@ -86,6 +88,7 @@ def parse_display(text: str) -> bytes:
     return bytes(path + data[position:])
 
 
+@lru_cache(4096)  # paths have most of their directories in common
 def _component_problem(name: bytes) -> str | None:
     if not name:
         return "has an empty component"
