@@ -29,7 +29,7 @@ from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
 from gitcp.git.signature import signature, time_of
 from gitcp.git.trees import TreeEntry
-from gitcp.model import FILE, RESERVED, TREE, Checkpoint, CheckpointId, Entry, Oid
+from gitcp.model import FILE, RESERVED, TREE, Checkpoint, CheckpointId, Entry, Oid, Snapshot
 from gitcp.typed import TYPE_CHECKING
 from gitcp.value import Value, replace
 
@@ -47,7 +47,7 @@ CONFLICTS = b"conflicts"
 
 HEAD = re.compile(rb"tree ([0-9a-f]{40})\n(?:parent ([0-9a-f]{40})\n)?author ([^\n]*)")
 NUMBER = re.compile(r"[1-9][0-9]{0,17}")
-RECORD = "%H%x00%T%x00%P%x00%aI%x00%B%x01"
+LISTED = ("rev-list", "--first-parent", "--encoding=UTF-8", "--stdin", "--format=%H%x00%T%x00%P%x00%aI%x00%B%x01")
 
 NEAR = 32
 """So many checkpoints are read in the time that git takes to start."""
@@ -190,8 +190,8 @@ class Store:
     def write_root(self, checkpoint: Checkpoint, readme: str, before: Checkpoint | None = None) -> Oid:
         """Write the metadata, the README and the tree of a checkpoint. Visible after `objects.flush`."""
         reserved = {
-            METADATA: self._blob(wire.encode_checkpoint(checkpoint)),
-            README: self._blob(readme.encode("utf-8")),
+            METADATA: Entry(FILE, self.objects.write_blob(wire.encode_checkpoint(checkpoint), new=True)),
+            README: Entry(FILE, self.objects.write_blob(readme.encode("utf-8"), new=True)),
             **self._index_trees(checkpoint, before),
         }
         if checkpoint.conversation is not None:
@@ -204,17 +204,14 @@ class Store:
         files = self.objects.read_tree(checkpoint.snapshot.tree)
         return self.objects.write_tree([*files, TreeEntry(RESERVED, TREE, holder)])
 
-    def _blob(self, data: bytes) -> Entry:
-        return Entry(FILE, self.objects.write_blob(data, new=True))
-
     def _index_trees(self, checkpoint: Checkpoint, before: Checkpoint | None) -> dict[bytes, Entry]:
-        files = checkpoint.snapshot
-        if before and (files.staged, files.conflicts) == (before.snapshot.staged, before.snapshot.conflicts):
-            return {e.name: Entry(e.mode, e.oid) for e in self._reserved(before.root) if e.name in (STAGED, CONFLICTS)}
-        staged = {e.path: Entry(e.mode, e.oid) for e in files.staged if not e.intent_to_add}
-        conflicts = {b"%d/%s" % (e.stage, e.path): Entry(e.mode, e.oid) for e in files.conflicts}
-        found = {STAGED: staged, CONFLICTS: conflicts}
-        return {name: Entry(TREE, trees.build(self.objects, trees.nest(e))) for name, e in found.items() if e}
+        held = {e.name: e.oid for e in self._reserved(before.root)} if before else {}
+        then = _of_index(before.snapshot) if before else {}
+        made = {
+            name: trees.changed(self.objects, held.get(name), then.get(name, {}), entries)
+            for name, entries in _of_index(checkpoint.snapshot).items()
+        }
+        return {name: Entry(TREE, tree) for name, tree in made.items() if tree}
 
     def _reserved(self, root: Oid) -> list[TreeEntry]:
         """What lies under `.gitcp` in a checkpoint's tree."""
@@ -295,11 +292,7 @@ class Store:
         return self._listed(tips, "--topo-order", "--reverse", *limits)
 
     def _listed(self, tips: Iterable[Oid], *options: str) -> Iterator[Summary]:
-        format = f"--format={RECORD}"
-        input = "".join(f"{tip}\n" for tip in tips).encode("ascii")
-        listed = self.repo.git(
-            "rev-list", "--first-parent", "--encoding=UTF-8", format, *options, "--stdin", input=input
-        )
+        listed = self.repo.git(*LISTED, *options, input="".join(f"{tip}\n" for tip in tips).encode("ascii"))
         for record in listed.decode("utf-8", "replace").split("\x01\n"):
             if not record:
                 continue
@@ -377,6 +370,12 @@ def subject(checkpoint: Checkpoint) -> str:
     prompt = checkpoint.conversation.digest.last_prompt if checkpoint.conversation else None
     text = one_line(prompt or "", 60)
     return f"{checkpoint.trigger.value}: {text}" if text else f"{checkpoint.trigger.value} {checkpoint.id}"
+
+
+def _of_index(files: Snapshot) -> dict[bytes, dict[bytes, Entry]]:
+    """What the index has otherwise than the files."""
+    staged = {e.path: Entry(e.mode, e.oid) for e in files.staged if not e.intent_to_add}
+    return {STAGED: staged, CONFLICTS: {b"%d/%s" % (e.stage, e.path): Entry(e.mode, e.oid) for e in files.conflicts}}
 
 
 def one_line(text: str, most: int) -> str:

@@ -171,6 +171,14 @@ class Project:
         said = self.git("fsck", "--strict", "--no-dangling", "--no-progress")
         assert not said, f"git fsck: {said}"
 
+    def loosen(self) -> None:
+        """Give each object a file of its own."""
+        for pack in self.root.glob(".git/objects/pack/*.pack"):
+            data = pack.read_bytes()
+            for path in pack.parent.glob(f"{pack.stem}.*"):
+                path.unlink()
+            self.git("unpack-objects", "-q", input=data)
+
     def _held_by_git(self) -> dict[str, bytes]:
         common = Path(os.path.realpath(self.root / self.git("rev-parse", "--git-common-dir")))
         held = {"refs": self._foreign_refs().encode("utf-8", "surrogateescape")}

@@ -171,6 +171,7 @@ def test_gcs_own_refs_are_sound(kept: Kept) -> None:
 
 def test_every_damage_of_every_loose_object(kept: Kept) -> None:
     """Whatever byte of whatever object is changed, it is found, and exactly its checkpoints are named."""
+    kept.project.loosen()
     for oid, ids in kept.holders().items():
         path = kept.path(oid)
         commit = kept.project.git("cat-file", "-t", oid) == "commit"
@@ -223,6 +224,7 @@ def _unpacked(data: bytes) -> bytes | None:
 @pytest.mark.parametrize("strategy", [zlib.Z_DEFAULT_STRATEGY, zlib.Z_FIXED, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE])
 def test_objects_that_others_compressed(kept: Kept, strategy: int) -> None:
     """An object that another program packed in another way is not taken for a damaged one."""
+    kept.project.loosen()
     objects = kept.holders()
     for level in range(10):
         for oid in objects:
@@ -329,6 +331,7 @@ def test_objects_that_lie_in_an_alternate(kept: Kept, tmp_path: Path) -> None:
 
 def test_nothing_stops_at_the_first_damage(kept: Kept) -> None:
     """Ten kinds of damage at once are ten problems, each with its own checkpoints."""
+    kept.project.loosen()
     git, common = kept.project.git, kept.store.repo.common_dir
     gone = {
         git("rev-parse", f"refs/gitcp/sessions/alpha:{name}"): name for name in ("same.txt", "src/a.py", "src/deep")

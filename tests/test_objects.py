@@ -597,10 +597,88 @@ def test_what_a_group_shares(project: Project) -> None:
     project.git("init", "--quiet", "--shared=group", "shared")
     shared = Project(project.root / "shared")
     objects = fresh(shared)
-    for number in range(20):
+    for number in range(MOST_LOOSE):
         objects.write("blob", b"%d\n" % number)
     objects.flush()
 
     modes = {path.name: path.stat().st_mode & 0o7777 for path in directory(shared).glob("??")}
     assert modes
     assert set(modes.values()) == {0o2775}
+
+
+@pytest.mark.parametrize("umask", [0o002, 0o077])
+def test_what_a_group_reads(project: Project, umask: int) -> None:
+    """Whatever the umask of who saved: a pack and its index are for all who may look into the repository."""
+    before = os.umask(umask)
+    try:
+        objects = fresh(project)
+        for data in blobs(MOST_LOOSE + 1):
+            objects.write_blob(data)
+        objects.flush()
+    finally:
+        os.umask(before)
+
+    found = {path.suffix: path.stat().st_mode & 0o777 for path in (directory(project) / "pack").iterdir()}
+    assert found == {".pack": 0o444, ".idx": 0o444}
+
+
+@pytest.mark.parametrize("count", [MOST_LOOSE + 1, 1000])
+@pytest.mark.parametrize("step", ["keep", "sync", "index", "directory"])
+def test_a_pack_that_cannot_be_made_is_not_held(
+    project: Project, monkeypatch: pytest.MonkeyPatch, count: int, step: str
+) -> None:
+    """Nothing that `git repack` would leave alone stays behind, wherever the disk fails."""
+    place = directory(project) / "pack"
+    place.mkdir(exist_ok=True)
+    fsync, rename, write = os.fsync, os.rename, os.write
+
+    def failing_fsync(descriptor: int) -> None:
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        if (step == "sync" and "tmp_pack" in path) or (step == "directory" and path == str(place)):
+            raise OSError(errno.EIO, "broken")
+        fsync(descriptor)
+
+    def failing_rename(source: str, target: str) -> None:
+        if step == "index" and str(target).endswith(".idx"):
+            raise OSError(errno.EIO, "broken")
+        rename(source, target)
+
+    def failing_write(descriptor: int, data: memoryview) -> int:
+        if step == "keep" and bytes(data) == packs.HELD:
+            raise OSError(errno.ENOSPC, "full")
+        return write(descriptor, data)
+
+    objects = fresh(project)
+    for data in blobs(count, 2000):
+        objects.write_blob(data)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", failing_fsync)
+        patch.setattr(os, "rename", failing_rename)
+        patch.setattr(os, "write", failing_write)
+        with pytest.raises(GitcpError):
+            objects.flush(held=True)
+        objects.discard()
+
+    assert not list(place.glob("*.keep"))
+    assert not list(place.glob("tmp_*"))
+
+
+def test_what_housekeeping_moves_is_still_there(project: Project) -> None:
+    """Another process puts packs together: who listed them before finds every object in the new one."""
+    store = open_store(project)
+    oids = []
+    for number in range(2):
+        oids += [store.objects.write_blob(b"%d of %d" % (each, number)) for each in range(MOST_LOOSE + 1)]
+        store.objects.flush()
+    known = fresh(project)
+    assert known.exists(oids[0])
+    assert not known.exists(Oid("1" * 40))
+
+    listed = "".join(f"{oid}\n" for oid in oids).encode()
+    name = project.git("pack-objects", "-q", ".git/objects/pack/pack", input=listed)
+    for path in (directory(project) / "pack").iterdir():
+        if name not in path.name:
+            path.unlink()
+
+    assert all(map(known.exists, oids))
+    assert not known.exists(Oid("1" * 40))

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from talk import Talk
 from tokens import tokens
 
+from gitcp.git import linked
+from gitcp.git.objects import MOST_LOOSE
+from gitcp.ops import publish
 from gitcp.secrets.scan import fingerprint
 
 from driver import Project
+from samples import open_store
 
 TOKEN = tokens()["github-token"]
 ID = fingerprint("github-token", TOKEN.encode())
@@ -160,3 +165,25 @@ def test_foreign(spoken: Project) -> None:
     arguments = ("publish", "imported/e7baae82", "--branch", "x", "--base", "main", "--yes")
     assert other.gitcp(*arguments, check=14).code == 14
     assert other.git("branch", "--list", "x") == ""
+
+
+def test_beside_a_repack(spoken: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """git puts its packs together after it read the refs, and before the branch is there: it is whole."""
+    for number in range(MOST_LOOSE):
+        spoken.write(f"dir{number}/file", f"{number}\n")
+    spoken.gitcp("save", "many", check=0)
+    store = open_store(spoken)
+    checkpoint = store.read(next(iter(store.sessions().values())))
+    plan = publish.plan(store, publish.Request(checkpoint, "topic", trust=True))
+    set_branch = linked.set_branch
+
+    def late(*args: Any) -> bool:
+        spoken.git("repack", "-adq")
+        return set_branch(*args)
+
+    monkeypatch.setattr(linked, "set_branch", late)
+    publish.publish(store, plan)
+
+    assert spoken.git("rev-list", "--count", "topic")
+    assert spoken.git("fsck", "--strict", "--no-dangling", "--no-progress") == ""
+    assert not list(spoken.root.glob(".git/objects/pack/*.keep"))

@@ -17,6 +17,7 @@ from tokens import tokens
 from gitcp.conversation import segments
 from gitcp.errors import Refused
 from gitcp.git import refs
+from gitcp.git.objects import MOST_LOOSE
 from gitcp.git.trees import TreeEntry
 from gitcp.model import FILE, Handoff, Note, Run, SkipReason, Source, State
 from gitcp.ops import conversation, prune, purge, steps, tag
@@ -316,6 +317,22 @@ def test_killed(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert done == {False, True}
     forgotten(dying)
     assert held(dying, "the same") == []
+
+
+def test_what_a_killed_save_held(project: Project) -> None:
+    """A pack that was held for a checkpoint that never came is git's to remove, and the text with it."""
+    save(open_store(project), "alpha", {b"a": b"the word\n"})
+    objects = open_store(project).objects
+    blob = objects.write_blob(b"the word, again\n")
+    for number in range(MOST_LOOSE):
+        objects.write_blob(b"%d\n" % number)
+    objects.flush(held=True)
+    assert list(project.root.glob(".git/objects/pack/*.keep"))
+
+    project.gitcp("purge", "--text", "-", "--yes", input="the word", check=0)
+    project.git("gc", "--quiet", "--prune=now")
+
+    assert not open_store(project).objects.exists(blob)
 
 
 def test_names_that_become_the_same(project: Project) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 from pruned import holdings, story
 
+import gitcp
 from gitcp.errors import GitFailed
 from gitcp.git import repack
 from gitcp.git.loose import write_loose
@@ -71,7 +73,7 @@ def test_loose_objects_of_checkpoints_are_packed_and_no_others(project: Project)
     project.commit()
     orphan = project.git("hash-object", "-w", "--stdin", input=b"nobody's\n")
     story(project)
-    before = holdings(project)
+    before, packed = holdings(project), set(packs(project))
     others = {name: stored(project, name) for name in loose(project) - ours(project)}
     assert ours(project)
 
@@ -80,8 +82,28 @@ def test_loose_objects_of_checkpoints_are_packed_and_no_others(project: Project)
 
     assert {name: stored(project, name) for name in loose(project)} == others
     assert {orphan, project.git("rev-parse", "HEAD:mine.txt")} <= others.keys()
-    assert len(list((project.root / ".git/objects/pack").glob("*.pack"))) == 1
+    assert len([name for name in set(packs(project)) - packed if name.endswith(".pack")]) == 1
     sound(project, before)
+
+
+def test_what_is_packed_is_not_packed_again(project: Project) -> None:
+    """Of a large tree with one new file that file goes into the new pack, and the trees on the way to it."""
+    for number in range(100):
+        project.write(f"dir/{number}", f"{number}\n")
+    project.commit()
+    project.git("repack", "-adq")
+    project.gitcp("save", check=0)
+    project.write("new", "new\n")
+    project.gitcp("save", check=0)
+    fresh, packed = ours(project), set(packs(project))
+    assert 0 < len(fresh) <= 2 * MOST_LOOSE
+
+    repack.repack(open_store(project).repo)
+
+    (index,) = (name for name in set(packs(project)) - packed if name.endswith(".idx"))
+    with (project.root / ".git/objects/pack" / index).open("rb") as file:
+        listed = subprocess.run(["git", "show-index"], stdin=file, capture_output=True, text=True, check=True).stdout
+    assert {line.split()[1] for line in listed.splitlines()} == fresh
 
 
 def test_small_packs_become_one(project: Project) -> None:
@@ -107,6 +129,37 @@ def test_small_packs_become_one(project: Project) -> None:
     assert {name.removesuffix(".idx") for name in after if name.endswith(".idx")} >= {kept.removesuffix(".keep")}
     assert not repack.is_due(open_store(project).repo)
     sound(project, before)
+
+
+def test_a_damaged_store_is_kept_in_order_too(project: Project) -> None:
+    """Where an old commit cannot be read, packs are put together nevertheless."""
+    for _ in range(2):
+        save(open_store(project), "beta")
+    old = project.git("rev-parse", "refs/gitcp/sessions/beta~1")
+    (project.root / ".git/objects" / old[:2] / old[2:]).unlink()
+    for number in range(repack.PACKS):
+        save(open_store(project), "alpha", {b"file%d" % n: b"%d of %d\n" % (n, number) for n in range(MOST_LOOSE)})
+    repo = open_store(project).repo
+    assert repack.is_due(repo)
+
+    with pytest.raises(GitFailed):
+        repack.repack(repo)
+
+    assert not repack.is_due(repo)
+    project.git("cat-file", "-e", "refs/gitcp/sessions/alpha~3:file3")
+
+
+def test_who_runs_on_keeps_house(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that saves over and over leaves no more packs than who types `gitcp save`."""
+    monkeypatch.setattr(repack, "PACKS", 4)
+    opened = gitcp.open(project.root)
+    for number in range(10):
+        for each in range(MOST_LOOSE):
+            project.write(f"file{each}", f"{each} of {number}\n")
+        opened.save(label=f"{number}")
+
+    assert len(list(project.root.glob(".git/objects/pack/*.pack"))) < 8
+    sound(project, holdings(project))
 
 
 def test_it_is_due_once(project: Project) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gitcp.errors import StoreDamaged
 from gitcp.git import trees
 from gitcp.git.trees import TreeEntry
-from gitcp.model import EXECUTABLE, FILE, Entry, FileChange, Oid
+from gitcp.model import EXECUTABLE, FILE, TREE, Entry, FileChange, Oid
 
 OIDS = [Oid(f"{number:040x}") for number in range(1, 5)]
 
@@ -66,6 +67,60 @@ def test_diff_is_the_difference(old: dict[bytes, Entry], new: dict[bytes, Entry]
     for path in wanted:
         sides = {(change.old, change.new) for change in found if change.path == path}
         assert sides == {(old.get(path), new.get(path))}
+
+
+@given(TREES, TREES)
+def test_changed_is_what_would_be_built(then: dict[bytes, Entry], now: dict[bytes, Entry]) -> None:
+    """Whatever the tree was before, what it becomes is the tree of the paths."""
+    memory = Memory()
+    before, built = (trees.build(memory, trees.nest(paths)) if paths else None for paths in (then, now))
+
+    assert trees.changed(memory, before, then, now) == built
+
+
+@given(TREES, TREES)
+def test_changed_writes_nothing_else(then: dict[bytes, Entry], now: dict[bytes, Entry]) -> None:
+    """Every tree that is written on the way is part of the result."""
+    memory = Memory()
+    before = trees.build(memory, trees.nest(then)) if then else None
+    known = set(memory.kept)
+    made = trees.changed(memory, before, then, now)
+    reached, ahead = set(), [made] if made else []
+    while ahead:
+        reached.add(tree := ahead.pop())
+        ahead += [entry.oid for entry in memory.kept[tree] if entry.mode == TREE]
+
+    assert set(memory.kept) - known <= reached
+
+
+def test_what_is_the_same_is_not_written_again() -> None:
+    """Of a hundred directories one is, and the tree above it; where the old ones cannot be read, all are."""
+    then = {b"%d/file" % number: Entry(FILE, OIDS[0]) for number in range(100)}
+    now = then | {b"7/file": Entry(FILE, OIDS[1])}
+    memory = Memory()
+    before, built = (trees.build(memory, trees.nest(paths)) for paths in (then, now))
+
+    class Counting(Memory):
+        """The same trees, and how often one is written."""
+
+        count = 0
+        lost = False
+
+        def write_tree(self, entries: list[TreeEntry]) -> Oid:
+            self.count += 1
+            return memory.write_tree(entries)
+
+        def read_tree(self, oid: Oid) -> list[TreeEntry]:
+            if self.lost:
+                raise StoreDamaged("gone")
+            return memory.read_tree(oid)
+
+    counting = Counting()
+    assert trees.changed(counting, before, then, now) == built
+    assert counting.count == 2
+    counting.lost = True
+    assert trees.changed(counting, before, then, now) == built
+    assert counting.count == 2 + 101
 
 
 def test_the_same_tree_is_not_read() -> None:

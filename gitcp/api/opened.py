@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gitcp.api import pushed
 from gitcp.errors import BadValue, GitcpError, RevisionNotFound
-from gitcp.git import refs
+from gitcp.git import refs, repack
 from gitcp.git.repo import Repository
 from gitcp.model import Agent, Checkpoint, CheckpointId, Handoff, Host, Note, Trigger
 from gitcp.ops import restore, retain, save, settings
@@ -104,6 +104,7 @@ def keep_within_limits(store: Store, saved: CheckpointId) -> None:
     """Drop what is beyond the limits that are set. The save stands, whatever becomes of it."""
     with suppress(GitcpError):
         retain.after_save(store, saved)
+    repack.when_due(store.repo)
 
 
 def _choice(

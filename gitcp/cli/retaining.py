@@ -31,7 +31,7 @@ def after_save(store: Store, saved: CheckpointId) -> Operation | None:
 
 def _keep_house(repo: Repository) -> None:
     """Pack what has come together, while nobody waits for it. If it fails, everything is as it was."""
-    from gitcp.cli.apart import apart  # once in some hundred saves
+    from gitcp.cli.apart import apart  # once in a dozen saves or more
 
     def work() -> None:
         os.nice(10)

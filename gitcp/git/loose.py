@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from gitcp.durable import FULL
+from gitcp.durable import FULL, sync_paths
 from gitcp.errors import DiskFull, GitcpError, StoreDamaged
 from gitcp.git.packs import deflated, oid_of
 from gitcp.hashes import begun
@@ -16,6 +18,8 @@ from gitcp.model import Oid
 from gitcp.typed import BinaryIO
 
 CHUNK = 1 << 20
+TRIES = 100
+"""So often a directory that git removes as empty, while it packs, is made again."""
 
 
 def read_loose(directory: Path, oid: Oid) -> tuple[str, bytes] | None:
@@ -103,6 +107,36 @@ def write_loose(path: Path, kind: str, data: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
     with open(descriptor, "wb") as file:
         file.write(deflated(b"%s %d\0" % (kind.encode(), len(data)) + data))
+
+
+def place_loose(temporary: Path, objects_dir: Path, oid: Oid) -> Path:
+    """Give a loose object its own name; its directory, which is still to be fsynced."""
+    directory = objects_dir / oid[:2]
+    os.chmod(temporary, 0o444)
+    for _ in range(TRIES):
+        make_fan_out(directory)
+        with suppress(FileNotFoundError):
+            os.rename(temporary, directory / oid[2:])
+            return directory
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+
+def flush_loose(objects_dir: Path, objects: Mapping[Oid, tuple[str, bytes]], written: dict[Oid, Path]) -> None:
+    """Make these objects loose ones, and those that were `written` under temporary names, which are then forgotten.
+
+    All are written before the first is synced: the disk then has one round to make instead of one a file.
+    """
+    for oid, (kind, data) in objects.items():
+        if oid not in written:
+            written[oid] = objects_dir / f"tmp_obj_gitcp_{os.urandom(6).hex()}"
+            write_loose(written[oid], kind, data)
+    sync_paths(written.values())
+    there = set(os.listdir(objects_dir))
+    touched = {place_loose(temporary, objects_dir, oid) for oid, temporary in written.items()}
+    if any(directory.name not in there for directory in touched):
+        touched.add(objects_dir)  # a name in a new directory is kept no better than that of the directory
+    sync_paths(touched)  # where git packed all that was in it just now, one is gone
+    written.clear()
 
 
 class failures_named:  # noqa: N801 -- reads as a statement

@@ -6,19 +6,28 @@ objects go loose, many go into one pack. Everything is fsynced at `flush`, which
 
 from __future__ import annotations
 
-import errno
 import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
-from gitcp.durable import sync_directory, sync_paths
+from gitcp.durable import sync_directory
 from gitcp.errors import StoreDamaged
-from gitcp.git.loose import CHUNK, failures_named, inflate, make_fan_out, open_loose, read_loose, write_loose
-from gitcp.git.packs import LEVEL, PackIndex, PackWriter, SmallPack, indexes, let_go, oid_of, packed
+from gitcp.git.loose import CHUNK, failures_named, flush_loose, inflate, open_loose, read_loose
+from gitcp.git.packs import (
+    LEVEL,
+    PackIndex,
+    PackWriter,
+    SmallPack,
+    deflated,
+    indexes,
+    let_go,
+    oid_of,
+    pack_times,
+    packed,
+)
 from gitcp.git.refs import NOTHING
 from gitcp.git.repack import note
 from gitcp.git.trees import EMPTY_TREE, TreeEntry, parse, serialise, sort_key
@@ -31,10 +40,14 @@ if TYPE_CHECKING:
     from gitcp.git.library import Library
     from gitcp.git.repo import Repository
 
-MOST_LOOSE = 64
-MOST_GATHERED = 1 << 20
-TRIES = 100
-"""So often a directory that git removes as empty, while it packs, is made again."""
+MOST_LOOSE = 12
+"""So many new objects at most go loose: each is a file to be synced, and so is its directory; a pack is two files."""
+
+MOST_BESIDE = 64
+"""The same beside a large file, which goes loose: housekeeping finds what is loose by commits that are."""
+
+MOST_HELD = 1 << 20
+"""So many bytes of new objects wait for `flush`; what is more goes to a pack in a stream."""
 
 
 class Objects:
@@ -54,6 +67,7 @@ class Objects:
         self._trees: dict[Oid, list[TreeEntry]] = {EMPTY_TREE: []}
         self._fresh: set[str] = set()
         self._unnamed: list[Path] = []
+        self._listed: list[float] = []
         self.gathering: Gathering | None = None
         self.unsynced: list[SmallPack] = []
         self.new_bytes = 0
@@ -131,7 +145,11 @@ class Objects:
 
     def exists(self, oid: Oid) -> bool:
         """Whether the object is there."""
-        return self._is_written(oid) or any(map(os.path.exists, self._places(bytes.fromhex(oid))))
+        if self._is_written(oid) or self._stands(oid):
+            return True
+        if self._listed != pack_times(self._directories):  # somebody put packs together
+            self.__dict__.pop("_indexes", None)
+        return self._stands(oid)
 
     def keeps(self, oid: Oid) -> bool:
         """Whether it is there and stays: its file is touched, so that a prune by age leaves it alone.
@@ -139,6 +157,9 @@ class Objects:
         In a cruft pack each object has a time of its own, which no touch changes: what is only there must be written.
         """
         return self._is_written(oid) or any(self._refresh(place) for place in self._places(bytes.fromhex(oid)))
+
+    def _stands(self, oid: Oid) -> bool:
+        return any(map(os.path.exists, self._places(bytes.fromhex(oid))))
 
     def _is_written(self, oid: Oid) -> bool:
         """Whether the next `flush` makes it visible."""
@@ -195,6 +216,7 @@ class Objects:
 
     @cached_property
     def _indexes(self) -> list[PackIndex]:
+        self._listed = pack_times(self._directories)
         return [index for directory in self._directories for index in indexes(directory)]
 
     @cached_property
@@ -220,7 +242,7 @@ class Objects:
             except OSError:  # packed, borrowed, or another user's
                 self._pending[oid] = self.read(oid)
         with failures_named():
-            self._flush_loose()
+            flush_loose(self._directory, self._pending, self._streamed)
         self._forget_pending()
 
     # ------------------------------------------------------------ writing
@@ -243,7 +265,7 @@ class Objects:
             return oid
         self._pending[oid] = (kind, data)
         self._held += len(data)
-        if self._held > MOST_GATHERED if self.gathering else len(self._pending) > MOST_LOOSE or len(data) > 1 << 22:
+        if self._held > MOST_HELD:
             self._start_pack()
         return oid
 
@@ -301,9 +323,9 @@ class Objects:
         with failures_named():
             if self.gathering and self._pending:
                 self._start_pack()
-            pack, self._pack = self._pack.close(held=held) if self._pack else None, None
+            pack, self._pack = self._pack.close(held=held) if self._pack else self._pack_pending(held=held), None
             self._unnamed += [pack] if pack and (held or self.gathering) else []
-            self._flush_loose()
+            flush_loose(self._directory, self._pending, self._streamed)
             self._sync_small()
         self._settled(pack)
 
@@ -327,6 +349,14 @@ class Objects:
                 self._unnamed.append(pack)
             self._settled(pack, small.listing)
 
+    def _pack_pending(self, *, held: bool) -> Path | None:
+        """What waits becomes a pack, unless it is little."""
+        if len(self._pending) <= (MOST_BESIDE if self._streamed else MOST_LOOSE):
+            return None
+        pack = packed(self._pending, deflated).write(self._directory / "pack", sync=True, held=held)
+        self._pending.clear()
+        return pack
+
     def _sync_small(self) -> None:
         for small in self.unsynced:
             small.ensure(self._directory / "pack", again=False)
@@ -347,21 +377,6 @@ class Objects:
         self._fresh.clear()
         self._held = 0
 
-    def _flush_loose(self) -> None:
-        """All are written before the first is synced: the disk then has one round to make instead of one a file."""
-        for oid, (kind, data) in self._pending.items():
-            if oid not in self._streamed:
-                temporary = self._directory / f"tmp_obj_gitcp_{os.urandom(6).hex()}"
-                self._streamed[oid] = temporary
-                write_loose(temporary, kind, data)
-        sync_paths(self._streamed.values())
-        there = set(os.listdir(self._directory))
-        touched = {self._place(oid, temporary) for oid, temporary in self._streamed.items()}
-        if any(directory.name not in there for directory in touched):
-            touched.add(self._directory)  # a name in a new directory is kept no better than that of the directory
-        sync_paths(touched)  # where git packed all that was in it just now, one is gone
-        self._streamed.clear()
-
     def discard(self) -> None:
         """Forget everything written since the last `flush`."""
         if self._pack is not None:
@@ -379,13 +394,3 @@ class Objects:
             for oid, (kind, data) in self._pending.items():
                 self._pack.add(bytes.fromhex(oid), kind, data)
         self._forget_pending()
-
-    def _place(self, oid: Oid, temporary: Path) -> Path:
-        directory = self._directory / oid[:2]
-        os.chmod(temporary, 0o444)
-        for _ in range(TRIES):
-            make_fan_out(directory)
-            with suppress(FileNotFoundError):
-                os.rename(temporary, directory / oid[2:])
-                return directory
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))

@@ -11,13 +11,13 @@ import os
 import struct
 import zlib
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 
-from gitcp.durable import make_directories, sync_directory, sync_file, write_all
+from gitcp.durable import make_directories, sync_directory, sync_file, sync_paths, write_all
 from gitcp.errors import StoreDamaged
 from gitcp.hashes import sha1
 from gitcp.model import Oid
@@ -166,14 +166,14 @@ class PackWriter:
         index = index_of(self._places, checksum)
         # Named by its bytes: who packs the same objects in another order must not replace it under its index.
         name = f"pack-{checksum.hex()}"
-        if held:
-            _hold(self._directory / f"{name}.pack")
-        _settle(self._file, self._path, self._directory / f"{name}.pack")
-        with open(self._index_path, "w+b") as file:
-            file.write(index)
-            _settle(file, self._index_path, self._directory / f"{name}.idx")
-        sync_directory(self._directory)
-        return self._directory / f"{name}.pack"
+        pack = self._directory / f"{name}.pack"
+        with _held(pack, held=held):
+            _settle(self._file, self._path, pack)
+            with open(self._index_path, "w+b") as file:
+                file.write(index)
+                _settle(file, self._index_path, pack.with_suffix(".idx"))
+            sync_directory(self._directory)
+        return pack
 
     def discard(self) -> None:
         """Forget everything written."""
@@ -182,11 +182,19 @@ class PackWriter:
         self._index_path.unlink(missing_ok=True)
 
 
-def _hold(pack: Path) -> None:
-    with suppress(FileExistsError):
-        descriptor = os.open(pack.with_suffix(".keep"), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "wb") as file:
-            file.write(HELD)
+@contextmanager
+def _held(pack: Path, *, held: bool) -> Iterator[None]:
+    """Git leaves a pack alone that is made meanwhile, until `let_go`; unless it cannot be made."""
+    keep = pack.with_suffix(".keep")
+    mine = held and not keep.exists()
+    if mine:
+        _place([(str(keep), HELD)], sync=False)
+    try:
+        yield
+    except BaseException:
+        if mine:
+            let_go(pack)
+        raise
 
 
 def is_held(pack: Path) -> bool:
@@ -210,16 +218,15 @@ class SmallPack(NamedTuple):
     content: bytes
     listing: bytes
 
-    def write(self, directory: Path) -> Path:
-        """Make both files visible, the index last; they are not synced. Where the pack is: held, until `let_go`."""
+    def write(self, directory: Path, *, sync: bool = False, held: bool = True) -> Path:
+        """Make both files visible, the index last; with `sync` durable. Where the pack is; `held` until `let_go`."""
         pack = directory / f"{self._name}.pack"
-        try:
-            _hold(pack)
-        except FileNotFoundError:
+        if not directory.exists():
             make_directories(directory)
-            _hold(pack)
-        for path, content in self._files(directory):
-            _place(path, content, sync=False)
+        with _held(pack, held=held):
+            _place(self._files(directory), sync=sync)
+            if sync:
+                sync_directory(directory)
         return pack
 
     def ensure(self, directory: Path, *, again: bool) -> None:
@@ -229,7 +236,7 @@ class SmallPack(NamedTuple):
         """
         for path, content in self._files(directory):
             if again and not _holds(path, content):
-                _place(path, content, sync=True)
+                _place([(path, content)], sync=True)
             else:
                 with suppress(FileNotFoundError):  # put together with others, which were synced then
                     sync_file(path)
@@ -242,12 +249,13 @@ class SmallPack(NamedTuple):
         return [(f"{directory}/{self._name}.pack", self.content), (f"{directory}/{self._name}.idx", self.listing)]
 
 
-def packed(objects: Mapping[Oid, tuple[str, bytes]]) -> SmallPack:
-    """A pack of a few objects. They are deflated when packs are put together."""
+def packed(objects: Mapping[Oid, tuple[str, bytes]], deflate: Callable[[bytes], bytes] | None = None) -> SmallPack:
+    """A pack of a few objects. Without `deflate` they are deflated when packs are put together."""
+    deflate = deflate or _stored
     parts = [b"PACK" + struct.pack(">II", 2, len(objects))]
     places, place = {}, len(parts[0])
     for oid, (kind, content) in objects.items():
-        entry = _entry_header(KINDS[kind], len(content)) + _stored(content)
+        entry = _entry_header(KINDS[kind], len(content)) + deflate(content)
         places[bytes.fromhex(oid)] = (place, zlib.crc32(entry))
         place += len(entry)
         parts.append(entry)
@@ -293,6 +301,12 @@ def indexes(objects_dir: Path) -> list[PackIndex]:
         except (FileNotFoundError, ValueError):
             continue  # a repack took it away just now, or it is empty
     return found
+
+
+def pack_times(directories: Iterable[Path]) -> list[float]:
+    """When a pack came or went the last time, in each of these objects directories that has any."""
+    packs = (directory / "pack" for directory in directories)
+    return [directory.stat().st_mtime for directory in packs if directory.exists()]
 
 
 def oid_of(kind: str, data: bytes | memoryview) -> Oid:
@@ -346,20 +360,27 @@ def _settle(file: BinaryIO, path: Path, final: Path) -> None:
     os.rename(path, final)
 
 
-def _place(path: str, content: bytes, *, sync: bool) -> None:
-    """Give a file this content, at once."""
-    temporary = os.path.join(os.path.dirname(path), f"tmp_pack_gitcp_{os.urandom(6).hex()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
+def _place(files: Iterable[tuple[str, bytes]], *, sync: bool) -> None:
+    """Give files their contents, each at once and in this order."""
+    made: list[tuple[str, str]] = []
     try:
-        try:
-            write_all(descriptor, content)
-            if sync:
-                os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        os.rename(temporary, path)
+        for path, content in files:
+            temporary = os.path.join(os.path.dirname(path), f"tmp_pack_gitcp_{os.urandom(6).hex()}")
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
+            made.append((temporary, path))
+            try:
+                write_all(descriptor, content)
+                os.fchmod(descriptor, 0o444)  # whatever the umask: others may share the repository
+            finally:
+                os.close(descriptor)
+        if sync:
+            sync_paths([temporary for temporary, _ in made])
+        for temporary, path in made:
+            os.rename(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        for temporary, _ in made:
+            with suppress(FileNotFoundError):  # it has its name
+                os.unlink(temporary)
         raise
 
 

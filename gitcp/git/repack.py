@@ -1,8 +1,8 @@
 """Housekeeping: loose objects of checkpoints go into one pack, and small packs of gitcp's into a larger one.
 
-A save leaves a dozen loose objects. Left alone, they would have git's own `gc --auto` begin in the midst of a user's
-`git commit` after some four hundred saves. What only others reach, and packs that others made, are not touched, and
-nothing goes before git has verified the pack that holds it.
+A save leaves up to a dozen loose objects, or a pack. Left alone, they would have git's own `gc --auto` begin in the
+midst of a user's `git commit` after some four hundred saves, or fifty. What only others reach, and packs that others
+made, are not touched, and nothing goes before git has verified the pack that holds it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gitcp.durable import sync_directory
+from gitcp.errors import GitcpError
 from gitcp.git.packs import PackIndex, is_held, let_go
+from gitcp.patterns import pattern
 from gitcp.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,11 +29,13 @@ PROBED = "17"
 LOOSE = 10
 """So many more in it than were left the last time are packed: some 2,500 in all."""
 
-PACKS = 12
+PACKS = 16
 """So many packs of gitcp's are put together."""
 
 SETTLED = 3600.0
 """Seconds after which nobody is still about to name an object that was found stored."""
+
+OBJECT = pattern(r"[0-9a-f]{38}")
 
 NOTES = "packs"
 LEFT = "left"
@@ -54,6 +58,13 @@ def is_due(repo: Repository) -> bool:
     return (probed >= LOOSE and probed >= _left(repo) + LOOSE) or len(_noted(repo)) >= PACKS
 
 
+def when_due(repo: Repository) -> None:
+    """Keep house now, if it is time: for who runs on and on. If it fails, everything is as it was."""
+    with suppress(GitcpError, OSError):
+        if is_due(repo):
+            repack(repo)
+
+
 def repack(repo: Repository) -> None:
     """Pack what has come together; nothing if another process is at it. Raises GitFailed, StoreDamaged or OSError;
     then everything that was there still is.
@@ -64,8 +75,8 @@ def repack(repo: Repository) -> None:
         try:
             _let_go(repo)
             _forget_gone(repo)
+            _join_packs(repo)  # needs no old commit to be sound
             _pack_loose(repo)
-            _join_packs(repo)
         finally:
             (repo.store_dir / NOTES / LEFT).write_text(str(_probed(repo)))
 
@@ -75,6 +86,12 @@ def _let_go(repo: Repository) -> None:
     for keep in _objects(repo).glob("pack/pack-*.keep"):
         if _is_settled(keep):
             let_go(keep)
+
+
+def let_go_of_all(repo: Repository) -> None:
+    """Leave every pack to git that is held. Who holds the store's lock knows that nobody is about to name one."""
+    for keep in _objects(repo).glob("pack/pack-*.keep"):
+        let_go(keep)
 
 
 def _forget_gone(repo: Repository) -> None:
@@ -95,7 +112,8 @@ def _pack_loose(repo: Repository) -> None:
     from gitcp.git.promised import AS_FAR_AS_HERE
 
     listed = repo.git("rev-list", "--objects", "--unpacked", AS_FAR_AS_HERE, "--glob=refs/gitcp/*")
-    names = [bytes.fromhex(line[:40].decode("ascii")) for line in listed.splitlines()]
+    loose = {bytes.fromhex(name) for name, _ in _loose(repo)}  # of a commit that is, git lists what is packed as well
+    names = [name for line in listed.splitlines() if (name := bytes.fromhex(line[:40].decode("ascii"))) in loose]
     _drop_copies(repo, set(_index(_packed(repo, names)).names()) if names else set())
 
 
@@ -107,13 +125,20 @@ def _drop_copies(repo: Repository, fresh: set[bytes]) -> None:
     """
     directory = _objects(repo)
     indexes = [_index(directory / "pack" / name) for name in _noted(repo)]
+    for name, path in _loose(repo):
+        oid = bytes.fromhex(name)
+        with suppress(FileNotFoundError):  # git packed it just now
+            if oid in fresh or (any(oid in index for index in indexes) and _is_settled(path)):
+                path.unlink(missing_ok=True)
+
+
+def _loose(repo: Repository) -> Iterator[tuple[str, Path]]:
+    """Every loose object: its name, and its file."""
     for fan_out in (f"{byte:02x}" for byte in range(256)):
         with suppress(FileNotFoundError):
-            for rest in os.listdir(directory / fan_out):
-                with suppress(ValueError, FileNotFoundError):  # a temporary file, one that git packed just now
-                    name, path = bytes.fromhex(fan_out + rest), directory / fan_out / rest
-                    if name in fresh or (any(name in index for index in indexes) and _is_settled(path)):
-                        path.unlink(missing_ok=True)
+            for rest in os.listdir(_objects(repo) / fan_out):
+                if OBJECT.fullmatch(rest):  # else a temporary file
+                    yield fan_out + rest, _objects(repo) / fan_out / rest
 
 
 def _is_settled(path: Path) -> bool:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from gitcp.errors import StoreDamaged
 from gitcp.model import GITLINK, TREE, Entry, FileChange, Oid
+from gitcp.patterns import pattern
 from gitcp.typed import NamedTuple, Protocol, Union
 
 EMPTY_TREE = Oid("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
 EMPTY_BLOB = Oid("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")
 
-_ENTRY = re.compile(rb"([0-7]+) ([^\0]*)\0(.{20})", re.DOTALL)
+DEEP = 200
+"""A tree is changed only where fewer directories than these lie one in another."""
+
+_ENTRY = pattern(rb"([0-7]+) ([^\0]*)\0(.{20})", re.DOTALL)
 
 
 class TreeEntry(NamedTuple):
@@ -124,6 +129,34 @@ def without(store: TreeStore, tree: Oid, path: bytes) -> Oid | None:
         here |= {name: found._replace(oid=below)} if below else {}
     elif found is not None and rest:
         return tree
+    return store.write_tree(list(here.values())) if here else None
+
+
+def changed(store: TreeStore, tree: Oid | None, then: Mapping[bytes, Entry], now: Mapping[bytes, Entry]) -> Oid | None:
+    """The tree of the paths `now`, None if there are none. What is the same in `tree`, which is that of `then`, is not
+    written again.
+    """
+    edits: dict[bytes, Entry | None] = dict.fromkeys(then.keys() - now.keys()) | dict(now.items() - then.items())
+    if now and tree and all(path.count(b"/") < DEEP for path in edits):
+        with suppress(StoreDamaged):  # then all of it is written
+            return _edited(store, tree, edits) if edits else tree
+    return build(store, nest(now)) if now else None
+
+
+def _edited(store: TreeStore, tree: Oid | None, edits: Mapping[bytes, Entry | None]) -> Oid | None:
+    """`tree` with other entries, or none, at some paths. Each tree on the way to them is written once."""
+    here = {e.name: e for e in store.read_tree(tree)} if tree else {}
+    below: dict[bytes, dict[bytes, Entry | None]] = {}
+    for path, entry in edits.items():
+        name, _, rest = path.partition(b"/")
+        below.setdefault(name, {})[rest] = entry
+    for name, inside in below.items():
+        before, made = here.pop(name, None), inside.pop(b"", None)
+        if made is None and inside:
+            oid = _edited(store, before.oid if before and before.mode == TREE else None, inside)
+            made = Entry(TREE, oid) if oid else None
+        if made is not None:
+            here[name] = TreeEntry(name, *made)
     return store.write_tree(list(here.values())) if here else None
 
 

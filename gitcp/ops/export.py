@@ -129,9 +129,12 @@ def _bundle(store: Store, request: Request) -> Exported:
             raise secrets.refused(found)
         made = redact.chains(store, nodes, sieve)
         names = {ref: made.tag(value, made.becomes[store.peel(value)]) for ref, value in names.items()}
-        store.objects.flush()
+        store.objects.flush(held=True)
         _require_clean(store, list(made.becomes.values()), _tags_of(names), request.allowed)
-    return Exported(bundle.write(store.repo, names), len(chain), found)
+    try:
+        return Exported(bundle.write(store.repo, names), len(chain), found)
+    finally:
+        store.objects.let_go()
 
 
 def _tags_on(store: Store, chain: Sequence[Oid]) -> dict[str, Oid]:

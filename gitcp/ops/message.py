@@ -96,7 +96,7 @@ def _cut(store: Store, holder: Checkpoint, offset: int) -> Conversation:
     entries[MAIN.encode()] = Entry(TREE, main.tree)
     digest = adapters.for_format(whole.format).digest(Digest(), lines(store, main.segments))
     tree = trees.build(store.objects, trees.nest(entries))
-    store.objects.flush()
+    store.objects.flush(held=True)
     return Conversation(
         format=whole.format,
         tree=tree,

@@ -100,10 +100,13 @@ def publish(store: Store, agreed: Plan) -> None:
 
     Raises Refused if the branch moved meanwhile.
     """
-    store.objects.flush()
     name = agreed.request.branch
-    if not linked.set_branch(store.repo, name, agreed.tip, agreed.old):
-        raise Refused(f"branch {name} moved meanwhile: it was left as it is", hint="look at it, and try again")
+    try:
+        store.objects.flush(held=True)
+        if not linked.set_branch(store.repo, name, agreed.tip, agreed.old):
+            raise Refused(f"branch {name} moved meanwhile: it was left as it is", hint="look at it, and try again")
+    finally:
+        store.objects.let_go()
     oplog.record(
         store.repo, "publish", f"{agreed.request.checkpoint.id} as {name}", checkpoints=(agreed.request.checkpoint.id,)
     )

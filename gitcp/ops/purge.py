@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gitcp import wire
 from gitcp.errors import BadValue, Refused, RevisionNotFound, StoreDamaged
-from gitcp.git import refs, trees
+from gitcp.git import refs, repack, trees
 from gitcp.git.repo import Repository
 from gitcp.model import Checkpoint, CheckpointId, Oid
 from gitcp.ops import journal, remnants, rewrite, secrets, trash
@@ -115,7 +115,9 @@ def purge(store: Store, request: Request) -> Report:
         moves = list(_moves(store, editor))
         store.objects.flush(held=True)
         remnants.clean(store.repo, editor.edit.text)
-        return Report(made, rewrite.carry_out(store, moves, _operation(store, request, made)) if moves else None)
+        report = Report(made, rewrite.carry_out(store, moves, _operation(store, request, made)) if moves else None)
+        repack.let_go_of_all(store.repo)  # what a killed save left, and the text in it, is git's to remove
+        return report
 
 
 def _operation(store: Store, request: Request, made: Plan) -> Operation:

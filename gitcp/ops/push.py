@@ -119,7 +119,7 @@ def _outgoing(store: Store, session: str, allowed: Collection[str], *, redacted:
     sieve, found = secrets.search(store, (node.commit for node in nodes), allowed, held)
     made = redact.chains(store, nodes, sieve)
     tags = {name: made.tag(value, made.becomes[store.peel(value)]) for name, value in tags.items()}
-    store.objects.flush()
+    store.objects.flush(held=True)
     return _Outgoing(session, tuple(made.becomes[node.commit] for node in nodes), tags, found)
 
 
@@ -128,6 +128,13 @@ def push(store: Store, agreed: Plan) -> Report:
 
     Raises SecretsFound while the plan has findings, Refused if a session grew on both sides: nothing is sent then.
     """
+    try:
+        return _push(store, agreed)
+    finally:
+        store.objects.let_go()  # redacted ones, which no ref here will name
+
+
+def _push(store: Store, agreed: Plan) -> Report:
     if agreed.findings:
         raise secrets.refused(agreed.findings, NOTHING)
     stuck = next((item for item in agreed.items if item.state is State.DIVERGED), None)

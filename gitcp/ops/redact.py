@@ -22,5 +22,5 @@ def chains(store: Store, nodes: Iterable[Summary], sieve: Sieve) -> Editor:
     """
     made = Editor(store, Edit(lambda data: secrets.redacted(data, sieve), clean=scanned.load(store.repo)))
     made.chains(nodes)
-    store.objects.flush()
+    store.objects.flush(held=True)
     return made

@@ -39,11 +39,12 @@ def needs(project: Project) -> dict[str, set[str]]:
 
 
 def loose(stage: Stage, every: int) -> Found:
-    """Damage every `every`-th loose object in each way."""
+    """Damage every `every`-th object in each way, all of them loose."""
+    stage.project.loosen()
     found, chance = Found(Counter(), []), random.Random(1)
     for oid, needed in sorted(needs(stage.project).items())[::every]:
         path = stage.project.root / ".git/objects" / oid[:2] / oid[2:]
-        for way in WAYS if path.exists() else ():
+        for way in WAYS:
             _try(stage, path, way, chance.randrange(path.stat().st_size), found, needed)
     return found
 
