@@ -35,12 +35,12 @@ def _run(args: list[str]) -> int:
         from gitcp.cli import quick
 
         quick.begin()
-    from gitcp.cli import lean
-
-    lean.prepare()
     if args[:1] == ["hook"] and not {"-h", "--help"} & set(args):
         gc.disable()
         return _hook(args[1:])
+    from gitcp.cli import lean
+
+    lean.prepare()
     from gitcp.cli import plain
 
     code = plain.run(args)

@@ -305,8 +305,8 @@ def test_a_damaged_pack_of_somebody_else(kept: Kept) -> None:
     kept.project.write("a", random.Random(1).randbytes(999))
     oid = kept.project.git("rev-parse", f"{kept.project.commit()}:a")
     packs = kept.store.repo.common_dir / "objects" / "pack"
-    kept.project.git("pack-objects", "-q", str(packs / "pack"), input=oid.encode())
-    path = next(packs.glob("*.pack"))
+    name = kept.project.git("pack-objects", "-q", str(packs / "pack"), input=oid.encode())
+    path = packs / f"pack-{name}.pack"
     with changed(path, flipped(path.read_bytes(), 100, 0xFF)):
         assert kept.check().ok
 

@@ -11,7 +11,7 @@ import select
 import sys
 import time
 
-from gitcp.cli import memo, quick
+from gitcp.cli import lean, memo, quick
 from gitcp.cli.apart import apart
 from gitcp.policy import events, payload, triggers
 from gitcp.worktree import look
@@ -124,6 +124,7 @@ class _Called:
     def _save(self) -> None:
         """In a process of its own: everything that takes time."""
         look.start(os.fsencode(self.root), os.path.join(self.git_dir, "gitcp", quick.STATE))
+        lean.prepare()
         context = self._context()
         settings = self._asked(context)
         trigger = self._trigger(settings)

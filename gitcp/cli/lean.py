@@ -7,7 +7,6 @@ Python, and then takes what is written in C. For processes of our own only: a li
 from __future__ import annotations
 
 import sys
-from types import ModuleType
 
 
 def prepare() -> None:
@@ -20,7 +19,7 @@ def prepare() -> None:
         sys.modules.setdefault("datetime", _datetime)
     known = sys.modules.get("urllib.parse")
     if known is None:
-        sys.modules["urllib.parse"] = stand_in = ModuleType("urllib.parse")
+        sys.modules["urllib.parse"] = stand_in = type(sys)("urllib.parse")
         stand_in.quote_from_bytes = _quoted  # type: ignore[attr-defined]
     try:
         import pathlib  # noqa: F401 -- it takes that one function along
