@@ -147,8 +147,9 @@ class Objects:
         """Whether the object is there."""
         if self._is_written(oid) or self._stands(oid):
             return True
-        if self._listed != pack_times(self._directories):  # somebody put packs together
-            self.__dict__.pop("_indexes", None)
+        if self._listed == pack_times(self._directories):
+            return False
+        self.__dict__.pop("_indexes", None)  # somebody put packs together
         return self._stands(oid)
 
     def keeps(self, oid: Oid) -> bool:

@@ -73,7 +73,7 @@ def repack(repo: Repository) -> None:
         if not alone:
             return
         try:
-            _let_go(repo)
+            let_go_of_held(repo, settled=True)
             _forget_gone(repo)
             _join_packs(repo)  # needs no old commit to be sound
             _pack_loose(repo)
@@ -81,17 +81,14 @@ def repack(repo: Repository) -> None:
             (repo.store_dir / NOTES / LEFT).write_text(str(_probed(repo)))
 
 
-def _let_go(repo: Repository) -> None:
-    """Leave packs to git that somebody held who was killed before a ref named them."""
+def let_go_of_held(repo: Repository, *, settled: bool = False) -> None:
+    """Leave packs to git that somebody held who was killed before a ref named them.
+
+    Who holds the store's lock knows that nobody is about to; anybody else takes those that are `settled`.
+    """
     for keep in _objects(repo).glob("pack/pack-*.keep"):
-        if _is_settled(keep):
+        if not settled or _is_settled(keep):
             let_go(keep)
-
-
-def let_go_of_all(repo: Repository) -> None:
-    """Leave every pack to git that is held. Who holds the store's lock knows that nobody is about to name one."""
-    for keep in _objects(repo).glob("pack/pack-*.keep"):
-        let_go(keep)
 
 
 def _forget_gone(repo: Repository) -> None:

@@ -116,7 +116,7 @@ def purge(store: Store, request: Request) -> Report:
         store.objects.flush(held=True)
         remnants.clean(store.repo, editor.edit.text)
         report = Report(made, rewrite.carry_out(store, moves, _operation(store, request, made)) if moves else None)
-        repack.let_go_of_all(store.repo)  # what a killed save left, and the text in it, is git's to remove
+        repack.let_go_of_held(store.repo)  # what a killed save left, and the text in it, is git's to remove
         return report
 
 
