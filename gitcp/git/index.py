@@ -44,23 +44,40 @@ Found = tuple[int, int, int, int]
 
 
 class Folder:
-    """What the index has directly in one directory. A name has one slot, or several in a conflict."""
+    """What the index has directly in one directory. A name has one slot, or several in a conflict.
 
-    __slots__ = ("_seen", "files", "folders")
+    `data` is what the entries are read from, each when it is asked for: of most directories only the digest is.
+    """
 
-    def __init__(self) -> None:
-        self.files: dict[bytes, tuple[Slot, ...]] = {}
+    __slots__ = ("_data", "_files", "entries", "folders")
+
+    def __init__(self, data: bytes = b"") -> None:
         self.folders: set[bytes] = set()
-        self._seen = b""
+        self.entries: list[tuple[bytes, int, int]] = []
+        """Name, flags, and where in the data the entry starts."""
+        self._data = data
+        self._files: dict[bytes, tuple[Slot, ...]] | None = None
 
-    def sees(self, entries: list[bytes]) -> None:
-        """Take some entries into the digest, each as bytes that differ if more than its stat data differs."""
-        self._seen = sha1(self._seen + b"\0".join(entries))
+    @property
+    def files(self) -> dict[bytes, tuple[Slot, ...]]:
+        """The slots, by name."""
+        if self._files is None:
+            self._files = {}
+            for name, flags, start in self.entries:
+                stats, oid, _ = _HEAD.unpack_from(self._data, start)
+                kind = stats[24:28]
+                slot = (_MODES.get(kind) or int.from_bytes(kind, "big"), oid, flags, stats)
+                self._files[name] = (*self._files.get(name, ()), slot)
+        return self._files
 
     def digest(self) -> bytes:
         """Different for folders that differ in more than stat data."""
-        data = self._seen + b"/".join(sorted(self.folders))
-        return sha1(data)
+        data = self._data
+        seen = [
+            b"%b%b%c%b" % (data[start + 24 : start + 28], data[start + 40 : start + 60], flags, name)
+            for name, flags, start in self.entries
+        ]
+        return sha1(b"\0".join(seen), b"\0\0", b"/".join(sorted(self.folders)))
 
 
 class Index(NamedTuple):
@@ -150,39 +167,19 @@ def entry_of(path: bytes, slot: Slot | tuple[int, bytes, int]) -> IndexEntry:
 
 
 class _Folders:
-    """Folders as they fill up: entries come in path order, so most go where the last one went."""
+    """Folders as they fill up."""
 
-    __slots__ = ("_entries", "_folders", "_last", "_parent")
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.found = {b"": Folder(data)}
 
-    def __init__(self) -> None:
-        self._parent = b""
-        self._last = Folder()
-        self._folders = {b"": self._last}
-        self._entries: list[bytes] = []
-
-    def add(self, path: bytes, slot: Slot, identity: bytes) -> None:
-        parent, _, name = path.rpartition(b"/")
-        if parent != self._parent:
-            self._last.sees(self._entries)
-            self._entries = []
-            self._parent, self._last = parent, self._folder(parent)
-        folder = self._last
-        self._entries.append(identity)
-        if folder.files.setdefault(name, (slot,))[0] is not slot:
-            folder.files[name] += (slot,)
-
-    def all(self) -> dict[bytes, Folder]:
-        """All of them, complete."""
-        self._last.sees(self._entries)
-        self._entries = []
-        return self._folders
-
-    def _folder(self, path: bytes) -> Folder:
-        folder = self._folders.get(path)
+    def at(self, path: bytes) -> Folder:
+        """The folder of a directory, known to the one above it."""
+        folder = self.found.get(path)
         if folder is None:
-            folder = self._folders[path] = Folder()
+            folder = self.found[path] = Folder(self._data)
             parent, _, name = path.rpartition(b"/")
-            self._folder(parent).folders.add(name)
+            self.at(parent).folders.add(name)
         return folder
 
 
@@ -191,12 +188,10 @@ def _parse(data: bytes) -> dict[bytes, Folder] | None:
     signature, version, count = struct.unpack_from(">4sII", data)
     if signature != b"DIRC" or version not in (2, 3, 4):
         return None
-    found = _Folders()
-    unpack, add = _HEAD.unpack_from, found.add  # looked up once: this loop is what a changed index costs
-    position, path = 12, b""
-    for _ in range(count):
-        known, oid, bits = unpack(data, position)
-        start, flags = position + 62, 0
+    folders = _Folders(data)
+    position, path, last = 12, b"", None
+    for _ in range(count):  # what a changed index costs
+        bits, start, flags = data[position + 60] << 8 | data[position + 61], position + 62, 0
         if bits & 0xF000:
             flags = bits >> 12 & STAGE | (ASSUME_UNCHANGED if bits & 0x8000 else 0)
             if bits & 0x4000:
@@ -212,12 +207,12 @@ def _parse(data: bytes) -> dict[bytes, Folder] | None:
             end = start + length if length < 0xFFF else data.index(b"\0", start + length)
             path = data[start:end]
             following = position + (end - position + 8 & ~7)
-        kind = known[24:28]
-        add(
-            path, (_MODES.get(kind) or int.from_bytes(kind, "big"), oid, flags, known), kind + data[position + 40 : end]
-        )
+        parent, _, name = path.rpartition(b"/")
+        if parent != last:  # they come in path order
+            entries, last = folders.at(parent).entries, parent
+        entries.append((name, flags, position))
         position = following
-    return found.all() if _is_plain(data, position) else None
+    return folders.found if _is_plain(data, position) else None
 
 
 def _extended(bits: int) -> int:
@@ -252,7 +247,7 @@ def _ask(repo: Repository) -> dict[bytes, Folder]:
     # Without the setting git drops the flag of what sparse checkout left out, where a file happens to be there now.
     as_stored = b"sparse.expectFilesOutsideOfPatterns=true"
     listed = repo.git("-c", as_stored, "ls-files", "--stage", "--debug", "-z")
-    folders = _Folders()
+    data, entries = bytearray(), []
     position = 0
     for match in re.finditer(_LISTED, listed):
         if match.start() != position:
@@ -261,8 +256,12 @@ def _ask(repo: Repository) -> dict[bytes, Folder]:
         mode, oid, stage, path, *numbers, bits = match.groups()
         flags = int(stage) | (ASSUME_UNCHANGED if int(bits, 16) & 0x8000 else 0) | _extended(int(bits, 16) >> 16)
         times, (dev, ino, *owner) = map(int, numbers[:4]), map(int, numbers[4:])
-        slot = (int(mode, 8), bytes.fromhex(oid.decode()), flags, _STAT.pack(*times, dev, ino, 0, *owner))
-        folders.add(path, slot, b"%b %b %x %b" % (mode, oid, flags, path))
+        entries.append((path, flags, len(data)))
+        data += _HEAD.pack(_STAT.pack(*times, dev, ino, int(mode, 8), *owner), bytes.fromhex(oid.decode()), 0)
     if position != len(listed):
         raise GitFailed(f"`git ls-files --debug` lists the index of {repo.root} in a way gitcp does not know")
-    return folders.all()
+    folders = _Folders(bytes(data))
+    for path, flags, start in entries:
+        parent, _, name = path.rpartition(b"/")
+        folders.at(parent).entries.append((name, flags, start))
+    return folders.found
