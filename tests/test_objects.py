@@ -571,6 +571,8 @@ def test_differences_are_found_path_by_path(project: Project) -> None:
     assert list(trees.diff(objects, old, old)) == []
     assert [c.path for c in trees.diff(objects, None, old)] == [p for p, _ in trees.walk(objects, old)]
     assert [c.kind.value for c in trees.diff(objects, old, None)] == ["deleted"] * 5
+    for one, other in ((old, new), (old, new), (new, old), (None, new), (new, None), (new, new), (old, new)):
+        assert list(objects.compare(one, other)) == list(trees.diff(objects, one, other))
 
 
 @pytest.mark.parametrize("beside", [0, 400], ids=["searched", "bisected"])
@@ -590,6 +592,18 @@ def test_a_name_that_lies_across_two_others_is_not_taken_for_one(tmp_path: Path,
     index = index_of(low, high, across)
     assert [name in index for name in (low, high, across, *others)] == [True] * (3 + beside)
     assert len({index.offset(name) for name in (low, high, across, *others)}) == 3 + beside
+
+
+def test_names_are_found_where_they_would_be(tmp_path: Path) -> None:
+    """Of many names that begin alike, as a large pack has, each is found, and none that is not there."""
+    number = random.Random(5)
+    names = [b"\x07" + number.randbytes(19) for _ in range(2000)]
+    writer = PackWriter(tmp_path / "pack")
+    for name in names[::2]:
+        writer.add(name, "blob", b"")
+    index = PackIndex(writer.close().with_suffix(".idx"))
+
+    assert [name in index for name in names] == [True, False] * 1000
 
 
 def test_what_a_group_shares(project: Project) -> None:

@@ -46,6 +46,7 @@ def edits() -> st.SearchStrategy[Edit]:
         st.tuples(st.just(chmod), PATHS, MODES),
         st.tuples(st.just(link), PATHS, PATHS),
         st.tuples(st.just(move), PATHS, PATHS),
+        st.tuples(st.just(trade), PATHS, PATHS),
         st.tuples(st.just(remove), PATHS),
         st.tuples(st.just(swap), PATHS),
         st.tuples(st.just(make_directory), PATHS),
@@ -89,6 +90,16 @@ def move(project: Project, path: str, to: str) -> None:
     """Rename a file or a directory."""
     project.root.joinpath(to).parent.mkdir(parents=True, exist_ok=True)
     os.rename(project.root / path, project.root / to)
+
+
+def trade(project: Project, path: str, other: str) -> None:
+    """Give each of two files the other's name."""
+    full, to = project.root / path, project.root / other
+    if full.is_file() and to.is_file() and full != to:
+        aside = full.with_name("aside")
+        os.rename(full, aside)
+        os.rename(to, full)
+        os.rename(aside, to)
 
 
 def remove(project: Project, path: str) -> None:

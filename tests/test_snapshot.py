@@ -14,17 +14,20 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from capturing import Camera, git_tree, host
 
+from gitcp.git import trees
 from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
 from gitcp.git.trees import EMPTY_TREE
 from gitcp.model import EXECUTABLE, FILE, GITLINK, SYMLINK, Entry, IndexEntry, Oid, SkipReason
-from gitcp.worktree import look, reading
+from gitcp.worktree import look, reading, scan
 from gitcp.worktree import snapshot as snapshot_module
 from gitcp.worktree.paths import TEMPORARY
+from gitcp.worktree.records import Record
 from gitcp.worktree.snapshot import Limits, stamp_of, take
 
 from driver import Project
@@ -1010,6 +1013,26 @@ def test_index_v4(camera: Camera) -> None:
 # ---------------------------------------------------------------- what is remembered
 
 
+def test_index_v4_with_names_cut_alike(camera: Camera) -> None:
+    """Version 4 writes of a name what it does not share with the one before, which may lie in a directory below."""
+    camera.project.git("update-index", "--index-version", "4")
+    camera.project.write("d/abc/1", "")
+    camera.project.write("d/xbc/1", "")
+    camera.project.write(".gitignore", "*d\n!/d\n")
+    for name in ("d/abd", "d/xbd"):
+        camera.project.write(name, "one\n")
+    camera.project.git("add", ".gitignore", "d/abc", "d/xbc")
+    camera.project.git("add", "--force", "d/abd")
+    time.sleep(0.02)
+    assert b"d/abd" in camera.take().entries
+    camera.project.git("rm", "--quiet", "--cached", "d/abd")
+    camera.project.git("add", "--force", "d/xbd")
+
+    shot = camera.take()
+
+    assert (b"d/abd" in shot.entries, b"d/xbd" in shot.entries) == (False, True)
+
+
 def test_nothing_changed(camera: Camera) -> None:
     """The second snapshot of the same files lists no directory and reads no file."""
     camera.project.write("dir/file", "x")
@@ -1087,6 +1110,80 @@ def test_new_and_removed_files_in_one_tick(camera: Camera) -> None:
         taken.remember()
         camera.live = frozenset({taken.snapshot.tree})
         assert (taken.snapshot.total, taken.stamp(f"dir/{number}".encode()) is not None) == (2, True)
+
+
+def test_names_traded_where_renaming_leaves_no_trace(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are file systems on which a rename does not touch the file: then its inode tells it from the other one."""
+    for name in ("dir/one", "dir/other"):
+        camera.project.write(name, name)
+    time.sleep(0.02)
+    camera.take()
+    monkeypatch.setattr(look, "_otherwise", lambda *_: [])
+    root = camera.project.root / "dir"
+    for name, to in (("one", "aside"), ("other", "one"), ("aside", "other")):
+        os.rename(root / name, root / to)
+
+    shot = camera.take()
+
+    assert (shot.blob(b"dir/one"), shot.blob(b"dir/other")) == (b"dir/other", b"dir/one")
+
+
+def test_only_what_changed_is_looked_at(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory that has the entries it had is not listed; of one that has not, only files that changed are read."""
+    for number in range(10):
+        camera.project.write(f"kept/{number}", "x")
+        camera.project.write(f"grown/{number}", "x")
+    time.sleep(0.02)
+    camera.take()
+    listed: list[bytes] = []
+    looked_at: list[bytes] = []
+    visit, file_of = scan.Scan._visit, scan.Scan._file
+
+    def visiting(self: scan.Scan, record: Record) -> None:
+        listed.append(record.path)
+        visit(self, record)
+
+    def looking(self: scan.Scan, record: Record, name: bytes, full: bytes, old: Record | None) -> None:
+        looked_at.append(record.below(name))
+        file_of(self, record, name, full, old)
+
+    monkeypatch.setattr(scan.Scan, "_visit", visiting)
+    monkeypatch.setattr(scan.Scan, "_file", looking)
+    with open(camera.project.root / "kept/3", "a") as file:
+        file.write("more")
+    camera.project.write("grown/4", "more")
+    camera.project.write("grown/new", "x")
+
+    objects = Objects(camera.repo, dry=True)
+    taken = take(camera.repo, objects, Limits(), camera.live)
+
+    assert listed == [b"grown"]
+    assert sorted(looked_at) == [b"grown/4", b"grown/new", b"kept/3"]
+    found = dict(trees.walk(objects, taken.snapshot.tree))
+    assert len(found) == 22
+    assert found[b"grown/4"].oid == blob(camera.project, "grown/4")
+
+
+def test_directory_that_changes_after_the_look(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What came into a directory after it was looked at is not missed, in this snapshot or the next."""
+    camera.project.write("dir/file", "x")
+    time.sleep(0.02)
+    camera.take()
+    looked = look.changed
+
+    def changed(*args: Any) -> list[Any]:
+        found = looked(*args)
+        camera.project.write("dir/late", "x")
+        time.sleep(0.02)
+        return found
+
+    monkeypatch.setattr(look, "changed", changed)
+    with open(camera.project.root / "dir/file", "a") as file:
+        file.write("more")
+    objects = Objects(camera.repo, dry=True)
+    taken = take(camera.repo, objects, Limits(), camera.live)
+
+    assert dict(trees.walk(objects, taken.snapshot.tree)).keys() == {b"dir/file", b"dir/late", b"tracked"}
 
 
 @pytest.mark.parametrize("parts", [1, 2])

@@ -22,6 +22,22 @@ TRIES = 100
 """So often a directory that git removes as empty, while it packs, is made again."""
 
 
+def with_alternates(directory: Path) -> list[Path]:
+    """An objects directory and those it borrows from."""
+    found, queue = [], [directory]
+    while queue:
+        directory = queue.pop(0)
+        if directory in found:
+            continue
+        found.append(directory)
+        try:
+            lines = (directory / "info" / "alternates").read_bytes().splitlines()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        queue += [directory / os.fsdecode(line) for line in lines if line and not line.startswith(b"#")]
+    return found
+
+
 def read_loose(directory: Path, oid: Oid) -> tuple[str, bytes] | None:
     """A loose object's kind and content, None if it is not loose. Raises StoreDamaged if it does not check out."""
     loose = open_loose(directory, oid)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gitcp.durable import sync_directory
 from gitcp.errors import StoreDamaged
-from gitcp.git.loose import CHUNK, failures_named, flush_loose, inflate, open_loose, read_loose
+from gitcp.git.loose import CHUNK, failures_named, flush_loose, inflate, open_loose, read_loose, with_alternates
 from gitcp.git.packs import (
     LEVEL,
     PackIndex,
@@ -30,9 +30,9 @@ from gitcp.git.packs import (
 )
 from gitcp.git.refs import NOTHING
 from gitcp.git.repack import note
-from gitcp.git.trees import EMPTY_TREE, TreeEntry, parse, serialise, sort_key
+from gitcp.git.trees import EMPTY_TREE, TreeEntry, diff, parse, serialise, sort_key
 from gitcp.git.unpack import LARGEST, read_packed
-from gitcp.model import Oid
+from gitcp.model import FileChange, Oid
 from gitcp.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class Objects:
         self._streamed: dict[Oid, Path] = {}
         self._pack: PackWriter | None = None
         self._trees: dict[Oid, list[TreeEntry]] = {EMPTY_TREE: []}
+        self._compared: tuple[Oid | None, Oid | None, tuple[FileChange, ...]] = (None, None, ())
         self._fresh: set[str] = set()
         self._unnamed: list[Path] = []
         self._listed: list[float] = []
@@ -137,6 +138,18 @@ class Objects:
             entries = self._trees[oid] = parse(self._read_kind(oid, "tree"))
         return entries
 
+    def has_read(self, oid: Oid) -> bool:
+        """Whether a tree need not be read again."""
+        return oid in self._trees
+
+    def compare(self, old: Oid | None, new: Oid | None) -> tuple[FileChange, ...]:
+        """What differs between two trees. The last answer is kept: a restore asks three times, back and forth."""
+        if self._compared[:2] == (new, old):
+            self._compared = old, new, tuple(FileChange(c.path, c.new, c.old) for c in self._compared[2])
+        elif self._compared[:2] != (old, new):
+            self._compared = old, new, tuple(diff(self, old, new))
+        return self._compared[2]
+
     def read_commit(self, oid: Oid) -> bytes:
         """The raw bytes of a commit."""
         if oid == NOTHING:
@@ -201,19 +214,7 @@ class Objects:
 
     @cached_property
     def _directories(self) -> list[Path]:
-        """The objects directory and its alternates."""
-        found, queue = [], [self._directory]
-        while queue:
-            directory = queue.pop(0)
-            if directory in found:
-                continue
-            found.append(directory)
-            try:
-                lines = (directory / "info" / "alternates").read_bytes().splitlines()
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            queue += [directory / os.fsdecode(line) for line in lines if line and not line.startswith(b"#")]
-        return found
+        return with_alternates(self._directory)
 
     @cached_property
     def _indexes(self) -> list[PackIndex]:

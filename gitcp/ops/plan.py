@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 
 from gitcp.errors import Refused
-from gitcp.git import trees
 from gitcp.git.repo import Repository
 from gitcp.git.trees import TreeEntry, TreeReader
 from gitcp.model import GITLINK, SYMLINK, TREE, Conversion, Entry, FileChange, Oid, SkipReason, Snapshot
@@ -86,6 +85,7 @@ class Reader(TreeReader, Protocol):
     """Where the trees and the ignore files of snapshots are read from."""
 
     def read_blob(self, oid: Oid) -> bytes: ...
+    def compare(self, old: Oid | None, new: Oid | None) -> tuple[FileChange, ...]: ...
 
 
 class Disk(Protocol):
@@ -255,7 +255,7 @@ def parents(path: bytes) -> list[bytes]:
 def _changes(reader: Reader, now: Side, target: Side) -> Iterator[FileChange]:
     """Paths whose blob or mode differs, then those whose blob is the same and whose bytes are not."""
     seen = set()
-    for change in trees.diff(reader, now.snapshot.tree, target.snapshot.tree):
+    for change in reader.compare(now.snapshot.tree, target.snapshot.tree):
         seen.add(change.path)
         yield change
     differing = set(now.snapshot.converted) ^ set(target.snapshot.converted)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from gitcp import readme
 from gitcp.errors import StoreBusy
-from gitcp.git import trees
 from gitcp.model import (
     Agent,
     Checkpoint,
@@ -253,7 +252,7 @@ def _changes(store: Store, draft: Checkpoint, parent: Checkpoint | None) -> tupl
 
 def changes_between(store: Store, old: Oid | None, snapshot: Snapshot) -> tuple[FileChange, ...]:
     """What the snapshot's files changed against an earlier tree."""
-    return tuple(trees.diff(store.objects, old, snapshot.tree))
+    return store.objects.compare(old, snapshot.tree)
 
 
 def _base_tree(store: Store, draft: Checkpoint) -> Oid | None:

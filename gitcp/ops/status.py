@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 from gitcp.errors import ConversationUnreadable, GitcpError
-from gitcp.git import trees
 from gitcp.git.objects import Objects
 from gitcp.model import Base, Capture, Checkpoint, CheckpointId, FileChange, Note, Skip
 from gitcp.ops import journal, note
@@ -66,7 +65,7 @@ def status(store: Store, cwd: Path, session: str | None, limits: Limits) -> Stat
         base=now.base,
         last=last,
         conversation=_growth(capture, last) if capture else None,
-        changes=tuple(trees.diff(objects, before, now.tree)),
+        changes=objects.compare(before, now.tree),
         skipped=now.skipped,
         unfinished=journal.unfinished(store.repo),
         undo=known.undo[-1] if known.undo else None,

@@ -2,59 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from gitcp.git.trees import TreeEntry
 from gitcp.model import TREE, Oid
 from gitcp.typed import TYPE_CHECKING
-from gitcp.worktree.records import Line, PlainLine, Record
+from gitcp.worktree.records import Past, Record
 
 if TYPE_CHECKING:
     from gitcp.git.objects import Objects
 
 
-def write_trees(objects: Objects, records: dict[bytes, Record], lines: Mapping[bytes, PlainLine]) -> bytes:
-    """Write the trees of `records`, deepest first; the 20 bytes of the root's name.
+def write_trees(objects: Objects, records: Mapping[bytes, Record], past: Past) -> dict[bytes, bytes]:
+    """Write the trees of `records` and of what lies above them, deepest first; their names, the root's in any case.
 
-    `lines` are the directories that did not change. Those above a changed one are taken out of them into `records`.
-    Each record is told its tree. Directories without anything captured get none. The root's tree is named in any case,
-    so that `objects` can read it.
+    A name is 20 bytes, b"" for directories without anything captured. `past` are the directories as they were. The
+    root's tree, and those that changed as they were, are named to `objects`, which can then read them: they are
+    compared next.
     """
+    found: dict[bytes, bytes] = {}
+
+    def now(path: bytes) -> bytes:
+        return found[path] if path in found else then(path)
+
+    def then(path: bytes) -> bytes:
+        line = past.line(path)
+        return line.tree if line else b""
+
     waiting: dict[int, set[bytes]] = {0: {b""}}
     for path in records:
         waiting.setdefault(_depth(path), set()).add(path)
     for depth in range(max(waiting), -1, -1):
         for path in waiting.get(depth, ()):
-            record = records.get(path)
-            if record is None:
-                record = records[path] = Record.of(path, lines[path])
-            before = Line._make(lines[path]).tree if path in lines else None
-            record.tree = _write(objects, record, records, lines)
-            if record.tree != before and path:
-                parent = path.rpartition(b"/")[0]
-                waiting.setdefault(depth - 1, set()).add(parent)
-    return _tree(b"", records, lines)
+            record = records.get(path) or past.record(path)
+            assert record is not None
+            found[path] = _write(objects, record, _entries(record, now))
+            if found[path] == then(path):
+                continue
+            old = None if objects.has_read(Oid(then(path).hex())) else past.record(path)
+            if old is not None:
+                objects.name_tree(_entries(old, then))
+            if path:
+                waiting.setdefault(depth - 1, set()).add(path.rpartition(b"/")[0])
+    return found
 
 
-def _write(
-    objects: Objects, record: Record, records: Mapping[bytes, Record], lines: Mapping[bytes, PlainLine]
-) -> bytes:
+def _entries(record: Record, tree: Callable[[bytes], bytes]) -> list[TreeEntry]:
+    """The entries of a directory; `tree` says what the trees below it are."""
     entries = record.entries()
     for name in record.subdirectories():
-        path = record.below(name)
-        if tree := _tree(path, records, lines):
-            entries.append(TreeEntry(name, TREE, Oid(tree.hex())))
+        if below := tree(record.below(name)):
+            entries.append(TreeEntry(name, TREE, Oid(below.hex())))
+    return entries
+
+
+def _write(objects: Objects, record: Record, entries: list[TreeEntry]) -> bytes:
     if not entries and record.path:
         return b""
     # The root's tree is only named: a checkpoint's tree is that one and `.gitcp`.
     write = objects.write_tree if record.path else objects.name_tree
     return bytes.fromhex(write(entries))
-
-
-def _tree(path: bytes, records: Mapping[bytes, Record], lines: Mapping[bytes, PlainLine]) -> bytes:
-    if path in records:
-        return records[path].tree
-    return Line._make(lines[path]).tree if path in lines else b""
 
 
 def _depth(path: bytes) -> int:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
 from contextlib import suppress
 from errno import ELOOP, ENOTDIR
 
+from gitcp.durable import write_all
 from gitcp.errors import Refused
-from gitcp.typed import NamedTuple
+from gitcp.typed import NamedTuple, Union
 from gitcp.worktree.paths import display
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -21,6 +23,9 @@ KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFCHR: "a device",
 }
+
+
+Root = Union[str, bytes, os.PathLike[str], os.PathLike[bytes]]
 
 
 class PathBlocked(Refused):
@@ -38,7 +43,7 @@ class Level(NamedTuple):
 class Directories:
     """Descriptors of the root and of the directories down to the one used last, so that its files cost no new walk."""
 
-    def __init__(self, root: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> None:
+    def __init__(self, root: Root) -> None:
         self._levels: list[Level] = []
         self._append(b"", os.open(root, DIRECTORY))
 
@@ -99,6 +104,31 @@ def lstat_in(directory: int, name: bytes) -> os.stat_result | None:
         return os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return None
+
+
+def write_in(
+    directory: int, name: bytes, chunks: Iterable[bytes], permissions: int, like: os.stat_result | None
+) -> int:
+    """A new file with the bytes of `chunks`, open; it is still to be synced. Its owner is that of `like`, if it may."""
+    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=directory)
+    try:
+        for chunk in chunks:
+            write_all(descriptor, chunk)
+        made = os.fstat(descriptor)
+        if like is not None and (like.st_uid, like.st_gid) != (made.st_uid, made.st_gid):
+            with suppress(PermissionError):
+                os.fchown(descriptor, like.st_uid, like.st_gid)
+        os.fchmod(descriptor, permissions)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def symlink_in(directory: int, name: bytes, target: bytes) -> int:
+    """A new symbolic link; -1, for there is nothing to be synced."""
+    os.symlink(target, name, dir_fd=directory)
+    return -1
 
 
 def identity(found: os.stat_result) -> tuple[int, int]:

@@ -22,6 +22,7 @@ _HFS_IGNORED = dict.fromkeys((*range(0x200C, 0x2010), *range(0x202A, 0x202F), *r
 _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _UNESCAPES = {escape[1:].encode(): char.encode() for char, escape in _ESCAPES.items()}
 _HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF")
+_HARMLESS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+@,="
 
 TEMPORARY = b".gitcp-tmp-"
 """How the name of a file begins that the writer has not finished; 16 hex digits follow."""
@@ -52,6 +53,13 @@ def problem(path: bytes) -> str | None:
     if components[0] == RESERVED:
         return f"lies in {RESERVED.decode()}, which is gitcp's own"
     return next((reason for component in components if (reason := _component_problem(component))), None)
+
+
+def name_problem(path: bytes, name: bytes) -> str | None:
+    """The same for a path that was found by its last name: all else of it is known to be fine, as are most names."""
+    if name[:1] != b"." and not name.translate(None, _HARMLESS) and len(path) < LONGEST_PATH:
+        return None
+    return problem(path)
 
 
 def folded(path: bytes) -> str:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import marshal
 import stat
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from gitcp.git.index import INTENT_TO_ADD, SKIP_WORKTREE, STAGE, Folder, Slot
 from gitcp.git.trees import TreeEntry
-from gitcp.model import GITLINK, Oid, SkipReason
+from gitcp.model import GITLINK, RESERVED, Oid, SkipReason
 from gitcp.typed import Any, NamedTuple
 from gitcp.worktree.look import GONE, UNSETTLED
 
@@ -80,6 +80,12 @@ class Line(NamedTuple):
         return self.rest[4]  # type: ignore[no-any-return]
 
 
+def with_tree(line: PlainLine, tree: bytes) -> PlainLine:
+    """The same directory, with another tree."""
+    stamp, inode, seen, (digest, _, *rest) = line
+    return stamp, inode, seen, (digest, tree, *rest)
+
+
 class Record:
     """One directory in the hands of a scan.
 
@@ -104,7 +110,6 @@ class Record:
         "rules",
         "skipped",
         "stamp",
-        "tree",
         "watched",
     )
 
@@ -119,7 +124,6 @@ class Record:
         self.blocked = False
         self.stamp = GONE
         self.inode = 0
-        self.tree = b""
         self.files: dict[bytes, File] = {}
         self.folders: set[bytes] = set()
         self.links: dict[bytes, tuple[bytes, str | None]] = {}
@@ -130,6 +134,15 @@ class Record:
         self.rules: bytes | None = None
         self.attributes: bytes | None = None
 
+    def copy(self) -> Record:
+        """The same, to be changed without this one."""
+        other = Record(self.path, self.folder, self.digest, ignored=self.ignored, included=self.included)
+        other.blocked, other.stamp, other.inode = self.blocked, self.stamp, self.inode
+        other.files, other.folders, other.links = dict(self.files), set(self.folders), dict(self.links)
+        other.absent, other.skipped, other.nested = list(self.absent), dict(self.skipped), dict(self.nested)
+        other.watched, other.rules, other.attributes = dict(self.watched), self.rules, self.attributes
+        return other
+
     def below(self, name: bytes) -> bytes:
         """The path of an entry of this directory."""
         return self.path + b"/" + name if self.path else name
@@ -138,6 +151,17 @@ class Record:
         """Leave an entry out, and say why."""
         self.skipped[name] = (reason.value, detail)
 
+    def keep_absent(self, names: Iterable[bytes]) -> None:
+        """Of what only the index has: keep what sparse checkout left out, and submodules."""
+        for name in names:
+            slots = self.folder.files[name]
+            if name == RESERVED and not self.path:
+                continue
+            if slots[0][0] == GITLINK:
+                self.links[name] = (slots[0][1], None)
+            elif is_absent(slots):
+                self.absent.append(name)
+
     @property
     def tracked(self) -> bool:
         """Whether the index has anything here or below."""
@@ -145,7 +169,8 @@ class Record:
 
     def entries(self) -> list[TreeEntry]:
         """The entries of the tree that lie directly here, directories aside."""
-        found = [TreeEntry(name, file.mode, Oid(file.oid.hex())) for name, file in self.files.items()]
+        make = tuple.__new__  # the loop that writing trees is made of
+        found = [make(TreeEntry, (name, file[0], file[1].hex())) for name, file in self.files.items()]
         found += [TreeEntry(name, GITLINK, Oid(commit.hex())) for name, (commit, _) in self.links.items()]
         for name in self.absent:
             mode, oid = self.folder.files[name][0][:2]
@@ -156,8 +181,8 @@ class Record:
         """The names below which there may be a tree: directories that were entered, and those only the index has."""
         return self.folders | self.folder.folders
 
-    def line(self) -> PlainLine:
-        """The record, to be put away."""
+    def line(self, tree: bytes) -> PlainLine:
+        """The record, to be put away; `tree` are the 20 bytes of its tree's name."""
         watched = {name: file.ctime_ns if file.settled else UNSETTLED for name, file in self.files.items()}
         watched.update(self.watched)
         apart = {
@@ -182,7 +207,7 @@ class Record:
         )
         flags = (self.ignored, self.included, self.blocked, self.tracked)
         count = len(self.files) + len(self.links) + len(self.absent)
-        rest = (self.digest, self.tree, count, flags, marshal.dumps(detail))
+        rest = (self.digest, tree, count, flags, marshal.dumps(detail))
         return self.stamp, self.inode, marshal.dumps((list(watched), list(watched.values()))), rest
 
     def _odd_slots(self) -> dict[bytes, list[tuple[int, bytes, int]]]:
@@ -205,10 +230,11 @@ class Record:
         folder.folders = set(tracked)
         ignored, included, blocked, _ = line.flags
         self = cls(path, folder, line.digest, ignored=ignored, included=included)
-        self.blocked, self.stamp, self.inode, self.tree = blocked, line.stamp, line.inode, line.tree
+        self.blocked, self.stamp, self.inode = blocked, line.stamp, line.inode
         names, stamps = marshal.loads(line.seen)  # noqa: S302  (our own state file, checked as a whole)
+        make = tuple.__new__  # a tenth of a large look goes by here
         self.files = {
-            name: File(*row, *apart.get(name, (stamp, True)))
+            name: make(File, (*row, *apart[name]) if name in apart else (*row, stamp, True, None, None))
             for name, stamp, row in zip(names, stamps, _ROW.iter_unpack(rows), strict=False)
         }
         self.folders, self.links, self.absent = set(folders), links, absent
@@ -264,10 +290,15 @@ class Record:
 
 
 class Past:
-    """What is remembered, taken out directory by directory."""
+    """What is remembered, taken out directory by directory.
 
-    def __init__(self, lines: Mapping[bytes, PlainLine]) -> None:
+    `records` are those that were taken out already; with None only the last one is held, so that memory does not grow
+    with the tree.
+    """
+
+    def __init__(self, lines: Mapping[bytes, PlainLine], records: dict[bytes, Record] | None) -> None:
         self._lines = lines
+        self._records = records
         self._last: Record | None = None
 
     def line(self, path: bytes) -> Line | None:
@@ -277,8 +308,14 @@ class Past:
 
     def record(self, path: bytes) -> Record | None:
         """A directory as it was, None if it was not known."""
+        if path not in self._lines:
+            return None
+        if self._records is not None:
+            if path not in self._records:
+                self._records[path] = Record.of(path, self._lines[path])
+            return self._records[path]
         if self._last is None or self._last.path != path:
-            self._last = Record.of(path, self._lines[path]) if path in self._lines else None
+            self._last = Record.of(path, self._lines[path])
         return self._last
 
 

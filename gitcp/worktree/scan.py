@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from gitcp.errors import GitcpError
 from gitcp.git.index import Folder, Index, Slot, git_mode
@@ -18,10 +18,10 @@ from gitcp.value import Value
 from gitcp.worktree import nested
 from gitcp.worktree.blobs import Blobs, Job
 from gitcp.worktree.dependencies import DEPENDENCIES, is_overfull
-from gitcp.worktree.look import GONE, UNSETTLED
-from gitcp.worktree.paths import LONGEST_PATH, TEMPORARY, is_temporary, problem
+from gitcp.worktree.look import ANYTHING, GONE, UNSETTLED
+from gitcp.worktree.paths import TEMPORARY, is_temporary, name_problem, problem
 from gitcp.worktree.reading import reason, settled
-from gitcp.worktree.records import File, Past, Record, is_absent
+from gitcp.worktree.records import File, Past, Record
 from gitcp.worktree.rules import Rules
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from gitcp.worktree.attributes import Suspicion
     from gitcp.worktree.basis import Basis
     from gitcp.worktree.include import Include
+    from gitcp.worktree.look import Touched
 
 BATCH = 4096
 """Files that are held at most before they are captured, so that memory does not grow with the tree."""
 
-_HARMLESS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+@,="
 _KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFBLK: "a device", stat.S_IFCHR: "a device"}
 
 
@@ -42,8 +42,7 @@ class Scope(Value):
 
     `own` are this repository's git directories. `past` is what is remembered, to find unchanged files in, and
     `trusted` says of a remembered blob whether it may be used. A `deep` scan goes everywhere and has the index; another
-    goes where it is sent and has the index only if that changed. Of the files that are known, only those in `touched`
-    are looked at; None for all of them.
+    goes where it is sent and has the index only if that changed.
     """
 
     root: bytes
@@ -56,7 +55,6 @@ class Scope(Value):
     trusted: Callable[[bytes], bool]
     deep: bool
     started: int
-    touched: frozenset[bytes] | None = None
 
 
 class Scan:
@@ -70,6 +68,7 @@ class Scan:
         self._blobs = blobs
         self._jobs: list[Job] = []
         self._ahead: list[tuple[bytes, bool, bool]] = []
+        self._touched: Mapping[bytes, Touched] = {}
         self._judged_anew: list[bytes] = []
         self._converted_anew: list[bytes] = []
 
@@ -78,17 +77,19 @@ class Scan:
         self._walk(b"", ignored=False, included=False)
         self._capture()
 
-    def at(self, paths: Iterable[bytes]) -> None:
+    def at(self, touched: Mapping[bytes, Touched]) -> None:
         """Scan these directories again, and what is new below them, or all that is where the rules changed."""
-        for path in sorted(self._with_parents(paths)):
+        self._touched = {**touched, **dict.fromkeys(self._above(touched), ANYTHING)}
+        for path in sorted(self._touched):
             line = self._scope.past.line(path)
             if line is None or path in self.records or self.is_gone(path):
                 continue
             ignored, included, blocked, _ = line.flags
             if line.stamp == GONE:
                 self._only_indexed(path, blocked=blocked)
-            else:
+            elif not self._only_files(path):
                 self._walk(path, ignored=ignored, included=included)
+            self._capture(BATCH)
         self._capture()
 
     def is_gone(self, path: bytes) -> bool:
@@ -97,15 +98,30 @@ class Scan:
 
     # ------------------------------------------------------------ directories
 
-    def _with_parents(self, paths: Iterable[bytes]) -> set[bytes]:
-        """These directories, and those above them that decide whether they are entered at all."""
-        found = set(paths)
-        for path in tuple(found):
+    def _above(self, paths: Iterable[bytes]) -> set[bytes]:
+        """The directories that decide whether these are entered at all."""
+        found: set[bytes] = set()
+        for path in paths:
             parts = path.split(b"/")
             found.update(b"/".join(parts[:at]) for at, part in enumerate(parts) if part in DEPENDENCIES)
             if path and os.path.lexists(self._full(path) + b"/.git"):
                 found.add(path.rpartition(b"/")[0])
         return found
+
+    def _only_files(self, path: bytes) -> bool:
+        """Whether it was enough to look at some files of a directory again; nothing was done if not."""
+        same, names = self._touched[path]
+        old, full = self._scope.past.record(path), self._full(path)
+        if not same or names is None or old is None or _is_below(path, self._judged_anew):
+            return False
+        if any(name not in old.files or name in old.watched for name in names) or not _is_still(full, old):
+            return False
+        record = self.records[path] = old.copy()
+        record.folder = self._folder(path)[0]
+        for name in names:
+            del record.files[name]
+            self._file(record, name, full + b"/" + name, old)
+        return True
 
     def _walk(self, path: bytes, *, ignored: bool, included: bool) -> None:
         self._ahead.append((path, ignored, included))
@@ -117,8 +133,7 @@ class Scan:
                 self._visit(record)
             except OSError as error:
                 self._shut(record, error)
-            if len(self._jobs) >= BATCH:
-                self._capture()
+            self._capture(BATCH)
 
     def _visit(self, record: Record) -> None:
         path, old = record.path, self._scope.past.record(record.path)
@@ -131,7 +146,7 @@ class Scan:
         record.stamp, record.inode = self._stamp(status), status.st_ino
         names, prefix = {entry.name for entry in entries}, full + b"/"
         known = self._under_rules(record, names, old)
-        record.files = self._left_alone(record, names, known)
+        record.files = self._left_alone(record, entries, known)
         for entry in entries:
             name = entry.name
             if name in record.files:
@@ -254,13 +269,17 @@ class Scan:
             else:
                 self._jobs.append(Job(record, name, status, slots, known.attributes if known else None))
 
-    def _left_alone(self, record: Record, names: set[bytes], old: Record | None) -> dict[bytes, File]:
-        """The known files that need not be looked at, where rules are as they were."""
-        touched = self._scope.touched
+    def _left_alone(
+        self, record: Record, entries: Iterable[os.DirEntry[bytes]], old: Record | None
+    ) -> dict[bytes, File]:
+        """The known files that need not be looked at, where rules are as they were; a name may be another file's."""
+        _, touched = self._touched.get(record.path, ANYTHING)
         if touched is None or old is None or _is_below(record.path, self._judged_anew):
             return {}
-        here = {name for name in names if record.below(name) in touched}
-        return {name: file for name, file in old.files.items() if name in names and name not in here}
+        here = {entry.name: entry.inode() for entry in entries}
+        for name in touched:
+            here.pop(name, None)
+        return {name: file for name, file in old.files.items() if here.get(name) == file.inode}
 
     def _is_left_out(self, record: Record, name: bytes) -> bool:
         """Whether ignore rules keep an untracked file out, and no include pattern takes it in."""
@@ -277,7 +296,7 @@ class Scan:
             return False
         if slots:
             return True
-        if (trouble := _name_problem(record.below(name), name)) is not None:
+        if (trouble := name_problem(record.below(name), name)) is not None:
             record.skip(name, SkipReason.BAD_NAME, trouble)
             return False
         if status.st_size > self._scope.max_untracked_file:
@@ -296,15 +315,16 @@ class Scan:
             and self._scope.trusted(known.oid)
         )
 
-    def _capture(self) -> None:
-        jobs, self._jobs = self._jobs, []
-        self._blobs.capture(jobs)
+    def _capture(self, least: int = 0) -> None:
+        if len(self._jobs) >= least:
+            jobs, self._jobs = self._jobs, []
+            self._blobs.capture(jobs)
 
     # ------------------------------------------------------------ what only the index has
 
     def _not_on_disk(self, record: Record, names: set[bytes]) -> None:
         """What the index has here and the disk does not: kept as it is where sparse checkout or a submodule is why."""
-        _keep_absent(record, (name for name in record.folder.files if name not in names))
+        record.keep_absent(name for name in record.folder.files if name not in names)
         for name in record.folder.folders - record.folders:
             is_ours = name == RESERVED and not record.path
             self._only_indexed(record.below(name), blocked=name in names or is_ours)
@@ -319,7 +339,7 @@ class Scan:
             record = Record(path, folder, digest)
             record.blocked = blocked
             if not blocked:
-                _keep_absent(record, folder.files)
+                record.keep_absent(folder.files)
             if old is not None:
                 self.gone += [record.below(name) for name in old.subdirectories() - folder.folders]
             if record.tracked:
@@ -342,7 +362,7 @@ class Scan:
         if record is None:
             old = self._scope.past.record(path)
             assert old is not None
-            record = self.records[path] = old
+            record = self.records[path] = old.copy()
         return record
 
     def _folder(self, path: bytes) -> tuple[Folder, bytes]:
@@ -359,20 +379,18 @@ class Scan:
         return line is not None and line.stamp != GONE and line.flags[:2] == (ignored, included)
 
 
+def _is_still(full: bytes, old: Record) -> bool:
+    """Whether this is the directory that it was, with the entries that it had."""
+    try:
+        status = os.lstat(full)
+    except OSError:
+        return False
+    return (status.st_ctime_ns, status.st_ino) == (old.stamp, old.inode)
+
+
 def _is_below(path: bytes, tops: Iterable[bytes]) -> bool:
     """Whether a directory is one of these or lies below one."""
     return any(not top or path == top or path.startswith(top + b"/") for top in tops)
-
-
-def _keep_absent(record: Record, names: Iterable[bytes]) -> None:
-    for name in names:
-        slots = record.folder.files[name]
-        if name == RESERVED and not record.path:
-            continue
-        if slots[0][0] == GITLINK:
-            record.links[name] = (slots[0][1], None)
-        elif is_absent(slots):
-            record.absent.append(name)
 
 
 def _is_judged_alike(known: File, old: Record, name: bytes, slots: tuple[Slot, ...]) -> bool:
@@ -380,10 +398,3 @@ def _is_judged_alike(known: File, old: Record, name: bytes, slots: tuple[Slot, .
     if known.attributes is None:
         return True
     return [slot[:3] for slot in old.folder.files.get(name, ())] == [slot[:3] for slot in slots]
-
-
-def _name_problem(path: bytes, name: bytes) -> str | None:
-    """Why git or our writer could not hold this path; most names need no second look."""
-    if name[:1] != b"." and not name.translate(None, _HARMLESS) and len(path) < LONGEST_PATH:
-        return None
-    return problem(path)

@@ -18,7 +18,7 @@ from gitcp.worktree import look, nested, state
 from gitcp.worktree.assembly import write_trees
 from gitcp.worktree.basis import Basis, basis_of
 from gitcp.worktree.reading import settled, tick
-from gitcp.worktree.records import Past, PlainLine, Record
+from gitcp.worktree.records import Past, PlainLine, Record, with_tree
 from gitcp.worktree.summary import fold, snapshot_of
 
 if TYPE_CHECKING:
@@ -26,10 +26,14 @@ if TYPE_CHECKING:
     from gitcp.git.objects import Objects
     from gitcp.git.repo import Repository
     from gitcp.worktree.attributes import Suspicion
+    from gitcp.worktree.look import Touched
     from gitcp.worktree.scan import Scan
     from gitcp.worktree.state import Memory
 
 _UNSETTLED_INDEX = (0, 0, 0, 0)
+
+AT_HAND = 1000
+"""Directories that changed, up to which what was known of them is kept for the snapshot that follows."""
 
 
 class Limits(Value):
@@ -75,10 +79,13 @@ class Since(NamedTuple):
     taken: Taken
     paths: frozenset[bytes]
 
-    @property
-    def directories(self) -> set[bytes]:
+    def touched(self) -> dict[bytes, Touched]:
         """Where something changed: above each path, and the path itself if it is a directory."""
-        return {path.rpartition(b"/")[0] for path in self.paths} | self.paths
+        names: dict[bytes, set[bytes]] = {path: set() for path in self.paths}
+        for path in self.paths:
+            directory, _, name = path.rpartition(b"/")
+            names.setdefault(directory, set()).add(name)
+        return {directory: (False, there) for directory, there in names.items()}
 
 
 def take(repo: Repository, objects: Objects, limits: Limits, live: Container[Oid], since: Since | None = None) -> Taken:
@@ -106,7 +113,7 @@ def take(repo: Repository, objects: Objects, limits: Limits, live: Container[Oid
         if now is not memory:
             state.save(repo, basis, now)
 
-    return Taken(snapshot, _stamps(now.lines), remember, now)
+    return Taken(snapshot, _stamps(now), remember, now)
 
 
 def known(snapshot: Snapshot) -> Taken:
@@ -119,14 +126,13 @@ def stamp_of(status: os.stat_result) -> Stamp:
     return Stamp(status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode)
 
 
-def _stamps(lines: dict[bytes, PlainLine]) -> Callable[[bytes], Stamp | None]:
-    known: dict[bytes, Record] = {}
+def _stamps(memory: Memory) -> Callable[[bytes], Stamp | None]:
+    past = Past(memory.lines, memory.records)
 
     def stamp(path: bytes) -> Stamp | None:
         directory, _, name = path.rpartition(b"/")
-        if directory not in known and directory in lines:
-            known[directory] = Record.of(directory, lines[directory])
-        file = known[directory].files.get(name) if directory in known else None
+        record = past.record(directory)
+        file = record.files.get(name) if record is not None else None
         return Stamp(file.ctime_ns, file.size, file.inode, file.st_mode) if file else None
 
     return stamp
@@ -159,28 +165,32 @@ class _Work:
     def again(self, memory: Memory, found: git_index.Found | None, since: Since | None) -> Memory:
         """What is remembered, brought up to date."""
         index = None if found == memory.index_file else git_index.read(self._repo)
-        changed = list(self._looked(memory) if since is None else since.directories)
-        changed += self._moved(memory)
+        touched = self._looked(memory) if since is None else since.touched()
+        touched |= dict.fromkeys(self._moved(memory), look.ANYTHING)
         if index is not None:
-            changed += _reindexed(memory, index)
-        if not changed:
-            write_trees(self._objects, {}, memory.lines)
+            touched |= dict.fromkeys(_reindexed(memory, index), look.ANYTHING)
+        if not touched:
+            write_trees(self._objects, {}, Past(memory.lines, None))
             return memory if index is None else memory._replace(index_file=self._kept(found))
-        touched = since.paths if since and index is None else None
-        scan, suspicion = self._scan(memory, index, memory.words, deep=False, touched=touched)
-        scan.at(changed)
+        records = dict(memory.records or {}) if len(touched) <= AT_HAND else None
+        scan, suspicion = self._scan(Past(memory.lines, records), index, memory.words, deep=False)
+        scan.at(touched)
         gone = {path for path in memory.lines if scan.is_gone(path)} if scan.gone else set()
         lines = {path: line for path, line in memory.lines.items() if path not in gone}
         notes = {path: said for path, said in memory.notes.items() if path not in gone}
-        now = self._together(scan, suspicion, lines, notes, found)
-        changed_since = (memory.changed or frozenset()).union(scan.records, gone)
-        return now._replace(file=memory.file, changed=changed_since)
+        now = self._together(scan, suspicion, lines, notes, records, found)
+        changed = {path for path, line in now.lines.items() if line is not memory.lines.get(path)}
+        changed_since = (memory.changed or frozenset()).union(changed, gone)
+        at_hand = None if records is None else records | scan.records
+        return now._replace(file=memory.file, changed=changed_since, records=at_hand)
 
-    def _looked(self, memory: Memory) -> list[bytes]:
+    def _looked(self, memory: Memory) -> dict[bytes, Touched]:
         from gitcp.worktree import attributes, blobs, include, scan  # noqa: F401 -- loads while the children look
 
         changed = look.answer(self._root, memory.file.identity)
-        return look.changed(self._root, list(memory.lines.items())) if changed is None else changed
+        if changed is None:
+            changed = look.changed(self._root, list(memory.lines.items()))
+        return dict(changed)
 
     def anew(self, memory: Memory | None, found: git_index.Found | None) -> Memory:
         """A scan of everything. Files that are as remembered are not read again, if their blobs can be trusted."""
@@ -188,9 +198,9 @@ class _Work:
         index = git_index.read(self._repo)
         if memory is not None and memory.contents != self._basis.contents:
             memory = None
-        scan, suspicion = self._scan(memory, index, frozenset(), deep=True)
+        scan, suspicion = self._scan(Past(memory.lines if memory else {}, None), index, frozenset(), deep=True)
         scan.everywhere()
-        return self._together(scan, suspicion, {}, {}, found)
+        return self._together(scan, suspicion, {}, {}, None, found)
 
     def _together(
         self,
@@ -198,20 +208,25 @@ class _Work:
         suspicion: Suspicion,
         lines: dict[bytes, PlainLine],
         notes: dict[bytes, dict[str, Any]],
+        taken: dict[bytes, Record] | None,
         found: git_index.Found | None,
     ) -> Memory:
-        """What there is to remember: `lines` and `notes` of what did not change, and what was scanned."""
+        """What there is to remember: `lines` and `notes` of what did not change, and what was scanned.
+
+        Lines that were `taken` out already need not be again.
+        """
         basis = self._basis
-        tree = write_trees(self._objects, scan.records, lines)
+        trees = write_trees(self._objects, scan.records, Past(lines, taken))
+        lines.update((path, with_tree(lines[path], tree)) for path, tree in trees.items() if path in lines)
         for path, record in scan.records.items():
-            lines[path] = record.line()
+            lines[path] = record.line(trees[path])
             notes[path] = record.notes(basis.umask, file_mode=basis.file_mode)
         notes = {path: said for path, said in notes.items() if said}
         words = frozenset(suspicion.words)
         said = fold(lines, notes)
         index = self._kept(found)
         return state.Memory(
-            tree, index, words, lines, notes, said, basis.decisions, basis.contents, state.File(), changed=None
+            trees[b""], index, words, lines, notes, said, basis.decisions, basis.contents, state.File(), changed=None
         )
 
     def _kept(self, found: git_index.Found | None) -> git_index.Found | None:
@@ -232,12 +247,11 @@ class _Work:
 
     def _scan(
         self,
-        memory: Memory | None,
+        past: Past,
         index: Index | None,
         words: frozenset[str],
         *,
         deep: bool,
-        touched: frozenset[bytes] | None = None,
     ) -> tuple[Scan, Suspicion]:
         from gitcp.worktree.attributes import Suspicion
         from gitcp.worktree.blobs import Blobs
@@ -254,10 +268,9 @@ class _Work:
             max_untracked_file=self._limits.max_untracked_file,
             max_dependency_files=self._limits.max_dependency_files,
             index=index,
-            past=Past(memory.lines if memory else {}),
+            past=past,
             trusted=(lambda _: True) if self._is_live else (lambda oid: objects.keeps(Oid(oid.hex()))),
             deep=deep,
             started=self._started,
-            touched=touched,
         )
         return Scan(scope, basis, objects, blobs, suspicion), suspicion

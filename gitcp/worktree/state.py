@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gitcp.git.index import Found
     from gitcp.git.repo import Repository
     from gitcp.worktree.basis import Basis
-    from gitcp.worktree.records import PlainLine
+    from gitcp.worktree.records import PlainLine, Record
 
 NAME = "worktree-state"
 
@@ -45,7 +45,7 @@ class Memory(NamedTuple):
     `tree` is what was captured, `index_file` the index it was compared with. `words` are the attributes that were
     named anywhere. `notes` has an entry for each directory that has something to say, `folded` what is said of the
     whole (see gitcp.worktree.summary). `file` is where it is kept, and `changed` names the directories that are
-    otherwise there; None for all of them.
+    otherwise there; None for all of them. `records` are lines that were taken out in this process.
     """
 
     tree: bytes
@@ -58,6 +58,7 @@ class Memory(NamedTuple):
     contents: tuple[str, ...]
     file: File
     changed: frozenset[bytes] | None = frozenset()
+    records: dict[bytes, Record] | None = None
 
 
 def load(repo: Repository, basis: Basis) -> Memory | None:

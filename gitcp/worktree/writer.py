@@ -16,10 +16,20 @@ from contextlib import contextmanager, suppress
 from errno import EEXIST, EINVAL, ENOENT, ENOTDIR, ENOTEMPTY
 
 from gitcp import durable
-from gitcp.durable import FULL, write_all
 from gitcp.errors import BadValue, DiskFull, GitcpError
 from gitcp.typed import TYPE_CHECKING, NamedTuple
-from gitcp.worktree.directories import KINDS, Directories, PathBlocked, identity, kind, lstat_in, named
+from gitcp.worktree.directories import (
+    KINDS,
+    Directories,
+    PathBlocked,
+    Root,
+    identity,
+    kind,
+    lstat_in,
+    named,
+    symlink_in,
+    write_in,
+)
 from gitcp.worktree.paths import TEMPORARY, display, is_temporary, problem
 
 if TYPE_CHECKING:
@@ -29,9 +39,7 @@ CHUNK = 1 << 18
 KEPT = "It was left as it was"
 UNSYNCED = "A power loss may undo the changes in it"
 
-_FILE, _LINK = (stat.S_IFREG,), (stat.S_IFLNK,)
-_FILE_OR_LINK = (stat.S_IFREG, stat.S_IFLNK)
-_FILE_OR_DIRECTORY = (stat.S_IFREG, stat.S_IFDIR)
+_FILE, _LINK, _DIRECTORY = (stat.S_IFREG,), (stat.S_IFLNK,), (stat.S_IFDIR,)
 
 
 class Prepared(NamedTuple):
@@ -58,16 +66,16 @@ class Writer:
     Paths are relative to the root and checked by `paths.problem`: each method raises BadValue for a bad one,
     PathBlocked where a directory on the way is a link or a file (for `lstat`, `remove`, `remove_directory` and `sweep`
     there is then nothing at the path), DiskFull, and GitcpError for whatever else the system refuses. What failed has
-    changed nothing. Not for several threads at once. `flush` makes all changes so far survive a power loss.
+    changed nothing. Not for several threads at once. What changed, or had before in `touched`, is safe after `flush`.
     """
 
-    def __init__(self, root: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> None:
+    def __init__(self, root: Root, touched: Iterable[bytes] = ()) -> None:
         try:
             self._directories = Directories(root)
         except OSError as error:
             shown = display(os.fsencode(root))
             raise GitcpError(f"cannot open {shown}: {error.strerror}. Nothing was changed") from None
-        self._touched: set[bytes] = set()
+        self._touched = set(touched)
         self.changed: set[bytes] = set()
         """Every path that was made, replaced or removed, or got another mode."""
 
@@ -132,7 +140,7 @@ class Writer:
         Its owner is that of the file which `like` describes, as far as this user may give files away. It holds two
         descriptors. Many files that are prepared, then synced, then placed, wait for the disk once.
         """
-        return self._beside(path, lambda directory, name: _fill(directory, name, chunks, permissions & 0o777, like))
+        return self._beside(path, lambda directory, name: write_in(directory, name, chunks, permissions & 0o777, like))
 
     def sync(self, batch: Sequence[Prepared]) -> list[GitcpError | None]:
         """The second part: what they hold is on the disk then. One that fails is dropped; its error is returned."""
@@ -153,7 +161,7 @@ class Writer:
         name, parent, directory = _name(prepared.path), _parent(prepared.path), prepared.directory
         try:
             with _reporting("write", prepared.path):
-                _require(_FILE_OR_LINK, lstat_in(directory, name), prepared.path)
+                _require(_FILE + _LINK, lstat_in(directory, name), prepared.path)
                 self._require_in_place(directory, parent)
                 fresh = os.stat(prepared.temporary, dir_fd=directory, follow_symlinks=False)
                 os.rename(prepared.temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
@@ -177,7 +185,7 @@ class Writer:
         """Puts a symbolic link to `target` at `path`, in the same way as `write`. Where it points is not looked at."""
         if not target or b"\0" in target:
             raise BadValue(f"{display(path)} cannot be a link to {display(target)!r}. Nothing was changed")
-        return self.place(self._beside(path, lambda directory, name: _link(directory, name, target)))
+        return self.place(self._beside(path, lambda directory, name: symlink_in(directory, name, target)))
 
     def remove(self, path: bytes) -> None:
         """Removes a file or a link; nothing there is fine. Raises PathBlocked for a directory or a special file."""
@@ -186,7 +194,7 @@ class Writer:
             found = None if directory is None else lstat_in(directory, _name(path))
             if directory is None or found is None:
                 return
-            _require(_FILE_OR_LINK, found, path)
+            _require(_FILE + _LINK, found, path)
             with suppress(FileNotFoundError):
                 os.unlink(_name(path), dir_fd=directory)
             self._note(path)
@@ -197,7 +205,7 @@ class Writer:
         A file with further hard links is written anew, so that only this name changes. Raises PathBlocked for a link.
         """
         with _reporting("change the permissions of", path):
-            directory, name = self._locate(path, _FILE_OR_DIRECTORY)
+            directory, name = self._locate(path, _FILE + _DIRECTORY)
             found = os.stat(name, dir_fd=directory, follow_symlinks=False)
             if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
                 self.write(path, self.read(path), permissions)
@@ -232,7 +240,7 @@ class Writer:
             if descriptor is None:
                 return 0
             named = [name for name in map(os.fsencode, os.listdir(descriptor)) if is_temporary(name)]
-            left = [name for name in named if kind(lstat_in(descriptor, name)) in _FILE_OR_LINK]
+            left = [name for name in named if kind(lstat_in(descriptor, name)) in _FILE + _LINK]
             for name in left:
                 with suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=descriptor)
@@ -241,27 +249,43 @@ class Writer:
 
     def flush(self) -> None:
         """Makes the names written and removed since the last flush survive a power loss. Raises GitcpError."""
-        touched = sorted(self._touched)
-        for start in range(0, len(touched), durable.OPEN):
-            self._sync_directories(touched[start : start + durable.OPEN])
+        with self.flushing():
+            pass
 
-    def _sync_directories(self, directories: Sequence[bytes]) -> None:
+    @contextmanager
+    def flushing(self) -> Iterator[None]:
+        """The same, done when the block ends, which meanwhile need not wait. What it changes is for the next flush."""
+        left = sorted(self._touched)
+        while len(left) > durable.OPEN:
+            with self._syncing(left[: durable.OPEN]):
+                left = left[durable.OPEN :]
+        with self._syncing(left):
+            yield
+
+    @contextmanager
+    def _syncing(self, directories: Sequence[bytes]) -> Iterator[None]:
         there: dict[bytes, int] = {}
+        self._touched.difference_update(directories)
         try:
             for directory in directories:
                 with _reporting("sync the directory", directory, UNSYNCED):
                     descriptor = self._find(directory)
                     if descriptor is not None:  # else it is gone again, and its parent was touched too
                         there[directory] = os.dup(descriptor)
-            said = dict(zip(there, durable.sync(list(there.values())), strict=True))
+            ended = durable.begin_sync(list(there.values()))
+            try:
+                yield
+            finally:
+                said = dict(zip(there, ended(), strict=True))
+            for directory, error in said.items():
+                if error is not None and error.errno != EINVAL:  # that one: a file system that cannot sync directories
+                    raise _told(error, "sync the directory", directory, UNSYNCED)
+        except BaseException:
+            self._touched.update(directories)
+            raise
         finally:
             for descriptor in there.values():
                 os.close(descriptor)
-        for directory in directories:
-            error = said.get(directory)
-            if error is not None and error.errno != EINVAL:  # that one: a file system that cannot sync directories
-                raise _told(error, "sync the directory", directory, UNSYNCED)
-            self._touched.discard(directory)
 
     def _beside(self, path: bytes, create: Callable[[int, bytes], int]) -> Prepared:
         """Lets `create` make a new file or link under a temporary name, and return a descriptor, or -1."""
@@ -270,7 +294,7 @@ class Writer:
             # `create` may run our own `read`, which moves on to another directory: this one must stay open.
             directory = os.dup(self._directories.open(_parent(path), made))
             try:
-                _require(_FILE_OR_LINK, lstat_in(directory, _name(path)), path)
+                _require(_FILE + _LINK, lstat_in(directory, _name(path)), path)
                 descriptor = create(directory, temporary)
             except BaseException:
                 with suppress(OSError):
@@ -321,28 +345,6 @@ class Writer:
         return directory, name
 
 
-def _fill(directory: int, name: bytes, chunks: Iterable[bytes], permissions: int, like: os.stat_result | None) -> int:
-    """A new file with the bytes of `chunks`, open; it is still to be synced."""
-    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=directory)
-    try:
-        for chunk in chunks:
-            write_all(descriptor, chunk)
-        made = os.fstat(descriptor)
-        if like is not None and (like.st_uid, like.st_gid) != (made.st_uid, made.st_gid):
-            with suppress(PermissionError):
-                os.fchown(descriptor, like.st_uid, like.st_gid)
-        os.fchmod(descriptor, permissions)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _link(directory: int, name: bytes, target: bytes) -> int:
-    os.symlink(target, name, dir_fd=directory)
-    return -1
-
-
 def _change_mode(directory: int, name: bytes, permissions: int, path: bytes) -> None:
     """Changes the mode of a file or directory, but not through a link that has just taken its place."""
     if sys.platform != "linux":
@@ -352,7 +354,7 @@ def _change_mode(directory: int, name: bytes, permissions: int, path: bytes) -> 
     descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=directory)
     try:
         found = os.fstat(descriptor)
-        _require(_FILE_OR_DIRECTORY, found, path)
+        _require(_FILE + _DIRECTORY, found, path)
         kept = found.st_mode & 0o7000 if stat.S_ISDIR(found.st_mode) else 0
         os.chmod(f"/proc/self/fd/{descriptor}", kept | permissions)
     finally:
@@ -393,6 +395,6 @@ def _reporting(action: str, path: bytes, kept: str = KEPT) -> Iterator[None]:
 
 def _told(error: OSError, action: str, path: bytes, kept: str = KEPT) -> GitcpError:
     what = f"cannot {action} {display(path) or '.'}"
-    if error.errno in FULL:
+    if error.errno in durable.FULL:
         return DiskFull(f"the disk is full: {what}. {kept}", hint="free some space, then try again")
     return GitcpError(f"{what}: {error.strerror}. {kept}")
