@@ -89,6 +89,38 @@ def sync(descriptors: Sequence[int]) -> list[OSError | None]:
     return [error if isinstance(error, OSError) else None for error in said]
 
 
+def begin_sync(descriptors: Sequence[int]) -> Callable[[], list[OSError | None]]:
+    """`sync` while this thread goes on. What is returned waits for it, and returns what it returned."""
+    said: list[OSError | None] = []
+    failed: list[BaseException] = []
+    done = allocate_lock()
+    done.acquire()
+
+    def work() -> None:
+        try:
+            said.extend(sync(descriptors))
+        except BaseException as error:  # noqa: BLE001 -- raised below, in the thread that asked
+            failed.append(error)
+        finally:
+            done.release()
+
+    def ended() -> list[OSError | None]:
+        try:
+            done.acquire()
+        except BaseException:  # whoever asked closes them next
+            done.acquire()
+            raise
+        if failed:
+            raise failed[0]
+        return said
+
+    try:
+        start_new_thread(work, ())
+    except RuntimeError:  # the system has no more of them
+        work()
+    return ended
+
+
 def sync_paths(paths: Iterable[str | os.PathLike[str]]) -> None:
     """fsync files and directories, by name; what is gone is left out. Raises OSError."""
     left = list(paths)

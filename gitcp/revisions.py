@@ -19,7 +19,7 @@ This knows no times but those of the checkpoints, and which session is the curre
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime
 from itertools import islice
 
@@ -34,9 +34,6 @@ STEPS = re.compile(r"(.+)~([0-9]{0,9})", re.DOTALL)
 HEX = re.compile(r"[0-9a-f]{4,40}", re.IGNORECASE)
 
 SHORTEST = 3
-NEAR = 64
-"""So many checkpoints are read one by one before git is asked for the rest: quicker, and damage further back does not
-stand in the way."""
 
 
 def resolve(store: Store, text: str, *, current: str | None) -> Oid:
@@ -88,7 +85,7 @@ def resolve_range(store: Store, text: str, current: str | None) -> tuple[Oid | N
 def at(store: Store, session: str, time: datetime) -> Oid:
     """The newest checkpoint of a session that was made at or before `time`. Raises RevisionNotFound."""
     first = None
-    for summary in chain(store, _tip(store, session)):
+    for summary in store.history(_tip(store, session)):
         if summary.created <= time:
             return summary.commit
         first = summary
@@ -102,7 +99,7 @@ def in_phase(store: Store, session: str, phase: str) -> Oid:
     """The newest checkpoint of a session that was made in `phase`. Raises RevisionNotFound."""
     wanted = one_line(phase, 100)
     others: dict[str, None] = {}
-    for summary in chain(store, _tip(store, session)):
+    for summary in store.history(_tip(store, session)):
         found = summary.trailers.get("Gitcp-Phase", "")
         if found == wanted:
             return summary.commit
@@ -139,22 +136,9 @@ def session_named(store: Store, text: str) -> str:
     return next(iter(found))
 
 
-def chain(store: Store, tip: Oid) -> Iterator[Summary]:
-    """The checkpoints of a chain, newest first, read as they are asked for."""
-    commit: Oid | None = tip
-    for _ in range(NEAR):
-        if commit is None:
-            return
-        summary = store.summary(commit)
-        yield summary
-        commit = summary.parent
-    if commit is not None:
-        yield from store.history(commit)
-
-
 def first(store: Store, tip: Oid) -> Oid:
     """The first checkpoint of a chain."""
-    *_, last = chain(store, tip)
+    *_, last = store.history(tip)
     return last.commit
 
 
@@ -186,14 +170,14 @@ def _tagged(store: Store, name: str) -> Oid | None:
 
 def _find(store: Store, tip: Oid, number: int) -> Oid | None:
     """Numbers only fall from the tip on, so the walk ends where the number would be."""
-    summary = next((s for s in chain(store, tip) if s.id.number <= number), None)
+    summary = next((s for s in store.history(tip) if s.id.number <= number), None)
     return summary.commit if summary and summary.id.number == number else None
 
 
 def _before(store: Store, commit: Oid, steps: int, text: str) -> Oid:
     if not steps:
         return commit
-    found = next(islice(chain(store, commit), steps, None), None)
+    found = next(islice(store.history(commit), steps, None), None)
     if found is None:
         raise RevisionNotFound(
             f"{_quoted(text)} is before the first checkpoint: there are no {steps} before {store.summary(commit).id}",
@@ -217,7 +201,7 @@ def _mentioning(store: Store, text: str, current: str | None) -> Oid | None:
 
 
 def _first_mentioning(store: Store, tip: Oid, wanted: str) -> Summary | None:
-    return next((s for s in chain(store, tip) if wanted in s.subject.casefold()), None)
+    return next((s for s in store.history(tip) if wanted in s.subject.casefold()), None)
 
 
 def _named(store: Store, text: str, current: str | None) -> Oid:

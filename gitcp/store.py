@@ -49,8 +49,8 @@ HEAD = re.compile(rb"tree ([0-9a-f]{40})\n(?:parent ([0-9a-f]{40})\n)?author ([^
 NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 LISTED = ("rev-list", "--first-parent", "--encoding=UTF-8", "--stdin", "--format=%H%x00%T%x00%P%x00%aI%x00%B%x01")
 
-NEAR = 32
-"""So many checkpoints are read in the time that git takes to start."""
+NEAR = 64
+"""So many checkpoints are read in the time that git takes to start, and damage further back is not in their way."""
 
 
 class Summary(Value):

@@ -14,8 +14,10 @@ import pytest
 from terminal import on_terminal
 
 import gitcp
+from gitcp.model import Checkpoint, Oid
 from gitcp.ops import compensate, effects
 from gitcp.ops.effects import Effect
+from gitcp.store import Store
 
 from driver import Project
 from samples import open_store
@@ -60,6 +62,22 @@ def test_listed(shop: Project) -> None:
     risky = ("--trigger", "before-risky-change", "--compensate", "true")
     shop.gitcp("save", "risky", "--session", SESSION, *risky, check=0)
     assert listed(shop, "work@3") == listed(shop, "work@4") == [("work@4:0", None)]
+
+
+def test_others_are_not_read(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked of every restore reads the last checkpoint, and those that record effects."""
+    for number in range(5):
+        shop.gitcp("save", f"plain {number}", "--session", SESSION, check=0)
+    read, real = [], Store.read
+
+    def reading(store: Store, commit: Oid) -> Checkpoint:
+        read.append(str(real(store, commit).id))
+        return real(store, commit)
+
+    monkeypatch.setattr(Store, "read", reading)
+
+    assert len(effects.after(open_store(shop), None, SESSION)) == 3
+    assert read == ["work@8", "work@3", "work@2"]
 
 
 def test_restore_lists_and_runs_none(shop: Project) -> None:

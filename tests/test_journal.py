@@ -16,7 +16,7 @@ import pytest
 from back import contents, finish, kept, restore, save, undo
 from talk import Talk
 
-from gitcp.errors import Refused, StoreDamaged
+from gitcp.errors import GitcpError, Refused, StoreDamaged
 from gitcp.ops import journal
 from gitcp.ops import restore as op
 from gitcp.ops.check import check
@@ -324,6 +324,27 @@ def test_the_conversation_is_placed_once(story: Story, monkeypatch: pytest.Monke
     assert report.placed.path is not None
     assert sorted(story.talk.path.parent.iterdir()) == sorted([story.talk.path, report.placed.path])
     assert story.said.startswith(report.placed.path.read_bytes())
+
+
+@pytest.mark.parametrize("forward", [True, False])
+def test_names_that_were_not_synced(story: Story, monkeypatch: pytest.MonkeyPatch, forward: bool) -> None:
+    """Where the disk failed, and what was written may not last, all of it is synced again, though it is there."""
+    project = story.project
+
+    def failing(self: Writer) -> None:
+        raise GitcpError("cannot sync the directory d0")
+
+    with monkeypatch.context() as patch, pytest.raises(GitcpError, match="cannot sync"):  # noqa: PT012
+        patch.setattr(Writer, "flushing", failing)
+        restore(project, story.target)
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
+
+    finish(project, forward=forward)
+
+    story.is_whole(story.old if forward else story.new)
+    places = {project.root, *(project.root / f"d{number}" for number in range(4))}
+    assert {path.stat().st_ino for path in places} <= {*synced}
 
 
 def interrupted(*_: object) -> None:

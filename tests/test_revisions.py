@@ -15,7 +15,7 @@ from gitcp.errors import RevisionAmbiguous, RevisionNotFound
 from gitcp.git import refs
 from gitcp.model import CheckpointId, Oid
 from gitcp.ops import tag
-from gitcp.store import Store
+from gitcp.store import NEAR, Store
 
 from driver import Project
 from samples import START, open_store, save
@@ -364,15 +364,15 @@ def test_what_was_dropped_can_come_back(project: Project) -> None:
 def test_a_long_chain(project: Project, packed: bool) -> None:
     """Near and far checkpoints of a long session are found alike, packed or not."""
     store = open_store(project)
-    commits = [save(store, ALPHA, label=f"step {n}.").commit for n in range(1, revisions.NEAR + 40)]
+    commits = [save(store, ALPHA, label=f"step {n}.").commit for n in range(1, NEAR + 40)]
     if packed:
         project.git("gc", "--quiet")
         store = open_store(project)
     last = len(commits)
-    for number in (1, 2, last - revisions.NEAR, last - revisions.NEAR + 1, last):
+    for number in (1, 2, last - NEAR, last - NEAR + 1, last):
         for text in (str(number), f"@~{last - number}", f":/step {number}."):
             assert revisions.resolve(store, text, current=ALPHA) == commits[number - 1]
-    assert [s.commit for s in revisions.chain(store, commits[-1])] == commits[::-1]
+    assert [s.commit for s in store.history(commits[-1])] == commits[::-1]
 
 
 def test_damage_further_back_is_not_in_the_way(stage: Stage) -> None:

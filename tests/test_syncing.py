@@ -73,6 +73,32 @@ def test_an_interruption_comes_through(descriptors: list[int], monkeypatch: pyte
     assert len(ended) == len(begun) - 1
 
 
+def test_begun_while_something_else_goes_on(descriptors: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is waited for before the end is asked for; then all of them are."""
+    gate, synced = threading.Event(), []
+
+    def fsync(descriptor: int) -> None:
+        assert gate.wait(timeout=60)
+        synced.append(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    ended = durable.begin_sync(descriptors)
+    assert not synced
+    gate.set()
+
+    assert ended() == [None] * 100
+    assert sorted(synced) == sorted(descriptors)
+
+
+def test_begun_and_failed(descriptors: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What went wrong there is raised where the end is asked for; an error of the system is returned."""
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(errno.EIO, "EIO")))
+    assert [error.errno for error in durable.begin_sync(descriptors)() if error] == [errno.EIO] * 100
+    monkeypatch.setattr(durable, "sync", lambda _: (_ for _ in ()).throw(MemoryError()))
+    with pytest.raises(MemoryError):
+        durable.begin_sync(descriptors)()
+
+
 def test_without_threads(descriptors: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """A system that gives no more threads costs time and nothing else."""
 

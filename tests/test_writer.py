@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from gitcp import durable
 from gitcp.errors import BadValue, DiskFull, GitcpError, Refused
 from gitcp.worktree.directories import PathBlocked
 from gitcp.worktree.paths import is_temporary
@@ -813,6 +814,30 @@ def test_every_change_of_a_name_is_flushed(
     writer.flush()
 
     assert sorted(synced) == sorted((root / name).stat().st_ino for name in touched)
+
+
+def test_flushed_while_something_else_goes_on(writer: Writer, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every directory, however many; what changes meanwhile is for the next flush. An error is raised at the end."""
+    synced: list[int] = []
+    for number in range(3 * durable.OPEN):
+        writer.make_directory(b"d%d/e" % number)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
+    with writer.flushing():
+        writer.make_directory(b"later/e")
+    assert sorted(synced) == sorted(path.stat().st_ino for path in (root, *root.glob("d*")))
+    synced.clear()
+    writer.flush()
+    assert sorted(synced) == sorted(path.stat().st_ino for path in (root, root / "later"))
+
+    def failing(descriptor: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    writer.make_directory(b"last")
+    monkeypatch.setattr(os, "fsync", failing)
+    reached = False
+    with pytest.raises(GitcpError, match="cannot sync the directory"), writer.flushing():
+        reached = True
+    assert reached
 
 
 def test_a_directory_that_cannot_be_synced_is_reported(

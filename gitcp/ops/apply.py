@@ -42,7 +42,8 @@ class Done:
 def apply_files(contents: Contents, plan: FilePlan, tree: Writer, seen: Seen) -> Done:
     """Carry out `plan` below the root of `tree`. A path that fails is reported and does not stop the others.
 
-    Raises DiskFull, after which the plan can be carried out again: each path is then entirely old or entirely new.
+    The names are still to be flushed. Raises DiskFull, after which the plan can be carried out again: each path is then
+    entirely old or entirely new.
     """
     work = _Work(contents, tree, seen)
     for step in plan.clear:
@@ -59,7 +60,6 @@ def apply_files(contents: Contents, plan: FilePlan, tree: Writer, seen: Seen) ->
     work.remove_directories(emptied)
     for path, bits in plan.permissions:
         work.attempt(path, partial(_permit, tree, path, bits))
-    tree.flush()
     return work.done
 
 
@@ -110,7 +110,7 @@ class _Work:
         self._unlinked: dict[tuple[int, int], int] = {}
 
     def remove(self, step: Step) -> None:
-        found = self._require_unchanged(step.path)
+        found = self._require_unchanged(step.path, self.tree.lstat(step.path))
         self.tree.remove(step.path)
         self._remember_links(found)
         self.done.removed.append(step.path)
@@ -162,10 +162,11 @@ class _Work:
     def _prepare(self, step: Step) -> Prepared | None:
         """A file beside its place. A link is put in its place at once: there is nothing to sync."""
         assert step.new is not None
-        before = self.tree.lstat(step.path)
-        if before is not None and stat.S_ISDIR(before.st_mode):
+        found = self.tree.lstat(step.path)
+        if found is not None and stat.S_ISDIR(found.st_mode):
             _clear_directories(self.tree, step.path)
-        before = self._require_unchanged(step.path)
+            found = self.tree.lstat(step.path)
+        before = self._require_unchanged(step.path, found)
         if step.new.mode != SYMLINK:
             content = self._contents.of(step.new, step.conversion)
             return self.tree.prepare(step.path, content, permissions(step, before), before)
@@ -176,7 +177,7 @@ class _Work:
     def _place(self, step: Step, prepared: Prepared) -> None:
         """A last look at what it replaces, just before it takes its place."""
         try:
-            before = self._require_unchanged(step.path)
+            before = self._require_unchanged(step.path, self.tree.lstat(step.path))
         except BaseException:
             self.tree.drop(prepared)
             raise
@@ -187,9 +188,9 @@ class _Work:
         self._remember_links(before)
         self.done.written.append(step.path)
 
-    def _require_unchanged(self, path: bytes) -> os.stat_result | None:
-        """What lies at a path. Raises GitcpError if it is not what was captured."""
-        found, seen = self.tree.lstat(path), self._seen(path)
+    def _require_unchanged(self, path: bytes, found: os.stat_result | None) -> os.stat_result | None:
+        """What was found at a path. Raises GitcpError if it is not what was captured."""
+        seen = self._seen(path)
         if found is None and seen is None:
             return None
         if found is None or seen is None or not self._is_same(found, seen):

@@ -17,6 +17,9 @@ from gitcp.value import Value, replace
 
 DIRECTORY = "compensations"
 
+RECORDED = "Gitcp-Effects"
+"""The trailer of a checkpoint that records effects: others need not be read."""
+
 DONE = "done"
 FAILED = "failed"
 TIMEOUT = "timeout"
@@ -45,7 +48,7 @@ def after(store: Store, target: Checkpoint | None, session: str) -> tuple[Effect
     known = store.read(tip).compensated
     last = target.commit if target else None
     later = takewhile(lambda s: s.commit != last, store.history(tip))
-    held = [*map(store.read, (s.commit for s in later))]
+    held = [store.read(summary.commit) for summary in later if RECORDED in summary.trailers]
     if target is not None and target.trigger is Trigger.BEFORE_RISKY_CHANGE:
         held.append(target)
     return tuple(effect for checkpoint in held for effect in _of(store, checkpoint, known))
@@ -58,7 +61,7 @@ def open_commands(store: Store, target: Checkpoint) -> tuple[str, ...]:
 
 def is_open(store: Store, summary: Summary) -> bool:
     """Whether a checkpoint records a compensation that nobody ran yet."""
-    if "Gitcp-Effects" not in summary.trailers:
+    if RECORDED not in summary.trailers:
         return False
     tip = store.tip(summary.id.session)
     known = store.read(tip).compensated if tip else {}

@@ -78,6 +78,15 @@ class Unfinished(Value):
     after: Restores = Restores()
     step: Step = Step.RESTORE
 
+    @property
+    def directories(self) -> frozenset[bytes]:
+        """All above its paths, the root too: names in them may have changed."""
+        found = {b""}
+        for path in self.paths:
+            while path := path.rpartition(b"/")[0]:
+                found.add(path)
+        return frozenset(found)
+
 
 @contextmanager
 def lock(repo: Repository) -> Iterator[None]:
@@ -260,5 +269,5 @@ def sweep(repo: Repository, begun: Unfinished) -> None:
     from gitcp.worktree.writer import Writer  # only after a crash, and every command looks for a journal
 
     with Writer(repo.root) as tree:
-        for directory in sorted({path.rpartition(b"/")[0] for path in begun.paths}):
+        for directory in sorted(begun.directories):
             tree.sweep(directory)

@@ -34,6 +34,7 @@ def materialise(store: Store, request: Request, directory: Path) -> Report:
     root = directory.resolve()
     with Writer(root) as tree:
         done = apply_files(contents, plan, tree, lambda _: None)
+        tree.flush()
     conversation, agent = request.stored
     placed = unplaced = None
     if request.conversation and conversation is not None:

@@ -8,7 +8,7 @@ checkpoint that says what was restored.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from gitcp.errors import ConversationUnreadable, Refused
 from gitcp.git.objects import Objects
@@ -148,7 +148,7 @@ def finish(store: Store, request_for: Callable[[CheckpointId], Request], *, forw
             here, extent = present.saved.checkpoint.id, replace(begun.extent, made=files.created)
             after = Restores((*begun.before.undo, here), begun.before.redo, {**begun.before.extents, here: extent})
         step = begun.step if forward else Step.RESTORE
-        return _carry_out(store, request, files, contents, present, placed, after, step)
+        return _carry_out(store, request, files, contents, present, placed, after, step, begun.directories)
 
 
 def _restore(store: Store, request: Request, agreed: FilePlan | None, step: Step) -> Report:
@@ -201,14 +201,19 @@ def _carry_out(
     placed: Placed | None,
     then: Restores,
     step: Step,
+    touched: Collection[bytes] = (),
 ) -> Report:
-    """Everything after the journal is written. Each part that fails is reported, and the others are done."""
-    with Writer(store.repo.root) as tree:
+    """Everything after the journal is written. Each part that fails is reported, and the others are done.
+
+    `touched` are directories that were changed before this, and perhaps not flushed.
+    """
+    with Writer(store.repo.root, touched) as tree:
         done = apply_files(contents, files, tree, present.saved.taken.stamp)
-        unset = index_op.restore(store, request.target, request.paths) if request.index else ()
-        unplaced = placing.write(placed) if placed is not None else None
-        placed = placed if unplaced is None else None
-        after = _save_after(store, request, present.saved, placed, frozenset(tree.changed))
+        with tree.flushing():
+            unset = index_op.restore(store, request.target, request.paths) if request.index else ()
+            unplaced = placing.write(placed) if placed is not None else None
+            placed = placed if unplaced is None else None
+            after = _save_after(store, request, present.saved, placed, frozenset(tree.changed))
         wrong = still_wrong(contents, files, done, tree, Side(store.objects, after.taken.snapshot))
     journal.set_restores(store.repo, then)
     _record(store, step, request, (request.target.id, present.saved.checkpoint.id, after.checkpoint.id))
@@ -229,12 +234,17 @@ def _carry_out(
 
 def _record(store: Store, step: Step, request: Request, ids: tuple[CheckpointId, ...]) -> None:
     """Write the restore into the operation log, an undo or redo with the restore that it is of."""
-    standing = oplog.standing(oplog.entries(store.repo), store.repo.worktree_name)
-    walked = {Step.UNDO: standing.undo, Step.REDO: standing.redo}.get(step, ())
-    of = next((each.number for each in reversed(walked) if each.what in oplog.RESTORING), None)
+    of = None if step is Step.RESTORE else _walked(store, step)
     said = f"without {request.span}" if request.reverted else f"to {request.target.id}"
     what = oplog.REVERT if request.reverted and step is Step.RESTORE else step.value
     oplog.record(store.repo, what, said, checkpoints=ids, of=of)
+
+
+def _walked(store: Store, step: Step) -> int | None:
+    """Which operation an undo or redo is of."""
+    standing = oplog.standing(oplog.entries(store.repo), store.repo.worktree_name)
+    walked = standing.undo if step is Step.UNDO else standing.redo
+    return next((each.number for each in reversed(walked) if each.what in oplog.RESTORING), None)
 
 
 def _check_allowed(store: Store, request: Request) -> None:
