@@ -53,8 +53,8 @@ class Folder:
 
     def __init__(self, data: bytes = b"") -> None:
         self.folders: set[bytes] = set()
-        self.entries: list[tuple[bytes, int, int]] = []
-        """Name, flags, and where in the data the entry starts."""
+        self.entries: list[tuple[bytes, int, int, int]] = []
+        """Name, flags, and where in the data the entry starts and ends."""
         self._data = data
         self._files: dict[bytes, tuple[Slot, ...]] | None = None
 
@@ -63,7 +63,7 @@ class Folder:
         """The slots, by name."""
         if self._files is None:
             self._files = {}
-            for name, flags, start in self.entries:
+            for name, flags, start, _ in self.entries:
                 stats, oid, _ = _HEAD.unpack_from(self._data, start)
                 kind = stats[24:28]
                 slot = (_MODES.get(kind) or int.from_bytes(kind, "big"), oid, flags, stats)
@@ -73,10 +73,8 @@ class Folder:
     def digest(self) -> bytes:
         """Different for folders that differ in more than stat data."""
         data = self._data
-        seen = [
-            b"%b%b%c%b" % (data[start + 24 : start + 28], data[start + 40 : start + 60], flags, name)
-            for name, flags, start in self.entries
-        ]
+        # The name too: version 4 writes a part of it.
+        seen = [data[start + 24 : start + 28] + data[start + 40 : end] + name for name, _, start, end in self.entries]
         return sha1(b"\0".join(seen), b"\0\0", b"/".join(sorted(self.folders)))
 
 
@@ -210,7 +208,7 @@ def _parse(data: bytes) -> dict[bytes, Folder] | None:
         parent, _, name = path.rpartition(b"/")
         if parent != last:  # they come in path order
             entries, last = folders.at(parent).entries, parent
-        entries.append((name, flags, position))
+        entries.append((name, flags, position, end))
         position = following
     return folders.found if _is_plain(data, position) else None
 
@@ -257,11 +255,11 @@ def _ask(repo: Repository) -> dict[bytes, Folder]:
         flags = int(stage) | (ASSUME_UNCHANGED if int(bits, 16) & 0x8000 else 0) | _extended(int(bits, 16) >> 16)
         times, (dev, ino, *owner) = map(int, numbers[:4]), map(int, numbers[4:])
         entries.append((path, flags, len(data)))
-        data += _HEAD.pack(_STAT.pack(*times, dev, ino, int(mode, 8), *owner), bytes.fromhex(oid.decode()), 0)
+        data += _HEAD.pack(_STAT.pack(*times, dev, ino, int(mode, 8), *owner), bytes.fromhex(oid.decode()), flags)
     if position != len(listed):
         raise GitFailed(f"`git ls-files --debug` lists the index of {repo.root} in a way gitcp does not know")
     folders = _Folders(bytes(data))
     for path, flags, start in entries:
         parent, _, name = path.rpartition(b"/")
-        folders.at(parent).entries.append((name, flags, start))
+        folders.at(parent).entries.append((name, flags, start, start + _HEAD.size))
     return folders.found
