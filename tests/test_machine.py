@@ -3,7 +3,7 @@
 After each step the working tree, the log, the tags and everything of git's are as the model has them. At the end the
 store is sound, and every checkpoint that is there gives back its files to the byte.
 
-With GITCP_FULL=1 in the environment 2,000 runs of 50 steps are made, else 30 of 30, always the same ones.
+With GITCP_FULL=1 in the environment 2,000 runs of 50 steps are made, else 200 of 30, always the same ones.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from gitcp.retention import Policy
 from driver import Project
 
 FULL = bool(os.environ.get("GITCP_FULL"))
-PARTS, RUNS, STEPS = (20, 100, 50) if FULL else (3, 10, 30)
+PARTS, RUNS, STEPS = (20, 100, 50) if FULL else (20, 10, 30)
 
 PATHS = (b"a", b"b.txt", b"-rf", b"\xc3\xbc \n", b"\xff", b"d/e", b"d/f", b"d/g", b"d/g/h", b"d/g/i/j", b"e", b"e/k")
 IGNORED = (b"x.ign", b"d/x.ign", b"d/g.ign")
