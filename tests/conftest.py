@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,11 @@ LOOPBACK = ("127.", "::1", "localhost")
 
 settings.register_profile("sealed", derandomize=True, deadline=None, database=None)
 settings.load_profile("sealed")
+
+
+for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:  # as by nohup, and by a shell that runs the tests in the background
+        signal.signal(number, usual)
 
 
 @pytest.fixture(autouse=True)
