@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import shutil
 import socket
 import threading
@@ -37,6 +38,7 @@ from gitcp.ops import restore as op
 from gitcp.ops.apply import BATCH
 from gitcp.ops.restore import Request
 from gitcp.worktree import look
+from gitcp.worktree.paths import problem
 from gitcp.worktree.snapshot import Limits
 from gitcp.worktree.writer import Prepared, Writer
 
@@ -1277,3 +1279,29 @@ def test_redo_without_undo(project: Project) -> None:
 
     with pytest.raises(Refused, match="no undo to take back"):
         redo(project)
+
+
+def test_two_thousand_random_names(project: Project) -> None:
+    """Whatever bytes a name is made of, files and links under it come back, and nothing else is there."""
+    number = random.Random(8)
+    made: dict[bytes, bytes] = {}
+    while len(made) < 2000:
+        words = [number.randbytes(number.choice((1, 2, 5, 60))).translate(None, b"/\0") for _ in range(2)]
+        path = b"/".join(words[: number.choice((1, 1, 2))])
+        if problem(path) is None:
+            made.setdefault(words[0], path)
+    for path in made.values():
+        project.write(path, number.randbytes(20))
+        if number.random() < 0.1:
+            project.remove(path)
+            os.symlink(number.randbytes(9).replace(b"\0", b"x"), project.path(path))
+    before = contents(project)
+    target = save(project)
+    assert target.snapshot.total == 2000
+    for path in list(made.values())[::2]:
+        project.remove(path)
+        project.write(path + b".new", b"x")
+
+    restore(project, target)
+
+    assert contents(project) == before
