@@ -156,8 +156,9 @@ class Sandbox:
     def run(self, command: str) -> list[str]:
         """Run a command where the last one stopped; the lines that it printed, on stdout and stderr alike."""
         place = self.home.parent / "cwd"
-        # `$?` is that of the command before.
-        script = f"(exit {self.code})\n{command}\ncode=$?\npwd >'{place}'\nexit $code\n"
+        # `$?` is that of the command before. bash would tell programs how wide the terminal is that the tests run in.
+        alone = "shopt -u checkwinsize; unset COLUMNS LINES"
+        script = f"{alone}\n(exit {self.code})\n{command}\ncode=$?\npwd >'{place}'\nexit $code\n"
         done = subprocess.run(
             ["bash", "--norc", "-c", script],
             cwd=self.cwd,
