@@ -16,6 +16,7 @@ from driver import SOURCE, File, Project
 
 REPORT = (
     "schema target safety checkpoint written removed kept conversation resume facts handoff position effects"
+    " reason candidates"
 ).split()
 
 Files = dict[bytes, File]
@@ -382,12 +383,14 @@ def test_a_path_for_a_revision(project: Project, talk: Talk) -> None:
 
 
 def test_rollback(project: Project, talk: Talk) -> None:
-    """rollback restores the last checkpoint, and asks like restore."""
+    """rollback restores the last checkpoint that differs, and asks like restore."""
     assert "gitcp rollback --yes" in project.gitcp("rollback", check=12).err
     said = project.gitcp("rollback", "--yes", check=0).out
 
     assert said.startswith('restored e7baae82@1 "first"')
+    project.gitcp("undo", "--yes", check=0)
     assert list(project.json("rollback", "--yes")) == REPORT
+    assert "no earlier checkpoint" in project.gitcp("rollback", "--yes", check=12).err
 
 
 def test_undo_and_redo(project: Project, talk: Talk, files: Files) -> None:

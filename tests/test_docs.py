@@ -380,6 +380,15 @@ def _shared(project: Project) -> str:
     return "".join(printed)
 
 
+def _rolled_back(project: Project) -> list[str]:
+    """What a rollback prints where there is more than one state to go back to, in a repository of its own."""
+    other = Project(project.root.parent / "rolled-back")
+    for text in "abc":
+        other.write("a.txt", text)
+        other.gitcp("save", text, check=0)
+    return [other.gitcp("rollback", how, "--json", check=0).out for how in ("--dry-run", "--yes")]
+
+
 def _printed(project: Project) -> dict[str, set[str]]:
     """The keys of the documents that the commands print, by schema; `a.b` for the key b of the object a."""
     project.write("a.txt", "a\n")
@@ -397,6 +406,7 @@ def _printed(project: Project) -> dict[str, set[str]]:
     project.write(".gitignore", "*.log\n")
     project.git("rm", "--quiet", "--cached", "b.log")
     talk.say("Go on.", "I go on.")
+    texts += _rolled_back(project)
     for command in (
         ("fork", "--worktree", "../fork"),
         ("diff",),

@@ -13,6 +13,8 @@ import pytest
 from real_agents import CLAUDE, claude
 from test_hook import log_of, until
 
+from gitcp.ops.rollback import BEFORE_PROMPT, TURN_END
+
 from driver import SOURCE, Project
 from scripted_model import ScriptedModel, said
 
@@ -95,6 +97,30 @@ def test_checkpoints_by_themselves(hooked: Project, tmp_path: Path) -> None:
     heard = "\n".join([*said(model.requests[0]), json.dumps(model.requests[0].get("system", ""))])
     assert f"gitcp restored checkpoint {risky['id']}" in heard
     assert "All done." not in heard
+
+
+def test_rollback_in_an_emergency(hooked: Project, tmp_path: Path) -> None:
+    """A turn wrecks the files and the session ends: rollback brings back what was there before its prompt."""
+    home, session = tmp_path / "home", str(uuid.uuid4())
+    env = {"HOME": str(home)}
+    with ScriptedModel(write(hooked, "b.txt", "good\n"), {"text": "Written."}) as model:
+        claude(home, hooked.root, model, "--session-id", session, "turn ONE")
+    until(lambda: is_complete(hooked, home, session))
+    good = hooked.files()
+    with ScriptedModel(bash("rm b.txt; echo WRECK > a.txt"), {"text": "Cleaned up."}) as model:
+        claude(home, hooked.root, model, "--resume", session, "turn TWO")
+    until(lambda: is_complete(hooked, home, session))
+    wreck = hooked.files()
+    tip = checkpoints(hooked, session)[0]["commit"]
+    assert "b.txt" not in hooked.git("ls-tree", "--name-only", tip).split()
+
+    with hooked.guard():
+        report = json.loads(hooked.gitcp("rollback", "--yes", "--json", env=env, check=0).out)
+        assert hooked.files() == good
+        hooked.gitcp("undo", "--yes", env=env, check=0)
+        assert hooked.files() == wreck
+    assert report["reason"] in (BEFORE_PROMPT, TURN_END)
+    assert report["resume"]["command"]
 
 
 def test_killed_in_a_turn(hooked: Project, tmp_path: Path) -> None:

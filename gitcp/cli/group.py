@@ -36,7 +36,7 @@ COMMANDS = {
     },
     "Go back": {
         "restore": "Bring files and conversation back from a checkpoint",
-        "rollback": "Restore the last checkpoint",
+        "rollback": "Go back to the state before the last prompt",
         "undo": "Undo the last restore, prune or delete",
         "redo": "Take back the last undo",
         "revert": "Take back what one step changed, and keep everything later",

@@ -13,6 +13,7 @@ import time
 
 from gitcp.cli import lean, memo, quick
 from gitcp.cli.apart import apart
+from gitcp.ops import turnstart
 from gitcp.policy import events, payload, triggers
 from gitcp.worktree import look
 
@@ -100,6 +101,8 @@ class _Called:
         """Save what the event calls for; it is waited for that long."""
         if self.settings is None or self._calls_for_a_save(self.settings):
             apart(self._save, self.log, seconds)
+        elif self.event.kind == events.PROMPT and self.last is not None:
+            turnstart.write(self.git_dir, self.last.tip[1])
 
     def _trigger(self, settings: Settings) -> str | None:
         age = time.time() - self.last.created if self.last else None
@@ -178,6 +181,8 @@ class _Called:
             limits=self._limits(context),
         )
         saved = hook.record(store, occasion)
+        if saved is not None and self.event.kind == events.PROMPT:
+            turnstart.write(str(store.repo.git_dir), saved.checkpoint.commit)
         if saved is not None and saved.saved:
             self._retain(store, saved.checkpoint.id)
         if saved is not None and session_id:

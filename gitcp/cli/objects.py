@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gitcp.ops.placing import Placed
     from gitcp.ops.plan import Kept
     from gitcp.ops.restore import Plan, Report
+    from gitcp.ops.rollback import Choice
     from gitcp.ops.why import Known, Line
     from gitcp.store import Summary
 
@@ -165,8 +166,18 @@ def message(kind: str, found: Message) -> Json:
     return {"kind": kind, "role": found.role, "text": _utf8(found.text), "id": found.id, "tool": found.tool}
 
 
-def report(found: Report, brought: Conversation | None, effects: Sequence[str], *, saved_first: bool) -> Json:
-    """What a restore did; `brought` is the conversation that was put back. `saved_first`: what was there was saved."""
+def report(
+    found: Report,
+    brought: Conversation | None,
+    effects: Sequence[str],
+    *,
+    saved_first: bool,
+    choice: Choice | None = None,
+) -> Json:
+    """What a restore did; `brought` is the conversation that was put back. `saved_first`: what was there was saved.
+
+    `choice` is why a rollback restored this checkpoint.
+    """
     return {
         "target": str(found.target.id),
         "safety": str(found.safety) if saved_first else None,
@@ -175,10 +186,11 @@ def report(found: Report, brought: Conversation | None, effects: Sequence[str], 
         "removed": paths(found.removed),
         "kept": kept(found.kept),
         **_brought_back(found.target, found.placed, brought, effects),
+        **_chosen(choice),
     }
 
 
-def plan(found: Plan, brought: Conversation | None) -> Json:
+def plan(found: Plan, brought: Conversation | None, choice: Choice | None = None) -> Json:
     """What a restore would do, under the same keys."""
     files = found.files
     return {
@@ -189,6 +201,7 @@ def plan(found: Plan, brought: Conversation | None) -> Json:
         "removed": [wire.encode_path(step.path) for step in (*files.clear, *files.remove)],
         "kept": kept(files.kept),
         **_brought_back(found.target, found.placed, brought, found.effects),
+        **_chosen(choice),
     }
 
 
@@ -293,6 +306,23 @@ def _brought_back(
         "handoff": handoff(target.note.handoff),
         "position": dict(target.note.position),
         "effects": list(effects),
+    }
+
+
+def _chosen(choice: Choice | None) -> Json:
+    """Why a rollback takes its target, and older candidates; null and empty for other restores."""
+    others = choice.others if choice else ()
+    return {
+        "reason": choice.why if choice else None,
+        "candidates": [
+            {
+                "id": str(point.id),
+                "created": wire.encode_time(point.created),
+                "subject": point.subject,
+                "trigger": point.trigger,
+            }
+            for point in others
+        ],
     }
 
 

@@ -19,6 +19,7 @@ from gitcp.worktree.paths import display
 
 if TYPE_CHECKING:
     from gitcp.ops.placing import Placed
+    from gitcp.ops.rollback import Choice
     from gitcp.store import Store
 
 MOST = 20
@@ -35,22 +36,28 @@ def carry_out(
     yes: bool,
     as_json: bool,
     back: str = "undo",
+    choice: Choice | None = None,
 ) -> None:
-    """Show the plan and ask, unless `yes`; apply; report. Raises Refused if nobody agreed. Ends the command."""
+    """Show the plan and ask, unless `yes`; apply; report. Raises Refused if nobody agreed. Ends the command.
+
+    `choice` says why a rollback restores this checkpoint.
+    """
     agreed = None
     if not yes:
         agreed = plan()
         if agreed or request.index:
-            agree(context, request, agreed)
+            agree(context, request, agreed, choice)
     found = effects.open_commands(context.store, request.target) if agreed is None else agreed.effects
     report = apply(agreed)
     if as_json:
         from gitcp.cli import objects  # only for programs
 
-        fields = objects.report(report, request.stored[0], found, saved_first=True)
+        fields = objects.report(report, request.stored[0], found, saved_first=True, choice=choice)
         context.output.document(objects.document("restore", fields))
     else:
         print_report(context, report, found, back=back)
+        if choice is not None:
+            explain(context, choice, context.output.line)
     end_as(report)
 
 
@@ -90,9 +97,11 @@ def end_as(report: Report) -> None:
     end(IN_PART if report.failed else 0)
 
 
-def agree(context: Context, request: Request, plan: Plan) -> None:
+def agree(context: Context, request: Request, plan: Plan, choice: Choice | None = None) -> None:
     """Show the plan and ask. Raises Refused if nobody agreed."""
     print_plan(context, plan, request, context.output.say)
+    if choice is not None:
+        explain(context, choice, context.output.say)
     asking.ask(context, "Restore?", nobody="nothing was changed", no="not restored: nothing was changed")
 
 
@@ -109,6 +118,19 @@ def print_plan(context: Context, plan: Plan, request: Request, line: Callable[..
         line(Styled("  not undone: ", BOLD), command)
     if not plan and not request.index:
         line("  nothing: " + _as_it_was(plan.files.kept, "then"))
+
+
+def explain(context: Context, choice: Choice, line: Callable[..., None]) -> None:
+    """Why a rollback restores this checkpoint, and which older ones could be meant."""
+    line(f"  {choice.point.id} is {choice.why}")
+    if choice.others:
+        line("  to go further back: gitcp restore REV")
+    for point in choice.others:
+        line(
+            "    ",
+            Styled(str(point.id), YELLOW),
+            f"  {point.subject}  ({words.ago(point.created, context.host.now())})",
+        )
 
 
 def changes(files: FilePlan, line: Callable[..., None]) -> None:
@@ -139,11 +161,11 @@ def _print_conversation_plan(
         line(f"  session {agent and agent.session_id} of the agent has gone on and stays; this one gets a new id")
 
 
-def plan_document(plan: Plan, request: Request) -> Json:
+def plan_document(plan: Plan, request: Request, choice: Choice | None = None) -> Json:
     """The plan for programs. An id that only the restore itself gives out is not in it."""
     from gitcp.cli import objects
 
-    fields = objects.plan(plan, request.stored[0])
+    fields = objects.plan(plan, request.stored[0], choice)
     if plan.placed is not None and _moves_on(plan.placed, request.stored[1]):
         fields["resume"] = {"agent": plan.placed.agent, "session_id": None, "prepare": [], "command": [], "path": None}
     return objects.document("restore-plan", fields)

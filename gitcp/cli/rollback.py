@@ -7,23 +7,34 @@ import click
 from gitcp.cli import restoring
 from gitcp.cli.context import Context
 from gitcp.cli.options import Command, json_option, pass_context, session_option, yes_option
+from gitcp.errors import Refused
 from gitcp.ops import restore as op
+from gitcp.ops import rollback
+from gitcp.ops.rollback import Choice
 
 
 @click.command(cls=Command)
+@click.option("--dry-run", "-n", is_flag=True, help="show the plan and change nothing")
 @yes_option
 @session_option
 @json_option
 @pass_context
-def command(context: Context, session: str | None, *, yes: bool, as_json: bool) -> None:
-    """Restore the last checkpoint
+def command(context: Context, session: str | None, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Go back to the state before the last prompt
 
-    The same as `gitcp restore @`: what was done since then is saved, and taken back.
+    Restores the state before the last prompt that changed files. Without an agent's prompts, it restores the last
+    checkpoint that differs from the files here. The plan shows which checkpoint that is, and older ones. What you have
+    now is saved first: `gitcp undo` restores it. A second rollback goes further back.
 
       gitcp rollback
+      gitcp rollback --dry-run
       gitcp rollback --yes
     """
-    request = op.Request(context.checkpoint("@", session), context.cwd, limits=context.limits())
+    choice = _choice(context, session)
+    request = op.Request(context.store.read(choice.point.commit), context.cwd, limits=context.limits())
+    if dry_run:
+        _print_plan(context, request, choice, as_json=as_json)
+        return
     restoring.carry_out(
         context,
         request,
@@ -31,4 +42,25 @@ def command(context: Context, session: str | None, *, yes: bool, as_json: bool) 
         lambda: op.plan(context.store, request),
         yes=yes,
         as_json=as_json,
+        choice=choice,
     )
+
+
+def _choice(context: Context, given: str | None) -> Choice:
+    session = context.session(given)
+    choice = rollback.plan(context.store, session, context.cwd, context.limits())
+    if choice is None:
+        raise Refused(
+            f"no earlier checkpoint of session {session} differs from the files here: nothing was changed",
+            hint="gitcp log --all, or gitcp undo to take back the last restore",
+        )
+    return choice
+
+
+def _print_plan(context: Context, request: op.Request, choice: Choice, *, as_json: bool) -> None:
+    plan = op.plan(context.store, request)
+    if as_json:
+        context.output.document(restoring.plan_document(plan, request, choice))
+        return
+    restoring.print_plan(context, plan, request, context.output.line)
+    restoring.explain(context, choice, context.output.line)

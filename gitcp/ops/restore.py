@@ -74,16 +74,21 @@ def plan(store: Store, request: Request) -> Plan:
     check_paths(store, request)
     objects = Objects(store.repo, dry=True)
     now = take(store.repo, objects, request.limits, live_trees(store, request.target.id.session))
-    objects.name_tree(store.objects.read_tree(request.target.snapshot.tree))
-    made = _extent_of(journal.restores(store.repo), request.target).made
     later = tuple(log.later(store, request.target))
     return Plan(
         target=request.target,
-        files=_plan_files(store, objects, request, now, Contents(store), request.paths, made),
+        files=plan_from(store, objects, request, now),
         placed=_place(store, request),
         later=later,
         effects=effects.open_commands(store, request.target),
     )
+
+
+def plan_from(store: Store, objects: Objects, request: Request, now: Taken) -> FilePlan:
+    """What restoring the target's files would do, from a snapshot of now whose trees `objects` has. Writes nothing."""
+    objects.name_tree(store.objects.read_tree(request.target.snapshot.tree))
+    made = _extent_of(journal.restores(store.repo), request.target).made
+    return _plan_files(store, objects, request, now, Contents(store), request.paths, made)
 
 
 def restore(store: Store, request: Request, agreed: Plan | FilePlan | None = None) -> Report:

@@ -1,0 +1,39 @@
+"""Which checkpoint stood when an agent was last given a prompt here.
+
+A prompt makes a checkpoint only if something changed since the last one. `rollback` must know where the turn began all
+the same, so the hook writes down the commit. The file is a hint: without it the order of the checkpoints tells.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitcp.git.repo import Repository
+    from gitcp.model import Oid
+
+NAME = "prompted"
+HEX = frozenset("0123456789abcdef")
+
+
+def write(git_dir: str, commit: str) -> None:
+    """Write down the last checkpoint, by its commit, when a prompt is given. Never raises."""
+    path = os.path.join(git_dir, "gitcp", NAME)
+    try:
+        with open(f"{path}.{os.getpid()}", "w", encoding="ascii") as file:
+            file.write(commit + "\n")
+        os.replace(f"{path}.{os.getpid()}", path)
+    except OSError:
+        return
+
+
+def last(repo: Repository) -> Oid | None:
+    """The commit that was written down, None if there is none that can be read."""
+    from gitcp.model import Oid
+
+    try:
+        text = (repo.git_dir / "gitcp" / NAME).read_text("ascii").strip()
+    except (OSError, ValueError):
+        return None
+    return Oid(text) if len(text) == 40 and HEX.issuperset(text) else None
