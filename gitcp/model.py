@@ -222,11 +222,15 @@ class Source(Value):
 
 
 class Capture(Value):
-    """The conversation half as an adapter found it: whose it is, in which format, and its streams."""
+    """The conversation half as an adapter found it: whose it is, in which format, and its streams.
+
+    `directory` is the working directory that the agent keeps the session under, None where that is not known.
+    """
 
     agent: Agent | None
     format: str
     sources: tuple[Source, ...]
+    directory: Path | None = None
 
 
 class LastMessage(Value):
@@ -259,12 +263,16 @@ class Stream(Value):
 
 
 class Conversation(Value):
-    """The conversation half as stored. `tree` is the git tree of all its streams."""
+    """The conversation half as stored. `tree` is the git tree of all its streams.
+
+    `directory` is where in the working tree the agent ran (b"": at its root), None where that is not known.
+    """
 
     format: str
     tree: Oid
     streams: tuple[Stream, ...]
     digest: Digest
+    directory: bytes | None = None
 
     @property
     def bytes(self) -> int:

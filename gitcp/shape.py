@@ -61,6 +61,7 @@ CHECKPOINT = {
         "last_message": {"role": str, "text": str, "id": str},
         "last_prompt": str,
         "title": str,
+        "directory": PATH,
         "streams": [{"name": str, "bytes": NATURAL, "sha256": str, "place": str, "torn": NATURAL}],
     },
     "label": str,

@@ -365,6 +365,7 @@ def _encode_conversation(conversation: Conversation | None) -> Json | None:
             "last_message": _present({"role": last.role, "text": last.text, "id": last.id}) if last else None,
             "last_prompt": digest.last_prompt,
             "title": digest.title,
+            "directory": None if conversation.directory is None else encode_path(conversation.directory or b"."),
             "streams": [
                 _present(
                     {"name": s.name, "bytes": s.bytes, "sha256": s.sha256, "place": s.place, "torn": s.torn or None}
@@ -397,4 +398,10 @@ def _decode_conversation(whole: Json, tree: Oid | None) -> Conversation | None:
             version=agent.version if agent else None,
             model=agent.model if agent else None,
         ),
+        directory=_decode_directory(fields.get("directory")),
     )
+
+
+def _decode_directory(value: str | Mapping[str, str] | None) -> bytes | None:
+    path = None if value is None else decode_path(value)
+    return b"" if path == b"." else path

@@ -16,10 +16,10 @@ SESSION = "e7baae82-5d1c-4f0a-9b3e-2c6d8f1a7b90"
 
 
 class Talk:
-    """One session of the agent in a project's directory; `say` goes on with it."""
+    """One session of the agent in a project's directory, or in one `below` it; `say` goes on with it."""
 
-    def __init__(self, project: Project, session: str = SESSION) -> None:
-        self.cwd = Path(os.path.realpath(project.root))
+    def __init__(self, project: Project, session: str = SESSION, below: str = "") -> None:
+        self.cwd = Path(os.path.realpath(project.root / below))
         self.session = session
         self.count = 0
         host = Host(env=os.environ, home=Path(os.environ["HOME"]), now=_no_clock)

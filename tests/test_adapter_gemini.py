@@ -345,7 +345,7 @@ def placed(what: Stored, cwd: Path, home: Path, new_id: str = NEW) -> Placement:
 
 def written(placement: Placement) -> dict[Path, bytes]:
     """Carry the placement out; what the files hold then."""
-    assert write(Placed("gemini", 0, placement)) is None
+    assert write(Placed("gemini", 0, placement, Path())) is None
     return {item.path: item.path.read_bytes() for item in placement.files}
 
 

@@ -287,7 +287,7 @@ def placed(what: Stored, cwd: Path, home: Path, new_id: str = NEW) -> Placement:
 
 def documents(placement: Placement) -> Iterator[dict[str, Any]]:
     """What would be imported, as the files say that were written."""
-    assert write(Placed("opencode", 0, placement)) is None
+    assert write(Placed("opencode", 0, placement, Path())) is None
     for item, command in zip(placement.files, placement.prepare, strict=True):
         assert command == ("opencode", "import", "--pure", str(item.path))
         yield json.loads(item.path.read_bytes())

@@ -315,7 +315,7 @@ def test_append_never_overwrites(tmp_path: Path) -> None:
     write = Write(path, lambda: iter([b"one\n", b"two\n"]), "append", 4)
     path.write_bytes(b"one\nlive\n")
 
-    said = placing.write(Placed("x", 1, Placement("id", (write,), ())))
+    said = placing.write(Placed("x", 1, Placement("id", (write,), ()), tmp_path))
 
     assert said is not None
     assert "changed meanwhile" in said.reason
@@ -335,7 +335,7 @@ def test_append_beside_a_writer(tmp_path: Path) -> None:
 
     write = Write(path, content, "append", 4)  # type: ignore[arg-type]
 
-    said = placing.write(Placed("x", 1, Placement("id", (write,), ())))
+    said = placing.write(Placed("x", 1, Placement("id", (write,), ()), tmp_path))
 
     assert said is not None
     assert "at the same time" in said.reason
@@ -348,7 +348,7 @@ def test_create_never_replaces(tmp_path: Path) -> None:
     write = Write(path, lambda: iter([b"ours\n"]), "create")
     path.write_bytes(b"theirs\n")
 
-    said = placing.write(Placed("x", 1, Placement("id", (write,), ())))
+    said = placing.write(Placed("x", 1, Placement("id", (write,), ()), tmp_path))
 
     assert said is not None
     assert "appeared meanwhile" in said.reason
@@ -364,7 +364,7 @@ def test_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(os, "link", refuse)
     path = tmp_path / "t.jsonl"
-    placed = Placed("x", 1, Placement("id", (Write(path, lambda: iter([b"ours\n"]), "create"),), ()))
+    placed = Placed("x", 1, Placement("id", (Write(path, lambda: iter([b"ours\n"]), "create"),), ()), tmp_path)
 
     assert placing.write(placed) is None
     assert path.read_bytes() == b"ours\n"
@@ -382,7 +382,7 @@ def test_the_main_file_comes_last(tmp_path: Path) -> None:
         Write(tmp_path / "beside" / "agent.jsonl", lambda: iter([b"agent\n"]), "create"),
     )
 
-    said = placing.write(Placed("x", 1, Placement("id", files, ())))
+    said = placing.write(Placed("x", 1, Placement("id", files, ()), tmp_path))
 
     assert said is not None
     assert said.path == os.fsencode(files[1].path)

@@ -124,7 +124,7 @@ class Adapter(Protocol):
         """The session id of the agent that is running us, by the environment."""
 
     def capture(self, found: Found) -> Capture:
-        """The streams of a session. Looks at names only; a file is read when it is stored."""
+        """The streams of a session, and the directory that it is resumed in. A file is read when it is stored."""
 
     def digest(self, before: Digest, lines: Iterable[bytes]) -> Digest:
         """What listings show after these lines of the main stream, given what they showed before them."""

@@ -36,7 +36,9 @@ SESSION = "{session}"
 BESIDE = ("subagents", "tool-results")
 LONGEST = 200
 HEAD = 64 << 10
+TAIL = 64 << 10
 
+CWD = re.compile(rb'"cwd":\s*("(?:[^"\\]|\\.)*")')
 SUBAGENT = re.compile(r"agent-([^/]+)\.jsonl")
 SUBAGENT_META = re.compile(r"agent-([^/]+)\.meta\.json")
 
@@ -206,7 +208,34 @@ def capture(found: Found) -> Capture:
     """The transcript, its sub-agents' and the tool results kept beside it. Regular files only, no links."""
     session_id = found.session_id if base.SESSION_ID.fullmatch(found.session_id) else None
     main = Source(MAIN, path=found.path, live=True, place=f"{SESSION}.jsonl")
-    return Capture(Agent(NAME, session_id), NAME, (main, *_beside(found.path.with_suffix(""))))
+    sources = (main, *_beside(found.path.with_suffix("")))
+    return Capture(Agent(NAME, session_id), NAME, sources, _directory(found.path))
+
+
+def _directory(path: Path) -> Path | None:
+    """The working directory whose sessions lie where this transcript does, as one of its lines names it.
+
+    A session that changes its directory stays where it began; one that was restored elsewhere names its old directory
+    until it goes on.
+    """
+    name = path.parent.name
+    first = _cwd(path)
+    if first is not None and directory_name(first) == name:
+        return Path(first)
+    named = {os.path.realpath(cwd) for cwd in _last_cwds(path)}
+    return next((Path(cwd) for cwd in sorted(named) if directory_name(cwd) == name), None)
+
+
+def _last_cwds(path: Path) -> Iterator[str]:
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
+            for quoted in set(CWD.findall(file.read(TAIL))):
+                cwd = wire.loads(quoted)
+                if "\0" not in cwd:
+                    yield cwd
+    except (OSError, ValueError):
+        return
 
 
 def _beside(directory: Path) -> Iterator[Source]:

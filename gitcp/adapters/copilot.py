@@ -135,7 +135,9 @@ def capture(found: Found) -> Capture:
     own = found.path.parent.name if found.path.name == EVENTS else base.string(start, "sessionId") or ""
     main = Source(MAIN, path=found.path, live=True, place=f"{SESSION}/{EVENTS}")
     beside = _beside(found.path.parent) if found.path.name == EVENTS else ()
-    return Capture(Agent(NAME, own if base.SESSION_ID.fullmatch(own) else None), NAME, (main, *beside))
+    directory = _workplace(found.path.parent) if found.path.name == EVENTS else None
+    agent = Agent(NAME, own if base.SESSION_ID.fullmatch(own) else None)
+    return Capture(agent, NAME, (main, *beside), Path(directory) if directory else None)
 
 
 def _beside(directory: Path) -> Iterator[Source]:

@@ -72,7 +72,7 @@ def _print(context: Context, forked: Forked, directory: str) -> None:
     if forked.worktree is None:
         output.line(f"the files here stay as they are; go there with: gitcp restore {made.id}")
     if forked.placed is not None:
-        restoring.print_resume(output, forked.placed, directory)
+        restoring.print_resume(context, forked.placed, directory)
     elif forked.worktree is not None:
         output.line("continue with: ", Styled(f"cd {shlex.quote(directory)}", BOLD))
     else:

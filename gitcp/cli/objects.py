@@ -333,6 +333,7 @@ def resume(placed: Placed) -> Json:
         "session_id": placed.session_id,
         "prepare": [list(command) for command in placed.prepare],
         "command": list(placed.command),
+        "directory": path(placed.directory),
         "path": path(placed.path),
     }
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from gitcp.cli import asking, rendering, words
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
-from gitcp.cli.output import BOLD, GREEN, RED, YELLOW, Output, Styled
+from gitcp.cli.output import BOLD, GREEN, RED, YELLOW, Styled
 from gitcp.model import Agent, Checkpoint, CheckpointId, Conversation
 from gitcp.ops import effects, journal, restore
 from gitcp.ops.journal import Restores
@@ -167,7 +169,13 @@ def plan_document(plan: Plan, request: Request, choice: Choice | None = None) ->
 
     fields = objects.plan(plan, request.stored[0], choice)
     if plan.placed is not None and _moves_on(plan.placed, request.stored[1]):
-        fields["resume"] = {"agent": plan.placed.agent, "session_id": None, "prepare": [], "command": [], "path": None}
+        fields["resume"] = {
+            **objects.resume(plan.placed),
+            "session_id": None,
+            "prepare": [],
+            "command": [],
+            "path": None,
+        }
     return objects.document("restore-plan", fields)
 
 
@@ -197,19 +205,34 @@ def print_report(context: Context, report: Report, undone: Sequence[str], *, bac
     if report.checkpoint is not None:
         output.line(f"{back} with: gitcp {back}")
     if report.placed is not None:
-        print_resume(output, report.placed, directory)
+        print_resume(context, report.placed, directory)
 
 
-def print_resume(output: Output, placed: Placed, directory: str) -> None:
-    """How the agent continues (in `directory`, unless here)."""
+def print_resume(context: Context, placed: Placed, directory: str) -> None:
+    """How the agent continues; `directory` is the working tree it is in, as it was typed, unless it is this one."""
     if placed.placement.note:
-        output.line(placed.placement.note)
+        context.output.line(placed.placement.note)
     if placed.command:
-        import shlex
+        context.output.line("continue with: ", Styled(continuation(context, placed, directory), BOLD))
 
-        there = [("cd", directory)] if directory else []
-        commands = (*there, *placed.prepare, placed.command)
-        output.line("continue with: ", Styled(" && ".join(map(shlex.join, commands)), BOLD))
+
+def continuation(context: Context, placed: Placed, directory: str = "") -> str:
+    """What to type so that the agent continues, from where this command was typed."""
+    import shlex
+
+    way = _way(context, placed.directory, directory)
+    missing = way and not placed.directory.is_dir()
+    there = [*([("mkdir", "-p", way)] if missing else []), *([("cd", way)] if way else [])]
+    return " && ".join(map(shlex.join, (*there, *placed.prepare, placed.command)))
+
+
+def _way(context: Context, place: Path, directory: str) -> str:
+    """The way from here to a directory: as short as it can be, "" where it is this one."""
+    here = os.path.realpath(os.path.join(context.cwd, directory) if directory else os.getcwd())
+    below = os.path.relpath(place, here)
+    if below == os.curdir:
+        return directory
+    return os.path.join(directory, below) if not below.startswith(os.pardir) else str(place)
 
 
 def _as_it_was(left: Sequence[Kept], when: str) -> str:

@@ -6,7 +6,6 @@ import os
 import shlex
 import shutil
 import subprocess
-from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -67,7 +66,7 @@ def command(context: Context, /, **given: Any) -> None:
     if given["as_json"]:
         _print(context, request, placed, given, needed=False)
     else:
-        _start(context, request.cwd, placed)
+        _start(context, placed)
 
 
 def _request(context: Context, given: dict[str, Any]) -> Request:
@@ -87,7 +86,7 @@ def _print(context: Context, request: Request, placed: Placed, given: dict[str, 
         fields: wire.Json = {
             "checkpoint": str(request.target.id),
             "restore": needed,
-            "directory": objects.path(request.cwd),
+            "directory": objects.path(placed.directory),
             "resume": objects.resume(placed),
         }
         context.output.document(objects.document("resume", fields))
@@ -97,12 +96,7 @@ def _print(context: Context, request: Request, placed: Placed, given: dict[str, 
         meant = [str(target)] if given["revision"] is not None else ["--session", target.session]
         context.output.line(shlex.join(["gitcp", "resume", *meant]))
     else:
-        there = () if _here() == request.cwd else (("cd", str(request.cwd)),)
-        context.output.line(" && ".join(map(shlex.join, (*there, *placed.prepare, placed.command))))
-
-
-def _here() -> Path:
-    return Path(os.path.realpath(os.getcwd()))
+        context.output.line(restoring.continuation(context, placed))
 
 
 def _require(context: Context, program: str) -> None:
@@ -112,9 +106,14 @@ def _require(context: Context, program: str) -> None:
         )
 
 
-def _start(context: Context, directory: Path, placed: Placed) -> NoReturn:
-    """Become the agent. What must be done before it is done first."""
-    os.chdir(directory)
+def _start(context: Context, placed: Placed) -> NoReturn:
+    """Become the agent, in the directory in which its session ran. What must be done before it is done first."""
+    try:
+        placed.directory.mkdir(parents=True, exist_ok=True)
+        os.chdir(placed.directory)
+    except OSError as error:
+        cannot = f"{placed.directory} cannot be entered ({error.strerror})"
+        raise GitcpError(f"{cannot}: the agent was not started", hint=shlex.join(placed.command)) from None
     env = dict(context.host.env)
     for each in placed.prepare:
         code = subprocess.run(each, env=env, check=False).returncode

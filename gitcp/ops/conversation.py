@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from gitcp import adapters
 from gitcp.adapters import base
@@ -32,10 +34,23 @@ def keep(store: Store, capture: Capture | None, parent: Checkpoint | None) -> tu
     nested = trees.nest({name.encode(): entry for name, (_, entry) in kept.items()})
     digest = _digest(store, capture, before, next((cut for source, cut in cuts if source.name == MAIN), None))
     streams = tuple(kept[source.name][0] for source in capture.sources if source.name in kept)
+    directory = below(store.repo.root, capture.directory) if capture.directory else None
+    if directory is None and before is not None and before.format == capture.format:
+        directory = before.directory
     return (
-        Conversation(capture.format, trees.build(store.objects, nested), streams, digest),
+        Conversation(capture.format, trees.build(store.objects, nested), streams, digest, directory),
         capture.agent and replace(capture.agent, version=digest.version, model=digest.model),
     )
+
+
+def below(root: Path, directory: Path) -> bytes | None:
+    """A directory's path in the working tree, b"" for its root; None for one that is not in it, or in a repository
+    of its own.
+    """
+    top, place = os.path.realpath(root), os.path.realpath(directory)
+    if top not in base.roots(directory):
+        return None
+    return os.fsencode(os.path.relpath(place, top)) if place != top else b""
 
 
 def _standing(store: Store, capture: Capture, before: Conversation | None) -> Iterator[tuple[Stream, Entry]]:

@@ -86,7 +86,8 @@ def _copy(store: Store, request: Request) -> Placed | None:
     conversation, agent = request.point.conversation, request.point.agent
     if conversation is None or agent is None:
         return None
-    return placing.plan_copy(store, conversation, agent, request.worktree or request.cwd, str(uuid.uuid4()))
+    where, new_id = request.worktree or request.cwd, str(uuid.uuid4())
+    return placing.plan_copy(store, conversation, agent, where, new_id, request.worktree)
 
 
 def _name(store: Store, request: Request, placed: Placed | None) -> str:

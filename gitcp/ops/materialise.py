@@ -38,7 +38,7 @@ def materialise(store: Store, request: Request, directory: Path) -> Report:
     conversation, agent = request.stored
     placed = unplaced = None
     if request.conversation and conversation is not None:
-        placed = placing.plan(store, conversation, agent, root)
+        placed = placing.plan(store, conversation, agent, root, root=root)
         unplaced = placing.write(placed)
     kept = (*plan.kept, *done.failed, *((unplaced,) if unplaced else ()))
     return Report(

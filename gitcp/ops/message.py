@@ -104,4 +104,5 @@ def _cut(store: Store, holder: Checkpoint, offset: int) -> Conversation:
             replace(s, bytes=main.bytes, sha256=main.sha256, torn=0) if s.name == MAIN else s for s in whole.streams
         ),
         digest=replace(digest, title=whole.digest.title),
+        directory=whole.directory,
     )

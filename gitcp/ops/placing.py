@@ -8,26 +8,32 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from gitcp import adapters
+from gitcp import adapters, wire
+from gitcp.adapters import base
 from gitcp.adapters.base import Placement, Reader, Stored, Write
 from gitcp.conversation import segments
 from gitcp.durable import sync_directory
 from gitcp.errors import GitcpError, Refused
 from gitcp.model import Agent, Conversation
-from gitcp.ops.conversation import stored
+from gitcp.ops.conversation import MAIN, below, lines, stored
 from gitcp.ops.plan import Kept
 from gitcp.store import Store
 from gitcp.value import Value, replace
+from gitcp.worktree import paths
 
 TEMPORARY = ".gitcp-tmp-"
 
 
 class Placed(Value):
-    """Where a conversation goes: whose, under which of the agent's session ids, and the command that continues it."""
+    """Where a conversation goes: whose, under which of the agent's session ids, and the command that continues it.
+
+    `directory` is where that command is to be run; it may not be there.
+    """
 
     agent: str
     messages: int
     placement: Placement
+    directory: Path
 
     @property
     def session_id(self) -> str | None:
@@ -56,34 +62,88 @@ class Placed(Value):
 
 
 def plan(
-    store: Store, conversation: Conversation, agent: Agent | None, cwd: Path, known: Sequence[str | None] = ()
+    store: Store,
+    conversation: Conversation,
+    agent: Agent | None,
+    cwd: Path,
+    known: Sequence[str | None] = (),
+    root: Path | None = None,
 ) -> Placed:
     """Where the conversation would go. Reads the agent's files, writes nothing.
 
-    Under its own id, else under one of the `known` ids if that has it already, or a beginning of it, else under a new
-    one. Raises what the adapter's `place` does.
+    In the directory of the working tree `root` (this one, unless given) in which the session ran, or in `cwd` where
+    that is not known. Under its own id, else under one of the `known` ids if that has it already, or a beginning of it,
+    else under a new one. Raises what the adapter's `place` does.
     """
     name = agent.name if agent else "generic"
     adapter = adapters.load_or_generic(name)
     what = _what(store, conversation, agent or Agent("generic"))
+    place = directory(store, conversation, agent, root) or cwd
     for new_id in filter(None, known):
         with suppress(Refused):
-            return Placed(name, conversation.digest.messages, adapter.place(what, cwd, store.repo.host, new_id=new_id))
+            placement = adapter.place(what, place, store.repo.host, new_id=new_id)
+            return Placed(name, conversation.digest.messages, placement, place)
     import uuid  # two milliseconds: asks which system this is
 
-    placement = adapter.place(what, cwd, store.repo.host, new_id=str(uuid.uuid4()))
-    return Placed(name, conversation.digest.messages, placement)
+    placement = adapter.place(what, place, store.repo.host, new_id=str(uuid.uuid4()))
+    return Placed(name, conversation.digest.messages, placement, place)
 
 
-def plan_copy(store: Store, conversation: Conversation, agent: Agent, cwd: Path, new_id: str) -> Placed | None:
+def plan_copy(
+    store: Store, conversation: Conversation, agent: Agent, cwd: Path, new_id: str, root: Path | None = None
+) -> Placed | None:
     """Where a copy of the conversation would go, under an id of its own; None if no agent can continue it."""
     adapter = adapters.load_or_generic(agent.name)
     what = _what(store, conversation, replace(agent, session_id=None))
-
-    placement = adapter.place(what, cwd, store.repo.host, new_id=new_id) if adapter.NAME != "generic" else None
+    place = directory(store, conversation, agent, root) or cwd
+    placement = adapter.place(what, place, store.repo.host, new_id=new_id) if adapter.NAME != "generic" else None
     if placement is None or placement.session_id is None:
         return None
-    return Placed(agent.name, conversation.digest.messages, placement)
+    return Placed(agent.name, conversation.digest.messages, placement, place)
+
+
+def directory(store: Store, conversation: Conversation, agent: Agent | None, root: Path | None = None) -> Path | None:
+    """The directory of a working tree (this one, unless `root` is given) in which the agent's session ran, whether or
+    not it is there now; None where that is not known, or is no directory of that tree any more.
+    """
+    ran_in = conversation.directory
+    if ran_in is None:
+        ran_in = _ran_in(store, conversation, agent)
+    top = os.path.realpath(root or store.repo.root)
+    if not ran_in:
+        return None if ran_in is None else Path(top)
+    name = os.fsdecode(ran_in)
+    place = os.path.join(top, name)
+    # A checkpoint may come from somebody else, and a link may have taken the directory's place.
+    sound = paths.problem(ran_in) is None and name.isprintable() and os.path.realpath(place) == place
+    return Path(place) if sound else None
+
+
+def _ran_in(store: Store, conversation: Conversation, agent: Agent | None) -> bytes | None:
+    """Where a session ran of which its checkpoint does not say it: by what its lines say, or else by where the agent
+    has it.
+    """
+    for line in lines(store, stored(store, conversation, MAIN)[:1]):
+        cwd = _cwd_of(wire.parse_line(line) or {})
+        if cwd is not None:
+            ran_in = below(store.repo.root, Path(cwd))
+            if ran_in is not None:
+                return ran_in
+            break
+    found = adapters.located(agent.name, agent.session_id or "", store.repo.host) if agent else None
+    with suppress(GitcpError):
+        now = adapters.load(found.agent).capture(found).directory if found else None
+        return below(store.repo.root, now) if now else None
+    return None
+
+
+def _cwd_of(fields: wire.Json) -> str | None:
+    """The working directory that a line of a transcript names, in the way of any of the agents."""
+    data = fields.get("data")
+    context = data.get("context") if isinstance(data, dict) else None
+    holders = (fields, fields.get("payload"), context)
+    named = (base.string(holder, "cwd") for holder in holders if isinstance(holder, dict))
+    return next((cwd for cwd in named if cwd and "\0" not in cwd), None)
 
 
 def write(placed: Placed) -> Kept | None:

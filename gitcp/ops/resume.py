@@ -42,12 +42,15 @@ def ongoing(store: Store, last: Checkpoint, placed: Placed, cwd: Path) -> Placed
 
 
 def directory(store: Store, target: Checkpoint, cwd: Path) -> Path:
-    """Where the agent is to be started: `cwd`, or the root of the working tree if only there the agent has a part of
-    the conversation already; the root too if it has none of it.
+    """Where the agent is to be started: where the session ran. Where that is not known `cwd`, or the root of the
+    working tree if only there the agent has a part of the conversation already; the root too if it has none of it.
     """
     root = store.repo.root
     if target.conversation is None or target.agent is None:
         return root
+    ran_in = placing.directory(store, target.conversation, target.agent)
+    if ran_in is not None:
+        return ran_in
     for place in dict.fromkeys((cwd, root)):
         files = placing.plan(store, target.conversation, target.agent, place).placement.files
         if files and files[0].how != "create":

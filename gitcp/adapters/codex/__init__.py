@@ -90,16 +90,16 @@ def _belongs(rollout: Rollout, places: set[str], real: dict[bytes, str]) -> bool
     begun = CWD.search(head)
     if begun and _real(begun[1], real) in places:
         return True
-    return _is_placed(rollout) and _last_cwd(rollout, real) in places
+    return _is_placed(rollout) and _last_cwd(rollout.path, rollout.status.st_size, real) in places
 
 
 def _is_placed(rollout: Rollout) -> bool:
     return stat.S_IMODE(rollout.status.st_mode) == PLACED
 
 
-def _last_cwd(rollout: Rollout, real: dict[bytes, str]) -> str | None:
+def _last_cwd(path: Path, size: int, real: dict[bytes, str]) -> str | None:
     """Where a thread went on: what was begun elsewhere and continued here is ours."""
-    tail = rollouts.part(rollout.path, max(0, rollout.status.st_size - TAIL), TAIL)
+    tail = rollouts.part(path, max(0, size - TAIL), TAIL)
     turn = tail.rfind(b'"turn_context"')
     named = CWD.search(tail, turn, tail.find(b"\n", turn)) if turn >= 0 else None
     return _real(named[1], real) if named else None
@@ -125,12 +125,23 @@ def capture(found: Found) -> Capture:
     thread = base.string(meta, "id") or (named[4] if named else found.session_id)
     thread = thread if base.SESSION_ID.fullmatch(thread) else None
     sources = [_source(MAIN, found.path)]
+    directory = _directory(found.path)
     day = found.path.parent
     if named and thread and len(day.parts) > 3:
         sessions = day.parents[2]
         sources += [_source(f"parents/{name}", path) for name, path in _ancestors(sessions, meta, thread)]
         sources += [_source(f"agents/{name}", path) for name, path in _children(sessions, day, thread)]
-    return Capture(Agent(NAME, thread), NAME, tuple(sources))
+    return Capture(Agent(NAME, thread), NAME, tuple(sources), Path(directory) if directory else None)
+
+
+def _directory(path: Path) -> str | None:
+    """Where a thread went on last, or else where it began: Codex resumes it anywhere, and works where it is started."""
+    try:
+        last = _last_cwd(path, path.stat().st_size, {})
+    except OSError:
+        return None
+    begun = None if last else CWD.search(rollouts.part(path, 0, HEAD))
+    return _real(begun[1], {}) if begun else last
 
 
 def _source(name: str, path: Path) -> Source:

@@ -32,7 +32,7 @@ from gitcp.adapters import base
 from gitcp.adapters.base import Found, Placement, Reader, Stored, Write
 from gitcp.adapters.gemini import lines
 from gitcp.adapters.gemini.lines import before, digest, messages
-from gitcp.adapters.gemini.places import existing, names_in, project_directory, root_of
+from gitcp.adapters.gemini.places import existing, names_in, project_directory, root_of, workplace
 from gitcp.errors import Refused, StoreDamaged
 from gitcp.model import Agent, Capture, Host, Source
 
@@ -148,7 +148,8 @@ def capture(found: Found) -> Capture:
     named = CHAT.fullmatch(path.name)
     main = Source(MAIN, path=path, live=True, place=_chat(named[1] if named else None, "{short}"), end=_end(path))
     beside = _beside(path.parent.parent, session_id) if session_id and path.parent.name == CHATS else ()
-    return Capture(Agent(NAME, session_id), NAME, (main, *beside))
+    directory = workplace(path.parent.parent) if path.parent.name == CHATS else None
+    return Capture(Agent(NAME, session_id), NAME, (main, *beside), Path(directory) if directory else None)
 
 
 def _chat(time: str | None, short: str) -> str:

@@ -51,6 +51,12 @@ def project_directory(cwd: Path, host: Host) -> tuple[Path, Path | None]:
     return directory, None if os.path.lexists(directory / MARKER) else directory / MARKER
 
 
+def workplace(directory: Path) -> str | None:
+    """The working directory that a project's directory belongs to, None where neither marker nor registry says."""
+    known = (place for place, name in _registry(directory.parents[1]).items() if name == directory.name)
+    return _owner(directory) or next(known, None)
+
+
 def _registry(root: Path) -> dict[str, str]:
     """Working directories and the names of their directories; empty where the program would begin anew too."""
     try:

@@ -99,7 +99,8 @@ def capture(found: Found) -> Capture:
         Source(SESSIONS, data=rows),
         *(Source(_stream(agent.row), data=b"".join(agent.messages)) for agent in agents),
     )
-    return Capture(Agent(NAME, found.session_id), NAME, sources)
+    directory = main.row.get("directory")
+    return Capture(Agent(NAME, found.session_id), NAME, sources, Path(directory) if directory else None)
 
 
 def _stream(row: dict[str, Any]) -> str:
