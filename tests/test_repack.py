@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from pruned import holdings, story
 
-import gitcp
 from gitcp.errors import GitFailed
 from gitcp.git import repack
 from gitcp.git.loose import write_loose
@@ -149,19 +148,6 @@ def test_a_damaged_store_is_kept_in_order_too(project: Project) -> None:
     project.git("cat-file", "-e", "refs/gitcp/sessions/alpha~3:file3")
 
 
-def test_who_runs_on_keeps_house(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that saves over and over leaves no more packs than who types `gitcp save`."""
-    monkeypatch.setattr(repack, "PACKS", 4)
-    opened = gitcp.open(project.root)
-    for number in range(10):
-        for each in range(MOST_LOOSE):
-            project.write(f"file{each}", f"{each} of {number}\n")
-        opened.save(label=f"{number}")
-
-    assert len(list(project.root.glob(".git/objects/pack/*.pack"))) < 8
-    sound(project, holdings(project))
-
-
 def test_it_is_due_once(project: Project) -> None:
     """What stays loose because it is others' does not call for the next time."""
     repo = open_store(project).repo
@@ -197,7 +183,7 @@ def test_two_at_once(project: Project) -> None:
     story(project)
     repo = open_store(project).repo
     before = ours(project)
-    with repack._alone(repo) as alone:
+    with repack.alone(repo) as alone:
         assert alone
         repack.repack(repo)
         assert ours(project) == before

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from gitcp.api import pushed
 from gitcp.errors import BadValue, GitcpError, RevisionNotFound
-from gitcp.git import refs, repack
+from gitcp.git import refs
 from gitcp.git.repo import Repository
 from gitcp.model import Agent, Checkpoint, CheckpointId, Handoff, Host, Note, Trigger
-from gitcp.ops import restore, retain, save, settings
+from gitcp.ops import housekeeping, restore, save, settings
 from gitcp.ops import session as session_op
 from gitcp.ops.save import Saved
 from gitcp.store import Store
@@ -94,17 +94,16 @@ class Opened:
 
 
 def within_limits(store: Store, saved: Saved) -> Saved:
-    """What was saved, after `keep_within_limits` if it is anything."""
+    """What was saved; if it is anything, what is due after it has begun in the background."""
     if saved.saved:
-        keep_within_limits(store, saved.checkpoint.id)
+        keep_house(store, saved.checkpoint.id)
     return saved
 
 
-def keep_within_limits(store: Store, saved: CheckpointId) -> None:
-    """Drop what is beyond the limits that are set. The save stands, whatever becomes of it."""
+def keep_house(store: Store, saved: CheckpointId) -> None:
+    """Begin in the background what is due after a save. The save stands, whatever becomes of it."""
     with suppress(GitcpError):
-        retain.after_save(store, saved)
-    repack.when_due(store.repo)
+        housekeeping.after_save(store, saved)
 
 
 def _choice(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from gitcp.api.opened import Opened, keep_within_limits
+from gitcp.api.opened import Opened, keep_house
 from gitcp.errors import GitcpError
 from gitcp.git import refs
 from gitcp.model import CheckpointId, Note, Run
@@ -78,7 +78,7 @@ class TransactionBlock:
     ) -> None:
         store = self._opened.store()
         self._end(store, error)
-        keep_within_limits(store, self.before)
+        keep_house(store, self.before)
 
     def _end(self, store: Store, error: BaseException | None) -> None:
         held, took = self._open(), int((time.monotonic() - self._begun) * 1000)

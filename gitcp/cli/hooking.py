@@ -189,11 +189,11 @@ class _Called:
             memo.remember(store, self.event.agent, session_id, saved, files, transcript)
 
     def _retain(self, store: Store, saved: CheckpointId) -> None:
-        from gitcp.cli import retaining
         from gitcp.errors import BadValue, GitcpError
+        from gitcp.ops import housekeeping
 
         try:
-            retaining.after_save(store, saved)
+            housekeeping.after_save(store, saved)
         except BadValue:
             return  # a setting that cannot be read was logged already
         except GitcpError as error:

@@ -7,11 +7,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gitcp.cli import quick, retaining, words
+from gitcp.cli import quick, words
 from gitcp.cli.context import Context
 from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.errors import BadValue, GitcpError
 from gitcp.model import Checkpoint, CheckpointId, Handoff, Note, Skip, Trigger
+from gitcp.ops import housekeeping
 from gitcp.ops.save import Request, Saved, save
 from gitcp.typed import Any
 from gitcp.value import replace
@@ -58,14 +59,14 @@ def perform(context: Context, given: Mapping[str, Any]) -> None:
 
 
 def retain(context: Context, saved: CheckpointId) -> None:
-    """Drop what is beyond the limits that are set. The save stands, whatever becomes of it."""
+    """Begin in the background what is due after a save, and say what came of the last time. The save stands anyway."""
     try:
-        done = retaining.after_save(context.store, saved)
+        housekeeping.after_save(context.store, saved)
     except GitcpError as error:
         context.output.say(f"note: nothing was dropped: {error}")
-        return
-    if done is not None:
-        context.output.say(f"note: {done.said}; gitcp undo {done.number} brings it back")
+    said = housekeeping.take_report(context.store.repo)
+    if said is not None:
+        context.output.say(f"note: {said}")
 
 
 def _request(context: Context, given: Mapping[str, Any]) -> Request:

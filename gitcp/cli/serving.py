@@ -19,13 +19,14 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from gitcp import __version__, wire
-from gitcp.cli import objects, restoring, retaining
+from gitcp.cli import objects, restoring
 from gitcp.cli.context import Context
 from gitcp.cli.failure import describe
 from gitcp.cli.safe import safe
 from gitcp.cli.saving import note_of
 from gitcp.errors import GitcpError, Refused
 from gitcp.ops import diff as diff_op
+from gitcp.ops import housekeeping
 from gitcp.ops import note as note_op
 from gitcp.ops import restore as restore_op
 from gitcp.ops import session as session_op
@@ -129,7 +130,7 @@ class Tools:
         saved = save_op(context.store, request)
         if saved.saved:
             with suppress(GitcpError):  # the save stands
-                retaining.after_save(context.store, saved.checkpoint.id)
+                housekeeping.after_save(context.store, saved.checkpoint.id)
         found = objects.checkpoint(saved.checkpoint, context.tags.get(saved.checkpoint.commit, ()))
         return objects.document("save", {"saved": saved.saved, "reason": saved.reason, "checkpoint": found})
 

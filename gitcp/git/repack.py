@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gitcp.durable import sync_directory
-from gitcp.errors import GitcpError
 from gitcp.git.packs import PackIndex, is_held, let_go
 from gitcp.patterns import pattern
 from gitcp.typed import TYPE_CHECKING
@@ -40,8 +39,22 @@ OBJECT = pattern(r"[0-9a-f]{38}")
 NOTES = "packs"
 LEFT = "left"
 
-FORM = ("-c", "pack.indexVersion=2", "-c", "pack.packSizeLimit=0")
-"""One pack, with an index that is read here, whatever the user has set."""
+LARGE = 8 << 20
+"""Bytes from which on no delta of a blob is searched, which takes many times its size in memory, and from which on a
+loose file stays loose: it counts as one file either way.
+"""
+
+FORM = (
+    "-c",
+    "pack.indexVersion=2",
+    "-c",
+    "pack.packSizeLimit=0",
+    "-c",
+    "pack.threads=1",
+    "-c",
+    f"core.bigFileThreshold={LARGE}",
+)
+"""One pack, with an index that is read here, whatever the user has set; made with one processor, others have work."""
 
 
 def note(repo: Repository, pack: Path) -> None:
@@ -58,19 +71,20 @@ def is_due(repo: Repository) -> bool:
     return (probed >= LOOSE and probed >= _left(repo) + LOOSE) or len(_noted(repo)) >= PACKS
 
 
-def when_due(repo: Repository) -> None:
-    """Keep house now, if it is time: for who runs on and on. If it fails, everything is as it was."""
-    with suppress(GitcpError, OSError):
-        if is_due(repo):
-            repack(repo)
+def is_running(repo: Repository) -> bool:
+    """Whether another process keeps house here at this moment. Writes nothing."""
+    if not (repo.common_dir / "gitcp" / NOTES).is_dir():
+        return False
+    with alone(repo) as nobody:
+        return not nobody
 
 
 def repack(repo: Repository) -> None:
     """Pack what has come together; nothing if another process is at it. Raises GitFailed, StoreDamaged or OSError;
     then everything that was there still is.
     """
-    with _alone(repo) as alone:
-        if not alone:
+    with alone(repo) as nobody:
+        if not nobody:
             return
         try:
             let_go_of_held(repo, settled=True)
@@ -109,7 +123,8 @@ def _pack_loose(repo: Repository) -> None:
     from gitcp.git.promised import AS_FAR_AS_HERE
 
     listed = repo.git("rev-list", "--objects", "--unpacked", AS_FAR_AS_HERE, "--glob=refs/gitcp/*")
-    loose = {bytes.fromhex(name) for name, _ in _loose(repo)}  # of a commit that is, git lists what is packed as well
+    # Of a commit that is loose git lists what is packed as well.
+    loose = {bytes.fromhex(name) for name, path in _loose(repo) if not _is_large(path)}
     names = [name for line in listed.splitlines() if (name := bytes.fromhex(line[:40].decode("ascii"))) in loose]
     _drop_copies(repo, set(_index(_packed(repo, names)).names()) if names else set())
 
@@ -136,6 +151,13 @@ def _loose(repo: Repository) -> Iterator[tuple[str, Path]]:
             for rest in os.listdir(_objects(repo) / fan_out):
                 if OBJECT.fullmatch(rest):  # else a temporary file
                     yield fan_out + rest, _objects(repo) / fan_out / rest
+
+
+def _is_large(path: Path) -> bool:
+    try:
+        return path.stat().st_size > LARGE
+    except FileNotFoundError:  # git packed it just now
+        return False
 
 
 def _is_settled(path: Path) -> bool:
@@ -198,7 +220,7 @@ def _packed(repo: Repository, names: Iterable[bytes]) -> Path:
 
 
 @contextmanager
-def _alone(repo: Repository) -> Iterator[bool]:
+def alone(repo: Repository) -> Iterator[bool]:
     """Whether no other process keeps house here; none begins to before the end."""
     notes = repo.store_dir / NOTES
     notes.mkdir(mode=0o700, exist_ok=True)
@@ -206,10 +228,10 @@ def _alone(repo: Repository) -> Iterator[bool]:
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            alone = True
+            nobody = True
         except BlockingIOError:
-            alone = False
-        yield alone
+            nobody = False
+        yield nobody
     finally:
         os.close(descriptor)
 

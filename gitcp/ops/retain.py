@@ -1,15 +1,17 @@
 """Automatic retention: after a save, what is beyond the limits of number, age and size goes to the trash.
 
 Off until a limit is set. What has a label or a tag, and what is younger than a day, never goes by itself. At most once
-an hour the whole store is looked at; between that a save reads one small file.
+an hour the whole store is looked at, by the process of gitcp.ops.housekeeping; a save reads one small file. What that
+process dropped, the next `gitcp save` or `run` says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 
-from gitcp.errors import StoreDamaged
+from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId
 from gitcp.ops import journal, prune, rewrite, settings, stats, trash
@@ -27,6 +29,12 @@ PAUSE = timedelta(hours=1)
 Judged = tuple[tuple[Summary, Verdict], ...]
 
 
+def is_due_after(store: Store, saved: CheckpointId) -> bool:
+    """Whether something could be beyond the limits that are set. Raises BadValue for a setting that cannot be read."""
+    limits = settings.retention(store.repo)
+    return bool(limits) and is_due(limits, seen(store.repo), saved, store.repo.host.now())
+
+
 def after_save(store: Store, saved: CheckpointId) -> Operation | None:
     """Drop what is beyond the limits, None where nothing was. The caller has saved, and holds no lock.
 
@@ -38,14 +46,38 @@ def after_save(store: Store, saved: CheckpointId) -> Operation | None:
     now = store.repo.host.now()
     if not is_due(limits, seen(store.repo), saved, now):
         return None
+    try:
+        return _keep_within(store, limits, now)
+    except GitcpError:
+        with suppress(GitcpError):
+            _remember(store, limits, Plan(()), now)  # or the next save would try at once
+        raise
+
+
+def _keep_within(store: Store, limits: Limits, now: datetime) -> Operation | None:
+    made = _plan(store, rewrite.read(store), limits, now)  # to tell sizes takes longest: without the lock
     with store.lock():
         rewrite.finish(store)
-        forest = rewrite.read(store)
-        made = _plan(store, forest, limits, now)
-        done = prune.drop(store, forest, made, automatic=True) if made.dropped else None
+        done = None
+        if made.dropped:
+            forest = rewrite.read(store)
+            made = _still(store, forest, made, now)
+            done = prune.drop(store, forest, made, automatic=True) if made.dropped else None
         trash.forget(store, trash.expired(store, now))
         _remember(store, limits, made, now)
         return done
+
+
+def _still(store: Store, forest: Forest, made: Plan, now: datetime) -> Plan:
+    """The plan for the store as it is by now: what was saved since stays, and what was given a name."""
+    then = {node.id: verdict for node, verdict in made.verdicts}
+    free = {v.id for _, v in prune.judged(store, forest, _judge_droppable(now), labels=True) if not v.keep}
+    verdicts = (
+        (node, found if found.keep or node.id in free else replace(found, keep=True, reason="needed by now"))
+        for node in forest.nodes.values()
+        for found in (then.get(node.id, Verdict(node.id, keep=True, reason="younger than a day")),)
+    )
+    return Plan(tuple(sorted(verdicts, key=lambda pair: (pair[0].id.session, -pair[0].id.number))))
 
 
 def is_due(limits: Limits, memo: Mapping[str, Any], saved: CheckpointId, now: datetime) -> bool:

@@ -10,9 +10,8 @@ from typing import Protocol
 from gitcp import adapters
 from gitcp.adapters import installed
 from gitcp.errors import GitcpError, RepositoryNotFound
-from gitcp.git import repack
 from gitcp.model import Host, Trigger
-from gitcp.ops import hook, retain
+from gitcp.ops import hook, housekeeping
 from gitcp.ops.hook import Occasion
 from gitcp.ops.save import Saved
 from gitcp.store import Store
@@ -107,8 +106,7 @@ def _save(open_store: Callable[[], Store], task: Task, trigger: Trigger, heard: 
             saved = hook.record(store, occasion)
             if saved is not None and saved.saved:
                 found.append(saved)
-                retain.after_save(store, saved.checkpoint.id)
-                repack.when_due(store.repo)
+                housekeeping.after_save(store, saved.checkpoint.id)
         heard.update({**now, ANY: 0.0})
     except RepositoryNotFound:
         raise
