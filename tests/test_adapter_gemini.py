@@ -19,6 +19,7 @@ from gitcp.adapters.base import Adapter, Message, Placement, Stored
 from gitcp.errors import Refused, StoreDamaged
 from gitcp.model import Agent, Digest, Host, LastMessage, Stream
 from gitcp.ops.placing import Placed, write
+from gitcp.value import replace
 
 from driver import Project
 
@@ -364,7 +365,7 @@ def test_place_in_an_empty_home(tmp_path: Path) -> None:
     assert placement.command == ("gemini", "--resume", ID)
     files = written(placement)
     assert below(tmp_path, files) == [
-        f"my-project-2/chats/session-{TIME}-11111111.jsonl",
+        f"my-project-2/chats/session-{TIME}-{ID}.jsonl",
         f"my-project-2/chats/{ID}/a1.jsonl",
         "my-project-2/.project_root",
     ]
@@ -384,10 +385,46 @@ def test_place_beside_another_project_of_the_same_name(tmp_path: Path) -> None:
     assert below(tmp_path, [placed(stored(CHAT), cwd, tmp_path).files[0].path])[0].startswith("chosen/chats/")
 
 
+@pytest.mark.parametrize("there", [CHAT, CHAT[:600]], ids=["same", "less"])
+def test_place_beside_what_the_program_would_delete(tmp_path: Path, there: bytes) -> None:
+    """A chat named by eight characters goes with the next empty one. What is put back has a name that comes before it,
+    and is found from then on; the other is not touched.
+    """
+    own(tmp_path, tmp_path)
+    path = put(tmp_path, there)
+
+    placement = placed(stored(CHAT), tmp_path, tmp_path)
+
+    assert placement.session_id == ID
+    (written_to,) = written(placement)
+    assert (path.read_bytes(), written_to.read_bytes()) == (there, CHAT)
+    assert not written_to.stem.endswith(f"-{ID[:8]}")
+    assert min(path.name, written_to.name) == written_to.name
+    assert found(tmp_path, tmp_path) == [(ID, written_to.name)]
+    assert {item.how for item in placed(stored(CHAT), tmp_path, tmp_path).files} == {"same"}
+    located = gemini.located(ID, host(tmp_path))
+    assert located is not None
+    assert located.path == written_to
+
+
+def test_the_empty_chat_is_not_the_session(tmp_path: Path) -> None:
+    """Once a restored chat was resumed, its empty one lies beside it under the name that the program gives."""
+    own(tmp_path, tmp_path)
+    (path,) = written(placed(stored(CHAT), tmp_path, tmp_path))
+    put(tmp_path, EMPTY, "session-2026-11-22T10-00-11111111.jsonl", modified=4e9)
+
+    (session,) = gemini.find(tmp_path, host(tmp_path))
+    capture = gemini.capture(replace(session, path=path.with_name("session-2026-11-22T10-00-11111111.jsonl")))
+
+    assert session.path == path
+    assert capture.sources[0].path == path
+    assert capture.sources[0].place == f"chats/session-{TIME}-{{short}}.jsonl"
+
+
 def test_place_completes_and_never_cuts(tmp_path: Path) -> None:
     """A beginning is completed. A chat that went on stays, and what was stored goes under the new id, bytes and all."""
     own(tmp_path, tmp_path)
-    path = put(tmp_path, CHAT[:200])
+    path = put(tmp_path, CHAT[:600], f"session-{TIME}-{ID}.jsonl")
     assert placed(stored(CHAT), tmp_path, tmp_path).session_id == ID
     assert written(placed(stored(CHAT), tmp_path, tmp_path))[path] == CHAT
     path.write_bytes(CHAT + RESUMED)
@@ -397,7 +434,7 @@ def test_place_completes_and_never_cuts(tmp_path: Path) -> None:
     assert (placement.session_id, placement.command) == (NEW, ("gemini", "--resume", NEW))
     assert ID in placement.note
     files = written(placement)
-    assert below(tmp_path, files) == [f"w/chats/session-{TIME}-99999999.jsonl"]
+    assert below(tmp_path, files) == [f"w/chats/session-{TIME}-restored-{NEW}.jsonl"]
     assert list(files.values()) == [CHAT + b'{"$set":{"sessionId":"%s"}}\n' % NEW.encode()]
     assert path.read_bytes() == CHAT + RESUMED
     assert sorted(id for id, _ in found(tmp_path, tmp_path)) == [ID, NEW]
@@ -418,7 +455,7 @@ def test_place_refuses_when_the_new_id_is_taken_too(tmp_path: Path) -> None:
 def test_place_where_another_file_has_the_id(tmp_path: Path) -> None:
     """The program would resume that one, so the conversation needs an id of its own."""
     own(tmp_path, tmp_path)
-    put(tmp_path, CHAT, "session-2026-11-21T13-00-11111111.jsonl")
+    put(tmp_path, CHAT, "session-2026-11-21T11-00-11111111.jsonl")
 
     assert placed(stored(CHAT), tmp_path, tmp_path).session_id == NEW
 
@@ -470,7 +507,7 @@ def test_an_odd_place_of_the_chat_is_not_used(tmp_path: Path, place: str) -> Non
     """It gets a plain name."""
     files = placed(stored(CHAT, place=place), tmp_path, tmp_path).files
 
-    assert files[0].path.name == "session-11111111.jsonl"
+    assert files[0].path.name == f"session-{ID}.jsonl"
     assert files[0].path.parent.name == "chats"
 
 

@@ -83,9 +83,11 @@ class TestCopilot(AdapterConformance):
 
 
 class TestGemini(AdapterConformance):
-    """Chats in the shape that Gemini CLI writes."""
+    """Chats in the shape that Gemini CLI writes. A copy goes beside what is there: test_adapter_gemini.py has that."""
 
     adapter = gemini
+    test_place_over_the_same = None  # type: ignore[assignment]
+    test_place_over_a_beginning = None  # type: ignore[assignment]
 
     def begin(self, home: Path, cwd: Path, prompts: Sequence[str]) -> None:
         session_id = str(uuid4())

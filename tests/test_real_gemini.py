@@ -70,6 +70,42 @@ def test_it_continues_in_an_empty_home_at_another_path(
     assert in_order(told, heard), heard
 
 
+def test_what_is_restored_survives_the_next_start(project: Project, session: tuple[str, Path], tmp_path: Path) -> None:
+    """Resumed in a later minute than it began in, and again after another start, which deletes the empty chat: it is
+    there, and it is what is saved. In the same home too, where the program's own chat goes with the empty one.
+    """
+    session_id, home = session
+    (chat,) = home.glob(".gemini/tmp/*/chats/session-*.jsonl")
+    chat = chat.rename(chat.with_name(f"session-2026-01-02T03-04-{session_id[:8]}.jsonl"))
+    project.gitcp("save", "both turns", env={"HOME": str(home)}, check=0)
+    for where in (tmp_path / "second-home", home):
+        env = {"HOME": str(where)}
+        project.write("by_tool.txt", "wrecked\n")
+        report = json.loads(project.gitcp("restore", "1", "--yes", "--json", env=env, check=0).out)
+        command, path = report["resume"]["command"][1:], Path(report["resume"]["path"])
+        assert command == ["--resume", session_id]
+
+        with ScriptedGemini({"text": "Going on."}) as model:
+            assert gemini(where, project.root, model, *command, "third: go on") == session_id
+        stubs = [name for name in path.parent.glob("session-*.jsonl") if name.name.endswith(f"{session_id[:8]}.jsonl")]
+        assert stubs
+        with ScriptedGemini({"text": "Another."}) as model:
+            gemini(where, project.root, model, "something else")
+        assert path.exists()
+        assert not any(stub.exists() for stub in stubs)
+        with ScriptedGemini({"text": "On again."}) as model:
+            assert gemini(where, project.root, model, *command, "fourth: and on") == session_id
+
+        heard = said(model.requests[0])
+        told = ["first: write a file", "Done in the shell.", "third: go on", "Going on.", "fourth: and on"]
+        assert in_order(told, heard), heard
+        saved = json.loads(project.gitcp("save", "--session", session_id[:8], "--json", env=env, check=0).out)
+        assert saved["checkpoint"]["agent"]["session_id"] == session_id
+        talk = project.gitcp("show", saved["checkpoint"]["id"], "--conversation", env=env, check=0).out
+        assert "fourth: and on" in talk
+    assert not chat.exists()
+
+
 def test_going_back_to_the_first_turn_forgets_the_second(project: Project, session: tuple[str, Path]) -> None:
     """A restore in the same home: the agent continues under a new id, knows turn one and nothing of turn two."""
     session_id, home = session

@@ -13,8 +13,11 @@ another working directory another place; lines that are there are looked at and 
 
 To resume, the program first begins a chat with nothing in it, as a file of its own or, within the same minute, at the
 end of the file that it is about to continue. Neither is a conversation: the first is not found, the second left out.
-Once there is such an empty file, the next start of the program deletes every chat whose name has the same id, and a
-resume writes its own anew.
+Such an empty file has the first eight characters of the id at the end of its name, and the next start of the program
+deletes it with every chat whose name ends in the same eight, the one that was resumed too. So what is put back is
+called after its whole id: `session-<minute>-<id>.jsonl`, or `session-<minute>-restored-<id>.jsonl` under another id. A
+chat that ends in the eight, and that says the same or less, stays beside it; of two with one id, equally old, the
+program resumes the one whose name comes first.
 """
 
 from __future__ import annotations
@@ -53,7 +56,7 @@ BESIDE = {
 """Where a session keeps what is not its chat, by the group of the stream; relative to the project's directory."""
 
 TIME = r"(?:([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}-[0-9]{2}|[0-9]{10,15})-)?"
-CHAT = re.compile(rf"session-{TIME}[A-Za-z0-9_-]{{1,8}}\.jsonl")
+CHAT = re.compile(rf"session-{TIME}[A-Za-z0-9_-]{{1,80}}\.jsonl")
 PLACE = re.compile(rf"{CHATS}/session-{TIME}\{{short\}}\.jsonl")
 TAIL = 1 << 20
 
@@ -74,7 +77,7 @@ def find(cwd: Path, host: Host) -> tuple[Found, ...]:
 
 def located(session_id: str, host: Host) -> Found | None:
     """The session of this id, wherever it was started; the chat that was written last."""
-    paths = (root_of(host) / "tmp").glob(f"*/{CHATS}/session-*{session_id[:8]}.jsonl")
+    paths = (root_of(host) / "tmp").glob(f"*/{CHATS}/session-*{session_id[:8]}*.jsonl")
     chats = (path for path in paths if CHAT.fullmatch(path.name) and session_of(path) == session_id)
     known = [session for path in chats if (session := base.found(NAME, session_id, path))]
     return max(known, key=lambda session: session.modified, default=None)
@@ -108,7 +111,7 @@ def session_of(path: Path) -> str | None:
                 said = said or lines.says_something(fields)
                 if fields.get("kind") == "subagent":
                     return None
-                if said and session_id and path.name.endswith(f"-{session_id[:8]}.jsonl"):
+                if said and session_id and path.name.endswith((f"-{session_id[:8]}.jsonl", f"-{session_id}.jsonl")):
                     break  # the name agrees, so no later line gave another id
     except OSError:
         return None
@@ -242,16 +245,19 @@ def _command(session_id: str) -> tuple[str, ...]:
 def _plan(stored: Stored, cwd: Path, host: Host, session_id: str) -> tuple[Write, ...] | None:
     base.check_session_id(session_id)
     directory, marker = project_directory(cwd, host)
+    copy = session_id != stored.agent.session_id
     files = []
     for stream, read in sorted(stored.streams, key=lambda item: item[0].name != MAIN):
-        path = directory.joinpath(*_target(stream.name, stream.place, session_id))
+        path = directory.joinpath(*_target(stream.name, stream.place, session_id, copy=copy))
         files.append((path, _named(read, session_id) if stream.name == MAIN else read))
     if marker is not None:
         place = os.fsencode(os.path.realpath(cwd))
         files.append((marker, lambda: iter([place])))
-    others = (path for path in _chats(directory) if path != files[0][0])
-    # Of two chats with one id the program resumes the one that was written to last.
-    return None if any(session_of(path) == session_id for path in others) else base.plan_writes(files)
+    main, content = files[0]
+    others = (path for path in _chats(directory) if path != main and session_of(path) == session_id)
+    if any(path.name < main.name or base.plan_writes([(path, content)]) is None for path in others):
+        return None  # the program would resume that one
+    return base.plan_writes(files)
 
 
 def _named(read: Reader, session_id: str) -> Reader:
@@ -267,11 +273,12 @@ def _named(read: Reader, session_id: str) -> Reader:
     return lambda: chain(read(), [line if ends == b"\n" else b"\n" + line])
 
 
-def _target(name: str, place: str, session_id: str) -> tuple[str, ...]:
+def _target(name: str, place: str, session_id: str, *, copy: bool) -> tuple[str, ...]:
     """Where a stream belongs, below the project's directory. What a checkpoint says of it is not trusted."""
     if name == MAIN:
         named = PLACE.fullmatch(place)
-        return tuple(_chat(named[1] if named else None, session_id[:8]).split("/"))
+        # Behind the chat that it is a copy of: of two that began at the same time, "latest" is the last by name.
+        return tuple(_chat(named[1] if named else None, f"restored-{session_id}" if copy else session_id).split("/"))
     parts = base.place_parts(place) or ()
     inside = BESIDE.get(name.partition("/")[0])
     if inside is None or len(parts) <= len(inside) or parts[: len(inside)] != inside:
