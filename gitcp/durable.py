@@ -9,6 +9,9 @@ from __future__ import annotations
 import errno
 import os
 from _thread import allocate_lock, start_new_thread
+from contextlib import suppress
+
+from gitcp import shared
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +58,10 @@ def sync_directory(path: Path) -> None:
 
 
 def make_directories(path: Path) -> None:
-    """Make a directory and those above it, as far as they are missing; they survive power loss."""
+    """Make a directory and those above it, as far as they are missing; they survive power loss.
+
+    In a shared repository its other members can use them. Raises OSError.
+    """
     try:
         path.mkdir()
     except FileExistsError:
@@ -63,7 +69,75 @@ def make_directories(path: Path) -> None:
     except FileNotFoundError:
         make_directories(path.parent)
         path.mkdir(exist_ok=True)
+    shared.adjust(path)
     sync_directory(path.parent)
+
+
+def create(path: str | Path, mode: int = 0o600) -> int:
+    """A new file, open for reading and writing, in place of whatever a crash left by that name. Raises OSError.
+
+    Never writes through a link, whoever put it there.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, mode)
+    except FileExistsError:
+        os.unlink(path)
+        return os.open(path, flags, mode)
+
+
+def replace_file(path: Path, data: bytes, *, sync: bool = True) -> None:
+    """Replace one of gitcp's own files as a whole: there is the old one or the new one. Raises OSError.
+
+    For its owner alone, and in a shared repository for its other members. Nothing is left of a write that failed.
+    """
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    descriptor = create(temporary)
+    try:
+        try:
+            write_all(descriptor, data)
+            shared.share(descriptor, path)
+            if sync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    if sync:
+        sync_directory(path.parent)
+
+
+def open_shared(path: Path, flags: int) -> int:
+    """Open one of gitcp's own files, made if it is missing, for its owner and in a shared repository for its members.
+
+    Raises OSError, also where it is a link.
+    """
+    flags |= os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(path, flags)
+    except FileNotFoundError:
+        descriptor = os.open(path, flags | os.O_CREAT, 0o600)
+    try:
+        shared.share(descriptor, path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def make_own_directory(path: Path) -> None:
+    """Make a directory for gitcp's own files, for its owner and in a shared repository for its members; or find it.
+
+    Raises OSError.
+    """
+    try:
+        path.mkdir(mode=0o700)
+    except FileExistsError:
+        return
+    shared.adjust(path)
 
 
 def sync(descriptors: Sequence[int]) -> list[OSError | None]:

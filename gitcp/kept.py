@@ -12,6 +12,7 @@ import os
 import stat
 import sys
 import zlib
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,8 +74,22 @@ def load(path: str) -> Any:
 
 def store(path: str, value: Any) -> None:
     """Put a value in place of what was there, for this user alone. Raises OSError, ValueError."""
-    temporary = f"{path}.{os.getpid()}"
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(MAGIC)
-        file.write(part(value))
-    os.replace(temporary, path)
+    temporary, data = f"{path}.{os.getpid()}", MAGIC + part(value)
+    try:
+        with open(created(temporary), "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def created(path: str) -> int:
+    """A new file for this user alone, open for writing, in place of what a crash left. Never follows a link."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, 0o600)
+    except FileExistsError:
+        os.unlink(path)
+        return os.open(path, flags, 0o600)

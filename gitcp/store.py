@@ -21,8 +21,8 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
-from gitcp import wire
-from gitcp.durable import FULL
+from gitcp import shared, wire
+from gitcp.durable import FULL, make_own_directory, open_shared
 from gitcp.errors import DiskFull, Refused, StoreBusy, StoreDamaged
 from gitcp.git import locks, refs, trees
 from gitcp.git.objects import Objects
@@ -129,13 +129,16 @@ class Store:
             descriptor = _open_lock(self.repo.store_dir)
         except OSError as error:
             what = f"gitcp cannot write in {self.repo.store_dir}: {error.strerror}. Nothing was changed"
-            raise DiskFull(what, hint="free some space") if error.errno in FULL else Refused(what) from None
+            if error.errno in FULL:
+                raise DiskFull(what, hint="free some space") from None
+            raise Refused(what, hint=shared.fix(self.repo.store_dir)) from None
         try:
             if not locks.take(descriptor):
                 raise StoreBusy(
                     "another gitcp process has held the store for a minute: nothing was changed",
                     hint="try again when it is done",
                 )
+            shared.repair(self.repo.common_dir / "refs" / "gitcp")
             if self._ahead is None and (left := self._left()) is not None:
                 left.settle()
             yield
@@ -322,12 +325,11 @@ class Store:
 
 
 def _open_lock(directory: Path) -> int:
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
     try:
-        return os.open(f"{directory}/lock", flags, 0o600)
+        return open_shared(directory / "lock", os.O_RDWR)
     except FileNotFoundError:
-        directory.mkdir(mode=0o700)  # it could not be made: now it is said why
-        return os.open(directory / "lock", flags, 0o600)
+        make_own_directory(directory)  # it could not be made: now it is said why
+        return open_shared(directory / "lock", os.O_RDWR)
 
 
 def message(checkpoint: Checkpoint) -> str:

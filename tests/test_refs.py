@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -332,6 +333,7 @@ def test_a_directory_that_cannot_be_synced(common: Path, monkeypatch: pytest.Mon
 KILLED = """
 import os, sys
 from pathlib import Path
+from typing import Any
 from gitcp.git import refs
 real = {name: getattr(os, name) for name in ("open", "fsync", "rename", "close")}
 left = int(sys.argv[2])
@@ -446,10 +448,10 @@ def test_a_listing_while_git_packs(project: Project, common: Path, monkeypatch: 
     project.git("update-ref", NAME, head)
     walk = os.walk
 
-    def packing_walk(top: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    def packing_walk(top: Path, **options: Any) -> Iterator[tuple[str, list[str], list[str]]]:
         if when == "before":
             project.git("pack-refs", "--all", "--prune")
-        yield from walk(top)
+        yield from walk(top, **options)
         if when == "after":
             project.git("pack-refs", "--all", "--prune")
 

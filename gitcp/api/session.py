@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from gitcp.api.opened import Opened, numbered, within_limits
+from gitcp.durable import make_own_directory, open_shared
 from gitcp.errors import RevisionNotFound
 from gitcp.model import Checkpoint, Trigger
 from gitcp.ops import journal, restore, save, settings, steps
@@ -119,7 +120,7 @@ class Session:
 def only(store: Store, session: str, digest: str) -> Iterator[None]:
     """Be the only one at a part of a session. The system gives the lock back when its holder dies."""
     directory = store.repo.store_dir / "steps"
-    directory.mkdir(mode=0o700, exist_ok=True)
+    make_own_directory(directory)
     path = directory / f"{session}.{digest[:40]}"
     descriptor = _locked(path)
     try:
@@ -132,7 +133,7 @@ def only(store: Store, session: str, digest: str) -> Iterator[None]:
 def _locked(path: Path) -> int:
     """A descriptor of the locked file that is at `path` now: who waited may have got one that was removed."""
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = open_shared(path, os.O_RDWR)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         try:
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):

@@ -11,6 +11,7 @@ import select
 import sys
 import time
 
+from gitcp import shared
 from gitcp.cli import lean, memo, quick
 from gitcp.cli.apart import apart
 from gitcp.ops import turnstart
@@ -260,16 +261,20 @@ class _Called:
 
 def _append(path: str, line: str) -> None:
     """Add a line to the log; when it has become long, its older half goes. Where it cannot be written there is none."""
+    from pathlib import Path  # only where something went wrong
+
+    from gitcp.durable import open_shared, replace_file
+
+    if os.path.islink(os.path.dirname(path)):
+        return
     try:
         if os.path.exists(path) and os.path.getsize(path) > LOG_SIZE:
             with open(path, "rb") as file:
                 file.seek(-LOG_SIZE // 2, os.SEEK_END)
                 newer = file.read().partition(b"\n")[2]
-            with open(f"{path}.{os.getpid()}", "wb") as file:
-                file.write(newer)
-            os.replace(f"{path}.{os.getpid()}", path)
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            replace_file(Path(path), newer, sync=False)
+        shared.make_directory(os.path.dirname(path))
+        descriptor = open_shared(Path(path), os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK)
         with open(descriptor, "a", encoding="utf-8", errors="backslashreplace") as log:
             log.write(line + "\n")
     except OSError:

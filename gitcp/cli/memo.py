@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 
-from gitcp import kept
+from gitcp import kept, shared
 from gitcp.cli import quick
 from gitcp.policy import events
 from gitcp.policy.settings import Settings
@@ -208,7 +208,7 @@ def _first_line(path: str) -> str:
 
 def _write(path: str, value: tuple[Any, ...]) -> None:
     try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        shared.make_directory(os.path.dirname(path))
         kept.store(path, value)
     except (OSError, ValueError):
         return

@@ -13,6 +13,7 @@ from gitcp.cli.context import Context
 from gitcp.cli.options import Command, json_option, note_options, pass_context, session_option
 from gitcp.cli.output import BOLD, Styled
 from gitcp.cli.saving import note_of
+from gitcp.durable import replace_file
 from gitcp.errors import GitcpError
 from gitcp.model import Note
 from gitcp.ops import note as op
@@ -70,7 +71,7 @@ def _edited(context: Context, session: str | None) -> Note:
     path = repo.state_dir / EDITED
     before = next((each.note for each in op.waiting(repo) if each.session == session), Note())
     explained = EXPLAINED.format(whose=f"of {session}" if session else "here").lstrip("\n")
-    path.write_text(explained + "\n" + op.written(before), "utf-8")
+    replace_file(path, f"{explained}\n{op.written(before)}".encode(), sync=False)
     env = context.host.env
     named = (env.get("GIT_EDITOR"), repo.config.get("core.editor"), env.get("VISUAL"), env.get("EDITOR"))
     editor = next(filter(None, named), "vi" if sys.stdin.isatty() else None)

@@ -19,7 +19,7 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
-from gitcp.durable import FULL, sync_directory, sync_file
+from gitcp.durable import FULL, open_shared, sync_directory, sync_file
 from gitcp.errors import DiskFull, FormatTooNew, GitcpError, StoreDamaged
 from gitcp.git import refs
 from gitcp.git.packs import SmallPack
@@ -165,9 +165,9 @@ class Ahead:
 
     def _open(self) -> int:
         try:
-            return os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+            return os.open(self._path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except FileNotFoundError:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = open_shared(self._path, os.O_RDWR)
             sync_directory(self._path.parent)
             sync_directory(self._path.parent.parent)
             return descriptor

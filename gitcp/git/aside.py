@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from gitcp.durable import make_own_directory
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import process, refs
 from gitcp.git.objects import Objects
@@ -66,8 +67,20 @@ class Lazy(Objects):
 
 def find(repo: Repository, name: str) -> Aside | None:
     """What was fetched in part from the remote `name`; None if nothing was."""
+    if not refs.NAME.match(name):
+        return None
+    place = _place(repo, name)
+    return Aside(repo.root, place, repo.host) if os.path.exists(place / "config") else None
+
+
+def _place(repo: Repository, name: str) -> Path:
+    """Where this user's is: git trusts nobody else's."""
     place = repo.common_dir / "gitcp" / DIRECTORY / name
-    return Aside(repo.root, place, repo.host) if refs.NAME.match(name) and (place / "config").exists() else None
+    try:
+        foreign = os.stat(place).st_uid != os.geteuid()
+    except OSError:
+        foreign = False
+    return place.with_name(f"{name}..{os.geteuid()}.own") if foreign else place  # no remote is called so
 
 
 def make(repo: Repository, name: str, url: str) -> Aside:
@@ -77,8 +90,8 @@ def make(repo: Repository, name: str, url: str) -> Aside:
     """
     found = find(repo, name)
     if found is None:
-        place = repo.store_dir / DIRECTORY / name
-        place.parent.mkdir(mode=0o700, exist_ok=True)
+        make_own_directory(repo.store_dir / DIRECTORY)
+        place = _place(repo, name)
         unfinished = place.with_name(f"{name}..{os.getpid()}")  # no remote is called so
         _init(repo, Aside(repo.root, unfinished, repo.host))
         try:

@@ -12,11 +12,13 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from gitcp import kept
+from gitcp import kept, shared
+from gitcp.durable import make_own_directory
 from gitcp.hashes import sha1
 from gitcp.typed import NamedTuple
 
 NAME = "config"
+SHARED = "core.sharedrepository"
 SYSTEM = "/etc/gitconfig"
 SETTLED_NS = 2_000_000_000
 """A file younger than this may change again without its stat telling; then nothing is remembered."""
@@ -42,6 +44,7 @@ def load(repo: Place) -> dict[str, str]:
     decided = _decided(repo)
     known = _remembered(repo.git_dir / "gitcp" / NAME)
     if known is not None and known[0] == decided and all(_stat(path) == found for path, found in known[1]):
+        shared.learn(repo.common_dir, known[2].get(SHARED))
         return known[2]
     listed = repo.ask("config", "--list", "-z", "--includes", "--show-origin").decode("utf-8", "surrogateescape")
     fields = listed.split("\0")
@@ -52,6 +55,7 @@ def load(repo: Place) -> dict[str, str]:
     included = {path for source, item in zip(sources, items, strict=True) if (path := _included(repo, source, item))}
     if os.path.realpath(repo.common_dir / "config") not in read:
         repo.ask("rev-parse", "--git-dir")  # git passes over a repository it cannot use; here it says why
+    shared.learn(repo.common_dir, settings.get(SHARED))
     _remember(repo, decided, _files(repo, read | included), settings)
     return settings
 
@@ -129,8 +133,10 @@ def _remember(repo: Place, decided: list[str], files: Files, settings: dict[str,
     if any(found is not None and found[-1] > young for _, found in files):
         return
     directory = repo.git_dir / "gitcp"
+    if directory.is_symlink():
+        return
     try:
-        directory.mkdir(mode=0o700, exist_ok=True)
+        make_own_directory(directory)
         kept.store(str(directory / NAME), (decided, files, settings))
     except (OSError, ValueError):
         return

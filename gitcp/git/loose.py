@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from gitcp import shared
 from gitcp.durable import FULL, sync_paths
 from gitcp.errors import DiskFull, GitcpError, StoreDamaged
 from gitcp.git.packs import deflated, oid_of
@@ -108,7 +109,7 @@ class _unreadable:  # noqa: N801 -- reads as a statement
 
 
 def make_fan_out(directory: Path) -> None:
-    """Make the directory of a loose object, with the group's rights that the one above has (core.sharedRepository)."""
+    """Make the directory of a loose object, with the group's rights that the one above has."""
     try:
         directory.mkdir()
     except FileExistsError:
@@ -116,6 +117,7 @@ def make_fan_out(directory: Path) -> None:
     mode = os.stat(directory.parent).st_mode
     if mode & stat.S_IWGRP:
         os.chmod(directory, stat.S_IMODE(mode))
+    shared.adjust(directory)
 
 
 def write_loose(path: Path, kind: str, data: bytes) -> None:
@@ -128,7 +130,7 @@ def write_loose(path: Path, kind: str, data: bytes) -> None:
 def place_loose(temporary: Path, objects_dir: Path, oid: Oid) -> Path:
     """Give a loose object its own name; its directory, which is still to be fsynced."""
     directory = objects_dir / oid[:2]
-    os.chmod(temporary, 0o444)
+    os.chmod(temporary, shared.object_mode(os.stat(temporary).st_mode, objects_dir))
     for _ in range(TRIES):
         make_fan_out(directory)
         with suppress(FileNotFoundError):

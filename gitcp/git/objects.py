@@ -205,7 +205,8 @@ class Objects:
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError:  # another user's, or on a disk that is only read
-            return os.path.exists(path)
+            # Of our own store git may delete it at any time: a copy of our own is written. What is borrowed stays.
+            return not path.startswith(f"{self._directory}/") and os.path.exists(path)
         if path.endswith(".pack"):
             if os.path.exists(f"{path.removesuffix('.pack')}.mtimes"):
                 return False

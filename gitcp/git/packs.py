@@ -17,6 +17,7 @@ from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 
+from gitcp import shared
 from gitcp.durable import make_directories, sync_directory, sync_file, sync_paths, write_all
 from gitcp.errors import StoreDamaged
 from gitcp.hashes import sha1
@@ -359,10 +360,14 @@ def _sha1_of(file: BinaryIO) -> bytes:
 
 def _settle(file: BinaryIO, path: Path, final: Path) -> None:
     file.flush()
-    os.fchmod(file.fileno(), 0o444)
+    _make_readable(file.fileno(), path)
     os.fsync(file.fileno())
     file.close()
     os.rename(path, final)
+
+
+def _make_readable(descriptor: int, path: str | Path) -> None:
+    os.fchmod(descriptor, shared.object_mode(os.fstat(descriptor).st_mode, path))
 
 
 def _place(files: Iterable[tuple[str, bytes]], *, sync: bool) -> None:
@@ -375,7 +380,7 @@ def _place(files: Iterable[tuple[str, bytes]], *, sync: bool) -> None:
             made.append((temporary, path))
             try:
                 write_all(descriptor, content)
-                os.fchmod(descriptor, 0o444)  # whatever the umask: others may share the repository
+                _make_readable(descriptor, path)
             finally:
                 os.close(descriptor)
         if sync:

@@ -6,6 +6,7 @@ git and gitcp can work side by side. What git's own commands do to our refs (pac
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -14,8 +15,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from gitcp.durable import FULL, make_directories, sync_directory, write_all
-from gitcp.errors import BadValue, DiskFull, GitcpError, StoreBusy, StoreDamaged
+from gitcp import shared
+from gitcp.durable import FULL, create, make_directories, sync_directory, write_all
+from gitcp.errors import BadValue, DiskFull, GitcpError, Refused, StoreBusy, StoreDamaged
 from gitcp.model import Oid
 from gitcp.patterns import pattern
 
@@ -51,9 +53,12 @@ def read_ref(common_dir: Path, name: str) -> Oid | None:
     """Where a ref points, None if there is none. Follows symbolic refs. Raises StoreDamaged for garbage."""
     for _ in range(5):
         try:
-            text = _content(f"{common_dir}/{name}").decode("ascii").strip()
+            text = _content(f"{common_dir}/{name}", ours=name.startswith(PREFIX)).decode("ascii").strip()
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return _packed(common_dir).get(name)
+        except PermissionError as error:
+            what = f"the ref {name} cannot be read: {error.strerror}. Nothing was changed"
+            raise StoreDamaged(what, hint=shared.fix(f"{common_dir}/{name}")) from None
         except (OSError, UnicodeDecodeError) as error:
             raise StoreDamaged(f"the ref {name} cannot be read: {error}") from None
         if not text.startswith("ref:"):
@@ -67,7 +72,12 @@ def read_ref(common_dir: Path, name: str) -> Oid | None:
 def list_refs(common_dir: Path, prefix: str, garbage: Oid | None = None) -> dict[str, Oid]:
     """Every ref below `prefix`, by full name, in order. Raises StoreDamaged for garbage, or takes it for `garbage`."""
     found = {}
-    for directory, _, files in os.walk(common_dir / prefix):
+
+    def refuse(error: OSError) -> None:
+        if isinstance(error, PermissionError):  # a session that is not seen would be taken for none
+            raise _unreadable(common_dir, error)
+
+    for directory, _, files in os.walk(common_dir / prefix, onerror=refuse):
         for file in files:
             name = os.path.relpath(os.path.join(directory, file), common_dir)
             if not name.endswith(".lock") and (oid := _read(common_dir, name, garbage)) is not None:
@@ -139,9 +149,17 @@ def check_name(name: str, what: str) -> str:
     )
 
 
-def _content(path: str) -> bytes:
-    """The file's first bytes; a ref has no more. Read as the system gives them: a save reads five refs."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def _content(path: str, *, ours: bool) -> bytes:
+    """The file's first bytes; a ref has no more. Read as the system gives them: a save reads five refs.
+
+    A ref of gitcp's is never a link. Raises Refused if it is; never waits for a FIFO.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (os.O_NOFOLLOW if ours else 0))
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise _link(path) from None
     try:
         return os.read(descriptor, LONGEST)
     finally:
@@ -149,13 +167,24 @@ def _content(path: str) -> bytes:
 
 
 def _write(path: str, content: bytes, *, sync: bool) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    descriptor = create(path, 0o666)
     try:
         write_all(descriptor, content)
+        shared.share(descriptor, path)
         if sync:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _link(path: str) -> Refused:
+    what = f"{path} is a symbolic link: gitcp does not follow it. Nothing was changed"
+    return Refused(what, hint=f"rm {shared.quoted(path)}")
+
+
+def _unreadable(common_dir: Path, error: OSError) -> Refused:
+    what = f"{error.filename} cannot be read: {error.strerror}. Nothing was changed"
+    return Refused(what, hint=shared.fix(common_dir / PREFIX.rstrip("/")))
 
 
 def _packed(common_dir: Path) -> dict[str, Oid]:
@@ -171,6 +200,7 @@ def _packed(common_dir: Path) -> dict[str, Oid]:
 def _acquire(common_dir: Path, name: str) -> str:
     """Make the ref's lock file. The caller holds the store's lock, so a lock file that stays is a crash's leftover."""
     lock = f"{common_dir}/{name}.lock"
+    _look_above(common_dir, name)
     for attempt in range(TRIES):
         try:
             os.close(os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OURS))
@@ -184,6 +214,22 @@ def _acquire(common_dir: Path, name: str) -> str:
             raise _named(error, name) from None
         time.sleep(PAUSE * (1 + attempt % 4))
     raise StoreBusy(f"the ref {name} stays locked by another process: it was not changed", hint=f"ls {Path(lock).name}")
+
+
+def _look_above(common_dir: Path, name: str) -> None:
+    """Refuse to write through a link below refs/gitcp, or where other members of a shared repository cannot read."""
+    parts = name.split("/")
+    for count in range(2, len(parts) + 1):
+        path = "/".join((str(common_dir), *parts[:count]))
+        try:
+            if stat.S_ISLNK(os.lstat(path).st_mode):
+                raise _link(path)
+            if count < len(parts):
+                shared.adjust(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise _named(error, name) from None
 
 
 def _make_directories(path: Path, name: str) -> None:
@@ -216,7 +262,13 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-def _named(error: OSError, name: str) -> StoreBusy | DiskFull:
+def _named(error: OSError, name: str) -> GitcpError:
+    if isinstance(error, shared.NotShared):
+        return Refused(
+            f"{error.filename} cannot be read by the other members of this shared repository, and its permissions "
+            f"cannot be changed: a `git gc` of theirs would delete what {name} names. It was not changed",
+            hint=shared.fix(error.filename),
+        )
     if error.errno in FULL:
         return DiskFull(f"the disk is full: {name} was not changed", hint="free some space and try again")
     return StoreBusy(f"the ref {name} could not be written ({error.strerror}): it was not changed")

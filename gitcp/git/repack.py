@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from gitcp.durable import sync_directory
+from gitcp.durable import make_own_directory, open_shared, replace_file, sync_directory
 from gitcp.git.packs import PackIndex, is_held, let_go
 from gitcp.patterns import pattern
 from gitcp.typed import TYPE_CHECKING
@@ -61,8 +61,8 @@ def note(repo: Repository, pack: Path) -> None:
     """Remember a pack as one that gitcp wrote."""
     with suppress(OSError):
         notes = repo.store_dir / NOTES
-        notes.mkdir(mode=0o700, exist_ok=True)
-        (notes / pack.name).touch(0o600)
+        make_own_directory(notes)
+        os.close(open_shared(notes / pack.name, os.O_WRONLY))
 
 
 def is_due(repo: Repository) -> bool:
@@ -92,7 +92,7 @@ def repack(repo: Repository) -> None:
             _join_packs(repo)  # needs no old commit to be sound
             _pack_loose(repo)
         finally:
-            (repo.store_dir / NOTES / LEFT).write_text(str(_probed(repo)))
+            replace_file(repo.store_dir / NOTES / LEFT, b"%d" % _probed(repo), sync=False)
 
 
 def let_go_of_held(repo: Repository, *, settled: bool = False) -> None:
@@ -223,7 +223,7 @@ def _packed(repo: Repository, names: Iterable[bytes]) -> Path:
 def alone(repo: Repository) -> Iterator[bool]:
     """Whether no other process keeps house here; none begins to before the end."""
     notes = repo.store_dir / NOTES
-    notes.mkdir(mode=0o700, exist_ok=True)
+    make_own_directory(notes)
     descriptor = os.open(notes, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:

@@ -13,6 +13,8 @@ from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from pathlib import Path
 
+from gitcp import shared
+from gitcp.durable import make_own_directory
 from gitcp.errors import GitFailed, Refused, RepositoryNotFound
 from gitcp.git import config, process
 from gitcp.model import Base, Host, Oid
@@ -54,6 +56,7 @@ class Repository:
         repo = cls(root, git_dir, host)
         repo._check_owner()
         repo._check_format()
+        _check_own(repo)
         worktree = repo.config.get("core.worktree")
         if worktree and git_dir == repo.common_dir:
             repo.root = Path(os.path.realpath(git_dir / worktree))
@@ -90,13 +93,16 @@ class Repository:
 
     @cached_property
     def state_dir(self) -> Path:
-        """`<git dir>/gitcp`, made with mode 0700: what gitcp keeps for this working tree besides refs and objects."""
-        return _private_directory(self.git_dir / "gitcp")
+        """`<git dir>/gitcp`: what gitcp keeps for this working tree besides refs and objects.
+
+        Made with mode 0700, or as `core.sharedRepository` says; what others cannot use of ours is repaired.
+        """
+        return _own_directory(self.git_dir / "gitcp")
 
     @cached_property
     def store_dir(self) -> Path:
         """`<common git dir>/gitcp`: what all working trees of this repository share (the lock)."""
-        return _private_directory(self.common_dir / "gitcp")
+        return _own_directory(self.common_dir / "gitcp")
 
     @property
     def worktree_name(self) -> str | None:
@@ -192,10 +198,28 @@ def _refuse_dangerous(root: Path, home: Path) -> None:
         )
 
 
-def _private_directory(path: Path) -> Path:
+def _own_directory(path: Path) -> Path:
     with suppress(OSError):  # who only looks needs none; who writes is told then
-        path.mkdir(mode=0o700, exist_ok=True)
+        make_own_directory(path)
+        shared.repair(path)
     return path
+
+
+def _check_own(repo: Repository) -> None:
+    """Refuse what gitcp could not use of its own: a symbolic link, which it would write through, or what is shut."""
+    for directory in {repo.git_dir / "gitcp", repo.common_dir / "gitcp", repo.common_dir / "refs" / "gitcp"}:
+        try:
+            with os.scandir(directory) as found:
+                links = [entry.path for entry in found if entry.is_symlink()]
+        except PermissionError as error:
+            what = f"{directory} cannot be read: {error.strerror}. Nothing was changed"
+            raise Refused(what, hint=shared.fix(directory)) from None
+        except OSError:
+            links = []
+        for path in (os.fspath(directory), *links):
+            if os.path.islink(path):
+                what = f"{path} is a symbolic link: gitcp does not follow it. Nothing was changed"
+                raise Refused(what, hint=f"rm {shared.quoted(path)}")
 
 
 def _read_text(path: Path | str) -> str | None:

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from gitcp import shared
 from gitcp.errors import StoreDamaged
 from gitcp.git import process
 from gitcp.git.objects import Objects
@@ -73,6 +74,19 @@ def read_refs(common_dir: Path, prefix: str) -> Refs:
             found.faults.append(Fault(name, "does not hold an object's name"))
     _read_packed(common_dir, prefix, hidden, found)
     return found
+
+
+def unshared(repo: Repository) -> Fault | None:
+    """What of gitcp's the other members of a shared repository cannot use: the first path, and how many there are."""
+    places = (repo.common_dir / "refs" / "gitcp", repo.common_dir / "gitcp", repo.git_dir / "gitcp")
+    found = list(dict.fromkeys(path for place in places for path in shared.unshared(place)))
+    if not found:
+        return None
+    what = (
+        f"has permissions (with {len(found) - 1} other paths) that shut out members of this shared repository: their "
+        "`git gc` may delete checkpoints, and their saves fail. The owner's next save repairs it"
+    )
+    return Fault(os.path.relpath(found[0], repo.common_dir), what)
 
 
 def _files(directory: Path, faults: list[Fault]) -> Iterator[Path]:

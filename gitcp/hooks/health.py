@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gitcp.errors import GitcpError
-from gitcp.git import process
+from gitcp import shared
+from gitcp.errors import GitcpError, Refused
+from gitcp.git import process, verify
 from gitcp.hooks import plan
 from gitcp.hooks.agents import TARGETS, Target, home, program
 from gitcp.hooks.plan import Scope
@@ -142,7 +143,14 @@ def _last_hook(target: Target, store: Store | None) -> datetime | None:
 
 
 def _store(store: Store, problems: list[Problem]) -> StoreHealth:
-    found, damaged = sessions.listing(store)
+    hidden = verify.unshared(store.repo)
+    if hidden is not None:
+        problems.append(Problem(f"{hidden.place} {hidden.what}", shared.fix(store.repo.common_dir / hidden.place)))
+    try:
+        found, damaged = sessions.listing(store)
+    except Refused as error:
+        problems.append(Problem(str(error), error.hint))
+        found, damaged = (), ()
     problems += [Problem(f"session {name} cannot be read: {error}", "gitcp check") for name, error in damaged]
     unfinished = False
     try:

@@ -81,6 +81,9 @@ def check(store: Store, progress: Progress | None = None) -> CheckReport:
         run.read_checkpoints(progress)
         elsewhere = run.let_go_of_promised()
         problems = [*run.problems, *run.damage()]
+    hidden = verify.unshared(repo)
+    if hidden is not None:
+        problems.append(Problem(*hidden))
     for path in unsound:
         if verify.concerns(path, run.seen):
             problems.append(Problem(os.path.relpath(path, repo.common_dir), "does not match its checksum"))

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from gitcp.durable import create, make_own_directory, open_shared, replace_file
 from gitcp.errors import GitcpError, StoreBusy
 from gitcp.model import Note, Run
 from gitcp.ops import effects, save, settings
@@ -54,7 +55,8 @@ def compensate(store: Store, effect: Effect, session: str, *, limit: float = LIM
     """
     directory = effects.directory(store, effect)
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_own_directory(directory.parent)
+        make_own_directory(directory)
     except OSError as error:
         raise GitcpError(f"{directory} cannot be made: {error.strerror}. Nothing was run") from None
     started = time.monotonic()
@@ -75,7 +77,7 @@ def compensate(store: Store, effect: Effect, session: str, *, limit: float = LIM
 def _spawn(store: Store, effect: Effect, directory: Path, lock: int, limit: float) -> None:
     """Start the shell and wait for its end, or for the limit."""
     env = {**store.repo.host.env, "GITCP_COMPENSATION": effect.key}
-    with open(os.open(directory / "output", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
+    with open(create(directory / "output"), "wb") as output:
         shell = subprocess.Popen(
             ["sh", "-c", SHELL, "sh", directory, effect.command],
             cwd=store.repo.root,
@@ -122,7 +124,7 @@ def _record(store: Store, session: str, effect: Effect, outcome: str, run: Run |
 @contextmanager
 def _lock(directory: Path, deadline: float) -> Iterator[int]:
     """Hold a compensation, which the shell goes on holding. Raises StoreBusy if another process does not let go."""
-    descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = open_shared(directory / "lock", os.O_RDWR)
     try:
         while True:
             try:
@@ -139,9 +141,7 @@ def _lock(directory: Path, deadline: float) -> Iterator[int]:
 
 
 def _write(directory: Path, text: str) -> str:
-    temporary = directory / f"code.{os.getpid()}"
-    temporary.write_text(text + "\n", "ascii")
-    os.replace(temporary, directory / "code")
+    replace_file(directory / "code", f"{text}\n".encode("ascii"), sync=False)
     return text
 
 

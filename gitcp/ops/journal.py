@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from gitcp import wire
-from gitcp.durable import FULL, sync_directory
+from gitcp.durable import FULL, replace_file, sync_directory
 from gitcp.errors import DiskFull, GitcpError, StoreBusy, StoreDamaged
 from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId
@@ -249,16 +249,9 @@ def damaged(path: Path, how: str) -> StoreDamaged:
 
 def write_fields(path: Path, fields: dict[str, object]) -> None:
     """Replace a file by a JSON object, whole and fsynced. Raises DiskFull, GitcpError; the old one is there then."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        with open(temporary, "wb") as file:
-            file.write(wire.dumps(fields, small=True))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        sync_directory(path.parent)
+        replace_file(path, wire.dumps(fields, small=True))
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         if error.errno in FULL:
             raise DiskFull(f"the disk is full: {path.name} was not written", hint="free some space") from None
         raise GitcpError(f"{path} cannot be written: {error.strerror}") from None

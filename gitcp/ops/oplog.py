@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from gitcp import wire
-from gitcp.durable import FULL
+from gitcp.durable import FULL, open_shared
 from gitcp.errors import DiskFull, GitcpError
 from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId
@@ -77,7 +77,7 @@ def append(repo: Repository, operation: Operation) -> Operation:
     """The same for an operation with a time of its own; it is given the next number."""
     path = repo.store_dir / NAME
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = open_shared(path, os.O_RDWR | os.O_APPEND)
         with open(descriptor, "r+b", buffering=0) as file:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             size = os.fstat(descriptor).st_size

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from gitcp import adapters, wire
+from gitcp import adapters, shared, wire
 from gitcp.adapters import base
 from gitcp.adapters.base import Placement, Reader, Stored, Write
 from gitcp.conversation import segments
-from gitcp.durable import sync_directory
+from gitcp.durable import make_own_directory, sync_directory
 from gitcp.errors import GitcpError, Refused
 from gitcp.model import Agent, Conversation
 from gitcp.ops.conversation import MAIN, below, lines, stored
@@ -206,6 +206,7 @@ def _create(item: Write) -> None:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with open(descriptor, "wb") as file:
             file.writelines(item.content())
+            shared.share(descriptor, item.path)  # where it lies with what gitcp keeps of a shared repository
             file.flush()
             os.fsync(file.fileno())
         _name(temporary, item.path)
@@ -221,8 +222,7 @@ def _make_private(directory: Path) -> None:
     """Make a directory and those above it, as far as they are missing, for the user alone."""
     if not directory.is_dir():
         _make_private(directory.parent)
-        with suppress(FileExistsError):
-            directory.mkdir(mode=0o700)
+        make_own_directory(directory)
 
 
 def _name(temporary: Path, path: Path) -> None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from gitcp.durable import sync_directory
+from gitcp.durable import replace_file
 from gitcp.errors import GitcpError
 from gitcp.git import aside
 from gitcp.git.repo import Repository
@@ -33,7 +33,7 @@ def clean(repo: Repository, text: Text) -> None:
             if CACHES & set(path.parts[-2:]):
                 path.unlink(missing_ok=True)
             elif (edited := text(data)) != data:
-                _write(path, edited)
+                replace_file(path, edited)
         except OSError as error:
             raise GitcpError(f"{path} cannot be written: {error.strerror}. No checkpoint was changed") from None
 
@@ -46,19 +46,3 @@ def _files(repo: Repository) -> Iterator[tuple[Path, bytes]]:
             for path in (Path(place, name) for name in sorted(names)):
                 if path.is_file() and not path.is_symlink():
                     yield path, path.read_bytes()
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Replace a file, whole or not at all."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
-    mode = path.stat().st_mode & 0o777
-    try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        sync_directory(path.parent)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise

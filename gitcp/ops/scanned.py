@@ -6,9 +6,10 @@ It begins with the version of the rules and the user's scanner. With others ever
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Collection
+from contextlib import suppress
 
+from gitcp.durable import replace_file
 from gitcp.git.repo import Repository
 from gitcp.ops import settings
 from gitcp.secrets.scan import VERSION
@@ -33,13 +34,8 @@ def add(repo: Repository, clean: Collection[bytes]) -> None:
     if not clean:
         return
     known = load(repo)
-    temporary = repo.store_dir / f"{NAME}.{os.getpid()}"
-    try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(_head(repo) + b"".join(sorted(known.union(clean))))
-        os.replace(temporary, repo.store_dir / NAME)
-    except OSError:
-        temporary.unlink(missing_ok=True)
+    with suppress(OSError):
+        replace_file(repo.store_dir / NAME, _head(repo) + b"".join(sorted(known.union(clean))), sync=False)
 
 
 def _head(repo: Repository) -> bytes:

@@ -11,6 +11,7 @@ from pathlib import Path
 from gitcp import adapters
 from gitcp.adapters import generic
 from gitcp.adapters.base import Found
+from gitcp.durable import replace_file
 from gitcp.errors import BadValue, ConversationUnreadable, RevisionAmbiguous, RevisionNotFound
 from gitcp.git import refs
 from gitcp.model import Agent, Capture, Checkpoint, Oid
@@ -202,14 +203,7 @@ def new_name(store: Store, agent_session: str) -> str:
 
 def write_state(path: Path, text: str) -> None:
     """Write one of our own small files whole."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            file.write(text + "\n")
-        os.replace(temporary, path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+    replace_file(path, f"{text}\n".encode(), sync=False)
 
 
 def _read(path: Path) -> str | None:

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gitcp import wire
-from gitcp.durable import sync_directory, write_all
+from gitcp import shared, wire
+from gitcp.durable import create, make_own_directory, sync_directory, write_all
 from gitcp.errors import StoreDamaged
 from gitcp.git.repo import Repository
 from gitcp.model import Checkpoint, CheckpointId, Handoff, Note, Run, Trigger
@@ -238,15 +238,21 @@ def _path(repo: Repository, name: str) -> Path:
 def _write(repo: Repository, transaction: Transaction) -> int:
     """Write a transaction down; the descriptor that holds it. It is locked before it can be seen."""
     directory = repo.state_dir / journal.RUNS
-    directory.mkdir(mode=0o700, exist_ok=True)
+    make_own_directory(directory)
     path = _path(repo, transaction.name)
     temporary = path.with_suffix(f".{os.getpid()}")
-    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    write_all(descriptor, _encode(transaction))
-    os.fsync(descriptor)
-    os.replace(temporary, path)
-    sync_directory(directory)
+    descriptor = create(temporary)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        write_all(descriptor, _encode(transaction))
+        shared.share(descriptor, path)
+        os.fsync(descriptor)
+        os.replace(temporary, path)
+        sync_directory(directory)
+    except BaseException:
+        os.close(descriptor)
+        temporary.unlink(missing_ok=True)
+        raise
     return descriptor
 
 

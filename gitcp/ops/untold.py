@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from gitcp import wire
+from gitcp.durable import replace_file
 from gitcp.errors import GitcpError
 from gitcp.model import Checkpoint, CheckpointId, Note
 from gitcp.ops.plan import Kept
@@ -83,11 +84,7 @@ def _claimed(store: Store) -> bool:
 def _write(store: Store, untold: Untold) -> None:
     fields = {"schema": "gitcp.untold/1", **{name: getattr(untold, name) for name in Untold.fields}}
     ids = {name: str(fields[name]) for name in ("target", "here", "safety")}
-    path = store.repo.state_dir / NAME
-    temporary = path.with_name(f"{NAME}.{os.getpid()}")
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(wire.dumps({**fields, **ids}, small=True))
-    os.replace(temporary, path)
+    replace_file(store.repo.state_dir / NAME, wire.dumps({**fields, **ids}, small=True), sync=False)
 
 
 def _read(store: Store) -> Untold | None:

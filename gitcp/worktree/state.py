@@ -116,7 +116,7 @@ def _append(path: Path, memory: Memory, head: tuple[Any, ...]) -> bool:
 def _write(path: Path, memory: Memory, head: tuple[Any, ...]) -> None:
     temporary = path.with_name(f"{NAME}.{os.getpid()}")
     try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        with open(kept.created(str(temporary)), "wb") as file:
             file.write(kept.MAGIC)
             file.write(kept.part((head, memory.lines, memory.notes)))
             file.flush()

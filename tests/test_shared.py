@@ -1,0 +1,300 @@
+"""A repository that several users share: what one saves, every `git gc` keeps, and all others can go on with."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from members import GROUP, Member, meet, needs_root
+
+from gitcp import shared
+from gitcp.errors import Refused
+from gitcp.git import refs
+from gitcp.model import Oid
+
+from driver import Project
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A directory that every user can get to; pytest's own are for its user alone."""
+    with tempfile.TemporaryDirectory(prefix="gitcp-members-") as name:
+        os.chmod(name, 0o755)
+        yield Path(os.path.realpath(name))
+
+
+def prune(member: Member) -> None:
+    """What may be deleted is deleted at once: objects that no ref names, as far as this user sees refs."""
+    member.run("git", "repack", "-q", "-A", "-d")
+    member.run("git", "prune", "--expire=now")
+
+
+def numbers(member: Member, cwd: Path | None = None) -> list[str]:
+    """The checkpoints that a member sees."""
+    listed = member.gitcp("log", "--all", "--json", cwd=cwd).out.splitlines()
+    return sorted(json.loads(line)["id"] for line in listed)
+
+
+def whole(member: Member) -> int:
+    """The number of checkpoints, all of which can be read."""
+    return int(json.loads(member.gitcp("check", "--json").out)["checkpoints"])
+
+
+@needs_root
+@pytest.mark.parametrize("umask", [0o077, 0o027, 0o022])
+@pytest.mark.parametrize("setting", ["group", "all", "0660"])
+def test_others_keep_it(place: Path, umask: int, setting: str) -> None:
+    """Whatever the umask of who saves, the `git gc` of another member deletes no checkpoint."""
+    one, two = meet(place, setting, umask)
+    for number in range(3):
+        one.write("file", f"{number}\n")
+        one.gitcp("save", f"save {number}", "--session", "work")
+    one.gitcp("tag", "kept", "work@2")
+
+    prune(two)
+
+    assert whole(one) == whole(two) == 3
+    assert numbers(two) == ["work@1", "work@2", "work@3"]
+
+
+@needs_root
+def test_both_work_in_it(place: Path) -> None:
+    """Both save, restore, undo and prune by turns, with umasks that let nobody else in."""
+    one, two = meet(place, "group", 0o077, 0o077)
+    file = one.root / "file"
+    one.write("file", "first\n")
+    one.gitcp("save", "--session", "work")
+    two.write("file", "second\n")
+    two.gitcp("save", "--session", "work")
+    two.gitcp("restore", "work@1", "--yes")
+    assert file.read_text() == "first\n"
+    prune(one)
+    two.gitcp("undo", "--yes")
+    assert file.read_text() == "second\n"
+    one.gitcp("restore", "work@1", "--yes")
+    two.gitcp("undo", "--yes")
+    assert file.read_text() == "second\n"
+    two.gitcp("tag", "here")
+    one.gitcp("tag", "there")
+    for number in range(6):
+        one.write("more", f"{number}\n")
+        (one, two)[number % 2].gitcp("save", "--session", "work")
+    two.gitcp("prune", "--keep-last", "2", "--yes")
+    prune(one)
+    one.gitcp("undo", "--yes")
+    prune(two)
+    one.write("file", "last\n")
+    one.gitcp("save", "--session", "work")
+    assert whole(one) == whole(two) >= 12
+
+
+@needs_root
+def test_linked_working_trees(place: Path) -> None:
+    """Each in a linked working tree of its own."""
+    one, two = meet(place, "group", 0o077, 0o027)
+    one.write("file", "first\n")
+    one.run("git", "add", "file")
+    one.run("git", "commit", "-q", "-m", "first")
+    trees = [place / "shared" / "trees" / name for name in ("one", "two")]
+    for member, tree in zip((one, two), trees, strict=True):
+        member.run("git", "worktree", "add", "-q", "-b", tree.name, str(tree))
+        member.write("file", f"{tree.name}\n", cwd=tree)
+        member.gitcp("save", "--session", tree.name, cwd=tree)
+        member.write("file", "wrong\n", cwd=tree)
+        member.gitcp("save", "--session", tree.name, cwd=tree)
+        member.gitcp("restore", f"{tree.name}@1", "--yes", cwd=tree)
+        assert tree.joinpath("file").read_text() == f"{tree.name}\n"
+    prune(one)
+    prune(two)
+    assert whole(one) == whole(two) == 6
+    one.gitcp("restore", "two@2", "--yes", cwd=trees[0])
+    assert trees[0].joinpath("file").read_text() == "wrong\n"
+    one.gitcp("undo", "--yes", cwd=trees[0])
+    assert trees[0].joinpath("file").read_text() == "one\n"
+
+
+@needs_root
+@pytest.mark.parametrize("umask", [0o077, 0o027, 0o002])
+@pytest.mark.parametrize("setting", ["group", "all", "0640", "0660", "0664"])
+def test_as_git_does(place: Path, setting: str, umask: int) -> None:
+    """Refs, objects and directories have the permissions that git gives its own, setgid and group included."""
+    one, _ = meet(place, setting, umask)
+    one.write("file", "of git\n")
+    one.run("git", "add", "file")
+    one.run("git", "commit", "-q", "-m", "by git")
+    git = one.root / ".git"
+    head = one.run("git", "rev-parse", "HEAD").strip()
+    one.write("file", "of gitcp\n")
+    one.gitcp("save", "--session", "work")
+    one.gitcp("tag", "kept")
+    tip = one.run("git", "rev-parse", "refs/gitcp/sessions/work").strip()
+
+    def bits(path: Path) -> str:
+        found = path.stat()
+        return f"{stat.S_IMODE(found.st_mode):o} {found.st_gid}"
+
+    ref, directory = bits(git / "refs/heads/main"), bits(git / "refs/heads")
+    assert bits(git / "refs/gitcp/sessions/work") == bits(git / "refs/gitcp/tags/kept") == ref
+    assert {bits(git / "refs/gitcp" / name) for name in ("", "sessions", "tags")} == {directory}
+    assert bits(git / "objects" / tip[:2] / tip[2:]) == bits(git / "objects" / head[:2] / head[2:])
+    assert bits(git / "objects" / tip[:2]) == bits(git / "objects" / head[:2])
+
+
+@needs_root
+def test_large_saves(place: Path) -> None:
+    """Packs, their indexes and what goes loose in a stream, too."""
+    one, two = meet(place, "0640", 0o077)
+    for number in range(100):
+        one.write(f"file{number}", f"{number}\n")
+    one.write("large", "x" * (3 << 20))
+    one.gitcp("save", "--session", "work")
+    objects = one.root / ".git" / "objects"
+    files = [path for path in objects.rglob("*") if path.is_file()]
+    assert any(path.suffix == ".pack" for path in files)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o440}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in objects.rglob("*") if path.is_dir()} == {0o2750}
+    assert two.run("git", "fsck", "--strict", "--no-dangling") == ""
+
+
+@needs_root
+def test_state_of_others(place: Path) -> None:
+    """Everything that gitcp keeps is the group's, and nobody else's; only caches are their owner's alone."""
+    one, _ = meet(place, "group", 0o077)
+    one.write("file", "first\n")
+    one.gitcp("save", "--session", "work")
+    one.write("file", "second\n")
+    one.gitcp("restore", "work@1", "--yes")
+    one.gitcp("run", "check", "--", "true")
+    one.gitcp("note", "--task", "later")
+    state = one.root / ".git" / "gitcp"
+    private = {"worktree-state", "unchanged", "config", "policy"}
+    found = {path.name: path.stat() for path in (state, *state.rglob("*"))}
+    assert {"lock", "current", "oplog", "restores.json", "note", "worktree-state"} <= found.keys()
+    for name, status in found.items():
+        usual = 0o2770 if stat.S_ISDIR(status.st_mode) else 0o600 if name in private else 0o660
+        assert (name, stat.S_IMODE(status.st_mode), status.st_gid) == (name, usual, GROUP)
+
+
+@needs_root
+def test_made_before(place: Path) -> None:
+    """What was made for its owner alone is named, with what to type, and repaired by its owner's next save."""
+    one, two = meet(place, "group", 0o077)
+    for session in ("work", "other"):
+        one.write("file", f"{session}\n")
+        one.gitcp("save", "--session", session)
+    git = one.root / ".git"
+    mine = [git / "gitcp", *git.glob("gitcp/*"), git / "refs/gitcp", *git.glob("refs/gitcp/**/*")]
+    for path in mine:
+        os.chmod(path, 0o700 if path.is_dir() else 0o600)
+
+    failed = two.gitcp("save", "--session", "two", check=12)
+    assert "Nothing was changed" in failed.err
+    fix = f"sudo chmod -R ug+rwX {git}/"
+    assert fix in failed.err
+    assert fix in two.gitcp("check", check=12).err
+    assert fix in one.gitcp("doctor", check=1).out
+    assert "git gc" in one.gitcp("check", check=13).out
+
+    one.gitcp("save", "again", "--session", "work")
+
+    assert not [path for root in ("gitcp", "refs/gitcp") for path in unshared(git / root)]
+    prune(two)
+    assert whole(two) == 3
+    two.gitcp("save", "--session", "two")
+    assert "refs/gitcp" not in one.gitcp("doctor", check=None).out
+
+
+def unshared(directory: Path) -> list[str]:
+    """What is for its owner alone."""
+    shared.learn(directory.parent if directory.name == "gitcp" else directory, "group")
+    return list(shared.unshared(directory))
+
+
+def test_not_readable(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where permissions cannot be changed, no ref is made that others would not see; who may not write is no danger."""
+    common, head = project.root / ".git", Oid(project.commit())
+    project.git("config", "core.sharedRepository", "group")
+    os.umask(0o077)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    for name in ("chmod", "fchmod"):
+        monkeypatch.setattr(os, name, refuse)
+    shared.learn(common, "group")
+    for name in ("sessions/new", "new"):
+        with pytest.raises(Refused, match="cannot be read by the other members") as raised:
+            refs.update_ref(common, f"refs/gitcp/{name}", head, None)
+        assert raised.value.hint.startswith("sudo chmod -R ug+rwX ")
+        assert not refs.list_refs(common, refs.PREFIX)
+    shared.learn(common, "0640")
+    assert refs.update_ref(common, "refs/gitcp/new", head, None)
+
+
+@needs_root
+def test_after_a_crash(place: Path) -> None:
+    """What a killed process of another member left is in nobody's way."""
+    one, two = meet(place, "group", 0o077)
+    one.write("file", "first\n")
+    one.gitcp("save", "--session", "work")
+    sessions = one.root / ".git" / "refs" / "gitcp" / "sessions"
+    for name, mode in (("work.lock", 0o200), ("work..gitcp.lock", 0o600)):
+        sessions.joinpath(name).touch(mode)
+        os.chown(sessions / name, one.uid, GROUP)
+    two.write("file", "second\n")
+    two.gitcp("save", "--session", "work")
+    assert sorted(os.listdir(sessions)) == ["work"]
+
+
+@needs_root
+def test_objects_of_others(place: Path) -> None:
+    """An old object of another member, which nothing names any more, is not relied upon: its age cannot be changed."""
+    one, two = meet(place, "group")
+    one.run("git", "config", "gc.pruneExpire", "2.weeks.ago")
+    one.write("lost", "nobody names it\n")
+    oid = one.run("git", "hash-object", "-w", "lost").strip()
+    path = one.root / ".git" / "objects" / oid[:2] / oid[2:]
+    os.utime(path, (1, 1))
+    two.gitcp("save", "--session", "two")
+    assert path.stat().st_mtime > 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "granted"),
+    [
+        (None, 0),
+        ("umask", 0),
+        ("false", 0),
+        ("0", 0),
+        ("group", 0o660),
+        ("true", 0o660),
+        ("1", 0o660),
+        ("all", 0o664),
+        ("world", 0o664),
+        ("everybody", 0o664),
+        ("2", 0o664),
+        ("0640", -0o640),
+        ("0777", -0o666),
+        ("0440", 0),
+        ("nonsense", 0),
+    ],
+)
+def test_settings(setting: str | None, granted: int) -> None:
+    """Every form that git knows; what git refuses grants nothing."""
+    assert shared.parse(setting) == granted
+
+
+def test_not_shared(tmp_path: Path) -> None:
+    """Where nothing is shared, permissions are left alone."""
+    file = tmp_path / "file"
+    file.touch(0o600)
+    shared.learn(tmp_path, "umask")
+    shared.adjust(file)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert not list(shared.unshared(tmp_path))
