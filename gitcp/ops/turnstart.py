@@ -6,7 +6,7 @@ the same, so the hook writes down the commit. The file is a hint: without it the
 
 from __future__ import annotations
 
-import os
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,13 +19,12 @@ HEX = frozenset("0123456789abcdef")
 
 def write(git_dir: str, commit: str) -> None:
     """Write down the last checkpoint, by its commit, when a prompt is given. Never raises."""
-    path = os.path.join(git_dir, "gitcp", NAME)
-    try:
-        with open(f"{path}.{os.getpid()}", "w", encoding="ascii") as file:
-            file.write(commit + "\n")
-        os.replace(f"{path}.{os.getpid()}", path)
-    except OSError:
-        return
+    from pathlib import Path  # a hook that leads to nothing loads no more than it must
+
+    from gitcp.durable import replace_file
+
+    with suppress(OSError):
+        replace_file(Path(git_dir, "gitcp", NAME), f"{commit}\n".encode("ascii"), sync=False)
 
 
 def last(repo: Repository) -> Oid | None:
