@@ -262,9 +262,13 @@ class Store:
             commit=commit,
             root=summary.root,
             parent=summary.parent,
-            tree=self.objects.name_tree([e for e in self.objects.read_tree(summary.root) if e.name != RESERVED]),
+            tree=self.files_tree(summary.root),
             held={name: inside[name].oid for name in (CONVERSATION, STEPS, STATE) if name in inside},
         )
+
+    def files_tree(self, root: Oid) -> Oid:
+        """The tree of the files in a checkpoint's tree: all but `.gitcp`. It is named, and can then be read."""
+        return self.objects.name_tree([e for e in self.objects.read_tree(root) if e.name != RESERVED])
 
     def summary(self, commit: Oid) -> Summary:
         """What a commit says by itself. Raises StoreDamaged if it is no checkpoint."""

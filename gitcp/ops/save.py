@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 
 from gitcp import readme
-from gitcp.errors import StoreBusy
+from gitcp.errors import StoreBusy, StoreDamaged
 from gitcp.model import (
     Agent,
     Checkpoint,
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from gitcp.ops.steps import Result
 
 TRIES = 5
+RECENT = 16
+"""Checkpoints of a session searched for the tree of the last scan: another working tree may have added some."""
+
 UNKNOWN = Oid("0" * 40)
 
 
@@ -113,9 +117,13 @@ def save(store: Store, request: Request) -> Saved:
     )
     if request.conversation is not None:
         look.forget()  # its end may have been long in coming, as that of a program that changed files meanwhile
+    live = live_trees(store, choice.session)
     try:
-        taken = _take(store, request, choice)
+        taken = _take(store, request, live)
         with store.lock():
+            if not live.still_holds():
+                store.objects.discard()
+                taken = _take(store, request, frozenset())
             choice = choice if request.session and not choice.whose else session.called_now(store, choice)
             saved = _with_retries(store, request, choice, taken)
     except BaseException:
@@ -129,18 +137,43 @@ def save(store: Store, request: Request) -> Saved:
     return saved
 
 
-def _take(store: Store, request: Request, choice: Choice) -> Taken:
+def _take(store: Store, request: Request, live: Container[Oid]) -> Taken:
     if request.files is not None:
         return known(request.files)
-    return take(store.repo, store.objects, request.limits, live_trees(store, choice.session), request.since)
+    return take(store.repo, store.objects, request.limits, live, request.since)
 
 
-def live_trees(store: Store, name: str) -> frozenset[Oid]:
-    """Trees of files whose blobs are known to be kept: that of the session's last checkpoint. A session that has none
-    goes by the one last used here, whose files are those that the last scan saw.
+class LiveTrees:
+    """The trees of files in the last checkpoints of some sessions: what they hold cannot be pruned while the refs stay.
+
+    The state file is made from such a tree, by whichever session was saved last; every session may trust it then.
     """
-    tip = store.tip(name) or session.last_tip(store)
-    return frozenset() if tip is None else frozenset({store.read(tip).snapshot.tree})
+
+    def __init__(self, store: Store, names: Iterable[str]) -> None:
+        self._store = store
+        self._names = tuple(dict.fromkeys(names))
+        self._trusted: Oid | None = None
+
+    def __contains__(self, tree: object) -> bool:
+        found = next((held for name in self._names for held in self._trees(name) if held == tree), None)
+        self._trusted = found or self._trusted
+        return found is not None
+
+    def still_holds(self) -> bool:
+        """Whether what was trusted can be trusted now, when the caller holds the store's lock: nothing was deleted."""
+        return self._trusted is None or self._trusted in self
+
+    def _trees(self, name: str) -> Iterator[Oid]:
+        """The newest first. A checkpoint that cannot be read vouches for nothing, nor do those before it."""
+        tip = self._store.tip(name)
+        with suppress(StoreDamaged):
+            for summary in self._store.history(tip, RECENT) if tip else ():
+                yield self._store.files_tree(summary.root)
+
+
+def live_trees(store: Store, name: str) -> LiveTrees:
+    """The trees that a save into the session `name` may trust: its own, and those of the session last used here."""
+    return LiveTrees(store, filter(None, (name, session.last_used(store))))
 
 
 def _with_retries(store: Store, request: Request, choice: Choice, taken: Taken) -> Saved:

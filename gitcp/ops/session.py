@@ -113,10 +113,16 @@ def present(store: Store, cwd: Path, target: Checkpoint | str) -> Choice:
     return _named(store, cwd, last, None)
 
 
+def last_used(store: Store) -> str | None:
+    """The session last used in this working tree, None if there is none."""
+    last = _read(store.repo.state_dir / CURRENT)
+    return last if last and refs.NAME.match(last) else None
+
+
 def last_tip(store: Store) -> Oid | None:
     """The last checkpoint of the session last used in this working tree, None if there is none."""
-    last = _read(store.repo.state_dir / CURRENT)
-    return store.tip(last) if last and refs.NAME.match(last) else None
+    last = last_used(store)
+    return store.tip(last) if last else None
 
 
 def of_agent(store: Store, agent: str, session_id: str, found: Found | None) -> Choice:
