@@ -47,12 +47,19 @@ def test_every_object() -> None:
     tried(("damage", "--every", "40"))
 
 
-@pytest.mark.parametrize("scene", ["save first", "restore", "prune", "enable", "disable"])
+@pytest.mark.parametrize("scene", ["save first", "tag", "restore", "prune", "enable", "disable"])
 def test_on_a_disk(scene: str) -> None:
     """A real disk that is full or cannot be written to: the cause is said, and nothing is lost."""
     if subprocess.run([*disk.ALONE, "true"], capture_output=True).returncode:
         pytest.skip("this system lets nobody have a disk of his own")
     tried(("disk", "--scene", scene, "--every", "12"))
+
+
+def test_a_full_disk_stays_as_full() -> None:
+    """Wherever a disk is full while a pack or a large file is written, nothing of what was written is left."""
+    if subprocess.run([*disk.ALONE, "true"], capture_output=True).returncode:
+        pytest.skip("this system lets nobody have a disk of his own")
+    tried(("disk", "--scene", "save large", "--every", "190"))
 
 
 def tried(args: Sequence[str]) -> None:

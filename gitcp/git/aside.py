@@ -93,7 +93,11 @@ def make(repo: Repository, name: str, url: str) -> Aside:
         make_own_directory(repo.store_dir / DIRECTORY)
         place = _place(repo, name)
         unfinished = place.with_name(f"{name}..{os.getpid()}")  # no remote is called so
-        _init(repo, Aside(repo.root, unfinished, repo.host))
+        try:
+            _init(repo, Aside(repo.root, unfinished, repo.host))
+        except BaseException:
+            _remove(unfinished)
+            raise
         try:
             unfinished.rename(place)
         except OSError:  # another process made it meanwhile

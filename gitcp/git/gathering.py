@@ -59,6 +59,9 @@ def _join(packs: list[Path]) -> Path | None:
     except (OSError, ValueError, StoreDamaged):  # git put them together already, or the disk is full: as they are
         writer.discard()
         return None
+    except BaseException:
+        writer.discard()
+        raise
     for pack in packs:
         for path in (pack.with_suffix(".idx"), pack):  # the index first: nobody then looks for the pack
             with suppress(FileNotFoundError):

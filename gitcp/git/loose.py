@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -158,12 +158,17 @@ def flush_loose(objects_dir: Path, objects: Mapping[Oid, tuple[str, bytes]], wri
 
 
 class failures_named:  # noqa: N801 -- reads as a statement
-    """Turns what the system says about a failed write into our errors."""
+    """Turns what the system says about a failed write into our errors, after `undo` has tidied up."""
+
+    def __init__(self, undo: Callable[[], None]) -> None:
+        self._undo = undo
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None:
+            self._undo()
         if not isinstance(error, OSError):
             return
         if error.errno in FULL:

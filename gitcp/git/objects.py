@@ -10,6 +10,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -244,7 +245,7 @@ class Objects:
                 os.utime(self._directory / oid[:2] / oid[2:])
             except OSError:  # packed, borrowed, or another user's
                 self._pending[oid] = self.read(oid)
-        with failures_named():
+        with failures_named(self.discard):
             flush_loose(self._directory, self._pending, self._streamed)
         self._forget_pending()
 
@@ -263,7 +264,7 @@ class Objects:
         if self._dry:
             return oid
         if self._pack is not None:
-            with failures_named():
+            with failures_named(self.discard):
                 self._pack.add(bytes.fromhex(oid), kind, data)
             return oid
         self._pending[oid] = (kind, data)
@@ -298,17 +299,16 @@ class Objects:
         compressor = zlib.compressobj(LEVEL)
         temporary = self._directory / f"tmp_obj_gitcp_{os.urandom(6).hex()}"
         seen = 0
-        with failures_named(), open(os.devnull if self._dry else temporary, "xb" if not self._dry else "wb") as file:
-            try:
-                file.write(compressor.compress(b"blob %d\0" % size))
-                for chunk in chunks:
-                    seen += len(chunk)
-                    digest.update(chunk)
-                    file.write(compressor.compress(chunk))
-                file.write(compressor.flush())
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
+        with (
+            failures_named(lambda: temporary.unlink(missing_ok=True)),
+            open(os.devnull if self._dry else temporary, "xb" if not self._dry else "wb") as file,
+        ):
+            file.write(compressor.compress(b"blob %d\0" % size))
+            for chunk in chunks:
+                seen += len(chunk)
+                digest.update(chunk)
+                file.write(compressor.compress(chunk))
+            file.write(compressor.flush())
         oid = Oid(digest.hexdigest())
         if self._dry or seen != size or self.keeps(oid):
             temporary.unlink(missing_ok=True)
@@ -323,7 +323,7 @@ class Objects:
 
         With `held`, a `git repack -ad` that looks before a ref names it leaves it alone, until `let_go`.
         """
-        with failures_named():
+        with failures_named(self.discard):
             if self.gathering and self._pending:
                 self._start_pack()
             pack, self._pack = self._pack.close(held=held) if self._pack else self._pack_pending(held=held), None
@@ -346,7 +346,7 @@ class Objects:
             self.flush()
         elif self._pending:
             small = packed(self._pending)
-            with failures_named():
+            with failures_named(self.discard):
                 self.unsynced.append(small)
                 pack = small.write(self._directory / "pack")
                 self._unnamed.append(pack)
@@ -386,13 +386,14 @@ class Objects:
             self._pack.discard()
             self._pack = None
         for temporary in self._streamed.values():
-            temporary.unlink(missing_ok=True)
+            with suppress(OSError):
+                temporary.unlink()
         self._streamed.clear()
         self._forget_pending()
         self.let_go()
 
     def _start_pack(self) -> None:
-        with failures_named():
+        with failures_named(self.discard):
             self._pack = PackWriter(self._directory / "pack")
             for oid, (kind, data) in self._pending.items():
                 self._pack.add(bytes.fromhex(oid), kind, data)

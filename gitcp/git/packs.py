@@ -174,18 +174,23 @@ class PackWriter:
         name = f"pack-{checksum.hex()}"
         pack = self._directory / f"{name}.pack"
         with _held(pack, held=held):
-            _settle(self._file, self._path, pack)
             with open(self._index_path, "w+b") as file:
                 file.write(index)
-                _settle(file, self._index_path, pack.with_suffix(".idx"))
+                _settle(file, self._index_path)
+            _settle(self._file, self._path)
+            self._file.close()
+            os.rename(self._path, pack)
+            os.rename(self._index_path, pack.with_suffix(".idx"))
             sync_directory(self._directory)
         return pack
 
     def discard(self) -> None:
         """Forget everything written."""
-        self._file.close()
-        self._path.unlink(missing_ok=True)
-        self._index_path.unlink(missing_ok=True)
+        for path in (self._path, self._index_path):  # first: on a full disk, what is still to be written fails to be
+            with suppress(OSError):
+                path.unlink()
+        with suppress(OSError):
+            self._file.close()
 
 
 @contextmanager
@@ -358,12 +363,10 @@ def _sha1_of(file: BinaryIO) -> bytes:
     return digest.digest()
 
 
-def _settle(file: BinaryIO, path: Path, final: Path) -> None:
+def _settle(file: BinaryIO, path: Path) -> None:
     file.flush()
     _make_readable(file.fileno(), path)
     os.fsync(file.fileno())
-    file.close()
-    os.rename(path, final)
 
 
 def _make_readable(descriptor: int, path: str | Path) -> None:
@@ -389,7 +392,7 @@ def _place(files: Iterable[tuple[str, bytes]], *, sync: bool) -> None:
             os.rename(temporary, path)
     except BaseException:
         for temporary, _ in made:
-            with suppress(FileNotFoundError):  # it has its name
+            with suppress(OSError):  # it has its name
                 os.unlink(temporary)
         raise
 

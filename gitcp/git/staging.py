@@ -29,16 +29,18 @@ def changing(repo: Repository) -> Iterator[Repository]:
     made, lock = repo.state_dir / NAME, repo.git_dir / "index.lock"
     _heal(made, lock)
     before = _identity(repo.index)
-    if before is not None:
-        shutil.copy2(repo.index, made)  # its time too: by that git knows which entries it must look at again
-    changed = copy.copy(repo)
-    changed.index = made
-    copied = _identity(made)
-    yield changed
-    if _identity(made) != copied:
-        _put(made, lock, repo.index, before)
-    with suppress(FileNotFoundError):
-        made.unlink()
+    try:
+        if before is not None:
+            shutil.copy2(repo.index, made)  # its time too: by that git knows which entries it must look at again
+        changed = copy.copy(repo)
+        changed.index = made
+        copied = _identity(made)
+        yield changed
+        if _identity(made) != copied:
+            _put(made, lock, repo.index, before)
+    finally:
+        with suppress(OSError):
+            _heal(made, lock)
 
 
 def _put(made: Path, lock: Path, index: Path, before: tuple[int, ...] | None) -> None:

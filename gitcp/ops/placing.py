@@ -234,4 +234,8 @@ def _name(temporary: Path, path: Path) -> None:
             raise
         # A file system without hard links: take the name first, then fill it at once.
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
-        os.replace(temporary, path)
+        try:
+            os.replace(temporary, path)
+        except OSError:
+            path.unlink()
+            raise

@@ -122,7 +122,8 @@ def _write(path: Path, memory: Memory, head: tuple[Any, ...]) -> None:
             file.flush()
             identity = look.identity(os.fstat(file.fileno()))
         os.rename(temporary, path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
         raise
     memory.file.identity = identity

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 from collections.abc import Callable
 from hashlib import sha1
@@ -46,6 +47,14 @@ def _go_back(stage: Stage) -> None:
 def _make_many(stage: Stage) -> None:
     for number in range(100):
         stage.project.write(f"many/{number % 7}/{number}", f"one of many: {number}\n")
+
+
+def _make_large(stage: Stage) -> None:
+    """More than waits in memory for its pack, and a file that is stored in a stream; none of it shrinks."""
+    chance = random.Random(1)
+    for number in range(6):
+        stage.project.write(f"large/{number}", chance.randbytes(300_000))
+    stage.project.write("larger", chance.randbytes(3 << 20))
 
 
 def _are_saved(stage: Stage) -> bool:
@@ -231,6 +240,7 @@ EXPORT = ("export", "--output", "../out/talk.bundle")
 SCENES = {
     "save": Scene(("save", "four"), _is_saved),
     "save many": Scene(("save", "four", "--tag", "many"), _are_saved, _make_many),
+    "save large": Scene(("save", "four"), _is_saved, _make_large),
     "save first": Scene(("save", "four"), _is_saved, _forget),
     "save and pack": Scene(("save", "four"), _is_saved, _leave_loose),
     "restore": Scene(("restore", "1", "--yes"), _is_back, goes_back=True),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -50,6 +51,12 @@ POSSIBLE = {
     "short": frozenset(("write", "pwrite64")),
 }
 """The calls at which a kind of fault can happen; where nothing is said, at all."""
+
+REMOVING = frozenset(("unlink", "unlinkat", "rmdir"))
+LEFT = re.compile(
+    r"(?:^|/)tmp_[a-z]+_gitcp_|^objects/pack/.*\.keep$|^refs/gitcp/.*\.lock$|^(?:worktrees/[^/]+/)?gitcp/(?:.*\.\d+|index.*)$"
+)
+"""Paths in the git directory that only a command that is running has."""
 
 CAUSES = {
     "ENOSPC": ("disk is full", "No space left", "Unable to write new index file"),  # git says no more of a rename
@@ -225,6 +232,7 @@ class Stage:
                 return "another's"
             self._judge_what_it_said(kind, done)
             self._judge_files()
+            self._judge_leftovers(kind, done, turn)
             self._next_command()
             if self.scene.finish:
                 end = self.project.gitcp(*self.scene.finish)
@@ -270,6 +278,16 @@ class Stage:
                 known = (self.before.files.get(path), self.after.files.get(path))
                 assert any(one and (one.kind, one.data) == (file.kind, file.data) for one in known), (path, file)
         assert self.talk.path.read_bytes().startswith(self.before.said)
+
+    def _judge_leftovers(self, kind: str, done: Traced, at: int) -> None:
+        """A command that failed leaves no temporary file of gitcp's, unless it was kept from removing it."""
+        if kind in ("kill", "EROFS") or (kind == "full" and done.calls):
+            return  # `full` under watch: nothing can be removed any more, which a real disk that is full allows
+        if done.calls and done.calls[at - 1].name in REMOVING:
+            return
+        git = self.project.root / ".git"
+        left = [str(path.relative_to(git)) for path in git.rglob("*") if LEFT.search(str(path.relative_to(git)))]
+        assert not left, f"left behind by {done.calls[at - 1] if done.calls else 'a full disk'}: {left}"
 
     def _next_command(self) -> None:
         """The next command works, by itself and at once, and says what it knows of an unfinished restore."""
