@@ -9,6 +9,7 @@
     python tests/faults/run.py damage                       every object damaged in turn
     python tests/faults/run.py crowd --savers 16 --saves 100     many at a time
     python tests/faults/run.py life --saves 20000           a long life
+    python tests/faults/run.py differential --operations 10000 --seed 1    random operations, judged from outside
 
 Prints one row a figure. Ends with 1 if anything that is promised did not hold, and says what.
 """
@@ -36,7 +37,7 @@ from typing import NamedTuple
 HERE = Path(__file__).parents[1]
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from faults import crowd, damage, disk, kills, life, process, tracer  # noqa: E402  (only now can they be found)
+from faults import crowd, damage, differential, disk, kills, life, process, tracer  # noqa: E402  (only now can they be found)
 from faults.commands import LARGE, SCENES  # noqa: E402
 from faults.scenes import KINDS, Stage, can_happen  # noqa: E402
 from faults.tracer import Call  # noqa: E402
@@ -306,6 +307,22 @@ def _live(one: life.Life, saves: int) -> None:
     one.insist()
 
 
+def differentials(given: argparse.Namespace) -> int:
+    """Let one seed after another live, and judge every operation from outside."""
+    lives = math.ceil(given.operations / differential.OPERATIONS)
+    until = time.monotonic() + 60 * given.minutes
+    process.load()
+    broken, ends = 0, Counter[str]()
+    with ProcessPoolExecutor(given.jobs, multiprocessing.get_context("fork")) as pool:
+        seeds = range(given.seed, given.seed + lives)
+        for lived in pool.map(differential.lived, seeds, [until] * lives, [given.operations] * lives):
+            ends += lived.ends
+            broken += bool(lived.broken)
+            say(f"seed {lived.seed}: {lived.broken or 'whole'}")
+    say(differential.table(ends))
+    return broken
+
+
 PARTS: dict[str, Callable[[argparse.Namespace], int]] = {
     "calls": calls,
     "restores": restores,
@@ -314,6 +331,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], int]] = {
     "damage": damages,
     "crowd": crowds,
     "life": lives,
+    "differential": differentials,
 }
 
 
@@ -329,6 +347,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=math.inf, help="try nothing more after so long")
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--operations", type=int, default=10_000, help="of gitcp, in lives of fifty")
     parser.add_argument("--savers", type=int, default=16)
     parser.add_argument("--saves", type=int, default=100)
     parser.add_argument("-j", "--jobs", type=int, default=2)

@@ -1,0 +1,267 @@
+"""What must be so after a save, a restore, an undo: judged from what the witness saw before and after.
+
+Each function raises AssertionError, naming the paths, if a promise of docs/reliability.md or docs/cli.md did not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
+
+from faults.witness import FILES, Commit, Disk, Item, Seen, Stored, above, blob, differing, parents, path_of
+from faults.work import LIMIT
+
+USUAL = (0o644, 0o664)
+"""Permission bits that a checkpoint need not tell apart, and the same with x bits."""
+
+
+class Held(NamedTuple):
+    """A checkpoint, and what was on the disk when it was made."""
+
+    about: Commit
+    files: dict[bytes, Item]
+    hollow: frozenset[bytes]
+    skipped: dict[bytes, str]
+    talk: dict[str, bytes]
+    agent: str | None
+
+
+class Move(NamedTuple):
+    """What one restore changed, and the checkpoint that leads back."""
+
+    back: str
+    before: Disk
+    after: Disk
+    scope: tuple[bytes, ...] = ()
+    only_talk: bool = False
+    merged: bool = False
+
+
+Rules = Callable[[Held, Collection[bytes]], frozenset[bytes]]
+"""Which paths the ignore rules in a checkpoint cover."""
+
+
+def held(about: Commit, stored: Stored, seen: Seen) -> Held:
+    """The checkpoint, which must hold just what git would have added of what was seen."""
+    disk, files = seen.disk.items, stored.meta.get("files", {})
+    skipped = {path_of(skip["path"]).rstrip(b"/"): skip["reason"] for skip in files.get("skipped", ())}
+    missed = {path for path in seen.visible.wanted - stored.entries.keys() if not _skipped(path, skipped, seen)}
+    assert not missed, f"{about.id} lacks {sorted(missed)}"
+    extra = stored.entries.keys() - seen.visible.wanted
+    assert not extra, f"{about.id} has what it must not have: {sorted(extra)}"
+    converted = {path_of(one["path"]) for one in files.get("converted", ())}
+    for path, entry in stored.entries.items():
+        wanted = _entry(disk[path], converted=path in converted)
+        assert entry == wanted, f"{about.id} has {entry} for {path!r}, which is {wanted}: {disk[path]}"
+    hollow = frozenset(path_of(path) for path in files.get("empty_directories", ()))
+    assert hollow == seen.visible.hollow, f"{about.id}: empty directories {hollow} for {seen.visible.hollow}"
+    kept = {path: disk[path] for path in stored.entries}
+    agent = stored.meta.get("agent", {}).get("session_id")
+    return Held(about, kept, hollow, skipped, stored.talk, agent)
+
+
+def _entry(item: Item, *, converted: bool) -> tuple[str, str]:
+    if item.kind == "link":
+        return "120000", blob(item.data)
+    data = item.data.replace(b"\r\n", b"\n") if converted else item.data
+    return "100755" if item.mode & 0o100 else "100644", blob(data)
+
+
+def _skipped(path: bytes, skipped: Mapping[bytes, str], seen: Seen) -> bool:
+    """Whether it was left out for a reason that is so."""
+    reason = next((skipped[place] for place in (path, *parents(path)) if place in skipped), None)
+    if reason == "too-large":
+        return len(seen.disk.items[path].data) > LIMIT and path not in seen.visible.tracked
+    return reason == "unreadable" and not any(
+        seen.disk.items[place].mode & 0o400 for place in (path, *parents(path)) if place in seen.disk.items
+    )
+
+
+def same(item: Item | None, wanted: Item | None) -> bool:
+    """Whether the bytes are the same, and the permissions as far as a checkpoint has them."""
+    if item is None or wanted is None or item.kind != wanted.kind or item.data != wanted.data:
+        return item is wanted
+    return item.mode == wanted.mode or {item.mode & ~0o111, wanted.mode & ~0o111} <= set(USUAL)
+
+
+def unchanged(before: Disk, after: Disk) -> None:
+    """Nothing in the working tree was touched: not even written anew."""
+    changed = differing(before.items, after.items)
+    assert not changed, f"changed: {tell(changed, before, after)}"
+    touched = {path for path in before.stamps if before.items[path].kind in FILES and _touched(path, before, after)}
+    assert not touched, f"touched: {sorted(touched)}"
+
+
+def _touched(path: bytes, before: Disk, after: Disk) -> bool:
+    return before.stamps.get(path) != after.stamps.get(path)
+
+
+def tell(paths: Collection[bytes], *disks: Disk) -> str:
+    """What a few paths were."""
+    return "; ".join(
+        f"{path!r}: " + " -> ".join(_told(disk.items.get(path)) for disk in disks) for path in sorted(paths)[:6]
+    )
+
+
+def _told(item: Item | None) -> str:
+    return f"{item.kind} {item.mode:o} {len(item.data)} {item.data[:16]!r}" if item else "nothing"
+
+
+def has(one: Held, seen: Seen) -> bool:
+    """Whether a checkpoint holds what was seen."""
+    there = {path: seen.disk.items[path] for path in seen.visible.wanted if path not in one.skipped}
+    paths = there.keys() | one.files.keys()
+    return one.hollow == seen.visible.hollow and all(same(there.get(p), one.files.get(p)) for p in paths)
+
+
+def is_held(one: Held, seen: Seen) -> None:
+    """A checkpoint that was not made anew holds what is there."""
+    assert has(one, seen), (
+        f"{one.about.id} is not what is there: {tell(one.files.keys() ^ seen.visible.wanted, seen.disk)}"
+    )
+
+
+def brought(target: Held, disk: Disk) -> None:
+    """A new directory holds just what the checkpoint holds."""
+    wrong = {path for path, item in target.files.items() if not same(disk.items.get(path), item)}
+    assert not wrong, f"not brought: {tell(wrong, Disk(target.files, {}), disk)}"
+    extra = disk.items.keys() - target.files.keys() - target.hollow - above([*target.files, *target.hollow])
+    assert not extra, f"brought too much: {sorted(extra)}"
+
+
+def came(target: Held, disk: Disk) -> None:
+    """After a restore that was finished, each file is that of the target, or stood in the way."""
+    wrong = {path for path, item in target.files.items() if path in disk.items and not same(disk.items[path], item)}
+    wrong = {path for path in wrong if disk.items[path].kind == "file"}
+    assert not wrong, f"neither old nor new: {tell(wrong, Disk(target.files, {}), disk)}"
+
+
+def said(report: Mapping[str, Any]) -> set[bytes]:
+    """The paths that a report says were changed."""
+    return {path_of(path) for name in ("written", "removed") for path in report[name]}
+
+
+def only_said(before: Disk, after: Disk, report: Mapping[str, Any]) -> None:
+    """Nothing else was changed than what the report says."""
+    changed = {
+        path
+        for path in differing(before.items, after.items)
+        if not _but_mode(before.items.get(path), after.items.get(path))
+    }
+    changed = {path for path in changed if not directory(path, before.items) | directory(path, after.items)}
+    assert changed <= said(report), f"not said: {tell(changed - said(report), before, after)}"
+
+
+class Restored:
+    """A restore of `target` within `scope` (nothing: everywhere), to be judged."""
+
+    def __init__(
+        self, target: Held, before: Seen, after: Seen, report: Mapping[str, Any], scope: Collection[bytes] = ()
+    ) -> None:
+        self.target, self.scope = target, scope
+        self.before, self.after = before, after
+        self.old, self.new = before.disk.items, after.disk.items
+        self.kept = {path_of(kept["path"]): kept["reason"] for kept in report["kept"]}
+        self.report = report
+        self.wanted = {path: item for path, item in target.files.items() if self._within(path)}
+
+    def _within(self, path: bytes) -> bool:
+        return not self.scope or any(path == top or path.startswith(top + b"/") for top in self.scope)
+
+    def insist(
+        self, captured: Collection[bytes], then: Rules, undone: Move | None = None, spare: Collection[bytes] = ()
+    ) -> None:
+        """All that must hold. `captured` is what the safety checkpoint has, `undone` what is undone by it.
+
+        `spare` was made by restores from this target: it may go, ignored or not.
+        """
+        made = still_there(undone, self.old) if undone else set()
+        surplus = {path for path in set(captured) - self.wanted.keys() if self._within(path)}
+        stays = {path for path in surplus if self._skipped_then(path)} | (surplus & self.before.visible.ignored)
+        stays |= then(self.target, surplus - stays)
+        self._came(set(captured) - stays | made, captured)
+        self._went(surplus - stays, made, set(spare) & set(captured))
+        self._stayed()
+        self._directories(then, captured)
+
+    def _skipped_then(self, path: bytes) -> bool:
+        return any(place in self.target.skipped for place in (path, *parents(path)))
+
+    def _came(self, spared: Collection[bytes], captured: Collection[bytes]) -> None:
+        wrong = {path for path, item in self.wanted.items() if not same(self.new.get(path), item)}
+        # What is not captured and has the very bytes is left as it is, its permissions too.
+        wrong -= {path for path in wrong - set(captured) if _but_mode(self.old.get(path), self.wanted[path])}
+        for path in wrong:
+            is_kept = path in self.kept and self._hindered(path, spared)
+            assert is_kept, f"not brought back: {self._tell({path})} kept: {self.kept}"
+
+    def _hindered(self, path: bytes, spared: Collection[bytes]) -> bool:
+        """Whether something stands in the way that must stay."""
+        around = {place for place in self.old if place == path or place.startswith(path + b"/")} | set(parents(path))
+        blocking = {place for place in around - set(spared) if place in self.old}
+        below = above(spared)
+        return any(self.old[place].kind != "directory" or place not in below for place in blocking)
+
+    def _went(self, wanted: Collection[bytes], made: Collection[bytes], spare: Collection[bytes]) -> None:
+        there = {path for path, item in self.old.items() if item.kind != "directory"}
+        gone = {path for path in there if path not in self.new or self.new[path].kind == "directory"}
+        lost = gone - {*wanted, *made, *spare}
+        assert not lost, f"removed: {self._tell(lost)}"
+        left = {path for path in {*wanted, *made} - gone - self.wanted.keys() if path in self.new}
+        assert not left - self.kept.keys(), f"left: {self._tell(left)}"
+
+    def _stayed(self) -> None:
+        for path in self.old.keys() & self.new.keys():
+            if self.old[path].kind not in FILES or self.new[path].kind not in FILES:
+                continue
+            is_same = path not in self.wanted or self.old[path] == self.wanted[path]
+            assert not is_same or self.old[path] == self.new[path], f"changed: {self._tell({path})}"
+            assert not is_same or not _touched(path, self.before.disk, self.after.disk), f"touched: {path!r}"
+        only_said(self.before.disk, self.after.disk, self.report)
+
+    def _directories(self, then: Rules, captured: Collection[bytes]) -> None:
+        lacking = {path for path in self.target.hollow - self.after.visible.hollow if self._within(path)}
+        lacking = {path for path in lacking if not directory(path, self.new) and path not in self.kept}
+        assert not lacking, f"empty directories are lacking: {sorted(lacking)}"
+        needed = {place for path in (*self.wanted, *self.target.hollow) for place in (path, *parents(path))}
+        made = {path for path in self.new if directory(path, self.new) and not directory(path, self.old)}
+        assert made <= needed, f"directories made: {sorted(made - needed)}"
+        emptied = (self.before.visible.hollow | above(captured)) - above(self.before.visible.ignored)
+        left = self.after.visible.hollow & emptied - self.target.hollow - self.kept.keys() if not self.scope else set()
+        left -= above(self.target.skipped)
+        left -= above(self.new)  # something that is not captured is in it
+        left -= then(self.target, [path + b"/" for path in left])
+        left = {path for path in left if not self._skipped_then(path) and path not in self.before.visible.ignored}
+        assert not left, f"empty directories are left: {sorted(left)}"
+
+    def _tell(self, paths: Collection[bytes]) -> str:
+        return tell(paths, self.before.disk, self.after.disk)
+
+
+def directory(path: bytes, items: Mapping[bytes, Item]) -> bool:
+    """Whether it is a directory."""
+    return path in items and items[path].kind == "directory"
+
+
+def _but_mode(old: Item | None, new: Item | None) -> bool:
+    return old is not None and new is not None and old._replace(mode=0) == new._replace(mode=0)
+
+
+def still_there(move: Move, now: Mapping[bytes, Item]) -> set[bytes]:
+    """What a restore made where nothing was, and nobody has changed since."""
+    made = move.after.items.keys() - move.before.items.keys()
+    return {path for path in made if now.get(path) == move.after.items[path] and now[path].kind in FILES}
+
+
+def undone(move: Move, start: Disk, end: Disk, kept: Collection[bytes]) -> None:
+    """To the byte and the bit what was there before; what was changed in between, as far as it was not."""
+    if not differing(start.items, move.after.items):
+        wrong = differing(end.items, move.before.items)
+        assert not wrong, f"not as before: {tell(wrong, move.before, move.after, end)}"
+        return
+    for path in differing(move.before.items, move.after.items):
+        if start.items.get(path) == move.after.items.get(path) and path not in kept:
+            wanted = move.before.items.get(path)
+            if wanted is not None and wanted.kind in FILES:
+                found = end.items.get(path)
+                assert found == wanted, f"not as before: {tell({path}, move.before, move.after, start, end)}"
