@@ -11,7 +11,7 @@ import uuid
 import pytest
 from tokens import PLACES, in_context, tokens
 
-from gitcp.secrets.rules import CONTEXTS, TOKENS
+from gitcp.secrets.rules import CONTEXTS, IN_RUNS, TOKENS
 from gitcp.secrets.scan import BY_PREFIX, fingerprint, masked, redact, scan
 
 KINDS = tokens()
@@ -19,6 +19,10 @@ CONTEXT_KINDS = in_context()
 HOSTILE = 1 << 16
 SLACK = 8
 """Measured are at most 0.8 seconds. A busy machine takes longer, a rule that backtracks minutes."""
+NAMED = {
+    *("named-secret", "password", "basic-auth", "bearer-token", "registry-auth", "netrc-password"),
+    *("aws-secret-key", "azure-storage-key"),
+}
 CLEAN = (
     "password = getpass()",
     "DB_PASSWORD=changeme_in_production",
@@ -42,7 +46,8 @@ CLEAN = (
 
 def test_kinds() -> None:
     """Every rule has a sample here, and there are more than sixty kinds."""
-    assert {rule.name for rule in (*TOKENS, *CONTEXTS)} | {"named-secret"} == set(KINDS) | set(CONTEXT_KINDS)
+    rules = {rule.name for rule in (*TOKENS, *CONTEXTS, *IN_RUNS)}
+    assert rules | NAMED == set(KINDS) | set(CONTEXT_KINDS)
     assert len(KINDS) >= 60
 
 
@@ -108,7 +113,7 @@ def test_noise() -> None:
 @pytest.mark.parametrize("filler", [b"", b"A" * 30, b"a1-" * 6, b"0" * 300, b"eyJ" + b"a" * 40 + b".", b": '"])
 def test_hostile(filler: bytes) -> None:
     """What a rule almost matches, over and over, makes none of them slow: less than a second for a megabyte."""
-    for rule in (*TOKENS, *CONTEXTS):
+    for rule in (*TOKENS, *CONTEXTS, *IN_RUNS):
         unit = rule.literals[0] + filler + b"-"
         data = (unit * (HOSTILE // len(unit) + 1))[:HOSTILE]
         most = SLACK * HOSTILE / (1 << 20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 
@@ -159,3 +160,70 @@ def test_nothing_here(project: Project) -> None:
     assert "no checkpoint here yet" in project.gitcp("secrets", check=16).err
     project.gitcp("secrets", "--all", check=0)
     assert "give one" in project.gitcp("secrets", "@", "--all", check=2).err
+
+
+def test_names(project: Project, tmp_path: Path) -> None:
+    """A session or a branch that is called like a secret does not leave: a name is not rewritten."""
+    project.write("a", "1")
+    project.commit()
+    project.write("a", "2")
+    project.gitcp("save", "one", "--session", OTHER, check=0)
+    project.git("init", "--bare", "--quiet", str(tmp_path / "hub.git"))
+    project.gitcp("remote", "hub", str(tmp_path / "hub.git"), check=0)
+    bundle = str(tmp_path / "out.bundle")
+    for redact in ((), ("--redact",)):
+        for typed in (
+            ("push", "--session", OTHER),
+            ("export", "@", "--format", "bundle", "-o", bundle),
+            ("publish", "--branch", "topic", "--yes"),
+        ):
+            with project.guard():
+                done = project.gitcp(*typed, *redact, check=15)
+            assert "session" in done.err, typed
+            assert OTHER not in done.out, typed
+    assert not Path(bundle).exists()
+    assert project.git("--git-dir", str(tmp_path / "hub.git"), "for-each-ref") == ""
+    project.gitcp("rename", OTHER, "plain", check=0)
+    with project.guard():
+        assert "branch" in project.gitcp("publish", "--branch", f"topic/{OTHER}", "--yes", check=15).err
+    project.gitcp(
+        "publish", "--branch", f"topic/{OTHER}", "--yes", "--allow", fingerprint("npm-token", OTHER.encode()), check=0
+    )
+
+
+def test_note(store: Store, project: Project) -> None:
+    """What a checkpoint says of itself is looked through: objective, facts, and the branch that it was made on."""
+    project.git("checkout", "--quiet", "--orphan", f"fix/{OTHER}")
+    project.write("a", "1")
+    project.gitcp("save", "x", "--objective", f"use {TOKEN}", "--fact", f"key=v {KINDS['stripe-key']}", check=0)
+
+    listed = [json.loads(line) for line in project.gitcp("secrets", "--all", "--json", check=15).out.splitlines()]
+
+    assert {finding["rule"] for finding in listed} == {"github-token", "npm-token", "stripe-key"}
+
+
+def test_encoded(project: Project, tmp_path: Path) -> None:
+    """A token in a color or in base64 does not leave; redacted it is gone, and purged by its ID it is gone here."""
+    forms = (
+        f"\x1b[01;31m\x1b[K{TOKEN}\x1b[m",
+        base64.b64encode(f"machine {TOKEN} ".encode()).decode(),
+        f" {TOKEN[:9]}\x1b[m{TOKEN[9:]}",
+    )
+    for number, form in enumerate(forms):
+        project.write(f"f{number}", f"key{form}\n" if number != 1 else f"auth: {form}\n")
+    project.gitcp("save", "one", check=0)
+    project.git("init", "--bare", "--quiet", str(tmp_path / "hub.git"))
+    project.gitcp("remote", "hub", str(tmp_path / "hub.git"), check=0)
+
+    assert project.gitcp("secrets", check=15).out.count(ID) == 3
+    project.gitcp("push", check=15)
+    project.gitcp("push", "--redact", check=0)
+    tip = project.git("--git-dir", str(tmp_path / "hub.git"), "for-each-ref", "--format=%(refname)").split()[0]
+    for number, form in enumerate(forms):
+        sent = project.git("--git-dir", str(tmp_path / "hub.git"), "show", f"{tip}:f{number}")
+        assert "[REDACTED:github-token]" in sent
+        assert form not in sent
+    project.gitcp("purge", "--secret", ID, "--yes", check=0)
+    assert "no secrets found" in project.gitcp("secrets", "--all", check=0).out
+    for number in range(3):
+        assert "[PURGED]" in project.gitcp("show", f"@:f{number}", check=0).out

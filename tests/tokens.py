@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import random
 import string
 from collections.abc import Callable
@@ -15,6 +16,39 @@ DASHED = ALNUM + "-_"
 
 LONG = {
     # kind: how it begins, of which letters the rest is made, how many
+    "adobe-secret": ("p8" + "e-", LOWER, 32),
+    "apify-token": ("apify_" + "api_", ALNUM, 36),
+    "artifactory-reference-token": ("cm" + "Vmd", ALNUM, 59),
+    "bedrock-key": ("AB" + "SK", ALNUM + "+/", 128),
+    "bedrock-short-term-key": ("bedrock-" + "api-key-", ALNUM + "+/", 900),
+    "cerebras-key": ("cs" + "k-", LOWER, 48),
+    "clickhouse-key": ("4b" + "1d", ALNUM, 38),
+    "dbt-token": ("db" + "tc_", DASHED, 42),
+    "deno-token": ("dd" + "p_", ALNUM, 36),
+    "dropbox-token": ("s" + "l.", DASHED, 135),
+    "e2b-key": ("e2" + "b_", HEX, 40),
+    "elevenlabs-key": ("s" + "k_", HEX, 48),
+    "firecrawl-key": ("f" + "c-", HEX, 32),
+    "fireworks-key": ("f" + "w_", ALNUM, 24),
+    "google-refresh-token": ("1/" + "/0", DASHED, 100),
+    "grafana-key": ("eyJr" + "Ijoi", ALNUM, 90),
+    "intra42-secret": ("s-s4t2" + "ud-", HEX, 64),
+    "mailersend-token": ("ml" + "sn.", HEX, 64),
+    "modal-token": ("a" + "s-", ALNUM, 22),
+    "neon-key": ("na" + "pi_", LOWER, 64),
+    "notion-secret": ("sec" + "ret_", ALNUM, 43),
+    "nvidia-key": ("nv" + "api-", DASHED, 64),
+    "octopus-key": ("AP" + "I-", UPPER, 26),
+    "ramp-secret": ("ramp_" + "sec_", ALNUM, 48),
+    "render-key": ("rn" + "d_", ALNUM, 32),
+    "rootly-token": ("root" + "ly_", HEX, 64),
+    "settlemint-token": ("sm_" + "pat_", ALNUM, 16),
+    "sk-key": ("s" + "k-", HEX, 32),
+    "sourcegraph-license-token": ("sl" + "k_", HEX, 64),
+    "square-access-token": ("EA" + "AA", ALNUM, 60),
+    "together-key": ("tgp_" + "v1_", DASHED, 43),
+    "vault-legacy-token": ("s" + ".", ALNUM, 24),
+    "voyage-key": ("p" + "a-", DASHED, 43),
     "adafruit-key": ("aio_", ALNUM, 28),
     "age-key": ("AGE-SECRET-KEY-" + "1", UPPER, 58),
     "alibaba-access-key": ("LT" + "AI", ALNUM, 20),
@@ -92,6 +126,20 @@ LONG = {
 Draw = Callable[[str, int], str]
 
 COMPOSED: dict[str, Callable[[Draw], str]] = {
+    "cloudflare-origin-key": lambda d: f"v1.0-{d(HEX, 24)}-{d(HEX, 146)}",
+    "cloudflare-token": lambda d: f"cfut_{d(ALNUM, 40)}{d(HEX, 8)}",
+    "defined-networking-token": lambda d: f"dnkey-{d(ALNUM, 26)}-{d(ALNUM, 52)}",
+    "harness-token": lambda d: f"pat.{d(ALNUM, 22)}.{d(HEX, 24)}.{d(ALNUM, 20)}",
+    "hubspot-token": lambda d: f"pat-na1-{_uuid(d)}",
+    "jina-key": lambda d: f"jina_{d(HEX, 32)}{d(ALNUM, 28)}",
+    "langfuse-key": lambda d: f"sk-lf-{_uuid(d)}",
+    "launchdarkly-key": lambda d: f"sdk-{_uuid(d)}",
+    "onepassword-secret-key": lambda d: "A3-" + "-".join(d(UPPER, n) for n in (6, 6, 5, 5, 5, 5)),
+    "pinecone-key": lambda d: f"pcsk_{d(ALNUM, 5)}_{d(ALNUM, 63)}",
+    "resend-key": lambda d: f"re_{d(ALNUM, 8)}_{d(ALNUM, 24)}",
+    "sourcegraph-token": lambda d: f"sgp_{d(HEX, 16)}_{d(HEX, 40)}",
+    "tailscale-key": lambda d: f"tskey-auth-k{d(ALNUM, 11)}CNTRL-{d(ALNUM, 32)}",
+    "zoho-token": lambda d: f"1000.{d(HEX, 32)}.{d(HEX, 32)}",
     "airtable-token": lambda d: f"pat{d(ALNUM, 14)}.{d(HEX, 64)}",
     "brevo-key": lambda d: f"xkeysib-{d(HEX, 64)}-{d(ALNUM, 16)}",
     "circleci-token": lambda d: f"CCIPAT_{d(ALNUM, 22)}_{d(HEX, 40)}",
@@ -115,12 +163,21 @@ IN_CONTEXT: dict[str, Callable[[Draw], tuple[str, str, str]]] = {
     "aws-secret-key": lambda d: ("aws_secret_access_key = ", d(ALNUM + "/+", 40), "\n"),
     "azure-client-secret": lambda d: ("secret: ", f"{d(ALNUM, 3)}8Q~{d(ALNUM, 34)}", "\n"),
     "azure-storage-key": lambda d: (";AccountKey=", d(ALNUM + "/+", 86) + "==", ";"),
-    "basic-auth": lambda d: ("Authorization: Basic ", d(ALNUM, 30) + "==", "\n"),
+    "azure-devops-token": lambda d: ("", f"{d(ALNUM, 76)}AZ" + f"DO{d(ALNUM, 4)}", "\n"),
+    "azure-key": lambda d: ("key: ", f"{d(ALNUM, 52)}JQQ" + f"J9{d(ALNUM, 27)}", "\n"),
+    "basic-auth": lambda d: ("Authorization: Basic ", _encoded("deploy:" + _drawn(d, 18)), "\n"),
+    "bearer-token": lambda d: ("Authorization: Bearer ", _drawn(d, 40), "\n"),
     "discord-webhook": lambda d: (
         "https://discord.com/api/webhooks/",
         f"{d('123456789', 18)}/{d(ALNUM, 68)}",
         "\n",
     ),
+    "mailchimp-key": lambda d: ("mc = ", f"{d(HEX, 32)}-us14", "\n"),
+    "maxmind-key": lambda d: ("", f"{d(ALNUM, 6)}_{d(ALNUM, 29)}_mmk", "\n"),
+    "netrc-password": lambda d: ("machine api.service.dev\n  login me\n  password ", d(LOWER, 12), "\n"),
+    "openshift-token": lambda d: ("oc login --with ", f"sha256~{d(DASHED, 43)}", "\n"),
+    "registry-auth": lambda d: ('{"auths":{"r.dev":{"auth":"', _encoded("bot:" + _drawn(d, 12)), '"}}}'),
+    "terraform-token": lambda d: ('token = "', f"{d(ALNUM, 14)}.atlas" + f"v1.{d(ALNUM, 67)}", '"\n'),
     "named-secret": lambda d: ('"clientSecret": "', d(ALNUM, 30) + "907", '"'),
     "password": lambda d: ("DB_PASSWORD=", "Kq7" + d(ALNUM, 9) + "!x", "\n"),
     "private-key": lambda d: ("", _pem(d), "\n"),
@@ -169,6 +226,19 @@ def in_context(seed: int = 1) -> dict[str, tuple[str, str, str]]:
     """One secret of every kind that is known by what stands around it."""
     draw = drawn(seed)
     return {kind: make(draw) for kind, make in IN_CONTEXT.items()}
+
+
+def _uuid(draw: Draw) -> str:
+    return "-".join(draw(HEX, count) for count in (8, 4, 4, 4, 12))
+
+
+def _drawn(draw: Draw, count: int) -> str:
+    """Letters, with digits of several kinds in every case."""
+    return "k7" + draw(ALNUM, count - 4) + "Q4"
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
 
 
 def _pem(draw: Draw) -> str:

@@ -124,6 +124,9 @@ def _bundle(store: Store, request: Request) -> Exported:
     tags = _tags_on(store, chain)
     names = {refs.SESSIONS + request.checkpoint.id.session: tip} | {refs.TAGS + name: tags[name] for name in tags}
     sieve, found = _found(store, chain, tags, request.allowed)
+    named = secrets.in_names("session", [request.checkpoint.id.session], sieve)
+    if named:
+        raise secrets.refused(named, left="the name of a session is not rewritten")
     if found:
         if not request.redact:
             raise secrets.refused(found)

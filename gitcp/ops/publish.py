@@ -160,6 +160,7 @@ class _Branch:
         """Find out what may not leave. Raises SecretsFound for what no copy can be without."""
         self.sieve = secrets.sieve(self.store, (), self.request.allowed, self.leaving(chain))
         secrets.require_placed(self.sieve)
+        self._check_called(chain[-1].id.session)
         self.clean = secrets.Cleaner(self.sieve, [_said(self.store, chain[-1])])
 
     def leaving(self, chain: Sequence[Checkpoint]) -> Iterator[bytes]:
@@ -227,8 +228,14 @@ class _Branch:
         self._check_names(files, id)
         return {path: Entry(entry.mode, self.known.get(entry.oid, entry.oid)) for path, entry in files.items()}
 
+    def _check_called(self, session: str) -> None:
+        branch = secrets.in_names("branch", [self.request.branch], self.sieve)
+        found = (*branch, *secrets.in_names("session", [session], self.sieve))
+        if found:
+            raise secrets.refused(found, NOTHING, left="names of branches and sessions are not rewritten")
+
     def _check_names(self, files: Files, id: CheckpointId) -> None:
-        new = b"\n".join(sorted(files.keys() - self.base.keys() - self.files.keys()))
+        new = b"\0".join(sorted(files.keys() - self.base.keys() - self.files.keys()))
         found = secrets.in_text(new, "path", str(id).encode(), self.sieve)
         if found:
             raise secrets.refused(found, NOTHING, left="names of paths are not rewritten")

@@ -31,10 +31,13 @@ SHORTEST = 4
 
 
 class Request(Value):
-    """What is to go: a text or paths. `said` says it in the operation log, which must not hold the text itself."""
+    """What is to go: texts (one, in each of the ways it is written) or paths.
+
+    `said` says it in the operation log, which must not hold the text itself.
+    """
 
     said: str
-    text: bytes = b""
+    texts: tuple[bytes, ...] = ()
     paths: tuple[bytes, ...] = ()
 
 
@@ -70,7 +73,7 @@ def of_text(text: bytes) -> Request:
     """The request for a text. Raises BadValue for one that is too short to be meant."""
     if len(text.strip()) < SHORTEST:
         raise BadValue(f"a text of less than {SHORTEST} bytes stands everywhere: nothing was purged")
-    return Request("a text", text=text)
+    return Request("a text", texts=(text,))
 
 
 def of_secret(store: Store, id: str) -> Request:
@@ -78,7 +81,7 @@ def of_secret(store: Store, id: str) -> Request:
     found = secrets.texts(store, dict.fromkeys(node.commit for node in _everything(store)))
     if id not in found:
         raise RevisionNotFound(f"no checkpoint holds a secret {id}: nothing was purged", hint="gitcp secrets --all")
-    return Request(f"secret {id}", text=found[id])
+    return Request(f"secret {id}", texts=found[id])
 
 
 def of_paths(paths: tuple[bytes, ...]) -> Request:
@@ -129,14 +132,16 @@ def _edited(store: Store, request: Request) -> Editor:
     """Everything that sessions, tags and trash reach, edited."""
     _refuse_open(store)
     _refuse_names(store, request)
-    editor = Editor(store, Edit(replacing(request.text), request.paths, across=b"\n" in request.text))
+    editor = Editor(
+        store, Edit(replacing(*request.texts), request.paths, across=any(b"\n" in text for text in request.texts))
+    )
     editor.chains(_everything(store))
     return editor
 
 
-def replacing(text: bytes) -> remnants.Text:
-    """What puts the mark in the place of a text, however JSON may have written it."""
-    forms = sorted(_forms(text), key=len, reverse=True) if text else []
+def replacing(*texts: bytes) -> remnants.Text:
+    """What puts the mark in the place of texts, however JSON may have written them."""
+    forms = sorted({form for text in texts for form in _forms(text)}, key=len, reverse=True)
 
     def edited(data: bytes) -> bytes:
         for form in forms:
@@ -243,9 +248,9 @@ def _stands_behind(store: Store, editor: Editor, ref: str, value: Oid) -> bool:
 
 def _refuse_names(store: Store, request: Request) -> None:
     """The name of a session or tag stays what it is."""
-    text = request.text.decode("utf-8", "surrogateescape")
+    texts = [text.decode("utf-8", "surrogateescape") for text in request.texts]
     for kind, names in (("session", store.sessions()), ("tag", store.tags())):
-        found = next((name for name in names if text and text in name), None)
+        found = next((name for name in names if any(text in name for text in texts)), None)
         if found is not None:
             hint = "gitcp rename OLD NEW" if kind == "session" else "gitcp tag --delete NAME"
             raise Refused(f"the name of a {kind} holds the text, and names stay: nothing was purged", hint=hint)

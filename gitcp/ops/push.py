@@ -14,7 +14,7 @@ from gitcp.git import refs, remote
 from gitcp.model import CheckpointId, Oid
 from gitcp.ops import oplog, redact, secrets
 from gitcp.ops.remotes import Remote
-from gitcp.ops.secrets import Finding
+from gitcp.ops.secrets import Finding, Sieve
 from gitcp.store import Store
 from gitcp.value import Value
 
@@ -93,7 +93,8 @@ def plan(
         items += _tags(to, outgoing, there, force=force)
     held = {i.name: i.new for i in items if i.kind == "tag" and i.state is not State.SAME}
     sieve, found = secrets.search(store, commits, allowed, secrets.of_tags(store, held).values())
-    return Plan(to, tuple(items), (*found, *secrets.in_tags(store, held, sieve)), tuple(left))
+    named = secrets.in_names("session", (i.name for i in items if i.kind == "session"), sieve)
+    return Plan(to, tuple(items), (*found, *secrets.in_tags(store, held, sieve), *named), tuple(left))
 
 
 class _Outgoing(Value):
@@ -115,6 +116,9 @@ def _outgoing(store: Store, session: str, allowed: Collection[str], *, redacted:
     tags = {name.removeprefix(refs.TAGS): value for name, value in values.items() if store.peel(value) in known}
     if not redacted:
         return _Outgoing(session, tuple(node.commit for node in nodes), tags)
+    named = secrets.in_names("session", [session], Sieve(allowed))
+    if named:
+        raise secrets.refused(named, NOTHING, left="the name of a session is not rewritten")
     held = secrets.of_tags(store, tags).values()
     sieve, found = secrets.search(store, (node.commit for node in nodes), allowed, held)
     made = redact.chains(store, nodes, sieve)

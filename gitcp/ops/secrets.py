@@ -33,8 +33,9 @@ STREAMS = RESERVED + b"/" + CONVERSATION + b"/"
 class Finding(Value):
     """A secret: its ID (the same wherever it stands), the rule, what may be shown of it, and where it is.
 
-    `place` is "file", "conversation", "metadata" (what gitcp writes about a checkpoint), "message", "path" or "tag";
-    `path` lies in the checkpoint's tree. `checkpoint` is the oldest scanned one that has it there.
+    `place` is "file", "conversation", "metadata" (what gitcp writes about a checkpoint), "message", "path", or "tag",
+    "session" or "branch" for a name; `path` lies in the checkpoint's tree. `checkpoint` is the oldest scanned one that
+    has it there.
     """
 
     id: str
@@ -105,10 +106,14 @@ def findings(store: Store, commits: Iterable[Oid], allowed: Collection[str] = ()
     return search(store, commits, allowed)[1]
 
 
-def texts(store: Store, commits: Iterable[Oid]) -> dict[str, bytes]:
-    """The secrets in checkpoints themselves, by ID. Nobody is shown them. Raises StoreDamaged."""
+def texts(store: Store, commits: Iterable[Oid]) -> dict[str, tuple[bytes, ...]]:
+    """The secrets in checkpoints themselves, by ID, in each of the ways in which they are written there.
+
+    Nobody is shown them. Raises StoreDamaged.
+    """
     commits = tuple(commits)
-    return _searched(store, commits, sieve(store, commits)).texts
+    found = _searched(store, commits, sieve(store, commits)).texts
+    return {id: tuple(spellings) for id, spellings in found.items()}
 
 
 def _searched(store: Store, commits: Iterable[Oid], made: Sieve) -> _Run:
@@ -141,6 +146,11 @@ def in_tags(store: Store, tags: Mapping[str, Oid], sieve: Sieve) -> tuple[Findin
     """The secrets in tags, given by name."""
     held = of_tags(store, tags).items()
     return tuple(each for name, data in held for each in in_text(data, "tag", name.encode(), sieve))
+
+
+def in_names(place: str, names: Iterable[str], sieve: Sieve) -> tuple[Finding, ...]:
+    """The secrets in names of sessions or branches, which leave as they are."""
+    return tuple(each for name in names for each in in_text(name.encode(), place, sieve=sieve))
 
 
 def redacted(text: bytes, sieve: Sieve = OURS) -> bytes:
@@ -176,8 +186,8 @@ class Cleaner:
 
 
 def _texts(data: bytes, sieve: Sieve) -> Iterator[tuple[str, bytes]]:
-    for rule, start, end in scan.scan(data, sieve.placed):
-        if not sieve.lets_pass(rule, data[start:end]):
+    for rule, start, end, text in scan.scan(data, sieve.placed):
+        if not sieve.lets_pass(rule, text):
             yield rule, data[start:end]
 
 
@@ -218,7 +228,7 @@ class _Run:
         self.clean: set[bytes] = set()
         self.dirty: set[tuple[bytes, bytes]] = set()
         self.found: dict[tuple[str, str, bytes], Finding] = {}
-        self.texts: dict[str, bytes] = {}
+        self.texts: dict[str, dict[bytes, None]] = {}
         self.id: CheckpointId | None = None
 
     def checkpoint(self, commit: Oid) -> None:
@@ -234,7 +244,7 @@ class _Run:
             self.given.add(data)
         for each, text in _described(data, place, path, self.id, self.sieve):
             clean = False
-            self.texts[each.id] = text
+            self.texts.setdefault(each.id, {})[text] = None
             self.found.setdefault((each.id, each.place, each.path), each)
         return clean
 
@@ -249,7 +259,7 @@ class _Run:
         if (key, path) in self.dirty:
             return False
         entries = self.store.objects.read_tree(oid)
-        names = b"\n".join(entry.name for entry in entries)
+        names = b"\0".join(entry.name for entry in entries)
         clean = self._look(names, "path", path)
         for name, mode, child in entries:
             below = path + name
@@ -297,9 +307,8 @@ class _Run:
 def _described(
     data: bytes, place: str, path: bytes, id: CheckpointId | None, sieve: Sieve
 ) -> Iterator[tuple[Finding, bytes]]:
-    for rule, start, end in scan.scan(data, sieve.placed):
-        text = data[start:end]
-        yield _finding(rule, text, place, path, data.count(b"\n", 0, start) + 1, id), text
+    for rule, start, end, text in scan.scan(data, sieve.placed):
+        yield _finding(rule, text, place, path, data.count(b"\n", 0, start) + 1, id), data[start:end]
     strays = [each for each in sieve.known if each.piece]
     digest = hashlib.sha256(data).digest() if strays else b""
     for each in strays:

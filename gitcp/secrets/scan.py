@@ -2,44 +2,52 @@
 
 Tokens are looked for only in runs of twenty and more of the bytes that tokens are made of: mapping all others to one
 byte and finding such runs costs a thousandth of a second a megabyte, where trying each rule everywhere costs a second.
+What was written in another way (terminal colors, escapes, base64) is read back and looked through as well.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator
-from functools import lru_cache
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
+from itertools import chain
 from typing import NamedTuple
 
-from gitcp.secrets.rules import CONTEXTS, SECRET_NAME, TOKENS, Rule
+from gitcp.secrets import encodings, named, values
+from gitcp.secrets.encodings import Reading, backslashes
+from gitcp.secrets.rules import CONTEXTS, IN_RUNS, TOKENS, Rule
+from gitcp.secrets.values import is_password, is_real, looks_random
 
 RUN = 20
 IN_RUN, OUTSIDE = b"x", b"."
-RUN_BYTES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
+RUN_BYTES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.+/")
 CLASSES = bytes(IN_RUN[0] if byte in RUN_BYTES else OUTSIDE[0] for byte in range(256))
 
-BEFORE = 64
-SEPARATORS = b" \t\"'\\`:=>"
-CACHED = 4096
-LONGEST_NAMED = 200
+Place = tuple[str, int, int]
+"""A rule, and where in the bytes it found something: from, to."""
 
-PLACEHOLDER = re.compile(
-    rb"(?i)example|placeholder|redacted|changeme|change[_-]me|your[_-]|dummy|xxxxx|\*\*\*|\.\.\.|00000000|12345678"
-    rb"|abcdefgh|not[_-]?a[_-]?real|fake|sample|insert[_-]|replace[_-]"
-)
-NAMED_VALUE = re.compile(
-    rb"[a-z]+(?:[_.-][A-Za-z]+)*\d{0,2}|[A-Z]+(?:_[A-Z]+)*\d{0,2}|[A-Za-z.]+(?:[A-Z][a-z]+)+\d{0,2}"
-)
-UUID = re.compile(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+BASE64 = re.compile(rb"[A-Za-z0-9+/_-]+={0,2}")
+BEFORE_ESCAPE = b"\\%"
+IN_JSON = re.compile(rb"u[0-9a-fA-F]{4}|[\"/bfnrt]")
+
+DEPTH = 3
+"""How often something may have been written in another way: JSON in base64 in JSON."""
+
+WEAK = frozenset({"named-secret", "password", "url-password", "bearer-token"})
+"""Rules that go by surroundings. Where another rule found something, it says better what it is."""
+
+EDITION = 1
+"""Goes up whenever the scan finds more with the same rules."""
 
 
 class Secret(NamedTuple):
-    """One secret: the rule that found it, and where it begins and ends."""
+    """One secret: the rule that found it, where it begins and ends, and what it is: decoded, if it was encoded."""
 
     rule: str
     start: int
     end: int
+    text: bytes
 
 
 def _by_prefix() -> dict[bytes, tuple[Rule, ...]]:
@@ -62,11 +70,23 @@ def _trie(prefixes: Iterable[bytes]) -> bytes:
     return b"|".join(first + b"(?:" + b"|".join(rest) + b")" for first, rest in below.items())
 
 
-PREFIX = re.compile(_trie(BY_PREFIX))
-LATER_PREFIX = re.compile(rb"[_.-](" + _trie(BY_PREFIX) + b")")
-ESCAPES = {b"\\": re.compile(rb"u[0-9a-fA-F]{4}|[nrtbf]"), b"%": re.compile(rb"[0-9a-fA-F]{2}")}
+PREFIX = re.compile(rb"[^A-Za-z0-9](?=(" + _trie(BY_PREFIX) + b"))")
+"""Nothing is consumed but what is before it: the sign at its end may be what stands before the next."""
+
+ESCAPES = {
+    b"\\": re.compile(rb"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[0-7]{1,3}|[nrtbfave]"),
+    b"%": re.compile(rb"(?:25)*[0-9a-fA-F]{2}"),
+}
 """What an escape leaves at the front of a run that it stands before."""
-VERSION = sha256(repr([(r.name, r.literals, r.pattern.pattern) for r in (*TOKENS, *CONTEXTS)]).encode()).hexdigest()
+PATTERNS = [
+    each.pattern
+    for module in (encodings, named, values)
+    for each in vars(module).values()
+    if isinstance(each, re.Pattern)
+]
+VERSION = sha256(
+    repr([EDITION, [(*r[:2], r[2].pattern, *r[3:]) for r in (*TOKENS, *CONTEXTS, *IN_RUNS)], PATTERNS]).encode()
+).hexdigest()
 """Changes with the rules: what was found clean by others is scanned again."""
 
 
@@ -75,25 +95,53 @@ def scan(data: bytes, known: Iterable[tuple[str, bytes]] = ()) -> tuple[Secret, 
 
     `known` are others that are looked for as they are, with the name of the rule that found them.
     """
-    found = [*_in_runs(data), *_in_context(data)]
+    found = sorted(
+        (_kept_whole(data, each) for each in _without_shells(_found(data, DEPTH))),
+        key=lambda secret: (secret.start, secret.rule in WEAK, -secret.end),
+    )
     given = list(_given(data, known))
-    found.sort(key=lambda secret: (secret.start, secret.rule == "named-secret", -secret.end))
     found = sorted([*found, *given], key=lambda secret: secret.start) if given else found
     apart: list[Secret] = []
     for secret in found:
         if not apart or secret.start >= apart[-1].end:
             apart.append(secret)
         elif given and secret.end > apart[-1].end:
-            apart[-1] = apart[-1]._replace(end=secret.end)  # both, since no part of either may be left
+            whole = data[apart[-1].start : secret.end]  # both, since no part of either may be left
+            apart[-1] = apart[-1]._replace(end=secret.end, text=whole)
+        elif secret.end > apart[-1].end and secret.rule not in WEAK:
+            apart.append(secret._replace(start=apart[-1].end))
     return tuple(apart)
+
+
+def _without_shells(found: Iterable[Secret]) -> list[Secret]:
+    """What was found, but for base64 that only its name calls secret, if a secret was found in it."""
+    found = list(found)
+    starts = sorted(secret.start for secret in found if secret.rule not in WEAK)
+    return [
+        secret
+        for secret in found
+        if secret.rule not in WEAK
+        or not BASE64.fullmatch(secret.text)
+        or bisect_left(starts, secret.end) == bisect_left(starts, secret.start)
+    ]
 
 
 def _given(data: bytes, known: Iterable[tuple[str, bytes]]) -> Iterator[Secret]:
     for rule, text in known:
         place = data.find(text)
         while place >= 0:
-            yield Secret(rule, place, place + len(text))
+            yield Secret(rule, place, place + len(text), text)
             place = data.find(text, place + len(text))
+
+
+def _kept_whole(data: bytes, secret: Secret) -> Secret:
+    """The secret without a part of an escape at its ends, which would be no JSON without the other part."""
+    start, end = secret.start, secret.end
+    if backslashes(data, start) % 2 and (match := IN_JSON.match(data, start)) is not None:
+        start = match.end()
+    if backslashes(data, end) % 2:
+        end -= 1
+    return secret._replace(start=start, end=end) if start < end else secret
 
 
 def redact(
@@ -104,7 +152,7 @@ def redact(
     """`data` with `[REDACTED:rule]` for every secret that is `wanted`. JSON and paths stay what they are."""
     parts, place = [], 0
     for secret in scan(data, known):
-        if wanted(secret, data[secret.start : secret.end]):
+        if wanted(secret, secret.text):
             parts += [data[place : secret.start], b"[REDACTED:%s]" % secret.rule.encode()]
             place = secret.end
     return b"".join([*parts, data[place:]]) if parts else data
@@ -125,110 +173,103 @@ def shown(text: bytes) -> int:
     return min(6, len(text) // 4)
 
 
-def _in_runs(data: bytes) -> Iterator[Secret]:
+def _found(data: bytes, depth: int) -> Iterator[Secret]:
+    """All that is found, in no order, also twice. `depth` is how often what was encoded is decoded."""
+    controls = encodings.controls(data)
+    plain = encodings.blanked(data, controls)
+    runs = _runs(plain)
+    joined = _joined(plain, runs)
+    places = chain(_tokens(plain, joined), _in_context(plain, joined), named.found(plain))
+    yield from (Secret(rule, start, end, plain[start:end]) for rule, start, end in places)
+    if depth:
+        for reading in chain(encodings.unescaped(data, controls), encodings.in_base64(plain, runs)):
+            for secret in _found(reading.text, depth - 1):
+                start, end = reading.span(secret.start, secret.end)
+                yield secret._replace(start=start, end=end)
+
+
+def _runs(data: bytes) -> list[tuple[int, int]]:
+    """Where runs of the bytes of tokens begin and end that are long enough for one."""
     classes, needle = data.translate(CLASSES), IN_RUN * RUN
+    runs = []
     start = classes.find(needle)
     while start >= 0:
         end = classes.find(OUTSIDE, start + RUN)
         end = end if end >= 0 else len(data)
-        place = yield from _tokens(data, start, end)
-        if place == start and data[start - 1] in SEPARATORS and end - start <= LONGEST_NAMED:
-            yield from _named(data, start, end)
-        start = classes.find(needle, max(end, place))
+        runs.append((start, end))
+        start = classes.find(needle, end)
+    return runs
 
 
-def _tokens(data: bytes, start: int, end: int) -> Generator[Secret, None, int]:
-    """The tokens that begin in a run; returns where the last one ends (`start` where there is none).
-
-    A token does not begin inside a word, unless what is before it is the end of an escape.
-    """
-    last, place = start, start
-    escape = ESCAPES.get(data[start - 1 : start])
-    if escape is not None and (match := escape.match(data, start)) is not None:
-        place = match.end()
-    found = PREFIX.match(data, place) or LATER_PREFIX.search(data, place, end)
-    while found is not None:
-        begin, prefix = found.span(found.lastindex or 0)[0], found[found.lastindex or 0]
-        place = begin + len(prefix) - 1
-        longest = _longest(data, begin, prefix)
-        if longest is not None:
-            place = longest.end  # also past a placeholder: it may be long, and begin again in every part of it
-            if _is_real(data[begin + len(prefix) : place]):
-                yield longest
-                last = place
-        found = LATER_PREFIX.search(data, place, end) if place < end else None
-    return last
+def _joined(data: bytes, runs: Iterable[tuple[int, int]]) -> Reading:
+    """The runs one after another, each after a space. Where the rest of an escape begins one, it is there twice."""
+    parts, at, place = [], list[int](), list[int]()
+    length = 0
+    for start, end in runs:
+        starts = [start]
+        if start and data[start - 1] in BEFORE_ESCAPE:
+            escape = ESCAPES[data[start - 1 : start]].match(data, start)
+            starts += [escape.end()] if escape is not None else []
+        for each in starts:
+            parts.append(data[each:end])
+            at.append(length)
+            place.append(each - 1)
+            length += 1 + end - each
+    return Reading(b" " + b" ".join(parts), at, place, {})
 
 
-def _longest(data: bytes, begin: int, prefix: bytes) -> Secret | None:
-    """What the rules of a prefix make of what begins here: the longest, if more than one fits."""
-    found = None
+def _tokens(data: bytes, joined: Reading) -> Iterator[Place]:
+    """The tokens in runs. None begins inside a word, unless what is before it is the end of an escape."""
+    past = 0
+    for found in PREFIX.finditer(joined.text):
+        begin = joined.where(found.start(1))
+        if begin < past:
+            continue
+        if (longest := _longest(data, begin, found[1])) is not None:
+            rule, past, is_drawn = longest  # also past a placeholder: it may begin again in every part of it
+            if is_drawn:
+                yield rule, begin, past
+
+
+def _longest(data: bytes, begin: int, prefix: bytes) -> tuple[str, int, bool] | None:
+    """What the rules of a prefix make of what begins here: the longest, where it ends, and whether it is real."""
+    longest, end = None, begin
     for rule in BY_PREFIX[prefix]:
         match = rule.pattern.match(data, begin)
-        if match is not None and (found is None or match.end() > found.end):
-            found = Secret(rule.name, match.start("secret"), match.end("secret"))
-    return found
+        if match is not None and match.end() > end:
+            longest, end = rule, match.end()
+    if longest is None:
+        return None
+    body = data[begin + len(prefix) : end]
+    return longest.name, end, looks_random(body) if longest.random else is_real(body)
 
 
-def _named(data: bytes, start: int, end: int) -> Iterator[Secret]:
-    """A value that is called a secret by the name before it, and looks like one."""
-    before = data[max(0, start - BEFORE) : start]
-    name = before.rstrip(SEPARATORS)
-    if not _calls_secret(name[-32:]) or not {58, 61} & set(before[len(name) :]):
-        return
-    value = data[start:end].rstrip(b".-_")
-    digits = sum(48 <= byte <= 57 for byte in value)
-    if 3 <= digits < len(value) and len(value) >= RUN and not UUID.fullmatch(value) and _is_real(value):
-        yield Secret("named-secret", start, start + len(value))
-
-
-@lru_cache(CACHED)
-def _calls_secret(name: bytes) -> bool:
-    """Remembered, since a transcript has few names and each of them often."""
-    return SECRET_NAME.search(name) is not None
-
-
-def _in_context(data: bytes) -> Iterator[Secret]:
+def _in_context(data: bytes, joined: Reading) -> Iterator[Place]:
     for rule in CONTEXTS:
-        for literal in rule.literals:
-            place = data.find(literal)
-            while place >= 0:
-                match = _around(data, rule, place)
-                if match is not None and _is_plausible(rule.name, match):
-                    yield Secret(rule.name, match.start("secret"), match.end("secret"))
-                    place = max(place, match.end() - 1)
-                place = data.find(literal, place + 1)
+        past = 0
+        for place in _places(data, rule.literals[0]):
+            match = rule.pattern.match(data, place - rule.back) if place >= max(rule.back, past) else None
+            if match is not None and _is_plausible(rule.name, match):
+                yield rule.name, *match.span("secret")
+                past = match.end() - 1
+    for rule in IN_RUNS:
+        for mark in _places(joined.text, rule.literals[0]):
+            start = mark - rule.back
+            if rule.back and (start < 1 or joined.text[start - 1 : start].isalnum()):
+                continue
+            match = rule.pattern.match(data, joined.where(mark) - rule.back)
+            if match is not None and is_real(match["secret"]):
+                yield rule.name, *match.span("secret")
 
 
-def _around(data: bytes, rule: Rule, place: int) -> re.Match[bytes] | None:
-    """The rule's match that has its literal at `place`; it begins there, or a few bytes before."""
-    starts = range(max(0, place - rule.back), place + 1)
-    return next((match for start in starts if (match := rule.pattern.match(data, start)) is not None), None)
+def _places(data: bytes, literal: bytes) -> Iterator[int]:
+    place = data.find(literal)
+    while place >= 0:
+        yield place
+        place = data.find(literal, place + 1)
 
 
-def _is_plausible(rule: str, match: re.Match[bytes]) -> bool:
-    text = match["secret"]
+def _is_plausible(rule: str, found: re.Match[bytes]) -> bool:
     if rule == "url-password":
-        return _is_password(text) and text != match["user"]
-    if rule == "password":
-        return _is_password(text) and len({_kind(byte) for byte in text}) >= 3
-    return _is_real(text)
-
-
-def _is_password(text: bytes) -> bool:
-    """Whether a short text is more likely a password than a word, a name in code, or a placeholder."""
-    mixed = len({_kind(byte) for byte in text}) >= 2
-    return mixed and len(set(text)) >= 5 and not PLACEHOLDER.search(text) and not NAMED_VALUE.fullmatch(text)
-
-
-def _kind(byte: int) -> str:
-    if 48 <= byte <= 57:
-        return "digit"
-    if 65 <= byte <= 90:
-        return "upper"
-    return "lower" if 97 <= byte <= 122 else "sign"
-
-
-def _is_real(body: bytes) -> bool:
-    """Whether this is no placeholder of somebody's documentation."""
-    return len(set(body)) >= 6 and PLACEHOLDER.search(body) is None
+        return is_password(found["secret"]) and found["secret"] != found["user"]
+    return is_real(found["secret"])

@@ -1,0 +1,338 @@
+"""Secrets that were written in another way: found where they stand, taken out whole, and JSON stays JSON."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import time
+from collections.abc import Callable
+from itertools import count
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokens import ALNUM, HEX, drawn, in_context, tokens
+
+from gitcp.secrets.encodings import in_base64
+from gitcp.secrets.scan import fingerprint, redact, scan
+
+KINDS = tokens()
+TOKEN = KINDS["github-token"]
+NAME = "github-token"
+SGR = "[01;31m"
+ESCAPES = (
+    "\x1b",
+    "^[",
+    "\\u001b",
+    "\\u001B",
+    "\\x1b",
+    "\\x1B",
+    "\\033",
+    "\\33",
+    "\\e",
+    "\\E",
+    "\\u{1b}",
+    "\\\\u001b",
+    "\\\\\\\\033",
+)
+SEQUENCES = (SGR, "[K", "[0m", "[38;5;196m", "[38:2:1:2:3m", "[?25h", "[1 q", "(B")
+
+NUMBERS = count()
+"""Names for what has none."""
+
+Encoder = Callable[[str], str]
+
+
+def b64(text: str) -> str:
+    """Base64 of a text."""
+    return base64.b64encode(text.encode()).decode()
+
+
+def url64(text: str) -> str:
+    """The same as URLs have it, without what fills it up."""
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def wrapped(text: str, width: int = 76, end: str = "\n") -> str:
+    """Base64 in lines."""
+    whole = b64(text)
+    return end.join(whole[place : place + width] for place in range(0, len(whole), width))
+
+
+def found_in(text: str | bytes) -> list[tuple[str, bytes]]:
+    """The rules and the texts of what is found."""
+    return [(each.rule, each.text) for each in scan(text.encode() if isinstance(text, str) else text)]
+
+
+@pytest.mark.parametrize("escape", ESCAPES)
+@pytest.mark.parametrize("sequence", SEQUENCES)
+def test_after_color(escape: str, sequence: str) -> None:
+    """A token right after a control sequence is found, and only the token is taken out."""
+    before, after = f"a.txt:7:key{escape}{sequence}{escape}[K", f"{escape}[m{escape}[K rest"
+    text = (before + TOKEN + after).encode()
+
+    assert found_in(text) == [(NAME, TOKEN.encode())]
+    assert redact(text) == f"{before}[REDACTED:{NAME}]{after}".encode()
+
+
+@pytest.mark.parametrize("escape", ESCAPES)
+@pytest.mark.parametrize("place", [1, 4, 5, 20, 39])
+def test_color_inside(escape: str, place: int) -> None:
+    """A token with a color code in it is found, and taken out with it."""
+    inside = TOKEN[:place] + escape + SGR + escape + "[K" + TOKEN[place:]
+    text = f"x {inside} y".encode()
+
+    assert found_in(text) == [(NAME, TOKEN.encode())]
+    assert redact(text) == f"x [REDACTED:{NAME}] y".encode()
+
+
+def test_every_kind_colored() -> None:
+    """What `grep --color` shows of every kind of token is found, raw and in JSON that stands in JSON."""
+    for kind, token in KINDS.items():
+        line = f"src/a.py:3:\x1b{SGR}\x1b[K{token}\x1b[m\x1b[K"
+        for text in (line, json.dumps({"a": line}), json.dumps({"a": json.dumps({"b": line})})):
+            assert [rule for rule, _ in found_in(text)] == [kind], (kind, text)
+            assert token.encode() not in redact(text.encode())
+
+
+def test_colored_names() -> None:
+    """What a name calls a secret is found where the name has another color."""
+    for text in (
+        "\x1b[36mDB_PASSWORD\x1b[0m=\x1b[32mKq7mX9vB!x\x1b[0m",
+        '\x1b[34;1m"password"\x1b[0m\x1b[1;39m:\x1b[0m \x1b[0;32m"Kq7mX9vB!x"\x1b[0m',
+        json.dumps("DB_\x1b[01;31m\x1b[KPASSWORD\x1b[m\x1b[K=Kq7mX9vB!x"),
+    ):
+        assert found_in(text) == [("password", b"Kq7mX9vB!x")], text
+        assert b"Kq7m" not in redact(text.encode())
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda t: "".join(f"\\u{ord(c):04x}" for c in t),
+        lambda t: "".join(f"\\x{ord(c):02X}" for c in t),
+        lambda t: "".join(f"%{ord(c):02X}" for c in t),
+        lambda t: "".join(f"%25{ord(c):02x}" for c in t),
+        lambda t: t.replace("_", "%5F"),
+        lambda t: t.replace("_", "\\u005f"),
+        lambda t: t.replace("_", "\\\\u005f"),
+        lambda t: t.replace("_", "\\u005cu005f"),
+        lambda t: t.replace("_", "%255f"),
+    ],
+    ids=lambda _: str(next(NUMBERS)),
+)
+def test_escaped(write: Encoder) -> None:
+    """A token of which characters are escaped is found by its ID, and taken out as it was written."""
+    written = write(TOKEN)
+    text = f"key={written}&page=2".encode()
+
+    assert found_in(text) == [(NAME, TOKEN.encode())]
+    assert redact(text) == f"key=[REDACTED:{NAME}]&page=2".encode()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        b64,
+        url64,
+        wrapped,
+        lambda t: wrapped("some text before it, and more of it " + t, 64, "\r\n"),
+        lambda t: wrapped((t + " ") * 3, 50),
+        lambda t: b64(b64("in " + t)),
+        lambda t: url64(json.dumps({"password": t, "n": 1})),
+        lambda t: b64("é " * 20 + t + " é" * 20),
+        lambda t: quote(b64("?>>" + t), safe=""),
+        lambda t: b64(quote("/ " + t)),
+    ],
+    ids=lambda _: str(next(NUMBERS)),
+)
+def test_base64(write: Encoder) -> None:
+    """A token in base64 is found, however the base64 is written; after it is taken out nothing is found."""
+    for kind, token in KINDS.items():
+        for before in ("", "x", "ab"):
+            text = json.dumps({"a": write(before + (" " if before else "") + token), "b": 1})
+            assert {rule for rule, _ in found_in(text)} == {kind}, (kind, text)
+            clean = redact(text.encode())
+            assert scan(clean) == (), kind
+            assert json.loads(clean)["b"] == 1
+
+
+def test_base64_alone() -> None:
+    """Of base64 the characters that hold the token are taken out, and no others."""
+    for shift in range(3):
+        before, after = "user" + "x" * shift + ":", " and the rest of the text"
+        whole = b64(before + TOKEN + after)
+        clean = redact(whole.encode()).decode()
+        start, end = whole.index(clean.split("[")[0]), clean.rindex("]")
+
+        head, tail = clean[: clean.index("[")], clean[end + 1 :]
+        assert start == 0
+        assert whole.startswith(head)
+        assert whole.endswith(tail)
+        assert len(head) == len(before) * 8 // 6
+        assert len(whole) - len(tail) == -(-(len(before) + len(TOKEN)) * 8 // 6)
+
+
+def test_wrapped_in_json() -> None:
+    """Lines of base64 in JSON are one text, and stay JSON."""
+    text = json.dumps({"a": "-\n" + wrapped("Authorization: token " + TOKEN + " ") + "\n-", "b": 2})
+
+    clean = json.loads(redact(text.encode()))
+
+    assert found_in(text) == [(NAME, TOKEN.encode())]
+    assert clean["b"] == 2
+    assert clean["a"].startswith("-\n")
+    assert clean["a"].endswith("\n-")
+
+
+def test_same_id() -> None:
+    """A secret has one ID, however it is written."""
+    forms = (TOKEN, b64(TOKEN), quote(TOKEN).replace("_", "%5F"), TOKEN[:9] + "\x1b[m" + TOKEN[9:])
+
+    assert {fingerprint(s.rule, s.text) for form in forms for s in scan(form.encode())} == {
+        fingerprint(NAME, TOKEN.encode())
+    }
+
+
+@pytest.mark.parametrize("kind", in_context())
+def test_context_in_base64(kind: str) -> None:
+    """What its surroundings give away is found in base64 with them: a private key in a kubeconfig, say."""
+    before, secret, after = in_context()[kind]
+    text = f"    blob: {b64('# ' + before + secret + after)}\n    other: 1\n"
+
+    assert kind in {rule for rule, _ in found_in(text)}
+    assert scan(redact(text.encode())) == ()
+
+
+def test_json_stays_json() -> None:
+    """A key that was cut short within an escape, and a token behind one, leave JSON whole."""
+    key = in_context()["private-key"][1][:400]
+    for text in (
+        f'say "{key}',
+        f'{key}"',
+        f"{key}\\",
+        f"\u2028{TOKEN}\u2028",
+        f"\b{TOKEN}\f",
+        f'"{TOKEN}"',
+        "\n" + b64(f"in {TOKEN}"),
+    ):
+        for line in (json.dumps({"a": text}), json.dumps({"a": json.dumps({"b": text})})):
+            clean = redact(line.encode())
+            assert b"REDACTED" in clean, line
+            assert "REDACTED" in json.loads(clean)["a"]
+
+
+def test_after_a_backslash() -> None:
+    """A token after a backslash is found whether the backslash escapes its first letter or not."""
+    token = KINDS["npm-token"]
+
+    assert found_in("C:\\" + token) == [("npm-token", token.encode())]
+    assert redact(json.dumps({"a": "C:\\" + token}).encode()) == b'{"a": "C:\\\\[REDACTED:npm-token]"}'
+    assert json.loads(redact(b'{"a": "C:\\%s"}' % token.encode())) == {"a": "C:\n[REDACTED:npm-token]"}
+
+
+def test_not_text() -> None:
+    """Base64 of what is no text, words, paths and hashes are not decoded."""
+    source = random.Random(3)
+    noise = base64.b64encode(source.randbytes(90_000))
+
+    assert list(in_base64(noise, [(0, len(noise))])) == []
+    for text in (b"usr/lib/python/dist-packages/Something/Else", b"aGVsbG8", HEX.encode() * 4, b"A" * 400):
+        assert list(in_base64(text, [(0, len(text))])) == []
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: base64.b64encode(random.Random(4).randbytes(3 << 20)),
+        lambda: base64.b64encode(b"some text that goes on and on, " * 100_000),
+        lambda: base64.encodebytes(b"some text that goes on and on, " * 100_000),
+        lambda: base64.b64encode(base64.b64encode(base64.b64encode(base64.b64encode(b"text upon text " * 80_000)))),
+        lambda: base64.b64encode((TOKEN.encode() + b" ") * 20_000),
+        lambda: b"%41" * 400_000,
+        lambda: b"\\u0041" * 200_000,
+        lambda: b"\\\\\\\\" * 300_000,
+        lambda: b"\x1b[m" * 400_000,
+        lambda: b"a\\u001b[32m" * 100_000,
+        lambda: b"QUJD" * 5 * 60_000,
+        lambda: (b"QUJD" * 7 + b"\n") * 40_000,
+        lambda: (b"QUJD" * 5 + b"!" + b"QUJD" * 7) * 25_000,
+        lambda: b"\\/" * 500_000,
+    ],
+    ids=lambda _: str(next(NUMBERS)),
+)
+def test_bounded(make: Callable[[], bytes]) -> None:
+    """Megabytes of what is encoded are read in time that grows with their size: seconds, where a square takes hours."""
+    data = make()
+
+    start = time.process_time()
+    scan(data)
+
+    assert time.process_time() - start < 30
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    kind=st.sampled_from(sorted(KINDS)),
+    layers=st.lists(st.sampled_from(["json", "base64", "url64", "percent", "color", "lines"]), max_size=3),
+    seed=st.integers(0, 1000),
+)
+def test_layers(kind: str, layers: list[str], seed: int) -> None:
+    """A token of any kind that is written in up to three ways, one in the other, is found, and gone when redacted."""
+    ways: dict[str, Encoder] = {
+        "json": lambda t: json.dumps({"a": t}),
+        "base64": lambda t: b64("Some text: " + t),
+        "url64": lambda t: url64("Some text: " + t),
+        "percent": lambda t: quote(t, safe=""),
+        "color": lambda t: f"\x1b[31m{t}\x1b[0m",
+        "lines": lambda t: wrapped("Some text: " + t),
+    }
+    text = tokens(seed)[kind]
+    for layer in layers:
+        text = ways[layer](text)
+
+    assert kind in {rule for rule, _ in found_in(text)}
+    assert scan(redact(text.encode())) == ()
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.binary(max_size=12),
+            st.sampled_from(
+                [TOKEN.encode(), b"\\u001b[31m", b"\\", b"\\n", b"%41", b"\x1b[m", b64(TOKEN).encode(), b'"']
+            ),
+        ),
+        max_size=12,
+    ).map(b"".join)
+)
+def test_any_bytes(data: bytes) -> None:
+    """Whatever the bytes are: places lie in order and in them, and what is redacted keeps all else."""
+    places = [place for each in scan(data) for place in (each.start, each.end)]
+    assert places == sorted(places)
+    assert all(0 <= place <= len(data) for place in places)
+    rest, left = redact(data), 0
+    for each in scan(data):
+        assert data[left : each.start] in rest
+        left = each.end
+    assert rest.endswith(data[left:])
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=st.text(max_size=40), token=st.sampled_from(sorted(KINDS.values())), more=st.text(max_size=40))
+def test_any_json(text: str, token: str, more: str) -> None:
+    """JSON of any text around a token is JSON when it is redacted, and says the same around it."""
+    for ascii_only in (True, False):
+        line = json.dumps({"a": f"{text} {token} {more}"}, ensure_ascii=ascii_only)
+        clean = json.loads(redact(line.encode("utf-8", "surrogatepass")))
+        assert clean["a"].startswith(text + " [REDACTED:")
+        assert clean["a"].endswith(" " + more)
+
+
+def test_draws() -> None:
+    """The made-up tokens differ, so that one is not found for another."""
+    draw = drawn(9)
+    assert draw(ALNUM, 40) != draw(ALNUM, 40)

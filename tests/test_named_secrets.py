@@ -1,0 +1,197 @@
+"""Values that a name calls secret, what else its surroundings give away, and how much is found where nothing is."""
+
+from __future__ import annotations
+
+import base64
+import os
+from pathlib import Path
+
+import pytest
+from false_alarms import count
+from tokens import ALNUM, COMPOSED, HEX, IN_CONTEXT, LOWER, drawn, in_context, tokens
+
+from gitcp.secrets.rules import CONTEXTS, IN_RUNS, TOKENS
+from gitcp.secrets.scan import redact, scan
+from gitcp.secrets.values import looks_random
+
+DRAW = drawn(11)
+VALUES = {
+    "letters and digits": "k7" + DRAW(ALNUM, 30) + "Q4",
+    "hexadecimal": "7c" + DRAW(HEX, 30),
+    "small letters and digits": "4k" + DRAW(LOWER, 38),
+    "base64": "9/" + DRAW(ALNUM, 40) + "+8==",
+    "a UUID": "-".join(DRAW(HEX, size) for size in (8, 4, 4, 4, 12)),
+}
+NAMES = (
+    "GH_TOKEN",
+    "SERVICE_SECRET",
+    "DB_PASSWORD",
+    "API_KEY",
+    "apiKey",
+    "client_secret",
+    "x-api-key",
+    "accessToken",
+    "SIGNING_KEY",
+    "passphrase",
+    "AZURE_DEVOPS_PAT",
+    "app.credential",
+    "secret_key_base",
+    "SMTP_PWD",
+    "webhookSecret",
+    "ENCRYPTION_KEY",
+    "authToken",
+)
+WRITTEN = (
+    "{0}={1}\n",
+    "export {0}='{1}'\n",
+    '{0}: "{1}"\n',
+    "  {0}: {1}\n",
+    '{{"{0}": "{1}", "n": 1}}',
+    '{0} = "{1}"\n',
+    "{0} := `{1}`\n",
+    "const {0}: string = '{1}';",
+    '"{0}" => "{1}",',
+    "--{0} {1} --more",
+    "--{0}={1}",
+    "<{0}>{1}</{0}>",
+    "{0} = b'{1}'",
+    'env["{0}"] = "{1}"',
+    '{{\\"{0}\\": \\"{1}\\"}}',
+    "-e {0}={1} image",
+    "a=1&{0}={1}&b=2",
+    "\\n{0}={1}\\n",
+    'let {0} = "{1}"',
+    "{0} ?= {1}",
+)
+ORDINARY = (
+    "token = tokens[position + 1]",
+    "secret = os.environ['SERVICE_SECRET_NAME_2']",
+    '"next_page_token": "{random}"',
+    "TOKEN_TYPE=Bearer",
+    '"tokenizer": "{random}"',
+    '"password_hash": "{random}"',
+    "secret_name = projects/9/secrets/db-main-2",
+    '"key": "{random}"',
+    '"access_key_id": "{random}"',
+    "public_key = {random}",
+    '"sha256": "{random}"',
+    "token: ${{{{ secrets.GITHUB_TOKEN_7 }}}}",
+    'password: "{{{{ vault_password_2 }}}}"',
+    "password = get_password_2_from_vault()",
+    "PASSWORD_FILE=/run/secrets/db_password_2",
+    "api_key = settings.services.main.api_key2",
+    "the token {random} is short",
+    "tokens: 1234567890123456",
+    '"token": "abcdefabcdefabcdef"',
+    "auth = HTTPBasicAuth(user, name)",
+    "Authorization: Bearer $TOKEN_OF_SERVICE_2",
+    "Authorization: Basic {{credentials}}",
+    'author = "{random}"',
+    "monkey={random}",
+    "password_changed: 2026-03-04T10:11:12Z",
+    "secret_arn: arn:aws:x:eu-west-1:1:secret/a1b2c3",
+    "public_token_url: {random}",
+    "--verbose {random}",
+    "login to the machine with password {random}",
+)
+
+
+@pytest.mark.parametrize("written", WRITTEN)
+def test_assigned(written: str) -> None:
+    """A random value of a name that calls it secret is found, whole, however the two are written down."""
+    for name in NAMES:
+        for kind, value in VALUES.items():
+            text = written.format(name, value)
+            found = scan(text.encode())
+
+            assert [each.text for each in found] == [value.encode()], (text, kind)
+            assert redact(text.encode()).count(b"[REDACTED:") == 1
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_ordinary(text: str) -> None:
+    """Names that only sound like it, references, times, and random values that nothing calls secret are none."""
+    for value in ("9f" + DRAW(HEX, 30), "k7" + DRAW(ALNUM, 30)):
+        line = text.replace("{random}", value).encode()
+        assert scan(line) == (), line
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "secret"),
+    [
+        ("//npm.example.com/:_authToken={uuid}", "named-secret", "{uuid}"),
+        ("//npm.pkg.dev/:_auth={basic}", "registry-auth", "{basic}"),
+        ('{{"auths": {{"r.dev": {{"auth": "{basic}"}}}}}}', "registry-auth", "{basic}"),
+        ("machine a.dev login me password {short}", "netrc-password", "{short}"),
+        ("machine a.dev\\n\\tlogin me\\n\\tpassword {short}\\n", "netrc-password", "{short}"),
+        ("users:\n- user:\n    token: {random}\n", "named-secret", "{random}"),
+        ("curl -H 'Authorization: Bearer {random}'", "bearer-token", "{random}"),
+        ('{{"authorization": "Basic {basic}"}}', "basic-auth", "{basic}"),
+        ("AccountName=a;AccountKey={azure};EndpointSuffix=x", "azure-storage-key", "{azure}"),
+        ("[default]\naws_secret_access_key = {aws}\n", "aws-secret-key", "{aws}"),
+    ],
+)
+def test_files_of_programs(text: str, rule: str, secret: str) -> None:
+    """What npm, Docker, netrc, kubectl, curl, Azure and AWS keep in their files is found."""
+    draw = drawn(5)
+    given = {
+        "uuid": VALUES["a UUID"],
+        "basic": base64.b64encode(f"bot:x7{draw(ALNUM, 14)}".encode()).decode(),
+        "short": draw(LOWER, 10),
+        "random": VALUES["small letters and digits"],
+        "azure": draw(ALNUM + "+/", 86) + "==",
+        "aws": draw(ALNUM + "+/", 40),
+    }
+    line = text.format(**given)
+
+    assert [(each.rule, each.text.decode()) for each in scan(line.encode())] == [(rule, secret.format(**given))], line
+
+
+def test_random() -> None:
+    """Of values that were drawn at most one in a hundred is taken for written; of words and names none for drawn."""
+    draw = drawn(21)
+    for letters, size in ((ALNUM, 20), (ALNUM, 40), (LOWER, 24), (HEX, 32), (ALNUM + "+/", 40)):
+        missed = sum(not looks_random(draw(letters, size).encode()) for _ in range(1000))
+        assert missed <= 10 + 40 * (size == 20), (letters, size, missed)
+    for text in (
+        b"",
+        b"a1b2c3d4e5f",
+        b"service-account-name-of-2024",
+        b"request_handler_factory_v2",
+        b"1234567890123456",
+        b"aaaaaaaaaaaaaaaaaaaa1",
+        b"xmlSecCryptoAppKeyLoad",
+        b"0011223344556677889900",
+        b"AbcAbcAbcAbcAbcAbc",
+        b"deadbeefdeadbeef",
+        b"----------------1a",
+        b"20260304101112131415",
+        b"your_api_key_goes_here_9x7q2",
+        b"48205d4ffd7feba3",
+    ):
+        assert not looks_random(text), text
+
+
+def test_standard_library() -> None:
+    """In the source of Python's standard library at most one thing in 10 MB is taken for a secret."""
+    made = count(
+        [Path(os.__file__).parent / name for name in ("asyncio", "email", "http", "test", "unittest", "urllib", "json")]
+    )
+
+    assert made.size > 5_000_000
+    assert len(made.found) <= made.size / 1e7, made.found
+
+
+def test_pages() -> None:
+    """The page about secrets names every rule for tokens."""
+    page = Path(__file__).parents[1].joinpath("docs/secrets.md").read_text()
+    named = set(page.split("```text\n")[1].split("```")[0].replace("\n", " ").replace(",", " ").split())
+    said = {"private-key", "putty-key", "url-password", "slack-webhook", "discord-webhook", "teams-webhook"}
+
+    assert named == {rule.name for rule in (*TOKENS, *CONTEXTS, *IN_RUNS)} - said
+
+
+def test_samples() -> None:
+    """The samples are of every rule that is composed of parts, too."""
+    assert set(COMPOSED) <= set(tokens())
+    assert set(IN_CONTEXT) == set(in_context())
