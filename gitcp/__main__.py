@@ -54,9 +54,12 @@ def _run(args: list[str]) -> int:
 def _hook(args: list[str]) -> int:
     """`gitcp hook ARGS`: 0, even if what it needs cannot be loaded."""
     try:
+        from gitcp.cli import bounded
+
+        until = bounded.begin(args)  # before anything that could be stuck
         from gitcp.cli.hooking import run
 
-        return run(args)
+        return run(args, until)
     except BaseException:  # noqa: BLE001 -- an agent calls it, and must not feel it
         return 0
 

@@ -118,9 +118,9 @@ def test_time_limits(project: Project) -> None:
         for agent, path in SETTINGS.items()
     }
 
-    assert set(limits["gemini"].values()) == {30000}
+    assert set(limits["gemini"].values()) == {5000, 8000, 13000}
     assert limits["codex"]["SessionEnd"] == 3
-    assert limits["claude"]["SessionEnd"] == 30
+    assert limits["claude"]["SessionEnd"] == 5
 
 
 def test_codex_is_told_to_trust(project: Project, sealed: Path) -> None:

@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gitcp.adapters import claude_code
-from gitcp.cli import hooking
+from gitcp.cli import bounded, hooking
 from gitcp.model import Agent
 from gitcp.policy import events
 
@@ -450,7 +450,7 @@ def test_an_oversized_payload(ready: Project) -> None:
     agent.turn("x")
     edit(ready)()
     fields = f'{{"session_id": "{SESSION}", "tool_name": "Bash", "tool_response": "'
-    done = ready.gitcp("hook", "claude", "PostToolUse", input=fields + "x" * (hooking.LARGEST + 9) + '"}', check=0)
+    done = ready.gitcp("hook", "claude", "PostToolUse", input=fields + "x" * (bounded.LARGEST + 9) + '"}', check=0)
 
     assert done.out == done.err == ""
     assert triggers(ready) == ["prompt", "turn", "tools"]
@@ -681,7 +681,7 @@ STEP = st.tuples(st.sampled_from([*events.KINDS["claude-code"], "Notification"])
 MANY = """
 import json, os, sys
 import gitcp.cli.context, gitcp.ops.settings, gitcp.adapters.claude_code, gitcp.ops.hook, gitcp.worktree.scan
-from gitcp.cli import hooking
+from gitcp.cli import bounded, hooking
 for line in sys.stdin:
     event, payload, edits = json.loads(line)
     for path, text in edits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gitcp.cli import hooking
+from gitcp.cli import bounded, hooking
 from gitcp.cli.options import WORDS, Command
 
 
@@ -24,4 +24,5 @@ def command(agent: str, event: str, payload: str | None) -> None:
 
       gitcp hook claude Stop < payload.json
     """
-    hooking.run([agent, event, *([payload] if payload else [])])
+    arguments = [agent, event, *([payload] if payload else [])]
+    hooking.run(arguments, bounded.begin(arguments))

@@ -1,18 +1,18 @@
 """`gitcp hook AGENT EVENT`: what agents call, many times a turn. It never fails them, never blocks them, says nothing.
 
 The event is judged first (gitcp.policy), then what is remembered (gitcp.cli.memo): most events end there, with nothing
-else loaded. What is saved is saved by a process of its own, which outlives the agent and is waited for only so long.
+else loaded. What is saved is saved by a process of its own, which outlives the agent and is waited for only so long
+(gitcp.cli.bounded).
 """
 
 from __future__ import annotations
 
 import os
-import select
 import sys
 import time
 
 from gitcp import shared
-from gitcp.cli import lean, memo, quick
+from gitcp.cli import bounded, lean, memo, quick
 from gitcp.cli.apart import apart
 from gitcp.ops import turnstart
 from gitcp.policy import events, payload, triggers
@@ -20,7 +20,7 @@ from gitcp.worktree import look
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from gitcp.cli.context import Context
     from gitcp.model import CheckpointId
@@ -29,18 +29,8 @@ if TYPE_CHECKING:
     from gitcp.store import Store
     from gitcp.worktree.snapshot import Limits
 
-LARGEST = 4 << 20
-"""Bytes of a payload that are looked at."""
-
-ENDLESS = 256 << 20
-SILENCE = 2.0
-"""Seconds without a byte after which a payload is taken to be all there is."""
-
-WAITED = 20.0
-WAITED_AT_END = 0.7
-"""Seconds that the agent waits for a save. It is allowed 30, and about one where a session ends."""
-
 LOG_SIZE = 1 << 17
+BUSY = "hook.busy"
 LAGGING = {"claude-code": 0.5, "copilot": 5.0}
 """Agents that write into their transcript after they called, and the seconds that this is waited for."""
 
@@ -57,37 +47,48 @@ DEAF_AT_START = ("gemini", "opencode")
 """Agents told with a prompt only: one does not listen before, one forgets the prompt that comes after words."""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """`gitcp hook ARGUMENTS`; the exit code, which is 0."""
+def run(arguments: Sequence[str], until: float) -> int:
+    """`gitcp hook ARGUMENTS`, which ends when `time.monotonic` is at `until`; the exit code, which is 0."""
     called: list[_Called] = []
     try:
         if arguments[:1] == ["git"]:
-            from gitcp.cli import trailing  # not for an agent
-
-            trailing.run(arguments[1:])
+            _answer_git(arguments[1:], until)
             return 0
         agent, name, *rest = arguments
-        given = rest[0] if rest else _payload()
+        given = rest[0] if rest else bounded.payload(until)
         event = events.read(agent, name, payload.fields(given))
         if event is not None and not triggers.is_idle(event):
             called.extend(_Called(event, *place) for place in _places(event))
-            _answer(called)
+            _answer(called, until)
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the agent must not feel it
         for each in called:
             each.log(error)
     return 0
 
 
-def _answer(called: Sequence[_Called]) -> None:
+def _answer_git(arguments: Sequence[str], until: float) -> None:
+    """Do what git called for. What does not end in time is killed: git's files are not changed behind its back."""
+
+    def work() -> None:
+        from gitcp.cli import trailing  # not for an agent
+
+        trailing.run(arguments)
+
+    apart(work, lambda _: None, until, goes_on=False)
+
+
+def _answer(called: Sequence[_Called], until: float) -> None:
     """Do what the event calls for, in each working tree. They share the time that the agent waits, and one tells."""
-    until = None
+    told = False
     for each in called:
-        if each.event.kind in (events.START, events.PROMPT) and each.tell():
-            break
-    for each in called:
-        seconds = WAITED_AT_END if each.event.kind == events.END else WAITED
-        until = time.monotonic() + seconds if until is None else until
-        each.save(max(0.0, until - time.monotonic()))
+        telling = not told and each.may_tell()
+        if not telling and not each.calls_for_a_save():
+            each.begin_turn()
+        else:
+            words = apart(each.worker(telling=telling), each.log, until)
+            told = told or bool(words)
+            if words:
+                os.write(1, words)
 
 
 class _Called:
@@ -98,12 +99,28 @@ class _Called:
         self.settings = memo.settings(git_dir)
         self.last = memo.last(git_dir, event.agent, event.session_id)
 
-    def save(self, seconds: float) -> None:
-        """Save what the event calls for; it is waited for that long."""
-        if self.settings is None or self._calls_for_a_save(self.settings):
-            apart(self._save, self.log, seconds)
-        elif self.event.kind == events.PROMPT and self.last is not None:
+    def calls_for_a_save(self) -> bool:
+        """Whether there may be something to save, as far as that can be told at once."""
+        return self.settings is None or self._calls_for_a_save(self.settings)
+
+    def begin_turn(self) -> None:
+        """Where this is a prompt for which nothing is saved, write down that the turn begins at the last checkpoint."""
+        if self.event.kind == events.PROMPT and self.last is not None:
             turnstart.write(self.git_dir, self.last.tip[1])
+
+    def worker(self, *, telling: bool) -> Callable[[], None]:
+        """Give the work to be done in a process of its own: tell, and save."""
+
+        def work() -> None:
+            bounded.end_work()
+            if telling:
+                self._tell()
+            if telling and not self.calls_for_a_save():
+                self.begin_turn()
+                return
+            self._save()
+
+        return work
 
     def _trigger(self, settings: Settings) -> str | None:
         age = time.time() - self.last.created if self.last else None
@@ -126,9 +143,13 @@ class _Called:
             return 0
 
     def _save(self) -> None:
-        """In a process of its own: everything that takes time."""
+        """Do everything that takes time."""
         look.start(os.fsencode(self.root), os.path.join(self.git_dir, "gitcp", quick.STATE))
         lean.prepare()
+        with _Busy(os.path.join(self.git_dir, "gitcp")):
+            self._save_here()
+
+    def _save_here(self) -> None:
         context = self._context()
         settings = self._asked(context)
         trigger = self._trigger(settings)
@@ -210,22 +231,22 @@ class _Called:
             self.log(error)
             return Limits()
 
-    def tell(self) -> bool:
-        """Print what the agent is to know, that files went back to a checkpoint; whether there was something."""
+    def may_tell(self) -> bool:
+        """Whether the agent listens now, and a note may lie here for it."""
         event = self.event
-        heard = event.agent in TOLD and (event.kind != events.START or event.agent not in DEAF_AT_START)
-        if not heard or not os.path.exists(os.path.join(self.git_dir, "gitcp", "untold")):
-            return False
+        listens = event.kind == events.PROMPT or (event.kind == events.START and event.agent not in DEAF_AT_START)
+        return listens and event.agent in TOLD and os.path.exists(os.path.join(self.git_dir, "gitcp", "untold"))
+
+    def _tell(self) -> None:
+        """Print what the agent is to know: that files went back to a checkpoint."""
         from gitcp.ops import untold
 
         try:
-            text = untold.take(self._context().store, event.agent, event.session_id)
+            text = untold.take(self._context().store, self.event.agent, self.event.session_id)
             if text is not None:
                 self._print(text)
         except Exception as error:  # noqa: BLE001 -- the save is worth more than the words
             self.log(error)
-            return False
-        return text is not None
 
     def _print(self, text: str) -> None:
         from gitcp import wire
@@ -257,6 +278,49 @@ class _Called:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         line = safe(f"{stamp} {self.event.agent} {self.event.name} {self.event.session_id or '-'}: {what}")[:2000]
         _append(os.path.join(self.git_dir, "gitcp", events.LOG), line)
+
+
+def _wait_less() -> None:
+    """Have whoever waits for this process leave it soon."""
+    try:
+        os.write(1, bounded.BEHIND)
+    except OSError:
+        return  # it has left
+
+
+class _Busy:
+    """Marks a working tree as one in which a hook is at work, and shortens the agent's wait if another has been for too
+    long: that one hangs, and this one may do the same.
+
+    The mark is a lock on an empty file, which the system releases however the process ends; the file's time says since
+    when. Nothing waits for the lock, and without it the work is done all the same.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._path = os.path.join(directory, BUSY)
+        self._descriptor: int | None = None
+
+    def __enter__(self) -> None:
+        import fcntl  # not where nothing is saved
+        from pathlib import Path
+
+        from gitcp.durable import open_shared
+
+        try:
+            shared.make_directory(os.path.dirname(self._path))
+            self._descriptor = open_shared(Path(self._path), os.O_RDWR | os.O_NONBLOCK)
+            since = os.fstat(self._descriptor).st_mtime
+            fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # a child of ours does not have this one
+            os.utime(self._descriptor)
+        except (BlockingIOError, PermissionError):
+            if self._descriptor is not None and time.time() - since > bounded.OVERDUE:
+                _wait_less()
+        except OSError:
+            pass  # the mark spares a wait, and nothing depends on it
+
+    def __exit__(self, *_: object) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
 
 
 def _append(path: str, line: str) -> None:
@@ -309,25 +373,6 @@ def _is_inside(path: str, root: str) -> bool:
     except (OSError, ValueError):
         return False
     return (real == root or real.startswith(root.rstrip("/") + "/")) and os.path.isdir(real)
-
-
-def _payload() -> str:
-    """What stands on standard input, as far as it is looked at. Never waits for long, never for a terminal."""
-    read: list[bytes] = []
-    size = 0
-    try:
-        if os.isatty(0):
-            return ""
-        while size < ENDLESS and select.select([0], [], [], SILENCE)[0]:
-            data = os.read(0, 1 << 16)
-            if not data:
-                break
-            if size < LARGEST:
-                read.append(data)
-            size += len(data)  # the rest is taken too: who writes may not expect us to leave
-    except (OSError, ValueError):
-        pass
-    return b"".join(read).decode("utf-8", "replace")
 
 
 def _awaited(event: Event) -> bytes:

@@ -199,11 +199,7 @@ def _short(path: str) -> tuple[int, ...] | None:
 
 
 def _first_line(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.readline(100).strip()
-    except OSError:
-        return ""
+    return quick.beginning(path).partition(b"\n")[0].decode("ascii", "replace").strip()
 
 
 def _write(path: str, value: tuple[Any, ...]) -> None:

@@ -128,10 +128,8 @@ def discover(start: str) -> tuple[str, str] | None:
 
 def _linked(directory: str, file: str) -> tuple[str, str] | None:
     """The same for a linked working tree, whose `.git` is a file that names the git directory."""
-    try:
-        with open(file, encoding="utf-8", errors="surrogateescape") as opened:
-            named = opened.read(4096).removeprefix("gitdir:").strip()
-    except OSError:
+    named = os.fsdecode(beginning(file)).removeprefix("gitdir:").strip()
+    if not named:
         return None
     git_dir = os.path.realpath(os.path.join(directory, named))
     return (directory, git_dir) if os.path.isdir(git_dir) else None
@@ -139,11 +137,19 @@ def _linked(directory: str, file: str) -> tuple[str, str] | None:
 
 def common(git_dir: str) -> str:
     """The git directory that a working tree's shares with all others of its repository."""
+    return os.path.realpath(os.path.join(git_dir, os.fsdecode(beginning(os.path.join(git_dir, "commondir"))).strip()))
+
+
+def beginning(path: str) -> bytes:
+    """The first bytes of a small file, none where it cannot be read. A FIFO in its place keeps nobody waiting."""
     try:
-        with open(os.path.join(git_dir, "commondir"), encoding="utf-8", errors="surrogateescape") as opened:
-            return os.path.realpath(os.path.join(git_dir, opened.read(4096).strip()))
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            return os.read(descriptor, 4096)
+        finally:
+            os.close(descriptor)
     except OSError:
-        return os.path.realpath(git_dir)
+        return b""
 
 
 def _environment() -> str:

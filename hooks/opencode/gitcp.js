@@ -3,7 +3,8 @@
 // gitcp is missing, slow or fails, the work goes on.
 import { spawn, spawnSync } from "node:child_process"
 
-const LIMIT = 30000 // milliseconds
+const LIMIT = 8000 // milliseconds; gitcp ends by itself sooner
+const LIMIT_BEFORE_TOOL = 13000
 const CHANGING = new Set(["bash", "edit", "multiedit", "patch", "apply_patch", "write"])
 
 export const GitcpPlugin = async ({ directory }) => {
@@ -18,14 +19,23 @@ export const GitcpPlugin = async ({ directory }) => {
     return JSON.stringify({ hook_event_name: event, session_id: session ?? last ?? null, parent_id, cwd: directory, ...more })
   }
 
-  // Wait for the hook; what it printed, "" if anything went wrong.
+  // Wait for the hook; what it printed, "" if anything went wrong. A process that cannot be killed is left behind.
   const call = (event, session, more) =>
     new Promise((resolve) => {
       try {
-        const child = spawn(...command(event), { cwd: directory, stdio: ["pipe", "pipe", "ignore"], timeout: LIMIT })
+        const child = spawn(...command(event), { cwd: directory, stdio: ["pipe", "pipe", "ignore"] })
         const printed = []
+        const limit = setTimeout(() => {
+          child.kill("SIGKILL")
+          child.unref()
+          for (const stream of [child.stdin, child.stdout]) stream.destroy()
+          resolve("")
+        }, event === "tool.execute.before" ? LIMIT_BEFORE_TOOL : LIMIT)
         child.on("error", () => resolve(""))
-        child.on("close", (code) => resolve(code === 0 ? Buffer.concat(printed).toString("utf8") : ""))
+        child.on("close", (code) => {
+          clearTimeout(limit)
+          resolve(code === 0 ? Buffer.concat(printed).toString("utf8") : "")
+        })
         child.stdout.on("data", (data) => printed.push(data))
         child.stdin.on("error", () => {})
         child.stdin.end(payload(event, session, more))
@@ -37,7 +47,9 @@ export const GitcpPlugin = async ({ directory }) => {
   // The same where opencode does not wait: it may be gone a moment later.
   const callAtOnce = (event, session, more) => {
     try {
-      spawnSync(...command(event), { cwd: directory, input: payload(event, session, more), stdio: ["pipe", "ignore", "ignore"], timeout: LIMIT })
+      const stdio = ["pipe", "ignore", "ignore"]
+      const input = payload(event, session, more)
+      spawnSync(...command(event), { cwd: directory, input, stdio, timeout: LIMIT, killSignal: "SIGKILL" })
     } catch {}
   }
 
