@@ -21,6 +21,7 @@ from gitcp.typed import Any
 from gitcp.value import replace
 
 NAME = "generic"
+DOCUMENT = "json"
 
 MAIN = "main"
 HEAD = 64 << 10
@@ -90,10 +91,10 @@ def _format(head: bytes, *, whole: bool) -> str:
         lines.pop()
     values = [_value(line) for line in lines]
     if len(values) == 1 and whole and _listed(values[0]) is not None:
-        return "json"
+        return DOCUMENT
     if not head.strip() or (values and None not in values):
         return "jsonl"
-    return "json" if head.lstrip()[:1] in {b"{", b"["} else "text"
+    return DOCUMENT if head.lstrip()[:1] in {b"{", b"["} else "text"
 
 
 # ---------------------------------------------------------------- understanding

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gitcp import adapters
-from gitcp.adapters import base
+from gitcp import adapters, wire
+from gitcp.adapters import base, generic
 from gitcp.conversation import segments
 from gitcp.conversation.segments import Cut, Segment
 from gitcp.errors import ConversationUnreadable
@@ -136,12 +136,38 @@ def _digest(store: Store, capture: Capture, before: Conversation | None, cut: Cu
     if cut is None:
         return before.digest if before else Digest()
     adapter = adapters.for_format(capture.format)
-    grown = before is not None and before.format == capture.format and cut.kept
-    if before is not None and grown and _ends_line(store, cut.segments, cut.kept):
-        return adapter.digest(before.digest, lines(store, cut.segments, cut.kept))
+    if before is not None and before.format == capture.format and cut.kept:
+        start = _continues_at(store, adapter, capture.format, cut)
+        if start is not None:
+            return adapter.digest(before.digest, lines(store, cut.segments, start))
     return adapter.digest(Digest(), lines(store, cut.segments))
 
 
-def _ends_line(store: Store, found: Sequence[Segment], end: int) -> bool:
-    last = next(s for s in reversed(found) if s.start < end)
-    return store.objects.read_blob(last.oid)[end - last.start - 1 : end - last.start] == b"\n"
+def _continues_at(store: Store, adapter: base.Adapter, format: str, cut: Cut) -> int | None:
+    """The offset from which the parent's digest can be taken further, None if the whole stream must be read again.
+
+    The parent may have ended within a line: in files given by hand that line is kept and has been digested. It still
+    counts for what it is if it was finished there; if it goes on, only where the digest made nothing of its beginning.
+    """
+    if cut.kept == cut.bytes:
+        return cut.kept
+    if format == generic.DOCUMENT:  # not made of lines
+        return None
+    begun = _unfinished(store, cut.segments, cut.kept)
+    if not begun:
+        return cut.kept
+    if next(segments.content(store.objects, cut.segments, cut.kept))[:1] == b"\n":
+        return cut.kept + 1
+    says_nothing = wire.parse_line(begun) is None and adapter.digest(Digest(), [begun]) == Digest()
+    return cut.kept - len(begun) if says_nothing else None
+
+
+def _unfinished(store: Store, found: Sequence[Segment], end: int) -> bytes:
+    """The bytes before offset `end` of the line that it is in; none where it is between two lines."""
+    line = b""
+    for segment in reversed([each for each in found if each.start < end]):
+        data = store.objects.read_blob(segment.oid)[: end - segment.start]
+        line = data[data.rfind(b"\n") + 1 :] + line
+        if b"\n" in data:
+            break
+    return line

@@ -115,8 +115,8 @@ def save(store: Store, request: Request) -> Saved:
     choice = request.choice or session.choose(
         store, request.cwd, session=request.session, agent=request.agent, conversation=request.conversation
     )
-    if request.conversation is not None:
-        look.forget()  # its end may have been long in coming, as that of a program that changed files meanwhile
+    if request.conversation is not None and any(source.path is None for source in _sources(choice)):
+        look.forget()  # whoever wrote into a pipe may have changed files until its end
     live = live_trees(store, choice.session)
     try:
         taken = _take(store, request, live)
@@ -176,9 +176,13 @@ def live_trees(store: Store, name: str) -> LiveTrees:
     return LiveTrees(store, filter(None, (name, session.last_used(store))))
 
 
+def _sources(choice: Choice) -> tuple[Source, ...]:
+    return choice.capture.sources if choice.capture else ()
+
+
 def _with_retries(store: Store, request: Request, choice: Choice, taken: Taken) -> Saved:
     """Make the checkpoint; make it again on top of what somebody without our lock put there meanwhile."""
-    sources = choice.capture.sources if choice.capture else ()
+    sources = _sources(choice)
     for attempt in range(TRIES):
         tip = store.tip(choice.session)
         parent = _parent(store, request, tip)
