@@ -48,7 +48,7 @@ def sync_file(path: str | Path) -> None:
         os.close(descriptor)
 
 
-def sync_directory(path: Path) -> None:
+def sync_directory(path: str | Path) -> None:
     """fsync a directory, so that the names in it survive power loss."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -86,12 +86,12 @@ def create(path: str | Path, mode: int = 0o600) -> int:
         return os.open(path, flags, mode)
 
 
-def replace_file(path: Path, data: bytes, *, sync: bool = True) -> None:
+def replace_file(path: str | Path, data: bytes, *, sync: bool = True) -> None:
     """Replace one of gitcp's own files as a whole: there is the old one or the new one. Raises OSError.
 
     For its owner alone, and in a shared repository for its other members. Nothing is left of a write that failed.
     """
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    temporary = f"{path}.{os.getpid()}"
     descriptor = create(temporary)
     try:
         try:
@@ -107,7 +107,7 @@ def replace_file(path: Path, data: bytes, *, sync: bool = True) -> None:
             os.unlink(temporary)
         raise
     if sync:
-        sync_directory(path.parent)
+        sync_directory(os.path.dirname(path))
 
 
 def open_shared(path: Path, flags: int) -> int:

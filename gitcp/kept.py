@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, BinaryIO
 
-FORMAT = 4
+FORMAT = 5
 """Of what another version kept, nothing is believed: it is one higher when anything that is kept changes its form."""
 
 MAGIC = f"gitcp keeps this, {FORMAT}, {sys.implementation.cache_tag}, {marshal.version}\n".encode()

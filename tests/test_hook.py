@@ -270,7 +270,7 @@ def test_the_transcript_lags(ready: Project) -> None:
     assert shown["conversation"]["messages"] == 4
 
 
-def test_a_transcript_that_is_written_in_batches(ready: Project, sealed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_transcript_that_is_written_in_batches(ready: Project, sealed: Path) -> None:
     """Copilot CLI writes that it calls a hook, and all before it, while the hook runs: the end of a turn waits for it.
 
     That file and tree look as at the last event is then no reason to leave.
@@ -279,8 +279,6 @@ def test_a_transcript_that_is_written_in_batches(ready: Project, sealed: Path, m
     first, rest = test_adapter_copilot.EVENTS[:1], test_adapter_copilot.EVENTS[1:]
     path = test_adapter_copilot.put(sealed, session, *first, works=str(ready.root))
     known = {"sessionId": session, "cwd": str(ready.root)}
-    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM"):
-        monkeypatch.delenv(name)  # with these, hooks remember no settings
     time.sleep(2.2)  # what is young is looked at anyway, and would hide that nothing else asked for it
     asked = json.dumps({**known, "timestamp": 1795286410314, "prompt": "make a file"})
     for _ in range(3):
@@ -630,6 +628,48 @@ def test_what_is_decided_without_loading_anything(ready: Project) -> None:
     assert triggers(ready) == ["prompt", "tools", "turn"]
 
 
+SETTING = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.excludesFile", "GIT_CONFIG_VALUE_0": "rules"}
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [SETTING, {"GIT_CONFIG_PARAMETERS": "'user.name=X'"}, {"GIT_CONFIG_SYSTEM": "/dev/null"}],
+    ids=["count", "parameters", "system"],
+)
+def test_settings_in_variables_cost_nothing(
+    ready: Project, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
+) -> None:
+    """With git's settings in the environment, or other files of them, what is remembered is good for the same ones."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    agent = Claude(ready)
+    agent.turn("x", edit=edit(ready))
+    until(lambda: os.stat(ready.root / ".git/config").st_ctime < time.time() - 2.1)
+    agent.calls("PostToolBatch", tool_calls=[{"tool_name": "Edit"}])
+
+    assert not loaded(ready, agent, "UserPromptSubmit", prompt="x") & HEAVY
+    assert triggers(ready) == ["prompt", "tools", "turn"]
+
+
+def test_other_settings_in_variables_are_noticed(ready: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another agent's session was saved by does not decide here: each is compared with its own variables."""
+    ready.write("rules", "*.log\n")
+    ready.write("a.log", "one\n")
+    first, second = Claude(ready), Claude(ready, OTHER)
+    first.turn("x", edit=edit(ready))
+    time.sleep(2.2)
+    for agent in (first, first, second, second):
+        agent.calls("Stop")
+    assert "a.log" in ready.git("ls-tree", "--name-only", "refs/gitcp/sessions/11111111")
+    for name, value in SETTING.items():
+        monkeypatch.setenv(name, value)
+    for agent in (second, second, first):
+        agent.calls("Stop")
+
+    for session in ("11111111", OTHER[:8]):
+        assert "a.log" not in ready.git("ls-tree", "--name-only", f"refs/gitcp/sessions/{session}")
+
+
 @pytest.mark.parametrize("change", ["file", "index", "branch", "transcript", "exclude", "config", "session"])
 def test_what_is_remembered_is_not_believed_for_long(ready: Project, change: str) -> None:
     """Whatever decides over a save and changes, is noticed by the next hook."""
@@ -830,16 +870,17 @@ def test_max_checkpoints(ready: Project) -> None:
     ready.gitcp("tag", "good", "11111111@3", check=0)
     Claude(ready).turn("x", edit=edit(ready))
 
-    numbers = [each["number"] for each in ready.json_lines("log", "--session", "11111111")]
-    assert numbers == [11, 10, 9, 8, 7, 6, 3, 2]
+    def numbers() -> set[int]:
+        return {each["number"] for each in ready.json_lines("log", "--session", "11111111")}
+
+    until(lambda: not {1, 4, 5} & numbers())
+    assert numbers() >= {2, 3, 8, 9, 10, 11}
     assert triggers(ready, "11111111")[-3:] == ["prompt", "tools", "turn"]
     assert ready.json_lines("oplog")[0]["automatic"] is True
 
 
-def test_a_conversation_that_is_in_no_file(project: Project, sealed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_conversation_that_is_in_no_file(project: Project, sealed: Path) -> None:
     """opencode keeps its conversations in a database: what was said since is saved, though no file changed."""
-    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM"):
-        monkeypatch.delenv(name)  # with these, hooks remember no settings
     database = test_adapter_opencode.Database(sealed)
     project.write("a.txt", "one\n")
     project.commit()

@@ -44,13 +44,104 @@ def remembered(project: Project) -> Project:
     return project
 
 
-def loads_click(project: Project) -> bool:
+def loads_click(project: Project, *options: str) -> bool:
     """Whether `gitcp save` gets as far as the command line proper."""
-    command = [sys.executable, "-X", "importtime", "-m", "gitcp", "save"]
+    command = [sys.executable, "-X", "importtime", "-m", "gitcp", "save", *options]
     env = {**os.environ, "PYTHONPATH": str(SOURCE)}
     done = subprocess.run(command, cwd=project.root, env=env, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith(("nothing changed since ", "saved "))
-    return any(line.endswith("| click") for line in done.stderr.splitlines())
+    assert done.stdout.startswith(("nothing changed since ", "saved ")) or {"-q", "--quiet"} & {*options}
+    return any(line.rpartition("|")[2].strip() in ("click", "gitcp.ops.save") for line in done.stderr.splitlines())
+
+
+OPTIONS = [
+    ("-q",),
+    ("--session", "11111111"),
+    ("--session=11111111", "--quiet"),
+    ("--conversation", "talk.jsonl", "--session", "talk"),
+    ("--fact", "database=sqlite", "--phase", "plan"),
+    ("--include", "*.log", "--agent", "claude-code"),
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
+def test_whatever_the_options(remembered: Project, options: tuple[str, ...]) -> None:
+    """The same options are answered the same way, without loading anything; other ones are not, and no change is."""
+    remembered.write("talk.jsonl", LINE % (1, SESSION.encode()))
+    remembered.gitcp("save", *options, check=0)
+    for _ in range(3):
+        time.sleep(0.05)
+        slow = remembered.gitcp("save", *options, check=0)
+    assert not loads_click(remembered, *options)
+    assert remembered.gitcp("save", *options, check=0) == slow
+
+    assert loads_click(remembered, *options, "--position", "record=7")
+    assert loads_click(remembered, *options, "a label")
+    same_size(remembered)
+    assert loads_click(remembered, *options)
+    last = remembered.json("show", *(("talk",) if "talk" in options else ()))
+    assert last["files"]["changed"] == 1
+
+
+@pytest.mark.parametrize("options", [("--force",), ("--tag", "again"), ("a label",)])
+def test_what_makes_a_checkpoint_each_time(remembered: Project, options: tuple[str, ...]) -> None:
+    """Nothing of it is ever answered for."""
+    for number in range(3):
+        tagged = [f"{word}-{number}" if word == "again" else word for word in options]
+        assert remembered.gitcp("save", *tagged, check=0).out.startswith("saved ")
+        time.sleep(0.05)
+
+
+def test_a_file_given_by_hand_that_goes_on(remembered: Project) -> None:
+    """Also where it is replaced by one of the same size, and where it goes."""
+    talk = remembered.root.parent / "talk.jsonl"
+    talk.write_bytes(LINE % (1, SESSION.encode()))
+    save = ("save", "--session", "talk", "--conversation", str(talk))
+    for _ in range(4):
+        time.sleep(0.05)
+        remembered.gitcp(*save, check=0)
+    assert not loads_click(remembered, *save[1:])
+    other = talk.with_name("other")
+    other.write_bytes(LINE % (2, SESSION.encode()))
+    other.rename(talk)
+    assert remembered.gitcp(*save, check=0).out.startswith("saved talk@2")
+    talk.unlink()
+    assert remembered.gitcp(*save).code != 0
+
+
+def test_what_is_left_out_is_said_each_time(remembered: Project) -> None:
+    """Also where nothing is loaded."""
+    os.mkfifo(remembered.root / "pipe")
+    for _ in range(4):
+        time.sleep(0.05)
+        said = remembered.gitcp("save", check=0).out
+    assert "not saved: pipe" in said
+    assert not loads_click(remembered)
+    assert remembered.gitcp("save", check=0).out == said
+
+
+ONCE = """
+import sys
+from gitcp.worktree import look
+def again(*_):
+    raise AssertionError("the tree is looked at a second time")
+look.changed = again
+from gitcp.__main__ import main
+sys.argv = ["gitcp", *sys.argv[1:]]
+main()
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="on one processor nothing is looked at ahead")
+def test_a_file_given_by_hand_costs_no_second_look(remembered: Project) -> None:
+    """What was seen while modules were loading is good for it."""
+    talk = remembered.root.parent / "talk.jsonl"
+    talk.write_bytes(LINE % (1, SESSION.encode()))
+    same_size(remembered)
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    command = [sys.executable, "-c", ONCE, "save", "--session", "talk", "--conversation", str(talk)]
+    done = subprocess.run(command, cwd=remembered.root, env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stdout[:6]) == (0, "saved "), done
+    assert remembered.git("show", "refs/gitcp/sessions/talk:a.txt") == "two"
 
 
 def same_size(project: Project) -> None:

@@ -12,6 +12,7 @@ import time
 
 from gitcp import kept, shared
 from gitcp.cli import quick
+from gitcp.hashes import sha1
 from gitcp.policy import events
 from gitcp.policy.settings import Settings
 from gitcp.worktree import look
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 POLICY = "policy"
 TEAM = ".gitcp.toml"
+SETTLING = ("GIT_ATTR", "GIT_CONFIG", "HOME", "XDG_")
 SETTLED_NS = 2_000_000_000
 FORGOTTEN = 30 * 86400
 BEHIND = 5
@@ -38,10 +40,11 @@ class Last:
 
     `created` is when its last checkpoint was made, `tip` that commit and the file of its ref, `files` the stamps of
     what decides besides the working tree, `state` the scan it goes by (None: none). `transcript` is the agent's file,
-    `written` its size and time when all of it was saved (None: it was not there; (): not all was saved).
+    `written` its size and time when all of it was saved (None: it was not there; (): not all was saved). `settled_by`
+    are the variables that decided over git's settings.
     """
 
-    __slots__ = ("created", "files", "state", "tip", "transcript", "written")
+    __slots__ = ("created", "files", "settled_by", "state", "tip", "transcript", "written")
 
     def __init__(
         self,
@@ -51,7 +54,9 @@ class Last:
         state: tuple[int, ...] | None,
         transcript: str,
         written: tuple[int, ...] | None,
+        settled_by: str,
     ) -> None:
+        self.settled_by = settled_by
         self.created, self.tip, self.files = created, tip, files
         self.state, self.transcript, self.written = state, transcript, written
 
@@ -63,12 +68,10 @@ class Last:
 
 def settings(git_dir: str) -> Settings | None:
     """The settings in force, None if they must be asked for."""
-    if any(name.startswith("GIT_CONFIG") for name in os.environ):
-        return None
     known = kept.load(os.path.join(git_dir, "gitcp", POLICY))
-    if known is None or any(_short(path) != found for path, found in known[0]):
+    if known is None or known[0] != _variables() or any(_short(path) != found for path, found in known[1]):
         return None
-    return Settings(**known[1])
+    return Settings(**known[2])
 
 
 def remember_settings(store: Store, found: Settings) -> None:
@@ -81,7 +84,7 @@ def remember_settings(store: Store, found: Settings) -> None:
     files = [*own, *((path, _short(path)) for path in others)]
     young = time.time_ns() - SETTLED_NS
     if own and not any(stamp is not None and stamp[-1] > young for _, stamp in files):
-        _write(os.path.join(repo.git_dir, "gitcp", POLICY), (files, found.plain()))
+        _write(os.path.join(repo.git_dir, "gitcp", POLICY), (_variables(), files, found.plain()))
 
 
 def last(git_dir: str, agent: str, session_id: str) -> Last | None:
@@ -92,6 +95,8 @@ def last(git_dir: str, agent: str, session_id: str) -> Last | None:
 
 def is_unchanged(root: str, git_dir: str, remembered: Last, *, files_alone: bool) -> bool:
     """Whether a save would find nothing new. What was looked at is not looked at again by this process."""
+    if remembered.settled_by != _variables():
+        return False
     if remembered.state is None or _first_line(remembered.tip[0]) != remembered.tip[1]:
         return False
     if not files_alone and _written(remembered.transcript) != remembered.written:
@@ -144,7 +149,16 @@ def remember(store: Store, agent: str, session_id: str, saved: Saved, files: Sta
     memory = saved.taken.memory
     scan = None if snapshot.nested or snapshot.submodules or memory is None else memory.file.identity
     talk = _talk(saved) or (named, _written(named))
-    _write(_place(str(repo.git_dir), agent, session_id), (checkpoint.created.timestamp(), tip, files, scan, *talk))
+    _write(
+        _place(str(repo.git_dir), agent, session_id),
+        (checkpoint.created.timestamp(), tip, files, scan, *talk, _variables()),
+    )
+
+
+def _variables() -> str:
+    """A checksum of the variables by which git finds its settings, or that hold some. Their values are not kept."""
+    named = (f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(SETTLING))
+    return sha1("\0".join(named).encode("utf-8", "surrogateescape")).hex()
 
 
 def _talk(saved: Saved) -> tuple[str, tuple[int, ...] | None] | None:

@@ -1,8 +1,8 @@
 """The first stage of `gitcp save`: says "nothing changed" before the command line, libgit2 or JSON is loaded.
 
-A save that found nothing new writes down everything that decided so: what stat said of the index, HEAD, the refs, the
-settings and the agent's transcripts, and a few variables. While all of that is the same and no file of the working tree
-changed, the answer is the same. Anything else, and anything unexpected, means that `save` itself decides.
+A save that found nothing new writes down everything that decided so: its options, what stat said of the index, HEAD,
+the refs, the settings and the transcripts, and a few variables. While all of that is the same and no file of the
+working tree changed, the answer is the same. Anything else, and anything unexpected: `save` itself decides.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 MEMO = "unchanged"
 STATE = "worktree-state"
 QUIET = ("-q", "--quiet")
+PIPED = ("-", "--conversation=-")
 DECIDING = ("CLAUDE", "CODEX", "COPILOT", "GEMINI", "GIT_", "GITCP_", "HOME", "OPENCODE", "XDG_")
 TICK_NS = 20_000_000
 """More than a tick of the clock that stamps files: what is not older than the save by this much could change unseen."""
@@ -42,16 +43,16 @@ def answered(options: Sequence[str]) -> bool:
     _started.append(time.time_ns())
     if where is None or where[1] != os.path.join(where[0], ".git"):
         return False
+    if any(option in PIPED for option in options):
+        return False  # what writes into the pipe may change files until its end: the look comes after that
     root, git_dir = where
     look.start(os.fsencode(root), os.path.join(git_dir, "gitcp", STATE))
-    if any(option not in QUIET for option in options):
-        return False
     memo = kept.load(os.path.join(git_dir, "gitcp", MEMO))
-    if memo is None or memo[0] != _environment() or any(stamp(p) != found for p, found in memo[1]):
+    if memo is None or memo[0] != _decided(options) or any(stamp(p) != found for p, found in memo[1]):
         return False
     if look.answer(os.fsencode(root), memo[2], keep=True) != []:
         return False
-    if not options:
+    if not any(option in QUIET for option in options):
         sys.stdout.write(memo[3])
         sys.stdout.flush()
     return True
@@ -64,7 +65,7 @@ def begin() -> None:
         look.start(os.fsencode(where[0]), os.path.join(where[1], "gitcp", STATE))
 
 
-def remember(store: Store, saved: Saved, text: str) -> None:
+def remember(store: Store, saved: Saved, options: Sequence[str], text: str) -> None:
     """Write down what decided that nothing changed; `text` is what was said. Not where more than files decided."""
     repo, snapshot = store.repo, saved.checkpoint.snapshot
     state = repo.state_dir / STATE
@@ -75,7 +76,7 @@ def remember(store: Store, saved: Saved, text: str) -> None:
         return
     identity = look.identity(os.stat(state))
     try:
-        kept.store(str(repo.state_dir / MEMO), (_environment(), files, identity, text))
+        kept.store(str(repo.state_dir / MEMO), (_decided(options), files, identity, text))
     except (OSError, ValueError):
         return
 
@@ -152,8 +153,13 @@ def beginning(path: str) -> bytes:
         return b""
 
 
-def _environment() -> str:
-    """A checksum of what decides besides files; values of variables are not written down."""
+def _decided(options: Sequence[str]) -> tuple[str, ...]:
+    """What decides besides files: what was asked, and a checksum of our surroundings."""
+    return (_surroundings(), *(option for option in options if option not in QUIET))
+
+
+def _surroundings() -> str:
+    """A checksum of the directory, the umask, the user, and the variables that decide. Their values are not kept."""
     mask = os.umask(0o077)
     os.umask(mask)
     named = (f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(DECIDING))

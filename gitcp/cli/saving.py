@@ -54,8 +54,21 @@ def perform(context: Context, given: Mapping[str, Any]) -> None:
         _print(context, saved)
     if saved.saved:
         retain(context, saved.checkpoint.id)
-    if not saved.saved and context.arguments == ("save",):
-        quick.remember(context.store, saved, f"{saved.reason}\n{_conversation_line(saved)}\n")
+    if not saved.saved and _is_repeatable(context, given, saved):
+        said = (saved.reason, *_rest(saved))
+        quick.remember(context.store, saved, context.arguments[1:], "".join(f"{line}\n" for line in said))
+
+
+def _is_repeatable(context: Context, given: Mapping[str, Any], saved: Saved) -> bool:
+    """Whether files alone decide over the answer to the same options: no pipe, no transcript that was looked for in
+    vain and may turn up anywhere, no tags, which the JSON document names.
+    """
+    if context.arguments[:1] != ("save",) or given["as_json"]:
+        return False
+    if given["conversation"] is not None:
+        return all(source.path is not None for source in saved.sources)
+    agent = saved.checkpoint.agent
+    return bool(saved.sources) or agent is None or agent.session_id is None
 
 
 def retain(context: Context, saved: CheckpointId) -> None:
@@ -117,13 +130,14 @@ def _print(context: Context, saved: Saved) -> None:
     else:
         label = f' "{checkpoint.note.label}"' if checkpoint.note.label else ""
         output.line(Styled("saved", GREEN), " ", Styled(str(checkpoint.id), BOLD), label, f"  ({_extent(checkpoint)})")
-    output.line(_conversation_line(saved))
-    for line in words.listed([said(skip) for skip in saved.taken.snapshot.skipped], SHOWN):
-        output.line(f"not saved: {line}")
+    for line in _rest(saved):
+        output.line(line)
 
 
-def _conversation_line(saved: Saved) -> str:
-    return f"conversation: {saved.why}"
+def _rest(saved: Saved) -> list[str]:
+    """What is said of every save, whether a checkpoint was made or not."""
+    left_out = words.listed([said(skip) for skip in saved.taken.snapshot.skipped], SHOWN)
+    return [f"conversation: {saved.why}", *(f"not saved: {line}" for line in left_out)]
 
 
 def _extent(checkpoint: Checkpoint) -> str:

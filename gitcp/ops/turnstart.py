@@ -19,12 +19,10 @@ HEX = frozenset("0123456789abcdef")
 
 def write(git_dir: str, commit: str) -> None:
     """Write down the last checkpoint, by its commit, when a prompt is given. Never raises."""
-    from pathlib import Path  # a hook that leads to nothing loads no more than it must
-
     from gitcp.durable import replace_file
 
     with suppress(OSError):
-        replace_file(Path(git_dir, "gitcp", NAME), f"{commit}\n".encode("ascii"), sync=False)
+        replace_file(f"{git_dir}/gitcp/{NAME}", f"{commit}\n".encode("ascii"), sync=False)
 
 
 def last(repo: Repository) -> Oid | None:
