@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import pytest
-from back import contents, kept, last, redo, restore, save, undo
+from back import contents, finish, kept, last, numbered, redo, restore, save, undo
 from capturing import Camera
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
@@ -16,6 +17,9 @@ from talk import Talk
 from gitcp.errors import Refused, StoreDamaged
 from gitcp.model import Checkpoint
 from gitcp.ops import journal
+from gitcp.ops import restore as op
+from gitcp.ops.restore import Report, Request
+from gitcp.worktree.snapshot import Limits
 
 from driver import File, Project
 from samples import open_store
@@ -322,3 +326,310 @@ def test_any_tree_to_any_other(
         assert contents(project) == before
         assert last(project).snapshot == Camera(project).afresh().snapshot, "the undo did not see all it did"
     assert last(project).id.session == target.id.session
+
+
+# ---------------------------------------------------------------- what a look at the tree does not show
+
+
+def exactly(project: Project, target: Checkpoint, **fields: Any) -> tuple[Files, Report]:
+    """Restore, undo, redo and undo: each gives back every byte and mode, ignored or not. What the restore left."""
+    before = contents(project)
+    with project.guard():
+        done = restore(project, target, **fields)
+        after = contents(project)
+        for step, wanted in ((undo, before), (redo, after), (undo, before), (redo, after)):
+            step(project)
+            assert contents(project) == wanted, step.__name__
+    return after, done
+
+
+def walk_with(project: Project, limits: Limits, before: Files, after: Files) -> None:
+    """Undo, redo and undo again, with limits."""
+    for step, wanted in ((op.undo, before), (op.redo, after), (op.undo, before)):
+        step(open_store(project), lambda id: Request(numbered(open_store(project), id), project.root, limits=limits))
+        assert contents(project) == wanted
+
+
+def test_tracked_but_ignored_file(project: Project) -> None:
+    """A file that was tracked and is ignored comes back; undo takes it away, and redo brings it."""
+    project.write(".gitignore", "*.log\n")
+    project.write("t.log", "tracked\n")
+    project.git("add", "--force", "t.log")
+    target = save(project)
+    project.git("rm", "--quiet", "--cached", "t.log")
+    project.remove("t.log")
+    after, _ = exactly(project, target)
+    assert after[b"t.log"].data == b"tracked\n"
+
+
+def test_ignored_since_by_info_exclude(project: Project) -> None:
+    """A file that info/exclude ignores now comes back and goes again."""
+    project.write("deep/er/note", "mine\n", 0o600)
+    target = save(project)
+    project.remove("deep")
+    project.write(".git/info/exclude", "note\n")
+    after, _ = exactly(project, target)
+    assert after[b"deep/er/note"].data == b"mine\n"
+
+
+def test_ignored_since_by_excludes_file(project: Project) -> None:
+    """The same for core.excludesFile."""
+    project.write("note", "mine\n")
+    target = save(project)
+    project.remove("note")
+    project.write(".git/ours", "note\n")
+    project.git("config", "core.excludesFile", str(project.root / ".git/ours"))
+    exactly(project, target)
+
+
+def test_ignored_by_what_the_restore_brought(project: Project) -> None:
+    """The restore changes a file and, with .gitignore, whether it is ignored: its content of before comes back."""
+    project.write("a.log", "then\n")
+    project.git("add", "--force", "a.log")
+    project.write(".gitignore", "*.log\n")
+    target = save(project)
+    project.git("rm", "--quiet", "--cached", "a.log")
+    project.remove(".gitignore")
+    project.write("a.log", "now\n", 0o755)
+    after, _ = exactly(project, target)
+    assert after[b"a.log"].data == b"then\n"
+
+
+def test_mode_of_what_is_ignored_then(project: Project) -> None:
+    """A restore sets the mode of a file alone, which is ignored by the rules it brings."""
+    project.write("a.log", "same\n", 0o600)
+    project.git("add", "--force", "a.log")
+    project.write(".gitignore", "*.log\n")
+    target = save(project)
+    project.git("rm", "--quiet", "--cached", "a.log")
+    project.remove(".gitignore")
+    os.chmod(project.path("a.log"), 0o640)
+    after, _ = exactly(project, target)
+    assert after[b"a.log"].mode == 0o600
+
+
+def test_ignored_between_restore_and_undo(project: Project) -> None:
+    """Somebody ignores what the restore brought: undo takes it back all the same."""
+    project.write("note", "mine\n")
+    target = save(project)
+    project.remove("note")
+    before = contents(project)
+    restore(project, target)
+    project.write(".git/info/exclude", "note\n")
+    undo(project)
+    assert contents(project) == before
+    redo(project)
+    assert project.read("note") == b"mine\n"
+
+
+def test_empty_directory_that_is_ignored(project: Project) -> None:
+    """An empty directory that the restore made is removed, though it is ignored. One that was there stays."""
+    os.makedirs(project.path("build/out"))
+    target = save(project)
+    project.remove("build")
+    project.write(".git/info/exclude", "build\nleft\n")
+    os.mkdir(project.path("left"))
+    after, _ = exactly(project, target)
+    assert b"build/out" in after
+
+
+def test_ignored_directory_that_was_there(project: Project) -> None:
+    """A file comes back in an empty directory that is ignored: undo takes the file, and leaves the directory."""
+    project.write("build/out", "made\n")
+    target = save(project)
+    project.remove("build/out")
+    project.write(".git/info/exclude", "build\n")
+    exactly(project, target)
+
+
+def test_larger_than_the_limit(project: Project) -> None:
+    """A tracked file comes back that is too large for one that is not tracked."""
+    project.write("large", "x" * 2000)
+    project.git("add", "large")
+    small = Limits(max_untracked_file=1000)
+    target = save(project, limits=small)
+    project.git("rm", "--quiet", "--cached", "large")
+    project.remove("large")
+    before = contents(project)
+    restore(project, target, limits=small)
+    after = contents(project)
+    walk_with(project, small, before, after)
+
+
+def test_restored_in_a_directory_of_dependencies(project: Project) -> None:
+    """A restore brings so many files into a directory that it is left out from then on."""
+    few = Limits(max_dependency_files=3)
+    for name in "abcd":
+        project.write(f"node_modules/{name}.js", name)
+    project.git("add", "--force", "node_modules")
+    target = save(project, limits=few)
+    project.git("rm", "--quiet", "-r", "--cached", "node_modules")
+    project.remove("node_modules")
+    before = contents(project)
+    restore(project, target, limits=few)
+    after = contents(project)
+    assert before != after
+    walk_with(project, few, before, after)
+
+
+def test_changed_since_is_kept(project: Project) -> None:
+    """What somebody changed after the restore stays, and undo says so."""
+    project.write("note", "mine\n")
+    project.write("other", "mine\n")
+    target = save(project)
+    project.remove("note")
+    project.remove("other")
+    project.write(".git/info/exclude", "note\nother\n")
+    restore(project, target)
+    project.write("note", "edited\n")
+    report = undo(project)
+    assert kept(report) == {b"note": "changed since it was restored, and ignored"}
+    assert project.read("note") == b"edited\n"
+    assert b"other" not in project.files()
+
+
+def test_two_restores_of_an_ignored_file(project: Project) -> None:
+    """Undo goes back through both, though the first undo wrote what the second takes away."""
+    project.write("note", "one\n")
+    project.write("x", "one\n")
+    one = save(project)
+    project.write("note", "two\n")
+    project.write("x", "two\n")
+    two = save(project)
+    project.remove("note")
+    project.write(".git/info/exclude", "note\n")
+    states = [contents(project)]
+    for target in (one, two):
+        restore(project, target)
+        states.append(contents(project))
+    for wanted in (states[1], states[0]):
+        undo(project)
+        assert contents(project) == wanted
+    for wanted in states[1:]:
+        redo(project)
+        assert contents(project) == wanted
+
+
+def test_paths_that_are_ignored(project: Project) -> None:
+    """A restore of one path, which is ignored now."""
+    project.write("note", "mine\n")
+    project.write("a", "one\n")
+    target = save(project)
+    project.remove("note")
+    project.write("a", "two\n")
+    project.write(".git/info/exclude", "note\n")
+    after, _ = exactly(project, target, paths=(b"note",))
+    assert (after[b"note"].data, after[b"a"].data) == (b"mine\n", b"two\n")
+
+
+def test_revert_of_an_ignored_removal(project: Project) -> None:
+    """A revert brings back a file that is ignored now."""
+    project.write("note", "mine\n")
+    project.write("a", "one\n")
+    first = save(project)
+    project.remove("note")
+    second = save(project)
+    project.write(".git/info/exclude", "note\n")
+    after, _ = exactly(project, second, reverted=first, conversation=False)
+    assert after[b"note"].data == b"mine\n"
+
+
+def test_abort_takes_back_what_is_ignored(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupted restore wrote a file that is ignored: --abort takes it away, and --continue keeps it for undo."""
+    project.write("note", "mine\n")
+    os.makedirs(project.path("build/out"))
+    target = save(project)
+    project.remove("note")
+    project.remove("build")
+    project.write("new", "new\n")
+    project.write(".git/info/exclude", "note\nbuild\n")
+    before = contents(project)
+    restore(project, target)
+    after = contents(project)
+    undo(project)
+    for forward, wanted in ((False, before), (True, after)):
+        with monkeypatch.context() as patched:
+            patched.setattr(op, "_save_after", crash)
+            with pytest.raises(KeyboardInterrupt):
+                restore(project, target)
+        assert contents(project) == after
+        finish(project, forward=forward)
+        assert contents(project) == wanted
+    undo(project)
+    assert contents(project) == before
+
+
+def crash(*_: object, **__: object) -> None:
+    """The end of a process."""
+    raise KeyboardInterrupt
+
+
+def test_an_older_store(project: Project) -> None:
+    """What an older gitcp wrote of a restore is read; the ignored file is known by it alone."""
+    project.write("note", "mine\n")
+    target = save(project)
+    project.remove("note")
+    restore(project, target)
+    store = open_store(project)
+    path = store.repo.state_dir / journal.RESTORES
+    fields = journal.read_fields(path)
+    assert fields is not None
+    for extent in fields["extents"].values():
+        extent.pop("written")
+    journal.write_fields(path, fields)
+    undo(project)
+    assert b"note" not in project.files()
+
+
+def test_lists_are_not_left(project: Project) -> None:
+    """The lists of what restores wrote go when their restores are forgotten."""
+    (first, _), (second, _) = versions(project, 2)
+    directory = open_store(project).repo.state_dir / journal.WRITTEN
+    for target in (first, second) * 2:
+        restore(project, target)
+    assert len(os.listdir(directory)) == 4
+    journal.set_restores(open_store(project).repo, journal.Restores())
+    assert os.listdir(directory) == []
+
+
+ANY_RULES = st.sampled_from([b"", b"*.log\n", b"*.log\n!keep.log\n", b"/a\n", b"b\n", b"*\n", b"c*\n!.gitignore\n"])
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    trees=st.tuples(TREES, TREES),
+    rules=st.tuples(ANY_RULES, ANY_RULES),
+    excluded=st.tuples(ANY_RULES, ANY_RULES, st.sampled_from([b"", b"*.log\n", b"b\n", b"/a\n", b"*\n"])),
+    tracked=st.tuples(st.booleans(), st.booleans()),
+)
+def test_any_rules(
+    tmp_path_factory: pytest.TempPathFactory,
+    trees: tuple[Tree, Tree],
+    rules: tuple[bytes, bytes],
+    excluded: tuple[bytes, bytes, bytes],
+    tracked: tuple[bool, bool],
+) -> None:
+    """Whatever is ignored before, after and besides since: undo gives back every file, and redo those of after."""
+    project = Project(tmp_path_factory.mktemp("any") / "project")
+    build(project, trees[0], rules[0])
+    project.write(".git/info/exclude", excluded[0])
+    if tracked[0]:
+        project.git("add", "--all", "--force")
+    target = save(project)
+    build(project, trees[1], rules[1])
+    project.write(".git/info/exclude", excluded[1])
+    project.root.joinpath(".git/index").unlink(missing_ok=True)
+    if tracked[1]:
+        project.git("add", "--all", "--force")
+    before = contents(project)
+    with project.guard():
+        report = restore(project, target)
+        after = contents(project)
+        note(f"{before=}\n{after=}\n{kept(report)=}")
+        if report.checkpoint is None:
+            return
+    project.write(".git/info/exclude", excluded[1] + excluded[2])  # fewer rules would show what was there before
+    with project.guard():
+        for step, wanted in ((undo, before), (redo, after), (undo, before)):
+            step(project)
+            assert contents(project) == wanted, step.__name__

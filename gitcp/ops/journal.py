@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from gitcp.value import EMPTY, Value
 RESTORE = "restore.json"
 RESTORES = "restores.json"
 RUNS = "runs"
+WRITTEN = "written"
 MOST = 100
 
 
@@ -32,6 +33,7 @@ class Extent(Value):
 
     `paths` are its limits (empty: none); of a directory with gitcp.ops.plan.ALONE behind it nothing below is meant.
     `made` are the files that it made where nothing was: of the state before it is known that they were not there.
+    `written` names the list of everything it wrote (gitcp.ops.written), "" if there is none.
     """
 
     files: bool = True
@@ -39,6 +41,7 @@ class Extent(Value):
     index: bool = False
     paths: tuple[bytes, ...] = ()
     made: tuple[bytes, ...] = ()
+    written: str = ""
 
 
 class Restores(Value):
@@ -183,8 +186,14 @@ def restores(repo: Repository) -> Restores:
 
 
 def set_restores(repo: Repository, value: Restores) -> None:
-    """Write down what can be undone and redone."""
-    write_fields(repo.state_dir / RESTORES, {"schema": "gitcp.restores/1", **_encode_restores(value)})
+    """Write down what can be undone and redone. Lists of what older restores wrote are removed."""
+    fields = _encode_restores(value)
+    write_fields(repo.state_dir / RESTORES, {"schema": "gitcp.restores/1", **fields})
+    named = {extent["written"] for extent in fields["extents"].values()}  # type: ignore[attr-defined]
+    with suppress(OSError):
+        for path in (repo.state_dir / WRITTEN).iterdir():
+            if path.name not in named:
+                path.unlink()
 
 
 def stepped(known: Restores, step: Step, here: CheckpointId, extent: Extent) -> Restores:
@@ -214,12 +223,15 @@ def _encode_extent(extent: Extent) -> dict[str, object]:
         "index": extent.index,
         "limits": [wire.encode_path(path) for path in extent.paths],
         "made": [wire.encode_path(path) for path in extent.made],
+        "written": extent.written,
     }
 
 
 def _decode_extent(fields: Mapping[str, Any]) -> Extent:
     paths, made = (tuple(map(wire.decode_path, fields.get(name, ()))) for name in ("limits", "made"))
-    return Extent(bool(fields["files"]), bool(fields["conversation"]), bool(fields["index"]), paths, made)
+    written = str(fields.get("written", ""))
+    flags = bool(fields["files"]), bool(fields["conversation"]), bool(fields["index"])
+    return Extent(*flags, paths, made, written if written.isalnum() else "")
 
 
 def _id(text: str) -> CheckpointId:

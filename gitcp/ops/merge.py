@@ -76,7 +76,7 @@ def merge(
     for path, why in _blocked(objects, ours, wanted):
         conflicts.append(Conflict(path, why))
         del wanted[path]
-    snapshot = _snapshot(base, ours, theirs, scope, _tree(objects, ours.snapshot.tree, wanted), wanted)
+    snapshot = _snapshot(base, ours, theirs, scope, edited_tree(objects, ours.snapshot.tree, wanted), wanted)
     return Merged(snapshot, tuple(sorted(conflicts)), tuple(change.path for change in step))
 
 
@@ -129,7 +129,7 @@ def _blocked(objects: Objects, ours: Side, wanted: Mapping[bytes, Entry | None])
                 yield path, "a directory stands where it was"
 
 
-def _tree(objects: Objects, tree: Oid, wanted: Mapping[bytes, Entry | None], *, top: bool = True) -> Oid:
+def edited_tree(objects: Objects, tree: Oid, wanted: Mapping[bytes, Entry | None], *, top: bool = True) -> Oid:
     """The tree with these entries put in or taken out. That of the root is only named, as that of a snapshot is."""
     entries = {entry.name: entry for entry in objects.read_tree(tree)}
     inside: dict[bytes, dict[bytes, Entry | None]] = {}
@@ -144,7 +144,7 @@ def _tree(objects: Objects, tree: Oid, wanted: Mapping[bytes, Entry | None], *, 
     for name, below in inside.items():
         here = entries.get(name)
         old = here.oid if here is not None and here.mode == TREE else trees.EMPTY_TREE
-        new = _tree(objects, old, below, top=False)
+        new = edited_tree(objects, old, below, top=False)
         if new != trees.EMPTY_TREE:
             entries[name] = TreeEntry(name, TREE, new)
         elif here is not None and here.mode == TREE:

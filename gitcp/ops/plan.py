@@ -102,8 +102,10 @@ class Disk(Protocol):
 class Side:
     """One of the two snapshots, asked path by path. Each directory of its tree is indexed once."""
 
-    def __init__(self, reader: TreeReader, snapshot: Snapshot) -> None:
+    def __init__(self, reader: TreeReader, snapshot: Snapshot, held: Collection[bytes] = ()) -> None:
+        """`held` are paths known to have been there, though nothing else was captured where they lie."""
         self.snapshot = snapshot
+        self._held = held
         self._reader = reader
         self._names: dict[Oid, dict[bytes, TreeEntry]] = {}
         self._absent = frozenset(snapshot.absent)
@@ -137,6 +139,8 @@ class Side:
 
     def barred(self, path: bytes, *, then: bool = False) -> str:
         """Why nothing is known of what lies at `path`; "" if it was looked at."""
+        if path in self._held:
+            return ""
         for place in (path, *parents(path)):
             if place in self.unseen:
                 return f"not captured {'then' if then else 'now'} ({self.unseen[place]})"
@@ -146,7 +150,7 @@ class Side:
 
     def holds(self, directory: bytes) -> bool:
         """Whether this directory existed, or may have: not everywhere was looked."""
-        known = directory in self._beside_tree or self.entry(directory) is not None
+        known = directory in self._held or directory in self._beside_tree or self.entry(directory) is not None
         return known or bool(self.barred(directory))
 
     @cached_property
@@ -163,14 +167,17 @@ def plan_files(
     scope: Collection[bytes],
     disk: Disk,
     not_there: Collection[bytes] = (),
+    held: Collection[bytes] = (),
+    standing: Collection[bytes] = (),
 ) -> FilePlan:
     """The plan that turns the files of the first snapshot, which is now, into those of the second, the target.
 
     `scope` limits it to these paths and what is below them, unless ALONE is behind them (empty: everywhere).
-    `not_there` are paths of which it is known that the target did not have them, ignored or not. Raises Refused for a
-    target with a path that no file may have: no save made it.
+    `not_there` are paths of which it is known that the target did not have them, ignored or not; `standing` are
+    directories that it had, though it does not say so. `held` are paths that the first snapshot has where nothing else
+    was captured. Raises Refused for a target with a path that no file may have: no save made it.
     """
-    now, target = (Side(reader, snapshot) for snapshot in sides)
+    now, target = Side(reader, sides[0], held), Side(reader, sides[1], standing)
     if SkipReason.NOT_HELD.value in target.unseen.values():
         return FilePlan()
     changes = [change for change in _changes(reader, now, target) if within(change.path, scope)]

@@ -8,22 +8,23 @@ checkpoint that says what was restored.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from gitcp.errors import ConversationUnreadable, Refused
 from gitcp.git.objects import Objects
 from gitcp.model import Checkpoint, CheckpointId, Trigger
-from gitcp.ops import effects, journal, log, oplog, placing, session, trust, untold
+from gitcp.ops import effects, journal, log, oplog, placing, session, trust, untold, written
 from gitcp.ops import index as index_op
 from gitcp.ops.apply import apply_files, leave_edited, still_wrong
 from gitcp.ops.contents import Contents
 from gitcp.ops.disk import WorktreeDisk
 from gitcp.ops.journal import Extent, Restores, Step, Unfinished
 from gitcp.ops.placing import Placed
-from gitcp.ops.plan import FilePlan, Kept, Side, plan_files
+from gitcp.ops.plan import FilePlan, Kept, Side, plan_files, within
 from gitcp.ops.request import Request, check_paths, know_files, merged_into, somewhere
 from gitcp.ops.save import Request as SaveRequest
 from gitcp.ops.save import Saved, live_trees, save
+from gitcp.ops.written import Found, Written
 from gitcp.store import Store, Summary
 from gitcp.typed import NamedTuple
 from gitcp.value import Value, replace
@@ -62,10 +63,11 @@ class Report(Value):
 
 
 class Present(NamedTuple):
-    """What was there before a restore: saved, and what of it could not be."""
+    """What was there before a restore: saved, what of it could not be, and the snapshot of it."""
 
     saved: Saved
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[Kept, ...]
+    found: Found
 
 
 def plan(store: Store, request: Request) -> Plan:
@@ -87,8 +89,9 @@ def plan(store: Store, request: Request) -> Plan:
 def plan_from(store: Store, objects: Objects, request: Request, now: Taken) -> FilePlan:
     """What restoring the target's files would do, from a snapshot of now whose trees `objects` has. Writes nothing."""
     objects.name_tree(store.objects.read_tree(request.target.snapshot.tree))
-    made = _extent_of(journal.restores(store.repo), request.target).made
-    return _plan_files(store, objects, request, now, Contents(store), request.paths, made)
+    before = written.read(store.repo, _extent_of(journal.restores(store.repo), request.target))
+    found = written.completed(store, objects, now, before)
+    return _plan_files(store, objects, request, found, Contents(store), request.paths)
 
 
 def restore(store: Store, request: Request, agreed: Plan | FilePlan | None = None) -> Report:
@@ -137,23 +140,34 @@ def finish(store: Store, request_for: Callable[[CheckpointId], Request], *, forw
         request = _resumed(store, request_for(begun.target if forward else begun.safety), begun, forward=forward)
         know_files(store, request.target)
         journal.sweep(store.repo, begun)
-        if forward and begun.reverted is not None:
-            step_from, ours = (request_for(id).target for id in (begun.reverted, begun.safety))
-            request = merged_into(store, replace(request, reverted=step_from, markers=begun.markers), ours.snapshot)
-        present = _save_present(store, request)
-        made = _extent_of(begun.before, request.target).made if forward else begun.extent.made
-        files, contents = _prepare(store, request, present, begun.paths, made)
+        if forward:
+            request = _as_begun(store, request_for, begun, request)
+            before = written.read(store.repo, _extent_of(begun.before, request.target))
+        else:
+            before = written.so_far(store, _as_begun(store, request_for, begun, request_for(begun.target)), begun)
+        present = _save_present(store, request, before)
+        files, contents = _prepare(store, request, present, begun.paths)
         if forward:
             files = leave_edited(store, contents, files, request_for(begun.safety).target)
         placed = _place(store, request, begun.session_id)
         if placed is not None:
             placing.sweep(placed)
-        after = begun.after
+        here, after = begun.safety, begun.after
         if not forward:
             here, extent = present.saved.checkpoint.id, replace(begun.extent, made=files.created)
             after = Restores((*begun.before.undo, here), begun.before.redo, {**begun.before.extents, here: extent})
         step = begun.step if forward else Step.RESTORE
-        return _carry_out(store, request, files, contents, present, placed, after, step, begun.directories)
+        return _carry_out(store, request, files, contents, present, placed, (here, after), step, begun)
+
+
+def _as_begun(
+    store: Store, request_for: Callable[[CheckpointId], Request], begun: Unfinished, request: Request
+) -> Request:
+    """The request for the target of an interrupted restore; a revert knows again what it leads to."""
+    if begun.reverted is None:
+        return request
+    step_from, ours = (request_for(id).target for id in (begun.reverted, begun.safety))
+    return merged_into(store, replace(request, reverted=step_from, markers=begun.markers), ours.snapshot)
 
 
 def _restore(store: Store, request: Request, agreed: FilePlan | None, step: Step) -> Report:
@@ -161,11 +175,12 @@ def _restore(store: Store, request: Request, agreed: FilePlan | None, step: Step
     trust.admit(store, request.target, trusted=request.trust)
     know_files(store, request.target)
     check_paths(store, request)
-    present = _save_present(store, request)
+    known = journal.restores(store.repo)
+    before = Written() if request.reverted else written.read(store.repo, _extent_of(known, request.target))
+    present = _save_present(store, request, before)
     request = merged_into(store, request, present.saved.checkpoint.snapshot)
-    known, here = journal.restores(store.repo), present.saved.checkpoint.id
-    made = _extent_of(known, request.target).made
-    files, contents = _prepare(store, request, present, request.paths, made)
+    here = present.saved.checkpoint.id
+    files, contents = _prepare(store, request, present, request.paths)
     if agreed is not None and files != agreed:
         # `@` means the safety checkpoint by now.
         again = "run the command again" + ("" if request.reverted else f", for {request.target.id}")
@@ -194,7 +209,7 @@ def _restore(store: Store, request: Request, agreed: FilePlan | None, step: Step
         step=step,
     )
     journal.begin(store.repo, begun)
-    return _carry_out(store, request, files, contents, present, placed, then, step)
+    return _carry_out(store, request, files, contents, present, placed, (here, then), step)
 
 
 def _carry_out(
@@ -204,15 +219,15 @@ def _carry_out(
     contents: Contents,
     present: Present,
     placed: Placed | None,
-    then: Restores,
+    then: tuple[CheckpointId, Restores],
     step: Step,
-    touched: Collection[bytes] = (),
+    begun: Unfinished | None = None,
 ) -> Report:
     """Everything after the journal is written. Each part that fails is reported, and the others are done.
 
-    `touched` are directories that were changed before this, and perhaps not flushed.
+    `then` is what can be undone afterwards, and this restore's checkpoint in it. `begun` is the one to finish.
     """
-    with Writer(store.repo.root, touched) as tree:
+    with Writer(store.repo.root, begun.directories if begun else ()) as tree:
         done = apply_files(contents, files, tree, present.saved.taken.stamp)
         with tree.flushing():
             unset = index_op.restore(store, request.target, request.paths) if request.index else ()
@@ -220,21 +235,17 @@ def _carry_out(
             placed = placed if unplaced is None else None
             after = _save_after(store, request, present.saved, placed, frozenset(tree.changed))
         wrong = still_wrong(contents, files, done, tree, Side(store.objects, after.taken.snapshot))
-    journal.set_restores(store.repo, then)
-    _record(store, step, request, (request.target.id, present.saved.checkpoint.id, after.checkpoint.id))
+        files = replace(files, kept=(*files.kept, *done.failed, *wrong))
+        wrote = written.by(store, request, files, present.saved.checkpoint.snapshot, tree, begun)
+    journal.set_restores(store.repo, written.added(store.repo, *then, wrote))
+    safety = present.saved.checkpoint.id
+    _record(store, step, request, (request.target.id, safety, after.checkpoint.id))
     journal.finish(store.repo)
-    kept = (*files.kept, *done.failed, *wrong, *unset, *((unplaced,) if unplaced else ()), *present.kept)
-    untold.leave(store, request.target, after.checkpoint, present.saved.checkpoint.id, kept)
-    return Report(
-        target=request.target,
-        safety=present.saved.checkpoint.id,
-        checkpoint=after.checkpoint.id,
-        written=tuple(done.written),
-        removed=tuple(done.removed),
-        kept=kept,
-        placed=placed,
-        failed=any(one.missing for one in kept),
-    )
+    kept = (*files.kept, *unset, *((unplaced,) if unplaced else ()), *present.kept)
+    untold.leave(store, request.target, after.checkpoint, safety, kept)
+    changed = tuple(done.written), tuple(done.removed)
+    failed = any(one.missing for one in kept)
+    return Report(request.target, safety, after.checkpoint.id, *changed, kept, placed, failed)
 
 
 def _record(store: Store, step: Step, request: Request, ids: tuple[CheckpointId, ...]) -> None:
@@ -289,17 +300,29 @@ def _resumed(store: Store, request: Request, begun: Unfinished, *, forward: bool
     )
 
 
-def _save_present(store: Store, request: Request) -> Present:
-    """Save what is here, files and conversation, in the session that it belongs to."""
+def _save_present(store: Store, request: Request, before: Written) -> Present:
+    """Save what is here, files and conversation, in the session that it belongs to.
+
+    `before` is what the restore wrote that is taken back: it is saved though no look at the tree may show it.
+    """
     choice = session.present(store, request.cwd, request.target)
-    wanted = SaveRequest(request.cwd, trigger=Trigger.BEFORE_RESTORE, limits=request.limits, choice=choice)
+    found: list[Found] = []
+
+    def complete(taken: Taken) -> Taken:
+        found.append(written.completed(store, store.objects, taken, before))
+        return found[-1].taken
+
+    wanted = SaveRequest(
+        request.cwd, trigger=Trigger.BEFORE_RESTORE, limits=request.limits, choice=choice, complete=complete
+    )
     try:
-        return Present(save(store, wanted))
+        return Present(save(store, wanted), (), found[-1])
     except ConversationUnreadable as error:
         # It is not touched, so the files need not stay as they are because of it.
         path = choice.capture.sources[0].path if choice.capture else None
         kept = Kept(os.fsencode(path or ""), f"the conversation of now is not saved: {error}")
-        return Present(save(store, replace(wanted, choice=choice._replace(capture=None))), (kept,))
+        saved = save(store, replace(wanted, choice=choice._replace(capture=None)))
+        return Present(saved, (kept,), found[-1])
 
 
 def _save_after(
@@ -344,30 +367,27 @@ def _session_after(store: Store, request: Request, safety: Checkpoint) -> str:
     return here if any(s.commit == request.target.commit for s in store.history(safety.commit)) else there
 
 
-def _prepare(
-    store: Store, request: Request, present: Present, scope: tuple[bytes, ...], made: tuple[bytes, ...]
-) -> tuple[FilePlan, Contents]:
+def _prepare(store: Store, request: Request, present: Present, scope: tuple[bytes, ...]) -> tuple[FilePlan, Contents]:
     """The plan, and everything it needs, read. Raises StoreDamaged if something of it is lost."""
     contents = Contents(store)
-    files = _plan_files(store, store.objects, request, present.saved.taken, contents, scope, made)
+    files = _plan_files(store, store.objects, request, present.found, contents, scope)
     contents.require(files.write, str(request.target.id))
     return files, contents
 
 
 def _plan_files(
-    store: Store,
-    objects: Objects,
-    request: Request,
-    now: Taken,
-    contents: Contents,
-    scope: tuple[bytes, ...],
-    made: tuple[bytes, ...],
+    store: Store, objects: Objects, request: Request, now: Found, contents: Contents, scope: tuple[bytes, ...]
 ) -> FilePlan:
     if not request.files:
         return FilePlan()
+    sides = now.taken.snapshot, request.wanted
     with Writer(store.repo.root) as tree:
-        sides = now.snapshot, request.wanted
-        return plan_files(store.repo, objects, sides, scope, WorktreeDisk(tree, contents), frozenset(made))
+        disk = WorktreeDisk(tree, contents)
+        not_there, standing = frozenset(now.written.made), now.written.standing
+        files = plan_files(store.repo, objects, sides, scope, disk, not_there, now.held, standing)
+    known = {one.path for one in files.kept}
+    changed = [one for one in now.changed if one.path not in known and within(one.path, scope)]
+    return replace(files, kept=tuple(sorted((*files.kept, *changed), key=lambda one: one.path))) if changed else files
 
 
 def _place(store: Store, request: Request, session_id: str | None = None) -> Placed | None:

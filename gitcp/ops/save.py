@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -57,7 +57,7 @@ class Request(Value):
 
     A restore gives its `choice` of session and conversation, `stored`, a conversation that lies in the store already,
     `words`, which replace the note that would be inherited, `steps_of`, whose results of steps stand, and `since`, so
-    that only what it changed is looked at.
+    that only what it changed is looked at. `complete` adds to a snapshot what the look could not see.
 
     `run` is what was run, `results` are those of steps that were done, `compensated` says how compensations ended; a
     key that is there already keeps what it says. `state` is what a framework keeps. With `files`, a snapshot that is
@@ -86,6 +86,7 @@ class Request(Value):
     files: Snapshot | None = None
     parent: Checkpoint | None = None
     since: Since | None = None
+    complete: Callable[[Taken], Taken] | None = None
     heed: Heed = Heed.ALL
 
 
@@ -140,7 +141,8 @@ def save(store: Store, request: Request) -> Saved:
 def _take(store: Store, request: Request, live: Container[Oid]) -> Taken:
     if request.files is not None:
         return known(request.files)
-    return take(store.repo, store.objects, request.limits, live, request.since)
+    taken = take(store.repo, store.objects, request.limits, live, request.since)
+    return request.complete(taken) if request.complete else taken
 
 
 class LiveTrees:

@@ -78,6 +78,7 @@ class Writer:
         self._touched = set(touched)
         self.changed: set[bytes] = set()
         """Every path that was made, replaced or removed, or got another mode."""
+        self.made: set[bytes] = set()  # the directories among them that were made
 
     def __enter__(self) -> Self:
         return self
@@ -320,6 +321,7 @@ class Writer:
             raise
         for directory in made:
             self._note(directory)
+        self.made.update(made)
 
     def _unmake(self, made: Sequence[bytes]) -> None:
         for directory in reversed(made):
