@@ -473,3 +473,17 @@ def test_two_streams_in_one_place_are_refused(home: Path, here: Path) -> None:
     """Streams that would overwrite each other are refused."""
     with pytest.raises(StoreDamaged, match="one place"):
         copilot.place(stored(DATA, PLAN, ("beside/b", PLAN[1], b"b")), here, host(home), new_id=NEW)
+
+
+def test_a_hook_that_was_called() -> None:
+    """By the time in the payload that was written down; else by when it was written, of this hook alone."""
+    with_payload = event("hook.start", "h1", hookType="agentStop", input={"timestamp": 1795286411884})
+    bare = {"type": "hook.start", "timestamp": "2026-11-22T14:53:21.637Z", "data": {"hookType": "preToolUse"}}
+    without = json.dumps(bare, separators=(",", ":")).encode() + b"\n"
+    assert copilot.has_called(with_payload, "agentStop", 1795286411884)
+    assert copilot.has_called(with_payload + without, "preToolUse", 1795359201637)
+    assert copilot.has_called(without, "preToolUse", 1795359201638)
+    for hook, stamp in (("preToolUse", 1795359201740), ("postToolUse", 1795359201637), ("agentStop", 1)):
+        assert not copilot.has_called(without, hook, stamp)
+    for broken in (b"", b'{"hook.start"', b'"hook.start"\n', without.replace(b"2026", b"x"), without[:-30]):
+        assert not copilot.has_called(broken, "preToolUse", 1795359201637)

@@ -22,8 +22,9 @@ import test_adapter_opencode
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gitcp import kept
 from gitcp.adapters import claude_code
-from gitcp.cli import bounded, hooking
+from gitcp.cli import bounded, hooking, memo
 from gitcp.model import Agent
 from gitcp.policy import events
 
@@ -294,6 +295,57 @@ def test_a_transcript_that_is_written_in_batches(ready: Project, sealed: Path) -
 
     assert ready.json("show")["conversation"]["bytes"] == path.stat().st_size
     assert log_of(ready) == ""
+
+
+def test_a_first_turn_whose_transcript_is_not_there_yet(ready: Project, sealed: Path) -> None:
+    """A turn of words alone, and the file is made while the hook of its end runs: saved, for both that write late."""
+    script = (
+        "import os, sys, time; time.sleep(0.3); os.makedirs(os.path.dirname(sys.argv[1]), exist_ok=True);"
+        "open(sys.argv[1], 'a').write(sys.argv[2])"
+    )
+    agent = Claude(ready)
+    agent.calls("UserPromptSubmit", prompt="hello")
+    lines = agent.line("user", "hello") + agent.line("assistant", "Hello there.")
+    late = subprocess.Popen([sys.executable, "-c", script, str(agent.transcript), lines])
+    agent.calls("Stop", last_assistant_message="Hello there.")
+    late.wait()
+    assert triggers(ready) == ["prompt", "turn"]
+    assert ready.json("show")["conversation"]["messages"] == 2
+
+    stop = {"sessionId": test_adapter_copilot.ID, "cwd": str(ready.root), "timestamp": 1795286411884}
+    called = test_adapter_copilot.event("hook.start", "h1", hookType="agentStop", input=stop)
+    first = test_adapter_copilot.EVENTS[0].decode()
+    path = sealed / ".copilot/session-state" / test_adapter_copilot.ID / "events.jsonl"
+    body = b"".join((*test_adapter_copilot.EVENTS, called)).decode()
+    assert first in body
+    ready.gitcp("hook", "copilot", "userPromptSubmitted", input=json.dumps({**stop, "prompt": "hello"}), check=0)
+    late = subprocess.Popen([sys.executable, "-c", script, str(path), body])
+    ready.gitcp("hook", "copilot", "agentStop", input=json.dumps({**stop, "transcriptPath": str(path)}), check=0)
+    late.wait()
+    session = ready.json("show")["session"]
+    assert triggers(ready, session) == ["prompt", "turn"]
+    assert ready.json("show", "--session", session)["conversation"]["bytes"] == path.stat().st_size
+
+
+def test_a_transcript_that_never_comes(ready: Project) -> None:
+    """An agent that keeps none is waited for once in a session, not at each turn."""
+    agent = Claude(ready)
+    agent.calls("UserPromptSubmit", prompt="hello")
+    took = []
+    for number in range(3):
+        edit(ready)()
+        begun = time.monotonic()
+        agent.calls("Stop", last_assistant_message=f"Answer {number}.")
+        took.append(time.monotonic() - begun)
+
+    known = kept.load(str(ready.root / f".git/gitcp/hooked/claude-code.{SESSION}"))
+    assert known[5] == memo.MISSING
+    assert triggers(ready) == ["prompt", "turn", "turn", "turn"]
+    assert min(took[1:]) < took[0]
+    agent.says("user", "hello")
+    agent.says("assistant", "Answer 3.")
+    agent.calls("Stop", last_assistant_message="Answer 3.")
+    assert ready.json("show")["conversation"]["messages"] == 2
 
 
 def test_a_killed_agent_is_caught_up(ready: Project) -> None:
@@ -721,13 +773,14 @@ STEP = st.tuples(st.sampled_from([*events.KINDS["claude-code"], "Notification"])
 MANY = """
 import json, os, sys
 import gitcp.cli.context, gitcp.ops.settings, gitcp.adapters.claude_code, gitcp.ops.hook, gitcp.worktree.scan
-from gitcp.cli import bounded, hooking
+from gitcp.cli import bounded, hooking, memo
 for line in sys.stdin:
     event, payload, edits = json.loads(line)
     for path, text in edits:
         with open(path, "a") as file:
             file.write(text)
-    assert hooking.run(["claude", event, payload]) == 0
+    arguments = ["claude", event, payload]
+    assert hooking.run(arguments, bounded.begin(arguments)) == 0
 """
 """Calls hooks one after the other in one process, which loads everything once."""
 

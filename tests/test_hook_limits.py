@@ -117,7 +117,8 @@ def test_every_event_has_the_limit_that_is_documented() -> None:
             assert (kind == events.END) == (name in bounded.AT_END), name
     for source, unit in (("claude/hooks/hooks.json", 1), ("codex/hooks.json", 1), ("gemini/hooks.json", 1000)):
         for name, (group,) in json.loads(shipped.read(source))["hooks"].items():
-            assert group["hooks"][0]["timeout"] in allowed(name, unit), (source, name)
+            most = 3 if source.startswith("codex") and name == "SessionEnd" else None  # which is all that Codex gives
+            assert group["hooks"][0]["timeout"] in ([most] if most else allowed(name, unit)), (source, name)
     for name, (hook,) in json.loads(shipped.read("copilot/gitcp.json"))["hooks"].items():
         assert hook["timeoutSec"] in allowed(name, 1), name
     assert len(agents.TARGETS) == 8
@@ -191,9 +192,12 @@ def test_a_lock_that_is_held(ready: Project) -> None:
 def test_a_fifo_in_place_of_a_file(ready: Project, name: str) -> None:
     """Whatever is read is a FIFO: nothing waits for a writer that never comes."""
     place = Path(os.environ["HOME"]) / f".claude/projects/x/{SESSION}.jsonl"
-    fifo(place if name == "transcript" else ready.root / name)
+    path = place if name == "transcript" else ready.root / name
+    fifo(path)
     code, said, seconds = called(ready, "SessionEnd", transcript_path=str(place))
 
+    with path.open("r+b", buffering=0):  # whoever waits there for a writer goes on
+        path.unlink()
     assert (code, said) == (0, b"")
     assert seconds < AT_MOST_AT_END
     if name in {".git/gitcp/hook.log", ".git/gitcp/hook.busy", ".git/gitcp/policy", "transcript"}:

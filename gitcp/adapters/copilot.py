@@ -37,6 +37,8 @@ SESSION = "{session}"
 
 COUNTED = ("user.message", "assistant.message", "tool.execution_complete")
 HEAD = 64 << 10
+TOLERANCE = 2
+"""Milliseconds by which the times that Copilot gives one call may differ."""
 LEFT_OUT = ("rewind-file-snapshots", "session.db", WORKSPACE, EVENTS)
 """How names begin that are no part of the conversation."""
 
@@ -222,6 +224,30 @@ def messages(lines: Iterable[bytes]) -> Iterator[Message]:
         for message in _shown(fields, tools):
             if message.text:
                 yield message
+
+
+def has_called(events: bytes, hook: str, stamp: int) -> bool:
+    """Whether these events say that a hook was called at `stamp` (milliseconds since 1970), or later.
+
+    Of some hooks Copilot writes down the very payload, which has that time; of others only when it wrote.
+    """
+    from datetime import datetime  # not where sessions are looked for
+
+    for line in events.splitlines():
+        fields = (wire.parse_line(line) or {}) if b'"hook.start"' in line else {}
+        data = _data(fields)
+        given = data.get("input")
+        if data.get("hookType") != hook:
+            continue
+        if isinstance(given, dict) and given.get("timestamp") == stamp:
+            return True
+        try:
+            written = datetime.fromisoformat(base.string(fields, "timestamp") or "").timestamp() * 1000
+        except ValueError:
+            continue
+        if written >= stamp - TOLERANCE:
+            return True
+    return False
 
 
 def _shown(fields: dict[str, Any], tools: dict[str, str]) -> Iterator[Message]:

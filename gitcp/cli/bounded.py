@@ -32,7 +32,7 @@ LIMIT_BEHIND_ANOTHER = 1.0
 """Seconds that it waits for a save while an earlier hook has been at work here for longer than OVERDUE."""
 
 OVERDUE = 15.0
-GRACE = 1.0
+GRACE = 2.0
 """Seconds after the limit at which the kernel ends a hook that is stuck itself, in a file system for example."""
 
 LIFETIME = 3600.0
@@ -54,7 +54,7 @@ BEHIND = b"\0"
 def begin(arguments: Sequence[str]) -> float:
     """Return when `gitcp hook ARGUMENTS` must have ended, as `time.monotonic` counts.
 
-    From now on the kernel sees to it, a second later, since a handler of Python's would not run in a process that is
+    From now on the kernel sees to it, a little later, since a handler of Python's would not run in a process that is
     stuck: it ends it by a signal, which the shell of an agent's hook turns into 0 (`|| true`).
     """
     event = arguments[1] if len(arguments) > 1 else ""

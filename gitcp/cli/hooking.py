@@ -34,6 +34,8 @@ BUSY = "hook.busy"
 LAGGING = {"claude-code": 0.5, "copilot": 5.0}
 """Agents that write into their transcript after they called, and the seconds that this is waited for."""
 
+LAGGING_BEFORE_TOOL = 2.0
+
 REWRITING = ("gemini",)
 """Agents that delete the transcript of a session that they resume and write it anew: it is whole at the next prompt."""
 
@@ -134,7 +136,20 @@ class _Called:
             return bool(self._behind())
         if self.last is None or (self.event.kind == events.TURN and self.event.stamp):
             return True  # a transcript that is written later looks as it did
-        return not memo.is_unchanged(self.root, self.git_dir, self.last, files_alone=trigger == "tools")
+        if not memo.is_unchanged(self.root, self.git_dir, self.last, files_alone=trigger == "tools"):
+            return True
+        return self.event.kind == events.TURN and not self._has_written()
+
+    def _has_written(self) -> bool:
+        """Whether the transcript has what the agent said at the end of its turn; True where that is never to come."""
+        awaited = _awaited(self.event)
+        if not isinstance(awaited, bytes) or not awaited or self.last is None or self._waited_in_vain():
+            return True
+        return memo.ends_with(self.last.transcript or self.event.transcript, awaited)
+
+    def _waited_in_vain(self) -> bool:
+        """Whether the transcript of this session was waited for, did not come, and is not there now either."""
+        return self.last is not None and self.last.is_missing
 
     def _size(self, path: str) -> int:
         try:
@@ -198,7 +213,7 @@ class _Called:
             transcript=transcript,
             awaited=_awaited(self.event),
             seen=self.last.seen if self.last else 0,
-            patience=LAGGING.get(self.event.agent, 0.0),
+            patience=0.0 if self._waited_in_vain() else _patience(self.event),
             late=late,
             limits=self._limits(context),
         )
@@ -208,7 +223,8 @@ class _Called:
         if saved is not None and saved.saved:
             self._retain(store, saved.checkpoint.id)
         if saved is not None and session_id:
-            memo.remember(store, self.event.agent, session_id, saved, files, transcript)
+            missing = self._waited_in_vain() or bool(occasion.awaited)
+            memo.remember(store, self.event.agent, session_id, saved, files, transcript, missing=missing)
 
     def _retain(self, store: Store, saved: CheckpointId) -> None:
         from gitcp.errors import BadValue, GitcpError
@@ -375,14 +391,20 @@ def _is_inside(path: str, root: str) -> bool:
     return (real == root or real.startswith(root.rstrip("/") + "/")) and os.path.isdir(real)
 
 
-def _awaited(event: Event) -> bytes:
+def _patience(event: Event) -> float:
+    """The seconds for which what the agent is about to write is waited for. It stands still before a tool."""
+    patience = LAGGING.get(event.agent, 0.0)
+    return min(patience, LAGGING_BEFORE_TOOL) if event.kind == events.BEFORE_TOOL else patience
+
+
+def _awaited(event: Event) -> bytes | tuple[str, int]:
     """What the agent is about to write into its transcript: the call of its tool, or the end of what it said; of one
-    that writes down that it calls, the time that it gave this call.
+    that writes down that it calls, the event and the time that it gave this call.
     """
     if event.agent not in LAGGING or event.kind not in (events.BEFORE_TOOL, events.TURN):
         return b""
     if event.agent == "copilot":
-        return b'"timestamp":%d' % event.stamp if event.stamp else b""
+        return (event.name, event.stamp) if event.stamp else b""
     if event.kind == events.BEFORE_TOOL:
         return next((call.id for call in event.calls if call.id), "").encode("utf-8", "replace")
     tail = event.said.rstrip()[-200:]

@@ -33,6 +33,8 @@ SETTLING = ("GIT_ATTR", "GIT_CONFIG", "HOME", "XDG_")
 SETTLED_NS = 2_000_000_000
 FORGOTTEN = 30 * 86400
 BEHIND = 5
+MISSING = (-1,)
+TAIL = 1 << 16
 
 
 class Last:
@@ -40,8 +42,8 @@ class Last:
 
     `created` is when its last checkpoint was made, `tip` that commit and the file of its ref, `files` the stamps of
     what decides besides the working tree, `state` the scan it goes by (None: none). `transcript` is the agent's file,
-    `written` its size and time when all of it was saved (None: it was not there; (): not all was saved). `settled_by`
-    are the variables that decided over git's settings.
+    `written` its size and time when all of it was saved (None: it was not there; (): not all was saved; MISSING: it
+    was waited for, and did not come). `settled_by` are the variables that decided over git's settings.
     """
 
     __slots__ = ("created", "files", "settled_by", "state", "tip", "transcript", "written")
@@ -63,7 +65,12 @@ class Last:
     @property
     def seen(self) -> int:
         """How much of the transcript was saved."""
-        return self.written[0] if self.written else 0
+        return self.written[0] if self.written and self.written != MISSING else 0
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the transcript was waited for in vain, and is not there now either."""
+        return self.written == MISSING and _written(self.transcript) is None
 
 
 def settings(git_dir: str) -> Settings | None:
@@ -99,7 +106,7 @@ def is_unchanged(root: str, git_dir: str, remembered: Last, *, files_alone: bool
         return False
     if remembered.state is None or _first_line(remembered.tip[0]) != remembered.tip[1]:
         return False
-    if not files_alone and _written(remembered.transcript) != remembered.written:
+    if not files_alone and not remembered.is_missing and _written(remembered.transcript) != remembered.written:
         return False
     if any(quick.stamp(path) != found for path, found in remembered.files):
         return False
@@ -139,8 +146,23 @@ def deciding(store: Store) -> Stamps:
     return [(path, quick.stamp(path)) for path in sorted(set(paths))]
 
 
-def remember(store: Store, agent: str, session_id: str, saved: Saved, files: Stamps, named: str) -> None:
-    """Write down what this save left nothing to do for; `named` is the transcript that the agent named."""
+def ends_with(path: str, text: bytes) -> bool:
+    """Whether the end of a transcript has this."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
+            return text in file.read()
+    except OSError:
+        return False
+
+
+def remember(
+    store: Store, agent: str, session_id: str, saved: Saved, files: Stamps, named: str, *, missing: bool = False
+) -> None:
+    """Write down what this save left nothing to do for; `named` is the transcript that the agent named.
+
+    `missing` says that it was waited for, where it is not there.
+    """
     from gitcp.git import refs
 
     repo, checkpoint = store.repo, saved.checkpoint
@@ -148,7 +170,7 @@ def remember(store: Store, agent: str, session_id: str, saved: Saved, files: Sta
     tip = (str(repo.common_dir / (refs.SESSIONS + checkpoint.id.session)), str(checkpoint.commit))
     memory = saved.taken.memory
     scan = None if snapshot.nested or snapshot.submodules or memory is None else memory.file.identity
-    talk = _talk(saved) or (named, _written(named))
+    talk = _talk(saved) or (named, _written(named) or (MISSING if missing else None))
     _write(
         _place(str(repo.git_dir), agent, session_id),
         (checkpoint.created.timestamp(), tip, files, scan, *talk, _variables()),

@@ -21,6 +21,8 @@ HEEDED = {Trigger.TOOLS: Heed.FILES, Trigger.PROMPT: Heed.MESSAGES, Trigger.TURN
 """What must have changed, by trigger; for all others anything will do."""
 
 PAUSE = 0.01
+QUIET = 2.0
+"""Seconds without a change of the transcript after which what is awaited is not about to come."""
 TAIL = 1 << 18
 
 
@@ -28,8 +30,9 @@ class Occasion(Value):
     """An event that calls for a checkpoint.
 
     `session_id` is the agent's ("": it did not say), `transcript` the file that it named. `awaited` is what the agent
-    is about to write into it, beyond the first `seen` bytes: some say what they did before it is on disk. It is waited
-    for so many seconds (`patience`); what comes later is taken at the next event. `late` says
+    is about to write into it, beyond the first `seen` bytes: some say what they did before it is on disk. Of Copilot
+    CLI it is the record of a hook, by the hook's name and its time. File and text are waited for so many seconds
+    (`patience`); what comes later is taken at the next event. `late` says
     that nobody is at work in this session: what it had written is taken up by another one's start. `session` is that of
     ours which was given by name.
     """
@@ -39,7 +42,7 @@ class Occasion(Value):
     session_id: str
     trigger: Trigger
     transcript: str = ""
-    awaited: bytes = b""
+    awaited: bytes | tuple[str, int] = b""
     seen: int = 0
     patience: float = 0.5
     late: bool = False
@@ -58,8 +61,8 @@ def record(store: Store, occasion: Occasion) -> Saved | None:
     choice = _choice(store, occasion)
     if occasion.late and not _is_to_take_up(store, occasion, choice):
         return None
-    if occasion.awaited and choice.capture is not None and choice.capture.sources[0].path is not None:
-        _wait(choice.capture.sources[0].path, occasion)
+    if occasion.awaited:
+        choice = _wait(store, occasion, choice)
     request = Request(
         cwd=occasion.cwd,
         trigger=occasion.trigger,
@@ -134,11 +137,28 @@ def _named(host: Host, occasion: Occasion) -> Found | None:
     return Found(occasion.agent, occasion.session_id, Path(path), status.st_mtime)
 
 
-def _wait(path: Path, occasion: Occasion) -> None:
-    """Until the agent has written what it said, or patience is at its end."""
+def _wait(store: Store, occasion: Occasion, choice: Choice) -> Choice:
+    """Wait until the agent has written what it said, or patience is at its end; the choice, with a file that came."""
     until = time.monotonic() + occasion.patience
-    while not _has(path, occasion) and time.monotonic() < until:
+    size, since = -1, time.monotonic()
+    while time.monotonic() < min(until, since + QUIET):
+        if choice.capture is None:
+            choice = _choice(store, occasion)
+        main = choice.capture.sources[0].path if choice.capture else None
+        if choice.capture is not None and (main is None or _has(main, occasion)):
+            break
+        now = _size(main) if main is not None else -1
+        if now != size:
+            size, since = now, time.monotonic()
         time.sleep(PAUSE)
+    return choice
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return -1
 
 
 def _has(path: Path, occasion: Occasion) -> bool:
@@ -146,6 +166,11 @@ def _has(path: Path, occasion: Occasion) -> bool:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             file.seek(max(occasion.seen, size - TAIL) if occasion.seen <= size else 0)
-            return occasion.awaited in file.read()
+            new = file.read()
     except OSError:
         return False
+    if isinstance(occasion.awaited, bytes):
+        return occasion.awaited in new
+    from gitcp.adapters import copilot  # of this one only
+
+    return copilot.has_called(new, *occasion.awaited)
