@@ -73,10 +73,10 @@ class Contents:
 
     def stands(self, tree: Writer, path: bytes, entry: Entry, conversion: Conversion | None) -> bool:
         """Whether a file with these bytes lies at `path`, or such a link; whatever its permissions. Writes nothing."""
-        found = tree.lstat(path)
-        if found is None or git_mode(found.st_mode) >> 12 != entry.mode >> 12:
-            return False
         try:
+            found = tree.lstat(path)
+            if found is None or git_mode(found.st_mode) >> 12 != entry.mode >> 12:
+                return False
             if entry.mode == SYMLINK:
                 return tree.readlink(path) == b"".join(self.of(entry, None))
             return _same(tree.read(path), self.of(entry, conversion))

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from gitcp.git.index import git_mode
 from gitcp.model import Conversion, Entry
 from gitcp.ops.contents import Contents
+from gitcp.worktree.directories import PathShut
 from gitcp.worktree.paths import problem
 from gitcp.worktree.writer import Writer
 
@@ -22,13 +23,19 @@ class WorktreeDisk:
         self._kinds: dict[bytes, str] = {}
 
     def kind(self, path: bytes) -> str:
-        """One of file, symlink, directory, special, or "" if nothing is there; remembered for the length of a plan."""
+        """One of file, symlink, directory, special, shut, or "" if nothing is there; remembered for a plan's length.
+
+        Shut means that a directory above cannot be entered, so that nobody knows.
+        """
         if path not in self._kinds:
             self._kinds[path] = self._look(path)
         return self._kinds[path]
 
     def _look(self, path: bytes) -> str:
-        status = self._tree.lstat(path)
+        try:
+            status = self._tree.lstat(path)
+        except PathShut:
+            return "shut"
         if status is None:
             return ""
         if stat.S_ISDIR(status.st_mode):
@@ -41,11 +48,17 @@ class WorktreeDisk:
         """Every path below a directory that is no directory, or one with nothing in it, or one not to be entered."""
         for name in self._tree.names(path):
             child = path + b"/" + name
-            inside = problem(child) is None and self.kind(child) == "directory" and self._tree.names(child)
-            if inside:
+            if problem(child) is None and self.kind(child) == "directory" and self._holds_something(child):
                 yield from self.below(child)
             else:
                 yield child
+
+    def _holds_something(self, path: bytes) -> bool:
+        """Whether a directory can be listed, and is not empty."""
+        try:
+            return bool(self._tree.names(path))
+        except PathShut:
+            return False
 
     def read(self, path: bytes) -> bytes | None:
         """The bytes of a regular file, None if there is none."""
@@ -53,12 +66,14 @@ class WorktreeDisk:
 
     def is_same(self, path: bytes, other: bytes) -> bool:
         """Whether two names are names of one thing."""
+        if "shut" in (self.kind(path), self.kind(other)):
+            return False
         found = [self._tree.lstat(each) for each in (path, other)]
         return found[0] is not None and found[1] is not None and os.path.samestat(found[0], found[1])
 
     def stands(self, path: bytes, entry: Entry, conversion: Conversion | None) -> bool:
         """Whether just this file or link lies there, executable or not as it should be."""
-        status = self._tree.lstat(path)
+        status = None if self.kind(path) == "shut" else self._tree.lstat(path)
         if status is None or git_mode(status.st_mode) != entry.mode:
             return False
         return self._contents.stands(self._tree, path, entry, conversion)

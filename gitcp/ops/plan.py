@@ -311,6 +311,8 @@ def _cannot(step: Step, removed: Collection[bytes], disk: Disk) -> str:
     if blocked := _in_the_way(parents(step.path), removed, disk):
         return blocked
     kind = disk.kind(step.path)
+    if kind == "shut":
+        return "its directory cannot be entered"
     if kind == "directory":
         lost = next((path for path in tuple(disk.below(step.path)) or (step.path,) if path not in removed), None)
         return "" if lost is None else f"a directory stands there, and {display(lost)} is not captured"
@@ -321,6 +323,8 @@ def _cannot(step: Step, removed: Collection[bytes], disk: Disk) -> str:
 def _in_the_way(directories: Iterable[bytes], removed: Collection[bytes], disk: Disk) -> str:
     """What uncaptured thing stands where one of these directories must be; "" if nothing does."""
     for path in directories:
+        if disk.kind(path) == "shut":
+            return f"the directory of {display(path)} cannot be entered"
         if disk.kind(path) not in ("", "directory") and path not in removed:
             return f"{display(path)} is in the way and not captured"
     return ""

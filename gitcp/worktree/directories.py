@@ -9,7 +9,7 @@ from contextlib import suppress
 from errno import ELOOP, ENOTDIR
 
 from gitcp.durable import write_all
-from gitcp.errors import Refused
+from gitcp.errors import GitcpError, Refused
 from gitcp.typed import NamedTuple, Union
 from gitcp.worktree.paths import display
 
@@ -30,6 +30,10 @@ Root = Union[str, bytes, os.PathLike[str], os.PathLike[bytes]]
 
 class PathBlocked(Refused):
     """What lies at the path, or on the way to it, is of a kind that may not be replaced or followed."""
+
+
+class PathShut(GitcpError):
+    """What lies at the path cannot be looked at: a directory on the way does not let us in."""
 
 
 class Level(NamedTuple):

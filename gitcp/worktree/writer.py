@@ -22,6 +22,7 @@ from gitcp.worktree.directories import (
     KINDS,
     Directories,
     PathBlocked,
+    PathShut,
     Root,
     identity,
     kind,
@@ -399,4 +400,5 @@ def _told(error: OSError, action: str, path: bytes, kept: str = KEPT) -> GitcpEr
     what = f"cannot {action} {display(path) or '.'}"
     if error.errno in durable.FULL:
         return DiskFull(f"the disk is full: {what}. {kept}", hint="free some space, then try again")
-    return GitcpError(f"{what}: {error.strerror}. {kept}")
+    told = PathShut if isinstance(error, PermissionError) else GitcpError
+    return told(f"{what}: {error.strerror}. {kept}")
