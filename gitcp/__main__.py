@@ -17,10 +17,23 @@ SCANNING = frozenset(("redo", "restore", "rollback", "status", "undo"))
 def main() -> None:
     """Run the command line on this process's arguments; does not return."""
     try:
+        if None in (sys.stdin, sys.stdout, sys.stderr):
+            _open_closed()
         code = _run(sys.argv[1:])
     except KeyboardInterrupt:  # while modules were loading
         code = 130
     os._exit(code)  # everything is flushed; taking the interpreter down costs as much as a small save
+
+
+def _open_closed() -> None:
+    """Open the standard streams that were closed at the start: the next file opened would take a stream's number, and
+    get what is meant for it.
+    """
+    while os.open(os.devnull, os.O_RDWR) <= 2:
+        pass
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
 
 
 def _run(args: list[str]) -> int:

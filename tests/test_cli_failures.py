@@ -170,6 +170,35 @@ def test_a_full_disk_for_output(project: Project, unbuffered: str) -> None:
     assert done.stderr.startswith("error: the disk is full")
 
 
+@pytest.mark.parametrize("typed", ["save again --force", "save", "log"])
+@pytest.mark.parametrize("stream", [">&-", "<&- >&- 2>&-", "2>&- >&-", "> /dev/full", "1</dev/null", "| true"])
+def test_output_that_cannot_be_written(project: Project, typed: str, stream: str) -> None:
+    """What was done stands, and nothing says that it was not; no traceback, no word in a file of gitcp's."""
+    project.write("a", "x")
+    project.gitcp("save", check=0)
+    project.gitcp("save", check=0)
+    before = len(project.json_lines("log"))
+    done = subprocess.run(
+        f'"{sys.executable}" -P -m gitcp {typed} {stream}',
+        shell=True,
+        cwd=project.root,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        encoding="utf-8",
+    )
+
+    assert len(project.json_lines("log")) == before + ("again" in typed)
+    assert "no checkpoint was made" not in done.stderr
+    assert "Traceback" not in done.stderr
+    if stream in ("> /dev/full", "1</dev/null") and typed != "save -q":
+        assert done.returncode == (17 if "full" in stream else 1)
+        assert "the output could not be written" in done.stderr
+        assert "stands" in done.stderr
+    else:
+        assert done.returncode in ((0, 141) if stream == "| true" else (0,))
+    project.gitcp("check", check=0)
+
+
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams(project: Project, closed: str) -> None:
     """A save works with streams closed."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 
 from gitcp import errors, wire
 from gitcp.cli.safe import safe
@@ -47,6 +47,25 @@ class Failure(NamedTuple):
     candidates: tuple[str, ...] = ()
 
 
+class NotWritten(Exception):
+    """What a command prints could not be written, with the system's error; what the command did before stands."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """What is done inside writes to stdout, and nothing else. Raises NotWritten; BrokenPipeError is no failure."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise NotWritten(error) from None
+
+
 class Ended(Exception):
     """A command is done, and ends with this exit code."""
 
@@ -67,7 +86,8 @@ def guarded(run: Callable[[], int], env: Mapping[str, str], *, as_json: bool, in
     """
     try:
         code = _code_of(run)
-        sys.stdout.flush()
+        with writing():
+            sys.stdout.flush()
         return code
     except BrokenPipeError:
         _stop_writing()
@@ -117,8 +137,12 @@ def describe(error: Exception) -> Failure:
         hint = f"{context.command_path} -h" if context else "gitcp -h"
         said: str = error.format_message()  # type: ignore[attr-defined]
         return Failure(CODES[errors.BadValue], said.rstrip("."), hint)
+    if isinstance(error, NotWritten):
+        return _not_written(error.error)
     if isinstance(error, OSError) and error.errno in FULL:
-        return Failure(CODES[errors.DiskFull], "the disk is full: no checkpoint was made", "free some space")
+        return Failure(
+            CODES[errors.DiskFull], "the disk is full", "free some space, then see what was saved: gitcp log"
+        )
     if isinstance(error, OSError) and error.strerror:
         where = f" ({os.fsdecode(error.filename)})" if isinstance(error.filename, str | bytes) else ""
         return Failure(1, f"{error.strerror}{where}")
@@ -126,6 +150,14 @@ def describe(error: Exception) -> Failure:
         return Failure(1, "there is not enough memory: no checkpoint was made")
     shown = f"{type(error).__name__}: {error}".rstrip(": ")
     return Failure(1, f"internal error: {shown}", "set GITCP_DEBUG=1 and run it again to see where")
+
+
+def _not_written(error: OSError) -> Failure:
+    if error.errno in FULL:
+        what = "the disk is full: the output could not be written. What the command did before that stands"
+        return Failure(CODES[errors.DiskFull], what, "free some space, then see what was saved: gitcp log")
+    what = f"the output could not be written: {error.strerror}. What the command did before that stands"
+    return Failure(1, what, "gitcp log")
 
 
 def tell(failure: Failure, *, as_json: bool) -> None:

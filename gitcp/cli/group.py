@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
@@ -153,9 +152,6 @@ def root(ctx: click.Context, directory: str, *, no_pager: bool) -> None:
 
 def run(args: Sequence[str]) -> int:
     """Run the command line on `args`; its exit code. Writes nothing but what the command does."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # started with the descriptor closed
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
     context = Context(args)
     options = list(args)
     options = options[: options.index("--")] if "--" in options else options

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from gitcp import wire
+from gitcp.cli.failure import writing
 from gitcp.cli.safe import safe
 from gitcp.typed import NamedTuple, TextIO
 
@@ -62,8 +63,9 @@ class Output:
     def data(self, data: bytes) -> None:
         """Bytes as they are to stdout."""
         rest = memoryview(data)
-        while rest:
-            rest = rest[sys.stdout.buffer.write(rest) :]  # an unbuffered stream may take a part
+        with writing():
+            while rest:
+                rest = rest[sys.stdout.buffer.write(rest) :]  # an unbuffered stream may take a part
 
     def document(self, fields: wire.Json) -> None:
         """One JSON document on one line to stdout."""
@@ -71,7 +73,8 @@ class Output:
 
     def say(self, *parts: Part) -> None:
         """A line of talk to stderr."""
-        sys.stdout.flush()
+        with writing():
+            sys.stdout.flush()
         colour = _wants_colour(self._env, terminal=_is_terminal(sys.stderr))
         text = "".join(_painted(part, colour=colour) for part in parts)
         sys.stderr.buffer.write(encoded(text + "\n", sys.stderr))
@@ -87,7 +90,8 @@ class Output:
         """A person's yes or no; no is what a bare return means. None if there is nobody to ask."""
         if not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
             return None
-        sys.stdout.flush()
+        with writing():
+            sys.stdout.flush()
         sys.stderr.write(f"{safe(question)} [y/N] ")
         sys.stderr.flush()
         answer = sys.stdin.readline()

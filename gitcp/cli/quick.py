@@ -53,8 +53,11 @@ def answered(options: Sequence[str]) -> bool:
     if look.answer(os.fsencode(root), memo[2], keep=True) != []:
         return False
     if not any(option in QUIET for option in options):
-        sys.stdout.write(memo[3])
-        sys.stdout.flush()
+        try:
+            sys.stdout.write(memo[3])
+            sys.stdout.flush()
+        except OSError:
+            return False  # said where errors are
     return True
 
 
