@@ -104,6 +104,31 @@ def test_save_and_look(project: Project, talk: Talk) -> None:
         with_tools(project, work)
 
 
+def test_the_first_save_of_a_session(project: Project, talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent that calls has not written its conversation yet: it is waited for. Where none comes, that is said."""
+    session = "99999999-2222-4333-8444-555555555555"
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", session)
+    transcript = talk.path.with_name(f"{session}.jsonl")
+
+    async def late() -> None:
+        await anyio.sleep(1.0)
+        transcript.write_bytes(talk.path.read_bytes().replace(talk.path.stem.encode(), session.encode()))
+
+    async def work(tools: Tools) -> None:
+        alone = await tools("save", label="no words")
+        assert alone["checkpoint"]["conversation"] is None
+        assert alone["warning"].startswith("no conversation was saved, only the files: claude-code has written none")
+        async with anyio.create_task_group() as group:
+            group.start_soon(late)
+            saved = await tools("save", label="first")
+        assert "warning" not in saved
+        assert saved["checkpoint"]["conversation"]["messages"] == 2
+        assert saved["checkpoint"]["agent"]["session_id"] == session
+
+    with project.guard():
+        with_tools(project, work)
+
+
 def test_diff(project: Project, talk: Talk) -> None:
     """Between two checkpoints, or to now; the paths and git's patch."""
 

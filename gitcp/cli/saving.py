@@ -45,6 +45,10 @@ DEFAULTS: Mapping[str, Any] = {
 """Every option of `gitcp save` as it is when it is not given."""
 
 
+PATIENCE = 0.5
+"""Seconds for which the conversation of the agent that runs the command is waited for, where there is none yet."""
+
+
 def perform(context: Context, given: Mapping[str, Any]) -> None:
     """Save as the options say, and tell."""
     saved = save(context.store, _request(context, given))
@@ -93,6 +97,7 @@ def _request(context: Context, given: Mapping[str, Any]) -> Request:
         conversation=_conversation(context, given["conversation"]),
         limits=context.limits(given["include"]),
         force=given["force"],
+        patience=PATIENCE,
     )
 
 

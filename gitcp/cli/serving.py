@@ -18,7 +18,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
-from gitcp import __version__, wire
+from gitcp import __version__, adapters, wire
 from gitcp.cli import objects, restoring
 from gitcp.cli.context import Context
 from gitcp.cli.failure import describe
@@ -34,6 +34,7 @@ from gitcp.ops import show as show_op
 from gitcp.ops.log import Selection, select
 from gitcp.ops.restore import Plan, Request
 from gitcp.ops.save import Request as SaveRequest
+from gitcp.ops.save import Saved
 from gitcp.ops.save import save as save_op
 from gitcp.value import replace
 
@@ -49,6 +50,9 @@ Facts = Annotated[dict[str, str] | None, Field(description="small facts by name;
 Paths = Annotated[list[str] | None, Field(description="only these paths, from the root of the repository")]
 
 MOST = 100_000
+PATIENCE = 3.0
+"""Seconds for which a save waits for the conversation of the agent that calls."""
+
 LOOKING = ToolAnnotations(read_only_hint=True)
 CHANGING = ToolAnnotations(destructive_hint=True)
 ADDING = ToolAnnotations(destructive_hint=False)
@@ -126,13 +130,17 @@ class Tools:
             tags=tuple(tags or ()),
             session=session,
             limits=context.limits(),
+            patience=PATIENCE,
         )
         saved = save_op(context.store, request)
         if saved.saved:
             with suppress(GitcpError):  # the save stands
                 housekeeping.after_save(context.store, saved.checkpoint.id)
         found = objects.checkpoint(saved.checkpoint, context.tags.get(saved.checkpoint.commit, ()))
-        return objects.document("save", {"saved": saved.saved, "reason": saved.reason, "checkpoint": found})
+        fields = {"saved": saved.saved, "reason": saved.reason, "checkpoint": found}
+        if saved.checkpoint.conversation is None:
+            fields["warning"] = _without_conversation(context, saved)
+        return objects.document("save", fields)
 
     def list(
         self,
@@ -237,6 +245,14 @@ class Tools:
         report = restore_op.restore(context.store, request, plan)
         fields = objects.report(report, request.stored[0], plan.effects, saved_first=True)
         return objects.document("restore", fields)
+
+
+def _without_conversation(context: Context, saved: Saved) -> str:
+    """What a client is told of a checkpoint that has files alone."""
+    running = adapters.running(context.host)
+    if running is None:
+        return f"no conversation was saved, only the files: {saved.why}"
+    return f"no conversation was saved, only the files: {running.agent} has written none yet; save again later"
 
 
 def _note(

@@ -61,7 +61,8 @@ class Request(Value):
 
     `run` is what was run, `results` are those of steps that were done, `compensated` says how compensations ended; a
     key that is there already keeps what it says. `state` is what a framework keeps. With `files`, a snapshot that is
-    known already, no file is looked at. `parent`, where it still is the last checkpoint, is not read again.
+    known already, no file is looked at. `parent`, where it still is the last checkpoint, is not read again. `patience`
+    is for how many seconds the conversation of the agent that runs us is waited for, where it is not on disk yet.
     """
 
     cwd: Path
@@ -88,6 +89,7 @@ class Request(Value):
     since: Since | None = None
     complete: Callable[[Taken], Taken] | None = None
     heed: Heed = Heed.ALL
+    patience: float = 0.0
 
 
 class Saved(Value):
@@ -105,6 +107,16 @@ class Saved(Value):
     sources: tuple[Source, ...] = ()
 
 
+def _choose(store: Store, request: Request) -> Choice:
+    """Which session and conversation; one that its agent has not written yet is waited for."""
+    given = (request.session, request.agent, request.conversation)
+    choice = session.choose(store, request.cwd, session=given[0], agent=given[1], conversation=given[2])
+    if choice.capture is not None or not request.patience:
+        return choice
+    session.await_running(store, request.patience)
+    return session.choose(store, request.cwd, session=given[0], agent=given[1], conversation=given[2])
+
+
 def save(store: Store, request: Request) -> Saved:
     """Save files and conversation as one checkpoint.
 
@@ -113,9 +125,7 @@ def save(store: Store, request: Request) -> Saved:
     """
     for name in request.tags:
         tag.check_free(store, name)
-    choice = request.choice or session.choose(
-        store, request.cwd, session=request.session, agent=request.agent, conversation=request.conversation
-    )
+    choice = request.choice or _choose(store, request)
     if request.conversation is not None and any(source.path is None for source in _sources(choice)):
         look.forget()  # whoever wrote into a pipe may have changed files until its end
     live = live_trees(store, choice.session)

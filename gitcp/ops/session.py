@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -22,6 +23,7 @@ from gitcp.value import replace
 APART = 600.0
 """Seconds by which the newest conversation of a directory must lead for it alone to be meant."""
 
+PAUSE = 0.02
 SESSION = "GITCP_SESSION"
 """The variable by which `gitcp run` tells what it runs which session it belongs to."""
 
@@ -74,6 +76,19 @@ def choose(
     found, known = newest
     why = f"the newest conversation of {found.agent} in this directory"
     return Choice(known, _capture(found), why) if known else _of(store, _agent(found), found, why)
+
+
+def await_running(store: Store, seconds: float) -> None:
+    """Wait until the conversation of the agent that runs us is on disk, for a limited time.
+
+    An agent writes the first lines of a new session a moment after its first calls of tools.
+    """
+    host, until = store.repo.host, time.monotonic() + seconds
+    running = adapters.running(host)
+    while running is not None and time.monotonic() < until:
+        if adapters.located(running.agent, running.session_id, host) is not None:
+            return
+        time.sleep(PAUSE)
 
 
 def named(store: Store, given: str | None) -> str | None:
