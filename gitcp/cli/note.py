@@ -10,7 +10,7 @@ import click
 
 from gitcp.cli import objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import Command, json_option, note_options, pass_context, session_option
+from gitcp.cli.options import Command, exact_session_option, json_option, note_options, pass_context
 from gitcp.cli.output import BOLD, Styled
 from gitcp.cli.saving import note_of
 from gitcp.durable import replace_file
@@ -36,7 +36,7 @@ EXPLAINED = """
 @click.option("--edit", "-e", is_flag=True, help="write it in your editor")
 @click.option("--show", is_flag=True, help="show what waits (the same as no option)")
 @click.option("--clear", is_flag=True, help="let nothing wait")
-@session_option
+@exact_session_option
 @json_option
 @pass_context
 def command(context: Context, /, **given: Any) -> None:
@@ -52,7 +52,9 @@ def command(context: Context, /, **given: Any) -> None:
     said, ways = note_of(given), [name for name in ("edit", "show", "clear") if given[name]]
     if len(ways) + (said != Note()) > 1:
         raise click.UsageError("--edit, --show, --clear and what to say exclude each other")
-    session = session_op.named(context.store, given["session"])
+    shown = ways == ["show"] or (not ways and said == Note())
+    name = session_op.looked_up(context.store, given["session"]) if shown else given["session"]
+    session = session_op.named(context.store, name)
     if ways == ["clear"]:
         op.clear(context.store, session)
     elif ways == ["edit"]:

@@ -124,6 +124,11 @@ def session_option(command: F) -> F:
     )(command)
 
 
+def exact_session_option(command: F) -> F:
+    """`--session`, on commands that write into a session: a name that no session has begins one."""
+    return click.option("--session", metavar="SESSION", type=WORDS, help="use this session, by its exact name")(command)
+
+
 def json_option(command: F) -> F:
     """`--json`, on every command."""
     return click.option("--json", "as_json", is_flag=True, help="print JSON, for programs")(command)

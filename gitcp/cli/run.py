@@ -9,7 +9,7 @@ import click
 from gitcp.cli import child, effects, objects, restoring, saving, words
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
-from gitcp.cli.options import WORDS, Command, json_option, pass_context, session_option
+from gitcp.cli.options import WORDS, Command, exact_session_option, json_option, pass_context
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.errors import Refused
 from gitcp.model import Checkpoint, Run
@@ -51,7 +51,7 @@ PROGRAM = "gitcp.program"
     help="end a compensation after it (600)",
 )
 @click.option("--recover", is_flag=True, help="finish what was interrupted, and run nothing")
-@session_option
+@exact_session_option
 @json_option
 @pass_context
 def command(context: Context, /, label: str | None, **given: Any) -> None:

@@ -8,7 +8,7 @@ import click
 
 from gitcp.cli import saving
 from gitcp.cli.context import Context
-from gitcp.cli.options import WORDS, Command, json_option, note_options, pass_context, session_option
+from gitcp.cli.options import WORDS, Command, exact_session_option, json_option, note_options, pass_context
 from gitcp.model import Trigger
 
 TRIGGERS = [trigger.value for trigger in Trigger]
@@ -23,7 +23,7 @@ WHY = f"one of: {', '.join(TRIGGERS)}"
     "--trigger", metavar="WHY", type=click.Choice(TRIGGERS), default="manual", help=f"one of: {', '.join(TRIGGERS)}"
 )
 @click.option("--tag", "tags", metavar="NAME", type=WORDS, multiple=True, help="name the checkpoint (can be repeated)")
-@session_option
+@exact_session_option
 @click.option("--agent", metavar="NAME", type=WORDS, help="take the conversation of this agent")
 @click.option("--conversation", metavar="FILE|-", help="take this file for the conversation; - is standard input")
 @click.option("--include", metavar="GLOB", type=WORDS, multiple=True, help="take ignored files too (can be repeated)")

@@ -13,7 +13,7 @@ import click
 from gitcp.cli import objects, words
 from gitcp.cli.context import Context
 from gitcp.cli.failure import describe
-from gitcp.cli.options import SECONDS, Command, json_option, pass_context, session_option
+from gitcp.cli.options import SECONDS, Command, exact_session_option, json_option, pass_context
 from gitcp.cli.output import BOLD, DIM, GREEN, Styled
 from gitcp.model import Checkpoint
 from gitcp.ops import settings
@@ -36,7 +36,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     type=SECONDS,
     help="save at least so often while changes go on; 0 for never (the setting gitcp.interval, 30 minutes)",
 )
-@session_option
+@exact_session_option
 @json_option
 @pass_context
 def command(context: Context, quiet: float, every: float | None, session: str | None, *, as_json: bool) -> None:

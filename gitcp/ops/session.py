@@ -61,7 +61,7 @@ def choose(
     session = session or host.env.get(SESSION)
     if conversation is not None:
         capture = _given(conversation, agent)
-        name = expand_or_new(store, session) if session else _session_of(store, capture.agent) or manual(store)
+        name = refs.check_name(session, "session") if session else _session_of(store, capture.agent) or manual(store)
         return Choice(name, capture, GIVEN)
     if session is not None:
         return _named(store, cwd, session, agent)
@@ -92,10 +92,10 @@ def await_running(store: Store, seconds: float) -> None:
 
 
 def named(store: Store, given: str | None) -> str | None:
-    """The session that is said by name, or by the agent that runs us; None where neither says one."""
+    """The session that is named exactly, or that of the agent that runs us; None where neither says one."""
     given = given or store.repo.host.env.get(SESSION)
     if given is not None:
-        return expand_or_new(store, given)
+        return refs.check_name(given, "session")
     running = adapters.running(store.repo.host)
     if running is None:
         return None
@@ -176,12 +176,10 @@ def expand(sessions: dict[str, Oid], given: str) -> str:
     return matching[0]
 
 
-def expand_or_new(store: Store, given: str) -> str:
-    """A session's full name from an unambiguous beginning, or a new name. Raises BadValue if it can be none."""
-    sessions = store.sessions()
-    if any(name.startswith(given) for name in sessions):
-        return expand(sessions, given)
-    return refs.check_name(given, "session")
+def looked_up(store: Store, given: str | None) -> str | None:
+    """A session's full name from an unambiguous beginning, for commands that only look; any other name as it is."""
+    matching = [name for name in store.sessions() if given and name.startswith(given)]
+    return matching[0] if len(matching) == 1 else given
 
 
 def set_current(store: Store, session: str) -> None:
@@ -253,26 +251,39 @@ def _by_hand(path: Path, agent: str) -> Capture:
 
 
 def _named(store: Store, cwd: Path, session: str, agent: str | None) -> Choice:
-    """A session given by name: its own agent's conversation if it has one, else the running agent's."""
+    """A session given by its exact name: its own agent's conversation if it has one, else the running agent's.
+
+    A name that no session has can be the beginning of an agent's session id. It then means that agent's session.
+    """
     sessions = store.sessions()
     candidates = [f for f in adapters.find_all(cwd, store.repo.host) if agent in (None, f.agent)]
-    if session in sessions or any(name.startswith(session) for name in sessions):
-        name = expand(sessions, session)
-        trailers = store.summary(sessions[name]).trailers
+    if session in sessions:
+        trailers = store.summary(sessions[session]).trailers
         bound = (trailers.get("Gitcp-Agent", ""), trailers.get("Gitcp-Agent-Session", ""))
         found = next((f for f in candidates if _is(f, *bound)), None)
         if found is None and agent in (None, bound[0]):
             found = adapters.located(*bound, store.repo.host)
         lost = bound[1] and found is None
         why = f"as given; {bound[0]} has no session {bound[1]} here, so its last conversation stands" if lost else GIVEN
-        return Choice(name, _capture(found), why)
+        return Choice(session, _capture(found), why)
     refs.check_name(session, "session")
-    mine = [f for f in candidates if f.session_id.startswith(session)]
+    mine = [f for f in candidates if _is_beginning(session, f.session_id)]
     if len(mine) == 1:
         return _of(store, _agent(mine[0]), mine[0], GIVEN)
     running = adapters.running(store.repo.host)
     found = next((f for f in candidates if running and _is(f, running.agent, running.session_id)), None)
     return Choice(session, _capture(found), GIVEN)
+
+
+def _is_beginning(name: str, session_id: str) -> bool:
+    """Whether a name is an agent's session id or a beginning of it, as long as the names that gitcp makes of them.
+
+    One that ends within a number is another number: agent-1 is not agent-10.
+    """
+    if not session_id.startswith(name) or name == session_id:
+        return name == session_id
+    is_hex = re.fullmatch(r"[0-9a-f-]+", session_id) is not None
+    return len(name) >= SHORTEST and (is_hex or not (name[-1].isdigit() and session_id[len(name)].isdigit()))
 
 
 def _newest(store: Store, cwd: Path, agent: str | None) -> tuple[Found, str | None] | None:

@@ -78,7 +78,7 @@ def status(store: Store, cwd: Path, session: str | None, limits: Limits) -> Stat
 def _choice(store: Store, cwd: Path, session: str | None) -> tuple[str | None, str, Capture | None, tuple[str, ...]]:
     """Where a save would go. Two conversations that could be meant are something to report, not to fail with."""
     try:
-        choice = session_op.choose(store, cwd, session=session)
+        choice = session_op.choose(store, cwd, session=session_op.looked_up(store, session))
         return choice.session, choice.why, choice.capture, ()
     except GitcpError as error:
         return session_op.current(store), str(error), None, tuple(getattr(error, "candidates", ()))

@@ -1,0 +1,107 @@
+"""A session that is written into is named exactly; the beginning of a name is for looking."""
+
+from __future__ import annotations
+
+import pytest
+from talk import Talk
+
+from gitcp.ops import session
+
+from driver import Project
+from samples import open_store
+
+AGENT = "1a2b3c4d-5d1c-4f0a-9b3e-2c6d8f1a7b90"
+
+
+def names(project: Project) -> list[str]:
+    """The sessions there are."""
+    return sorted(open_store(project).sessions())
+
+
+@pytest.fixture
+def tenth(project: Project) -> Project:
+    """A project where only agent-10 has saved."""
+    project.write("a.txt", "ten\n")
+    project.gitcp("save", "ten", "--session", "agent-10", check=0)
+    project.write("a.txt", "one\n")
+    return project
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("save", "--session", "agent-1"),
+        ("save", "--session", "agent-1", "--conversation", "-"),
+        ("run", "x", "--session", "agent-1", "--", "true"),
+    ],
+)
+def test_exact(tenth: Project, command: tuple[str, ...]) -> None:
+    """What is saved for agent-1 begins agent-1, though agent-10 begins with it."""
+    tenth.gitcp(*command, input="user: hello\n", check=0)
+    assert names(tenth) == ["agent-1", "agent-10"]
+    assert len(tenth.json_lines("log", "--session", "agent-10")) == 1
+
+
+def test_exact_by_variable(tenth: Project) -> None:
+    """The same by GITCP_SESSION, for save and note."""
+    env = {"GITCP_SESSION": "agent-1"}
+    tenth.gitcp("note", "--task", "of one", env=env, check=0)
+    tenth.gitcp("save", env=env, check=0)
+    assert tenth.json("show", "agent-1@")["handoff"]["task"] == "of one"
+    assert tenth.json("show", "agent-10@")["handoff"]["task"] is None
+
+
+def test_exact_note(tenth: Project) -> None:
+    """A note for agent-1 waits for agent-1; it is shown by a beginning of the name too."""
+    tenth.gitcp("note", "--session", "agent-1", "--task", "of one", check=0)
+    tenth.gitcp("save", "--session", "agent-10", "--force", check=0)
+    assert tenth.json("show", "agent-10@")["handoff"]["task"] is None
+    tenth.gitcp("save", "--session", "agent-1", check=0)
+    assert tenth.json("show", "agent-1@")["handoff"]["task"] == "of one"
+    tenth.gitcp("note", "--session", "agent-10", "--task", "of ten", check=0)
+    assert "of ten" in tenth.gitcp("note", "--show", "--session", "agent-10", check=0).out
+
+
+def test_looking_takes_a_beginning(tenth: Project) -> None:
+    """log, show and status find agent-10 by what only its name begins with."""
+    assert tenth.json("status", "--session", "agent")["session"] == "agent-10"
+    assert len(tenth.json_lines("log", "--session", "age")) == 1
+    assert tenth.json("show", "@", "--session", "agent-1")["session"] == "agent-10"
+
+
+def test_beginning_of_an_agents_id(project: Project) -> None:
+    """The first eight characters of an agent's session id mean that agent's session, whatever ours is called."""
+    Talk(project, AGENT).say("Begin.", "I begin.")
+    project.write("a.txt", "one\n")
+    saved = project.json("save", "--session", AGENT[:8])["checkpoint"]
+    assert (saved["session"], saved["agent"]["session_id"]) == ("1a2b3c4d", AGENT)
+    project.gitcp("rename", "1a2b3c4d", "postgres", check=0)
+    project.write("a.txt", "two\n")
+    assert project.json("save", "--session", AGENT[:8])["checkpoint"]["session"] == "postgres"
+    project.write("a.txt", "three\n")
+    assert project.json("save", "--session", AGENT[:4])["checkpoint"]["session"] == AGENT[:4]
+
+
+@pytest.mark.parametrize(
+    ("name", "session_id", "expected"),
+    [
+        ("1a2b3c4d", AGENT, True),
+        (AGENT, AGENT, True),
+        ("a", "a", True),
+        ("1a2b3c4", AGENT, False),
+        ("2a2b3c4d", AGENT, False),
+        ("worker-agent-1", "worker-agent-10", False),
+        ("worker-agent", "worker-agent-10", True),
+    ],
+)
+def test_beginning(name: str, session_id: str, *, expected: bool) -> None:
+    """A beginning is long enough, and does not end within a number unless the id is one of hexadecimal digits."""
+    assert session._is_beginning(name, session_id) is expected
+
+
+def test_mcp_and_watch_are_exact(tenth: Project) -> None:
+    """What decides for all of them: the choice of a session by name."""
+    store = open_store(tenth)
+    assert session.choose(store, tenth.root, session="agent-1").session == "agent-1"
+    assert session.named(store, "agent-1") == "agent-1"
+    assert session.looked_up(store, "agent-1") == "agent-10"
