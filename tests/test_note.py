@@ -147,8 +147,8 @@ def test_once_of_many(saved: Project) -> None:
 def test_show_and_clear(saved: Project) -> None:
     """It can be looked at, by people and programs, and taken back."""
     saved.gitcp("note", "--objective", "ship", check=0)
-    saved.gitcp("note", "--session", "manual", "--task", "docs", check=0)
     name = last(saved)["session"]
+    saved.gitcp("note", "--session", name, "--task", "docs", check=0)
 
     assert f"The next save of {name} says:\n  task: docs\n" in saved.gitcp("note", "--show", check=0).out
     documents = saved.json_lines("note", "--show")

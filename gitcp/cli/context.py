@@ -30,6 +30,7 @@ class Context:
         self.output = Output(os.environ)
         self.directory = ""
         self.finishing = False
+        self.warned: set[str] = set()
 
     @cached_property
     def cwd(self) -> Path:
@@ -110,10 +111,20 @@ class Context:
         return "gitcp restore --continue  (or --abort)" if begun else ""
 
     def limits(self, include: tuple[str, ...] = ()) -> Limits:
-        """What a save takes here."""
+        """What a save takes here. A setting that cannot be read has its default, and that is said once."""
         from gitcp.ops import settings
 
-        return settings.limits(self.store.repo, include)
+        mistakes: list[BadValue] = []
+        found = settings.limits(self.store.repo, include, mistakes)
+        self.warn_of(mistakes)
+        return found
+
+    def warn_of(self, mistakes: Iterable[BadValue]) -> None:
+        """Print each mistake in the settings on one line of stderr, once a command."""
+        for each in map(str, mistakes):
+            if each not in self.warned:
+                self.warned.add(each)
+                self.output.say(f"warning: {each}; this setting is ignored")
 
     @cached_property
     def tags(self) -> dict[Oid, tuple[str, ...]]:

@@ -187,16 +187,15 @@ class _Called:
         """The settings as they are; what cannot be read is passed over."""
         from gitcp.errors import BadValue
         from gitcp.ops import settings
-        from gitcp.policy.settings import Settings
 
         if self.settings is not None:
             return self.settings
-        try:
-            found = settings.policy(context.store.repo)
-        except BadValue as error:
+        mistakes: list[BadValue] = []
+        found = settings.policy(context.store.repo, mistakes)
+        for error in mistakes:
             self.log(error)
-            return Settings()
-        memo.remember_settings(context.store, found)
+        if not mistakes:
+            memo.remember_settings(context.store, found)
         return found
 
     def _record(self, context: Context, trigger: str, session_id: str, transcript: str, *, late: bool = False) -> None:
@@ -239,13 +238,13 @@ class _Called:
 
     def _limits(self, context: Context) -> Limits:
         from gitcp.errors import BadValue
-        from gitcp.worktree.snapshot import Limits
+        from gitcp.ops import settings
 
-        try:
-            return context.limits()
-        except BadValue as error:
+        mistakes: list[BadValue] = []
+        found = settings.limits(context.store.repo, mistakes=mistakes)
+        for error in mistakes:
             self.log(error)
-            return Limits()
+        return found
 
     def may_tell(self) -> bool:
         """Whether the agent listens now, and a note may lie here for it."""

@@ -65,9 +65,9 @@ def perform(context: Context, given: Mapping[str, Any]) -> None:
 
 def _is_repeatable(context: Context, given: Mapping[str, Any], saved: Saved) -> bool:
     """Whether files alone decide over the answer to the same options: no pipe, no transcript that was looked for in
-    vain and may turn up anywhere, no tags, which the JSON document names.
+    vain and may turn up anywhere, no tags, which the JSON document names. A warning is to be printed each time.
     """
-    if context.arguments[:1] != ("save",) or given["as_json"]:
+    if context.arguments[:1] != ("save",) or given["as_json"] or context.warned:
         return False
     if given["conversation"] is not None:
         return all(source.path is not None for source in saved.sources)
@@ -80,7 +80,8 @@ def retain(context: Context, saved: CheckpointId) -> None:
     try:
         housekeeping.after_save(context.store, saved)
     except GitcpError as error:
-        context.output.say(f"note: nothing was dropped: {error}")
+        if str(error) not in context.warned:
+            context.output.say(f"note: nothing was dropped: {error}")
     said = housekeeping.take_report(context.store.repo)
     if said is not None:
         context.output.say(f"note: {said}")

@@ -15,6 +15,7 @@ from gitcp.cli.context import Context
 from gitcp.cli.failure import describe
 from gitcp.cli.options import SECONDS, Command, exact_session_option, json_option, pass_context
 from gitcp.cli.output import BOLD, DIM, GREEN, Styled
+from gitcp.errors import BadValue
 from gitcp.model import Checkpoint
 from gitcp.ops import settings
 from gitcp.ops import watch as op
@@ -49,7 +50,9 @@ def command(context: Context, quiet: float, every: float | None, session: str | 
       gitcp watch --quiet 3 --every 600
     """
     store = context.store
-    policy = settings.policy(store.repo)
+    mistakes: list[BadValue] = []
+    policy = settings.policy(store.repo, mistakes)
+    context.warn_of(mistakes)
     task = op.Task(context.cwd, session, context.limits())
     pace = op.Pace(quiet, policy.interval if every is None else every)
     stop = Stop()

@@ -1,7 +1,10 @@
 """What the user and the team set: git config `gitcp.*`, else `.gitcp.toml`, else the defaults.
 
 `.gitcp.toml` is committed and so comes from anybody: it holds numbers and patterns, nothing that is run, and a key that
-is not known is refused, since it was meant to have an effect.
+is not known is a mistake, since it was meant to have an effect.
+
+A setting that cannot be read stops nothing that saves or goes back: its default is used, and the mistake is reported.
+Where a setting protects (secrets that may leave, what a prune drops) the mistake is an error.
 """
 
 from __future__ import annotations
@@ -9,7 +12,8 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 
 from gitcp.errors import BadValue
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
 
 FILE = ".gitcp.toml"
 LARGEST_FILE = 1 << 16
+LARGEST = 10**12
+"""More than any size in bytes or time in seconds that a setting has reason to be."""
 SIZE = pattern(r"(\d{1,15})\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
 FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 SPAN = pattern(r"(\d{1,6})\s*([smhd]?)", re.IGNORECASE)
@@ -43,9 +49,12 @@ class Scanner(Value):
     limit: int = SCANNER_LIMIT
 
 
-def limits(repo: Repository, include: Sequence[str] = ()) -> Limits:
-    """The limits in force, with the `include` patterns given by hand added. Raises BadValue, naming the setting."""
-    values = _values(repo, "save")
+def limits(repo: Repository, include: Sequence[str] = (), mistakes: list[BadValue] | None = None) -> Limits:
+    """The limits in force, with the `include` patterns given by hand added.
+
+    A setting that cannot be read has its default; each mistake is appended to `mistakes`.
+    """
+    values = _values(repo, "save", [] if mistakes is None else mistakes)
     chosen = Limits(
         max_untracked_file=values.get("max_file_size", Limits().max_untracked_file),
         max_dependency_files=values.get("max_dependency_files", Limits().max_dependency_files),
@@ -54,11 +63,12 @@ def limits(repo: Repository, include: Sequence[str] = ()) -> Limits:
     return replace(chosen, include=(*chosen.include, *include)) if include else chosen
 
 
-def policy(repo: Repository) -> Settings:
-    """What is set about automatic checkpoints. Raises BadValue, naming the setting."""
-    values, default = _values(repo, "hooks"), Settings()
+def policy(repo: Repository, mistakes: list[BadValue] | None = None) -> Settings:
+    """What is set about automatic checkpoints. Mistakes are treated as by `limits`."""
+    passed: list[BadValue] = [] if mistakes is None else mistakes
+    values, default = _values(repo, "hooks", passed), Settings()
     return Settings(
-        off=frozenset(name for name, wanted in _values(repo, "triggers").items() if not wanted),
+        off=frozenset(name for name, wanted in _values(repo, "triggers", passed).items() if not wanted),
         interval=values.get("interval", default.interval),
         risky=tuple(values.get("risky_commands", ())),
         tests=tuple(values.get("tests", ())),
@@ -104,18 +114,32 @@ def scanner(repo: Repository) -> Scanner | None:
     return Scanner(command, _span(given, f"{name}Timeout") if given is not None else SCANNER_LIMIT)
 
 
-def _values(repo: Repository, section: str) -> Values:
-    return {**_team(repo, section), **_own(repo, section)}
+def _values(repo: Repository, section: str, mistakes: list[BadValue] | None = None) -> Values:
+    """What is set in a section. Raises BadValue for a mistake, unless they are collected."""
+    return {**_team(repo, section, mistakes), **_own(repo, section, mistakes)}
 
 
-def _own(repo: Repository, section: str) -> Values:
+@contextmanager
+def _collected(mistakes: list[BadValue] | None) -> Iterator[None]:
+    """Append a mistake to the list, each once; without a list it is raised."""
+    try:
+        yield
+    except BadValue as error:
+        if mistakes is None:
+            raise
+        if str(error) not in map(str, mistakes):
+            mistakes.append(error)
+
+
+def _own(repo: Repository, section: str, mistakes: list[BadValue] | None = None) -> Values:
     """What git config says."""
     found: Values = {}
     for key, read in SECTIONS[section].items():
         name = in_git(section, key)
         text = repo.config.get(name.lower())
         if text is not None:
-            found[key] = read(_all(repo, name) if read is _patterns else text, name)
+            with _collected(mistakes):
+                found[key] = read(_all(repo, name) if read is _patterns else text, name)
     return found
 
 
@@ -132,25 +156,57 @@ def _all(repo: Repository, name: str) -> list[str]:
     return [os.fsdecode(value) for value in listed.split(b"\0") if value]
 
 
-def _team(repo: Repository, wanted: str) -> Values:
+def _team(repo: Repository, wanted: str, mistakes: list[BadValue] | None = None) -> Values:
     """What `.gitcp.toml` says in one section."""
-    text = _read(repo)
+    found: Values = {}
+    text = None
+    with _collected(mistakes):
+        text = _read(repo)
     if text is None:
-        return {}
+        return found
+    sections: dict[str, Values] = {}
+    with _collected(mistakes):
+        sections = _sections(_parsed(text), text, mistakes)
+    for key, value in sections.get(wanted, {}).items():
+        with _collected(mistakes):
+            found[key] = SECTIONS[wanted][key](value, f"{wanted}.{key} in {_place(text, wanted, key)}")
+    return found
+
+
+def _parsed(text: str) -> Values:
     import tomllib  # 5 ms, and most projects have no such file
 
     try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # also for numbers and nesting beyond any measure
         raise BadValue(f"{FILE} cannot be read: {error}", hint=f"mend {FILE}") from None
-    _refuse_unknown([key for key in document if key not in SECTIONS], list(SECTIONS))
+
+
+def _sections(document: Values, text: str, mistakes: list[BadValue] | None) -> dict[str, Values]:
+    """The tables that are known, with the keys that are."""
+    with _collected(mistakes):
+        _refuse_unknown([key for key in document if key not in SECTIONS], list(SECTIONS))
+    found: dict[str, Values] = {}
     for name, section in document.items():
-        if not isinstance(section, dict):
-            raise BadValue(f"{FILE}: {name} is not a table", hint=f"write [{name}]")
-        known = [f"{name}.{key}" for key in SECTIONS[name]]
-        _refuse_unknown([f"{name}.{key}" for key in section if f"{name}.{key}" not in known], known)
-    values = document.get(wanted, {}).items()
-    return {key: SECTIONS[wanted][key](value, f"{wanted}.{key} in {FILE}") for key, value in values}
+        with _collected(mistakes):
+            if not isinstance(section, dict):
+                raise BadValue(f"{_place(text, '', name)}: {name} is not a table", hint=f"write [{name}]")
+            known = SECTIONS.get(name, {})
+            found[name] = {key: value for key, value in section.items() if key in known}
+            unknown = [f"{name}.{key}" for key in section if key not in known and name in SECTIONS]
+            _refuse_unknown(unknown, [f"{name}.{key}" for key in known])
+    return found
+
+
+def _place(text: str, section: str, key: str) -> str:
+    """The file and, where it is found, the line on which a key is set: `.gitcp.toml:3`."""
+    inside = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        table = re.match(r"\s*\[\s*([\w.\"'-]+)\s*\]", line)
+        inside = table[1].strip("\"'") if table else inside
+        if not table and inside == section and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", line):
+            return f"{FILE}:{number}"
+    return FILE
 
 
 def _read(repo: Repository) -> str | None:
@@ -159,11 +215,17 @@ def _read(repo: Repository) -> str | None:
         descriptor = os.open(repo.root / FILE, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    with open(descriptor, "rb") as file:
+    except OSError as error:
+        raise BadValue(f"{FILE} cannot be read: {error.strerror}", hint=f"mend {FILE}") from None
+    try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_FILE:
             raise BadValue(f"{FILE} is not a small file", hint=f"mend {FILE}")
-        data = file.read(LARGEST_FILE)
+        data = os.read(descriptor, LARGEST_FILE)
+    except OSError as error:
+        raise BadValue(f"{FILE} cannot be read: {error.strerror}", hint=f"mend {FILE}") from None
+    finally:
+        os.close(descriptor)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
@@ -178,7 +240,7 @@ def _refuse_unknown(keys: Sequence[str], known: Sequence[str]) -> None:
 
 def _size(value: object, name: str) -> int:
     """A number, or one with git's suffixes k, m, g."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST:
         return value
     found = SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
     if found is None:
@@ -193,7 +255,7 @@ def _patterns(value: object, name: str) -> list[str]:
 
 
 def _number(value: object, name: str) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST:
         return value
     if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value.strip()):
         return int(value)
@@ -202,7 +264,7 @@ def _number(value: object, name: str) -> int:
 
 def _span(value: object, name: str) -> int:
     """Seconds, or a number with s, m, h or d."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST:
         return value
     found = SPAN.fullmatch(value.strip()) if isinstance(value, str) else None
     if found is None:
