@@ -1,6 +1,6 @@
 """gitcp: save points for coding agents. Files and conversation, together, as one git commit.
 
-Importing this package imports nothing heavy: no pygit2, no click, no rich. What programs use is loaded when it is first
+Importing this package imports nothing heavy: no click, no rich. What programs use is loaded when it is first
 asked for: `gitcp.open(path)`, see gitcp.api.
 """
 

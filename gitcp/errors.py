@@ -51,7 +51,9 @@ class Refused(GitcpError):
 
 
 class StoreDamaged(GitcpError):
-    """A stored object is missing, unreadable or not what its id says."""
+    """A stored object is missing, unreadable or not what its id says. `objects` names those that it is about."""
+
+    objects: tuple[str, ...] = ()
 
 
 class FormatTooNew(StoreDamaged):

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from gitcp import shared, wire
 from gitcp.durable import FULL, make_own_directory, open_shared
-from gitcp.errors import DiskFull, Refused, StoreBusy, StoreDamaged
+from gitcp.errors import DiskFull, GitFailed, Refused, StoreBusy, StoreDamaged
 from gitcp.git import locks, refs, trees
 from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
@@ -105,8 +105,11 @@ class Store:
         return {name: self.peel(oid) for name, oid in self._named(refs.TAGS).items()}
 
     def tip(self, session: str) -> Oid | None:
-        """The commit of a session's last checkpoint, None if there is no such session."""
-        return refs.read_ref(self.repo.common_dir, refs.SESSIONS + session)
+        """The commit of a session's last checkpoint, None if there is no such session. Garbage is taken for NOTHING."""
+        try:
+            return refs.read_ref(self.repo.common_dir, refs.SESSIONS + session)
+        except StoreDamaged:
+            return refs.NOTHING
 
     def _named(self, prefix: str, garbage: Oid | None = None) -> dict[str, Oid]:
         found = refs.list_refs(self.repo.common_dir, prefix, garbage)
@@ -149,18 +152,22 @@ class Store:
     def advance(self, checkpoint: Checkpoint) -> None:
         """Move the session's ref to `checkpoint`: the commit point. Raises StoreBusy if the session moved meanwhile."""
         name, ahead = refs.SESSIONS + checkpoint.id.session, self._ahead
-        move = (name, checkpoint.parent, checkpoint.commit, self.objects.unsynced)
-        promise = (lambda: ahead.promise(*move)) if ahead else None
+        promise = (lambda: self._promise(ahead, name, checkpoint)) if ahead else None
         if not refs.update_ref(self.repo.common_dir, name, checkpoint.commit, checkpoint.parent, promise):
             raise StoreBusy(f"session {checkpoint.id.session} moved while {checkpoint.id} was made: it was not saved")
-        if ahead is not None:
-            self.objects.unsynced.clear()
-            if ahead.is_due():
-                ahead.settle()
+        if ahead is not None and ahead.is_due():
+            ahead.settle()
+
+    def _promise(self, ahead: Ahead, name: str, checkpoint: Checkpoint) -> None:
+        """Promise the move of a ref with all that was written, and only then make that visible."""
+        packs = self.objects.sealed()
+        ahead.promise(name, checkpoint.parent, checkpoint.commit, packs)
+        self.objects.place(packs)
 
     def begin(self, checkpoint: Checkpoint) -> None:
         """Begin a session with `checkpoint`, whose parent is another session's. Raises Refused if it exists."""
         name = checkpoint.id.session
+        self.objects.flush(held=True)
         if not refs.update_ref(self.repo.common_dir, refs.SESSIONS + name, checkpoint.commit, None):
             raise Refused(f"there is a session {name} already: nothing was changed", hint="give another name: --name")
 
@@ -170,7 +177,7 @@ class Store:
             return refs.update_ref(self.repo.common_dir, name, new, old)
         if old is None or refs.delete_ref(self.repo.common_dir, name, old):
             return True
-        if refs.read_ref(self.repo.common_dir, name) != old:
+        if old == refs.NOTHING or refs.read_ref(self.repo.common_dir, name) != old:
             return False
         self.repo.git("update-ref", "-d", name, old)  # packed: git alone rewrites packed-refs
         return True
@@ -181,13 +188,13 @@ class Store:
         """Write a checkpoint's metadata, tree and commit; the checkpoint with `commit` and `root` filled in.
 
         The files' tree and the conversation's tree are stored already. Everything is on disk when this returns (with
-        `hurry`, when `advance` does), and no ref names it yet. What the index has is taken from the checkpoint
-        `before`, where it says the same.
+        `hurry`, when `advance` or `begin` does), and no ref names it yet. What the index has is taken from the
+        checkpoint `before`, where it says the same.
         """
         root = self.write_root(checkpoint, readme, before)
         commit = self.objects.write("commit", self._commit_object(checkpoint, root), new=True)
-        flush = self.objects.flush_unsynced if self._ahead else lambda: self.objects.flush(held=True)
-        flush()
+        if self._ahead is None:
+            self.objects.flush(held=True)
         return replace(checkpoint, commit=commit, root=root)
 
     def write_root(self, checkpoint: Checkpoint, readme: str, before: Checkpoint | None = None) -> Oid:
@@ -208,7 +215,8 @@ class Store:
         return self.objects.write_tree([*files, TreeEntry(RESERVED, TREE, holder)])
 
     def _index_trees(self, checkpoint: Checkpoint, before: Checkpoint | None) -> dict[bytes, Entry]:
-        held = {e.name: e.oid for e in self._reserved(before.root)} if before else {}
+        reserved = self._reserved(before.root) if before and not self.objects.damaged else []
+        held = {e.name: e.oid for e in reserved if self.objects.keeps(e.oid)}
         then = _of_index(before.snapshot) if before else {}
         made = {
             name: trees.changed(self.objects, held.get(name), then.get(name, {}), entries)
@@ -279,6 +287,29 @@ class Store:
         tree, parent = match[1].decode("ascii"), (match[2] or b"").decode("ascii")
         return _summary(commit, tree, parent, time_of(match[3]), body.decode("utf-8", "replace"))
 
+    def readable(self, tip: Oid | None) -> Iterator[Summary]:
+        """The checkpoints of a chain, newest first, up to the first one that cannot be read."""
+        with suppress(StoreDamaged):
+            try:
+                for summary in self.history(tip) if tip else ():
+                    tip = summary.parent
+                    yield summary
+                return
+            except GitFailed:  # it lists all of a chain or nothing
+                pass
+            while tip is not None:
+                summary = self.summary(tip)
+                tip = summary.parent
+                yield summary
+
+    def has_summary(self, commit: Oid) -> bool:
+        """Whether a commit can be read and is a checkpoint's."""
+        try:
+            self.summary(commit)
+        except StoreDamaged:
+            return False
+        return True
+
     def history(self, tip: Oid, limit: int | None = None) -> Iterator[Summary]:
         """The checkpoints of a chain, newest first, as their commits tell it.
 
@@ -316,7 +347,7 @@ class Store:
         What a session shared with its forks is found in them once the session itself is deleted.
         """
         tip = self.tip(id.session)
-        own = (s.commit for s in self.history(tip) if s.id.number == id.number) if tip else iter(())
+        own = (s.commit for s in self.readable(tip) if s.id.number == id.number)
         return next(own, None) or next((s.commit for s in self._everywhere() if s.id == id), None)
 
     def holds(self, commit: Oid) -> bool:
@@ -324,8 +355,13 @@ class Store:
         return any(summary.commit == commit for summary in self._everywhere())
 
     def _everywhere(self) -> Iterator[Summary]:
+        """Every checkpoint of every session, as far as chains can be read."""
         tips = sorted(set(self.sessions().values()))
-        return self.forest(tips) if tips else iter(())
+        try:
+            yield from list(self.forest(tips)) if tips else ()
+        except (StoreDamaged, GitFailed):
+            for tip in tips:
+                yield from self.readable(tip)
 
 
 def _open_lock(directory: Path) -> int:

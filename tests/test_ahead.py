@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -366,6 +367,35 @@ def test_killed_at_any_call(project: Project) -> None:
         assert after[-len(before) :] == before
         assert len(after) - len(before) in ({1} if done.out else {0, 1})
     sound(project)
+
+
+@traced
+@pytest.mark.parametrize("spoilt", [b"", bytes(100)], ids=["empty", "zeros"])
+def test_power_cut_at_any_call(project: Project, spoilt: bytes) -> None:
+    """Whatever the disk had not kept before any call of a save is spoilt: git and gitcp find nothing to complain of."""
+    hurried(project, 1)
+    spoilt_packs = 0
+    for number in count(9, 2):  # the first calls write nothing that is git's
+        before, disk = there(project), Disk(everything(project.root))
+        done = run(project, 1, Fault(number))
+        for call in done.calls:
+            disk.play(call)
+        for path in map(Path, disk.would_lose(project.root / ".git")):
+            if path.is_file() and path != file(project):
+                spoilt_packs += path.suffix in (".pack", ".idx")
+                mode = path.stat().st_mode  # by which a lock of ours is known
+                path.chmod(0o644)
+                path.write_bytes(spoilt)
+                path.chmod(mode)
+        restarted(project)
+        after = there(project)
+        assert after[-len(before) :] == before
+        assert len(after) - len(before) in ({1} if done.out else {0, 1})
+        assert project.json("check")["ok"]
+        project.git("fsck", "--strict", "--no-dangling")
+        if done.code == 0:
+            break
+    assert spoilt_packs
 
 
 def there(project: Project) -> list[Oid]:

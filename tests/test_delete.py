@@ -148,7 +148,7 @@ def test_numbers_go_on(project: Project, left: str) -> None:
 
     made = api.save(session="old").checkpoint
 
-    number = {"trash": 5, "fork": 3, "tag": 4, "fetched": 4, "nothing": 1, "damaged": 2}[left]
+    number = {"trash": 5, "fork": 3, "tag": 4, "fetched": 4, "nothing": 1, "damaged": 5}[left]
     assert made.id == CheckpointId("old", number)
     assert made.parent is None
     assert api.save("again", session="old").checkpoint.id == CheckpointId("old", number + 1)

@@ -659,7 +659,7 @@ def loaded(project: Project, agent: Claude, event: str, **fields: Any) -> set[st
     return {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines()}
 
 
-HEAVY = {"click", "json", "orjson", "pygit2", "re", "typing", "pathlib", "datetime", "gitcp.model", "gitcp.git"}
+HEAVY = {"click", "json", "orjson", "re", "typing", "pathlib", "datetime", "gitcp.model", "gitcp.git"}
 
 
 def test_what_is_decided_without_loading_anything(ready: Project) -> None:

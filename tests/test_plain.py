@@ -28,7 +28,7 @@ import sys
 sys.argv = ["gitcp", *sys.argv[1:]]
 from gitcp import __main__
 code = __main__._run(sys.argv[1:])
-heavy = "click dataclasses hashlib inspect orjson pygit2 rich tempfile typing uuid"
+heavy = "click dataclasses hashlib inspect orjson rich tempfile typing uuid"
 loaded = set(heavy.split()) & set(sys.modules)
 print("loaded:", sorted(loaded), "code:", code)
 """

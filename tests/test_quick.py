@@ -227,7 +227,7 @@ import sys
 sys.argv = ["gitcp", *sys.argv[1:]]
 import os
 def leave(code):
-    heavy = "click rich orjson pygit2 dataclasses inspect asyncio typing shlex gitcp.policy.triggers ipaddress".split()
+    heavy = "click rich orjson dataclasses inspect asyncio typing shlex gitcp.policy.triggers ipaddress".split()
     heavy = set(heavy) & sys.modules.keys()
     sys.stdout.write(f"heavy: {sorted(heavy)}")
     sys.stdout.flush()
@@ -240,7 +240,7 @@ main()
 
 @pytest.mark.parametrize("args", [["save"], ["save", "a label"], ["save", "-q"]])
 def test_a_plain_save_loads_nothing_heavy(project: Project, args: list[str]) -> None:
-    """Neither the command line's library nor libgit2, nor what takes as long: it is the module list that counts."""
+    """Neither the command line's library nor what takes as long: it is the module list that counts."""
     project.write("a.txt", "one\n")
     project.gitcp("save", check=0)
     project.write("a.txt", "two\n")

@@ -85,10 +85,10 @@ def test_deltas_by_name(packed: Project) -> None:
     assert asked
 
 
-def test_a_store_reads_packs_without_libgit2(packed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_reads_packs_without_git(packed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """The ordinary way never needs it."""
     store = open_store(packed)
-    monkeypatch.setattr("gitcp.git.objects.Objects._library", None)
+    monkeypatch.setattr("gitcp.git.objects.Objects._ask_git", None)
     for oid, expected in every_object(packed).items():
         assert store.objects.read(Oid(oid)) == expected
 

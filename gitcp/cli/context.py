@@ -6,13 +6,13 @@ The environment, the home directory, the clock and the working directory are rea
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
 from gitcp.cli.output import Output
-from gitcp.errors import BadValue, GitcpError, RevisionNotFound
+from gitcp.errors import BadValue, GitcpError, RevisionNotFound, StoreDamaged
 from gitcp.model import Checkpoint, CheckpointId, Host, Oid
 from gitcp.typed import TYPE_CHECKING
 
@@ -149,6 +149,27 @@ class Context:
         found = self.current(given)
         if found is None:
             raise RevisionNotFound("there is no checkpoint here yet", hint="gitcp save")
+        return found
+
+    def noting_damage(self, run: Callable[[], int]) -> int:
+        """Run a command. An object that it could not read is written down, so that the next save trusts it no more."""
+        try:
+            return run()
+        except StoreDamaged as error:
+            if error.objects and "store" in self.__dict__:
+                from gitcp.git import damage
+
+                damage.record(self.store.repo, error.objects)
+            raise
+
+    def readable_tips(self) -> list[Oid]:
+        """The last commit of every session; one that cannot be read is said, and hides no other."""
+        found = []
+        for name, tip in self.store.sessions().items():
+            if self.store.has_summary(tip):
+                found.append(tip)
+            else:
+                self.output.say(f"note: session {name} is damaged and left out; gitcp check names what cannot be read")
         return found
 
     def checkpoint(self, revision: str, session: str | None) -> Checkpoint:

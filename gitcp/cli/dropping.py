@@ -58,6 +58,8 @@ def report(context: Context, done: Report, *, as_json: bool) -> None:
         output.line("undo with: gitcp undo")
     for name in done.expired:
         output.line(f"forgotten: what was dropped at {name}")
+    for session in done.plan.damaged:
+        output.say(f"note: session {session} is damaged and was left as it is; gitcp delete {session} removes it")
 
 
 def _summary(plan: Plan) -> list[str]:
@@ -65,6 +67,7 @@ def _summary(plan: Plan) -> list[str]:
     kept = Counter(node.id.session for node, v in plan.verdicts if v.keep)
     lines = [f"{session}: drop {count:,}, keep {kept[session]:,}" for session, count in sorted(dropped.items())]
     lines += [f"forget what was dropped at {name}" for name in plan.expired]
+    lines += [f"{session}: damaged, left as it is (gitcp check)" for session in plan.damaged]
     return lines or ["nothing would be dropped: every checkpoint is kept"]
 
 

@@ -54,7 +54,7 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp find -E "def (get|list)_users" --in files -n 5
     """
     store = context.store
-    tips = [store.sessions()[context.session(given["session"])]] if given["session"] else store.sessions().values()
+    tips = [store.sessions()[context.session(given["session"])]] if given["session"] else context.readable_tips()
     hits = find(store, tips, _needle(given), given["places"])[: given["limit"]]
     if given["as_json"]:
         for hit in hits:

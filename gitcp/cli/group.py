@@ -156,7 +156,7 @@ def run(args: Sequence[str]) -> int:
     options = list(args)
     options = options[: options.index("--")] if "--" in options else options
     return guarded(
-        lambda: _invoke(list(args), context),
+        lambda: context.noting_damage(lambda: _invoke(list(args), context)),
         os.environ,
         as_json="--json" in options,
         interrupted=context.interrupted,

@@ -68,7 +68,7 @@ def _tips(context: Context, given: Mapping[str, Any]) -> list[Oid]:
     if given["everything"]:
         if given["revision"]:
             raise BadValue("--all shows every session: leave out the revision", hint=HELP)
-        return list(context.store.sessions().values())
+        return context.readable_tips()
     return [_range(context, given)[1]]
 
 

@@ -219,11 +219,21 @@ class _Called:
         saved = hook.record(store, occasion)
         if saved is not None and self.event.kind == events.PROMPT:
             turnstart.write(str(store.repo.git_dir), saved.checkpoint.commit)
+        if saved is not None and saved.damage:
+            self._report(store, saved.damage)
         if saved is not None and saved.saved:
             self._retain(store, saved.checkpoint.id)
         if saved is not None and session_id:
             missing = self._waited_in_vain() or bool(occasion.awaited)
             memo.remember(store, self.event.agent, session_id, saved, files, transcript, missing=missing)
+
+    def _report(self, store: Store, found: str) -> None:
+        """Write down that a session was damaged, for `gitcp doctor` and for the agent's next prompt."""
+        from gitcp.errors import StoreDamaged
+        from gitcp.ops import untold
+
+        self.log(StoreDamaged(found))
+        untold.leave_notice(store, f"{found}; `gitcp check` names what is damaged")
 
     def _retain(self, store: Store, saved: CheckpointId) -> None:
         from gitcp.errors import BadValue, GitcpError
@@ -250,14 +260,17 @@ class _Called:
         """Whether the agent listens now, and a note may lie here for it."""
         event = self.event
         listens = event.kind == events.PROMPT or (event.kind == events.START and event.agent not in DEAF_AT_START)
-        return listens and event.agent in TOLD and os.path.exists(os.path.join(self.git_dir, "gitcp", "untold"))
+        left = (os.path.join(self.git_dir, "gitcp", name) for name in ("untold", "notice"))
+        return listens and event.agent in TOLD and any(map(os.path.exists, left))
 
     def _tell(self) -> None:
-        """Print what the agent is to know: that files went back to a checkpoint."""
+        """Print what the agent is to know: that files went back to a checkpoint, or that a session was damaged."""
         from gitcp.ops import untold
 
         try:
-            text = untold.take(self._context().store, self.event.agent, self.event.session_id)
+            store = self._context().store
+            found = (untold.take_notice(store), untold.take(store, self.event.agent, self.event.session_id))
+            text = "\n".join(filter(None, found)) or None
             if text is not None:
                 self._print(text)
         except Exception as error:  # noqa: BLE001 -- the save is worth more than the words

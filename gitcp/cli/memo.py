@@ -135,7 +135,7 @@ def deciding(store: Store) -> Stamps:
     repo = store.repo
     branch = repo.head().branch
     own = ("HEAD", "index", "gitcp/note", *quick.OPERATIONS)
-    common = ("packed-refs", "info/exclude", *([f"refs/heads/{branch}"] if branch else []))
+    common = ("packed-refs", "info/exclude", "gitcp/damaged", *([f"refs/heads/{branch}"] if branch else []))
     paths: Iterable[str] = (
         *(str(repo.git_dir / name) for name in own),
         *(str(repo.common_dir / name) for name in common),

@@ -89,4 +89,4 @@ def run(args: Sequence[str]) -> int | None:
         module.perform(context, {**module.DEFAULTS, **given})
         return 0
 
-    return guarded(perform, os.environ, as_json=False, interrupted=context.interrupted)
+    return guarded(lambda: context.noting_damage(perform), os.environ, as_json=False, interrupted=context.interrupted)

@@ -1,4 +1,4 @@
-"""The first stage of `gitcp save`: says "nothing changed" before the command line, libgit2 or JSON is loaded.
+"""The first stage of `gitcp save`: says "nothing changed" before the command line or JSON is loaded.
 
 A save that found nothing new writes down everything that decided so: its options, what stat said of the index, HEAD,
 the refs, the settings and the transcripts, and a few variables. While all of that is the same and no file of the
@@ -92,7 +92,7 @@ def _deciding(store: Store, saved: Saved) -> Iterable[str]:
 
     repo = store.repo
     base = saved.checkpoint.snapshot.base
-    own = (f"gitcp/{name}" for name in (STATE, "current", "manual", "note", "restore.json"))
+    own = (f"gitcp/{name}" for name in (STATE, "current", "manual", "note", "restore.json", "damaged"))
     branch = f"refs/heads/{base.branch}"
     session = refs.SESSIONS + saved.checkpoint.id.session
     inside = ("HEAD", "index", *OPERATIONS, *own, "packed-refs", "info/exclude", refs.SESSIONS, session, branch)

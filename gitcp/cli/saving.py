@@ -52,6 +52,8 @@ PATIENCE = 0.5
 def perform(context: Context, given: Mapping[str, Any]) -> None:
     """Save as the options say, and tell."""
     saved = save(context.store, _request(context, given))
+    if saved.damage:
+        context.output.say(f"note: {saved.damage}; gitcp check names what is damaged")
     if given["as_json"]:
         _print_json(context, saved)
     elif not given["quiet"]:

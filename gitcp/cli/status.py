@@ -80,6 +80,8 @@ def _print(context: Context, found: Status) -> None:
         output.line(Styled("Note          ", BOLD), "waits for the next save (gitcp note)")
     if found.base.operation:
         output.line(Styled("In progress   ", BOLD), f"a {found.base.operation}: a restore would be refused")
+    for line in found.damage:
+        output.line(Styled("Damaged       ", BOLD), line)
     _print_files(output, found)
     if found.undo is not None:
         output.line(Styled("gitcp undo    ", BOLD), f"goes back to {found.undo}, before the last restore")

@@ -227,10 +227,10 @@ def _cut(objects: Objects, read: Read, size: int, live: bool, parent: Sequence[S
     from hashlib import sha256  # only where there is a conversation
 
     digest = sha256()
-    front, last = _front(read, end, parent, digest.update)
+    front, last = _front(objects, read, end, parent, digest.update)
     start = sum(segment.size for segment in front)
     kept = start if len(front) == len(parent) else 0
-    back = _back(read, start, end, parent[len(front) :])
+    back = _back(objects, read, start, end, parent[len(front) :])
     stop = back[0].start if back else end
     head = b""
     if front and front[-1].size < SMALL and start < stop:
@@ -268,7 +268,9 @@ def _last_line_end(read: Read, size: int) -> int:
     return 0
 
 
-def _front(read: Read, end: int, parent: Sequence[Segment], update: Update) -> tuple[list[Segment], bytes]:
+def _front(
+    objects: Objects, read: Read, end: int, parent: Sequence[Segment], update: Update
+) -> tuple[list[Segment], bytes]:
     """The parent's segments that the stream begins with, and the bytes of the last of them."""
     front: list[Segment] = []
     last = b""
@@ -277,21 +279,30 @@ def _front(read: Read, end: int, parent: Sequence[Segment], update: Update) -> t
         if data is None:
             break
         update(data)
+        _ensure(objects, segment, data)
         front.append(segment)
         last = data
     return front, last
 
 
-def _back(read: Read, start: int, end: int, parent: Sequence[Segment]) -> list[Segment]:
+def _back(objects: Objects, read: Read, start: int, end: int, parent: Sequence[Segment]) -> list[Segment]:
     """The parent's segments that the stream ends with, at their new offsets, none before `start`."""
     back: list[Segment] = []
     for segment in reversed(parent):
         place = end - segment.size
-        if place < start or _same(read, segment, place, end) is None:
+        data = _same(read, segment, place, end) if place >= start else None
+        if data is None:
             break
+        _ensure(objects, segment, data)
         back.append(segment._replace(start=place))
         end = place
     return back[::-1]
+
+
+def _ensure(objects: Objects, segment: Segment, data: bytes) -> None:
+    """Write a parent's segment anew if its blob is missing: the agent's file still has the bytes."""
+    if not objects.keeps(segment.oid):
+        objects.write_blob(data)
 
 
 def _hash_again(read: Read, back: Sequence[Segment], update: Update) -> None:

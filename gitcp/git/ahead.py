@@ -1,10 +1,11 @@
 """What is promised to be on disk before it is synced where it belongs: one file, synced once for each promise.
 
 Who saves many times a minute writes a small pack each time, and moves a ref. To sync all of that takes five turns of
-the disk. So the same bytes are first appended to `<git dir>/gitcp/ahead`, and that alone is synced; pack and ref are
-then made as ever, for everybody to see. As long as the system runs they cannot be lost, and when enough have gathered
-they are synced together (`settle`). After a power cut the file has what they had: `settle` makes them again, which
-whoever opens the store does first. Linux only: elsewhere nobody can tell whether the system was started anew.
+the disk. So the same bytes are first appended to `<git dir>/gitcp/ahead`, and that alone is synced; only then pack and
+ref are made, for everybody to see: whatever a power cut leaves of them can be made again. As long as the system runs
+they cannot be lost, and when enough have gathered they are synced together (`settle`). After a power cut the file has
+what they had: `settle` makes them again, which whoever opens the store does first. Linux only: elsewhere nobody can
+tell whether the system was started anew.
 
 The promises stand at the beginning of the file, and zeros follow: to write over them is synced in half the time that
 it takes where the file grows.
@@ -132,12 +133,14 @@ class Ahead:
                 sync_file(self._common / last.ref)
                 sync_directory((self._common / last.ref).parent)
             return
+        known = {oid for promise in promises for oid in (promise.old, promise.new)}
         try:
             found = refs.read_ref(self._common, last.ref)
-        except StoreDamaged:  # its bytes were lost, its name was not
+        except StoreDamaged:  # its bytes were lost, its name was not: whatever is packed is older
             (self._common / last.ref).unlink()
             found = refs.read_ref(self._common, last.ref)
-        if found in {last.new, *(oid for promise in promises for oid in (promise.old, promise.new))}:
+            known.add(found)
+        if found in known:
             refs.update_ref(self._common, last.ref, last.new, found)
 
     def _remember(self, end: int, count: int, last: bytes) -> None:

@@ -1,8 +1,7 @@
 """Reads git's index: which paths are tracked, with what, and the stat data by which git knows a file is unchanged.
 
 Never writes it and takes no lock. Versions 2 to 4 are parsed here, because starting a command costs as much as a whole
-save; whatever is rarer (a split or a sparse index, a format to come) is asked of `git ls-files`. libgit2 cannot read
-those at all.
+save; whatever is rarer (a split or a sparse index, a format to come) is asked of `git ls-files`.
 """
 
 from __future__ import annotations

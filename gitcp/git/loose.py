@@ -1,4 +1,4 @@
-"""Loose objects: one deflated file each. libgit2 hangs on one that was cut off; this says that it is damaged."""
+"""Loose objects: one deflated file each. One that was cut off is damaged."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -88,6 +88,34 @@ def inflate(file: BinaryIO, oid: Oid) -> Iterator[bytes]:
         raise _damaged(oid) from None
     if not stream.eof or stream.unused_data or file.read(1) or size or digest.hexdigest() != oid:
         raise _damaged(oid)
+
+
+def has_stray_bit(directories: Iterable[Path], oid: Oid) -> bool:
+    """Whether in the file of a loose object that reads well a bit is set that every program leaves at zero.
+
+    These are the bits that fill the last byte of the compressed data, and the byte that heads an uncompressed block
+    at its start. What else could change unseen (one of two ways to say the same) changes nothing that is read.
+    """
+    for directory in directories:
+        with suppress(OSError):
+            if packed := (directory / oid[:2] / oid[2:]).read_bytes():
+                return _is_filled(packed)
+    return False
+
+
+def _is_filled(packed: bytes) -> bool:
+    head, last, checksum = packed[2], packed[-5], packed[-4:]
+    if not head & 0b110 and head >> 3:
+        return True
+    stream = zlib.decompressobj()
+    stream.decompress(packed[:-5])
+    if not last or stream.eof:
+        return False
+    try:
+        stream.decompress(bytes([last & ~(1 << last.bit_length() - 1)]) + checksum)
+    except zlib.error:
+        return False
+    return stream.eof  # the same without its highest bit: that was no part of the data
 
 
 def _damaged(oid: Oid) -> StoreDamaged:

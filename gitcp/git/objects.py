@@ -1,7 +1,7 @@
 """Reads and writes objects. What is written becomes visible at `flush`, all of it, before any ref can name it.
 
-Loose objects are read and written here, packed ones read by gitcp.git.unpack; libgit2 is the last resort. Few new
-objects go loose, many go into one pack. Everything is fsynced at `flush`, which neither libgit2 nor git does for all.
+Loose objects are read and written here, packed ones read by gitcp.git.unpack; `git cat-file` is the last resort. Few
+new objects go loose, many go into one pack. Everything is fsynced at `flush`, which git does not do for all.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
-from gitcp.durable import sync_directory
 from gitcp.errors import StoreDamaged
-from gitcp.git.loose import CHUNK, failures_named, flush_loose, inflate, open_loose, read_loose, with_alternates
+from gitcp.git import damage
+from gitcp.git.loose import failures_named, flush_loose, has_stray_bit, inflate, open_loose, read_loose, with_alternates
 from gitcp.git.packs import (
     LEVEL,
     PackIndex,
@@ -38,7 +38,6 @@ from gitcp.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gitcp.git.gathering import Gathering
-    from gitcp.git.library import Library
     from gitcp.git.repo import Repository
 
 MOST_LOOSE = 12
@@ -46,6 +45,9 @@ MOST_LOOSE = 12
 
 MOST_BESIDE = 64
 """The same beside a large file, which goes loose: housekeeping finds what is loose by commits that are."""
+
+MOST_IN_MEMORY = 4 << 20
+"""Bytes of a packed blob up to which `stream_blob` reads it here, in one chunk; git reads what is larger."""
 
 MOST_HELD = 1 << 20
 """So many bytes of new objects wait for `flush`; what is more goes to a pack in a stream."""
@@ -71,7 +73,6 @@ class Objects:
         self._unnamed: list[Path] = []
         self._listed: list[float] = []
         self.gathering: Gathering | None = None
-        self.unsynced: list[SmallPack] = []
         self.new_bytes = 0
         self.new_objects = 0
 
@@ -84,10 +85,11 @@ class Objects:
         if self._pack is not None and bytes.fromhex(oid) in self._pack:
             return self._pack.read(bytes.fromhex(oid))
         try:
-            return self._read_loose(oid) or self._read_packed(oid) or self._library.read(oid)
-        except StoreDamaged:
+            return self._read_loose(oid) or self._read_packed(oid) or self._ask_git(oid)
+        except StoreDamaged as error:
             packed = self._read_packed(oid)  # of a damaged loose object there may be a copy
             if packed is None:
+                error.objects = (oid,)
                 raise
             return packed
 
@@ -99,10 +101,10 @@ class Objects:
                     return packed
             return None
         except (StoreDamaged, struct.error):
-            return None  # libgit2 may know another copy of it
+            return None  # git may know another copy of it
 
     def _read_loose(self, oid: Oid) -> tuple[str, bytes] | None:
-        """Also what is borrowed: libgit2 hangs on a loose object that was cut off."""
+        """A loose object of this store, or of one that it borrows from."""
         found = (read_loose(directory, oid) for directory in self._directories)
         return next((loose for loose in found if loose is not None), None)
 
@@ -111,26 +113,35 @@ class Objects:
         return self._read_kind(oid, "blob")
 
     def stream_blob(self, oid: Oid) -> Iterator[bytes]:
-        """The bytes of a blob in chunks: a large one is never held as a whole where it is loose, and once in a pack.
+        """The bytes of a blob in chunks: one that is larger than MOST_IN_MEMORY is never held as a whole.
 
         Raises StoreDamaged as `read` does, but perhaps after the last chunk: what was made of it is then void.
         """
         if oid in self._pending or (self._pack is not None and bytes.fromhex(oid) in self._pack):
             yield self.read_blob(oid)
             return
+        try:
+            yield from self._stored(oid)
+        except StoreDamaged as error:
+            error.objects = (oid,)
+            raise
+
+    def _stored(self, oid: Oid) -> Iterator[bytes]:
+        """The bytes of a blob that is in a file."""
         for directory in self._directories:
             loose = open_loose(directory, oid)
             if loose is not None:
                 with loose:
                     yield from inflate(loose, oid)
                 return
-        packed = self._read_packed(oid, CHUNK)
+        packed = self._read_packed(oid, MOST_IN_MEMORY)
         if packed is not None and packed[0] == "blob":
             yield packed[1]
             return
-        view = self._library.view_blob(oid)
-        for start in range(0, len(view), CHUNK):
-            yield bytes(view[start : start + CHUNK])
+        self._require(oid)
+        from gitcp.git import catfile
+
+        yield from catfile.stream_blob(self._repo, oid)
 
     def read_tree(self, oid: Oid) -> list[TreeEntry]:
         """The entries of a tree; remembered, since plans and diffs meet the same trees again."""
@@ -170,8 +181,38 @@ class Objects:
         """Whether it is there and stays: its file is touched, so that a prune by age leaves it alone.
 
         In a cruft pack each object has a time of its own, which no touch changes: what is only there must be written.
+        One that is known to be damaged is there only if it can be read by now.
         """
-        return self._is_written(oid) or any(self._refresh(place) for place in self._places(bytes.fromhex(oid)))
+        if self._is_written(oid):
+            return True
+        return any(map(self._refresh, self._places(bytes.fromhex(oid)))) and not self.is_damaged(oid)
+
+    def is_damaged(self, oid: Oid) -> bool:
+        """Whether an object that is known to have been missing or damaged still cannot be read."""
+        if oid not in self.damaged:
+            return False
+        try:
+            self.read(oid)
+        except StoreDamaged:
+            return True
+        if self.has_stray_bit(oid):
+            return True
+        self.damaged -= {oid}
+        return False
+
+    def has_stray_bit(self, oid: Oid) -> bool:
+        """Whether a bit of a loose object's file was changed, though what it holds can still be read."""
+        return has_stray_bit(self._directories, oid)
+
+    def distrust(self, oids: Iterable[str]) -> None:
+        """Record that these objects could not be read: each counts as stored only when it can be read again."""
+        damage.record(self._repo, oids)
+        self.damaged = self.damaged.union(oids)
+
+    @cached_property
+    def damaged(self) -> frozenset[str]:
+        """The objects that somebody found to be missing or damaged."""
+        return damage.known(self._repo.common_dir)
 
     def _stands(self, oid: Oid) -> bool:
         return any(map(os.path.exists, self._places(bytes.fromhex(oid))))
@@ -203,6 +244,8 @@ class Objects:
             return True
         try:
             os.utime(path)
+            if not os.stat(path).st_size:
+                return False  # a power cut leaves the name without the content
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError:  # another user's, or on a disk that is only read
@@ -223,11 +266,16 @@ class Objects:
         self._listed = pack_times(self._directories)
         return [index for directory in self._directories for index in indexes(directory)]
 
-    @cached_property
-    def _library(self) -> Library:
-        from gitcp.git.library import Library  # 50 ms: only when an object is not loose
+    def _ask_git(self, oid: Oid) -> tuple[str, bytes]:
+        self._require(oid)
+        from gitcp.git import catfile  # rarely: what is damaged, or larger than `LARGEST`
 
-        return Library(self._repo)
+        return catfile.read(self._repo, oid)
+
+    def _require(self, oid: Oid) -> None:
+        """Raise StoreDamaged for an object that is not here: git would start for nothing, or fetch it."""
+        if not self.exists(oid) and all(index.is_usable for index in self._indexes):
+            raise StoreDamaged(f"object {oid} is missing", hint="gitcp check")
 
     def _read_kind(self, oid: Oid, kind: str) -> bytes:
         found, data = self.read(oid)
@@ -238,13 +286,14 @@ class Objects:
     def renew(self, oids: Iterable[Oid]) -> None:
         """Give these a loose copy of now. git's gc then keeps each, and all it reaches, even if no ref of it was seen.
 
-        The file of a pack will not do: git may have looked at its time already. Raises DiskFull, StoreDamaged.
+        The file of a pack will not do: git may have looked at its time already. Raises DiskFull.
         """
         for oid in oids:
             try:
                 os.utime(self._directory / oid[:2] / oid[2:])
             except OSError:  # packed, borrowed, or another user's
-                self._pending[oid] = self.read(oid)
+                with suppress(StoreDamaged):  # of what cannot be read there is no copy
+                    self._pending[oid] = self.read(oid)
         with failures_named(self.discard):
             flush_loose(self._directory, self._pending, self._streamed)
         self._forget_pending()
@@ -329,7 +378,6 @@ class Objects:
             pack, self._pack = self._pack.close(held=held) if self._pack else self._pack_pending(held=held), None
             self._unnamed += [pack] if pack and (held or self.gathering) else []
             flush_loose(self._directory, self._pending, self._streamed)
-            self._sync_small()
         self._settled(pack)
 
     def let_go(self) -> None:
@@ -340,14 +388,20 @@ class Objects:
             if self.gathering and self.gathering.add(pack):
                 self.__dict__.pop("_indexes", None)
 
-    def flush_unsynced(self) -> None:
-        """Make everything written visible. What is in `unsynced` then is not durable, all else is."""
+    def sealed(self) -> tuple[SmallPack, ...]:
+        """Return everything written as a pack that is not visible yet, for `place`; what is too large is made durable.
+
+        After a power cut a visible pack that was not synced may be cut off, and git fails by it. So one is placed only
+        when something durable has its bytes.
+        """
         if self._pack is not None or self._streamed:
             self.flush()
-        elif self._pending:
-            small = packed(self._pending)
+        return (packed(self._pending),) if self._pending else ()
+
+    def place(self, packs: Iterable[SmallPack]) -> None:
+        """Make packs visible that were `sealed`. They are not synced."""
+        for small in packs:
             with failures_named(self.discard):
-                self.unsynced.append(small)
                 pack = small.write(self._directory / "pack")
                 self._unnamed.append(pack)
             self._settled(pack, small.listing)
@@ -359,13 +413,6 @@ class Objects:
         pack = packed(self._pending, deflated).write(self._directory / "pack", sync=True, held=held)
         self._pending.clear()
         return pack
-
-    def _sync_small(self) -> None:
-        for small in self.unsynced:
-            small.ensure(self._directory / "pack", again=False)
-        if self.unsynced:
-            sync_directory(self._directory / "pack")
-        self.unsynced.clear()
 
     def _settled(self, pack: Path | None, listing: bytes | None = None) -> None:
         self._forget_pending()

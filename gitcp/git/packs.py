@@ -48,7 +48,7 @@ class PackIndex:
     def __init__(self, path: Path, listing: bytes | None = None) -> None:
         self._path = path
         self._map = listing or _mapped(path)
-        self._usable = self._map[:8] == b"\xfftOc\0\0\0\2" and len(self._map) >= SMALLEST_INDEX
+        self.is_usable = self._map[:8] == b"\xfftOc\0\0\0\2" and len(self._map) >= SMALLEST_INDEX
 
     def __contains__(self, oid: bytes) -> bool:
         return self._number(oid) is not None
@@ -78,12 +78,12 @@ class PackIndex:
 
     def names(self) -> Iterator[bytes]:
         """The names of all objects, in order. Raises StoreDamaged if this is no index of version 2."""
-        if not self._usable:
+        if not self.is_usable:
             raise StoreDamaged(f"{self._path.name} is not an index that gitcp can read", hint="gitcp check")
         return (self._name(number) for number in range(self._fan_out(255)))
 
     def _number(self, oid: bytes) -> int | None:
-        if not self._usable:
+        if not self.is_usable:
             return None
         low = self._fan_out(oid[0] - 1) if oid[0] else 0
         names = range(low, self._fan_out(oid[0]))
@@ -92,6 +92,8 @@ class PackIndex:
         # Names are as good as random: it is where they would be if they were spread evenly, give or take a little.
         place = len(names) * int.from_bytes(oid[1:5]) >> 32
         near = names[max(0, place - SEARCHED // 2) : place + SEARCHED // 2]
+        if not near:
+            return None  # the fan-out is damaged
         if self._name(near[0]) <= oid <= self._name(near[-1]):
             return self._found_between(near, oid)
         place = bisect_left(names, oid, key=self._name)

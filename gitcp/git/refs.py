@@ -70,7 +70,7 @@ def read_ref(common_dir: Path, name: str) -> Oid | None:
 
 
 def list_refs(common_dir: Path, prefix: str, garbage: Oid | None = None) -> dict[str, Oid]:
-    """Every ref below `prefix`, by full name, in order. Raises StoreDamaged for garbage, or takes it for `garbage`."""
+    """Every ref below `prefix`, by full name, in order. One that holds garbage is left out, or taken for `garbage`."""
     found = {}
 
     def refuse(error: OSError) -> None:
@@ -91,8 +91,6 @@ def _read(common_dir: Path, name: str, garbage: Oid | None) -> Oid | None:
     try:
         return read_ref(common_dir, name)
     except StoreDamaged:
-        if garbage is None:
-            raise
         return garbage
 
 
@@ -101,13 +99,15 @@ def update_ref(
 ) -> bool:
     """Point `name` at `new` if it still points at `old` (None: if it does not exist). False if it moved meanwhile.
 
+    A ref that holds garbage points at NOTHING.
+
     The new value is on disk when this returns; with `promise` it is not, but that is called before the ref moves, and
     sees to it. Raises StoreBusy if the ref stays locked, DiskFull.
     """
     lock = _acquire(common_dir, name)
     path, temporary = f"{common_dir}/{name}", f"{common_dir}/{name}{BESIDE}"
     try:
-        if read_ref(common_dir, name) != old:
+        if _read(common_dir, name, NOTHING) != old:
             return False
         _write(temporary, new.encode("ascii") + b"\n", sync=promise is None)
         if promise is not None:
@@ -126,10 +126,13 @@ def update_ref(
 
 
 def delete_ref(common_dir: Path, name: str, old: Oid) -> bool:
-    """Delete `name` if it still points at `old`. False if it moved. A packed ref is left to git itself."""
+    """Delete `name` if it still points at `old`. False if it moved. A packed ref is left to git itself.
+
+    Of a ref that holds garbage (`old` is NOTHING) the file goes, and a packed one is to be seen again.
+    """
     lock = _acquire(common_dir, name)
     try:
-        if read_ref(common_dir, name) != old or name in _packed(common_dir):
+        if _read(common_dir, name, NOTHING) != old or (old != NOTHING and name in _packed(common_dir)):
             return False
         (common_dir / name).unlink(missing_ok=True)
         sync_directory(Path(lock).parent)

@@ -1,7 +1,7 @@
 """Finds and opens a repository: its directories, its settings, where HEAD stands.
 
-A repository is opened by looking at its files, as git does, and not through libgit2: a save that finds nothing to do
-has no time for that. Formats that libgit2 cannot read are refused here, by name.
+A repository is opened by looking at its files, as git does: a save that finds nothing to do has no time to start git.
+Formats that gitcp cannot read are refused here, by name.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads single objects out of packs: found by the index, inflated, deltas applied.
 
-libgit2 does that too, but loading it takes longer than a whole save. It is left what this does not understand.
+`git cat-file` reads what this does not understand, and what is too large to hold in memory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NAMES = {number: name for name, number in KINDS.items()}
 OFFSET_DELTA, NAME_DELTA = 6, 7
 BLOCK = 1 << 20
 LARGEST = 64 << 20
-"""Objects that are larger are left to libgit2, which maps them."""
+"""Objects that are larger are left to git."""
 
 Base = Callable[[Oid], tuple[str, bytes]]
 """Reads an object that a delta names as its base."""

@@ -11,17 +11,14 @@ import hashlib
 import os
 import re
 import struct
-import subprocess
 import zlib
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from gitcp import shared
-from gitcp.errors import StoreDamaged
-from gitcp.git import process
 from gitcp.git.objects import Objects
-from gitcp.git.packs import PackIndex, oid_of
+from gitcp.git.packs import PackIndex
 from gitcp.git.repo import Repository
 from gitcp.model import Oid
 
@@ -159,7 +156,7 @@ def concerns(path: Path, used: Collection[bytes]) -> bool:
         names = PackIndex(index)
     except FileNotFoundError:
         return False
-    return not names._usable or any(oid in names for oid in used)
+    return not names.is_usable or any(oid in names for oid in used)
 
 
 def _is_sound(path: Path) -> bool:
@@ -221,93 +218,3 @@ def _places(index: bytes) -> list[tuple[int, bytes, int]]:
     names = (index[start : start + 20] for start in range(NAMES, checks, 20))
     crcs = struct.unpack_from(f">{count}I", index, checks)
     return sorted((place(number), name, crc) for number, (name, crc) in enumerate(zip(names, crcs, strict=True)))
-
-
-class Careful(Objects):
-    """Objects of which what lies in packs is read by `git`: a damaged index has made libgit2 crash."""
-
-    def __init__(self, repo: Repository, git: GitReader) -> None:
-        super().__init__(repo)
-        self._git = git
-
-    def read(self, oid: Oid) -> tuple[str, bytes]:
-        return self._read_loose(oid) or self._git.read(oid)
-
-
-class GitReader:
-    """A `git cat-file` that reads objects on demand. If it dies of one, it is started again for the next."""
-
-    def __init__(self, repo: Repository) -> None:
-        self._repo = repo
-        self._git: subprocess.Popen[bytes] | None = None
-
-    def read(self, oid: Oid) -> tuple[str, bytes]:
-        """An object's kind and content, hashed again. Raises StoreDamaged."""
-        try:
-            return self._ask(oid)
-        except (OSError, ValueError, MemoryError, OverflowError):
-            self.close()
-            raise StoreDamaged(f"object {oid} is damaged: git cannot read it", hint="gitcp check") from None
-
-    def close(self) -> None:
-        """End the git process."""
-        if self._git is not None:
-            self._git.kill()
-            self._git.communicate()
-            self._git = None
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            ["git", *process.SAFE, *self._repo.told, "cat-file", "--batch"],
-            cwd=self._repo.root,
-            env=process.scrubbed(self._repo.host.env),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-
-    def _ask(self, oid: Oid) -> tuple[str, bytes]:
-        git = self._git = self._git or self._start()
-        assert git.stdin is not None
-        assert git.stdout is not None
-        git.stdin.write(f"{oid}\n".encode())
-        git.stdin.flush()
-        header = git.stdout.readline().decode("ascii").split()
-        if header[1:] == ["missing"]:
-            raise StoreDamaged(f"object {oid} is missing", hint="gitcp check")
-        _, kind, size = header
-        data = git.stdout.read(int(size) + 1)[:-1]
-        if len(data) != int(size) or oid_of(kind, data) != oid:
-            raise ValueError
-        return kind, data
-
-
-# ---------------------------------------------------------------- loose objects
-
-
-def has_stray_bit(objects: Objects, oid: Oid) -> bool:
-    """Whether in the file of a loose object that reads well a bit is set that every program leaves at zero.
-
-    These are the bits that fill the last byte of the compressed data, and the byte that heads an uncompressed block
-    at its start. What else could change unseen (one of two ways to say the same) changes nothing that is read.
-    """
-    for directory in objects._directories:
-        packed = _read(directory / oid[:2] / oid[2:])
-        if packed:
-            return _is_filled(packed)
-    return False
-
-
-def _is_filled(packed: bytes) -> bool:
-    head, last, checksum = packed[2], packed[-5], packed[-4:]
-    if not head & 0b110 and head >> 3:
-        return True
-    stream = zlib.decompressobj()
-    stream.decompress(packed[:-5])
-    if not last or stream.eof:
-        return False
-    try:
-        stream.decompress(bytes([last & ~(1 << last.bit_length() - 1)]) + checksum)
-    except zlib.error:
-        return False
-    return stream.eof  # the same without its highest bit: that was no part of the data

@@ -21,7 +21,7 @@ from gitcp.hooks import plan
 from gitcp.hooks.agents import TARGETS, Target, home, program
 from gitcp.hooks.plan import Scope
 from gitcp.model import Host
-from gitcp.ops import journal, sessions
+from gitcp.ops import journal, quarantine, sessions
 from gitcp.policy import events
 from gitcp.store import Store
 from gitcp.value import Value
@@ -152,6 +152,7 @@ def _store(store: Store, problems: list[Problem]) -> StoreHealth:
         problems.append(Problem(str(error), error.hint))
         found, damaged = (), ()
     problems += [Problem(f"session {name} cannot be read: {error}", "gitcp check") for name, error in damaged]
+    problems += [Problem(line, "gitcp check, then gitcp prune to forget it") for line in quarantine.pending(store)]
     unfinished = False
     try:
         unfinished = journal.unfinished(store.repo) is not None

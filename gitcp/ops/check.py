@@ -2,7 +2,8 @@
 
 Each commit, tree and blob is read and hashed again, once; the streams of a conversation are joined and compared with
 their checksums; numbers, parents and names must agree; refs, packs and indexes must be what was written. Everything
-that is wrong is collected: the first damage stops nothing. Nothing is repaired and nothing is written.
+that is wrong is collected: the first damage stops nothing. Nothing is repaired, but what is found is written down
+(gitcp.git.damage), so that the next save trusts none of it.
 
 Memory: 20 bytes an object, a blob at a time, and what a listing says of each checkpoint.
 """
@@ -11,22 +12,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import closing
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from gitcp.conversation import segments
 from gitcp.conversation.sums import Sums
 from gitcp.errors import StoreDamaged
-from gitcp.git import promised, refs, trees, verify
-from gitcp.git.objects import Objects
+from gitcp.git import damage, promised, refs, trees, verify
 from gitcp.git.repo import Repository
 from gitcp.git.trees import EMPTY_TREE
 from gitcp.model import TREE, Checkpoint, CheckpointId, Conversation, Oid, Stream
 from gitcp.store import Store
 from gitcp.value import Value
-
-if TYPE_CHECKING:
-    pass
 
 Progress = Callable[[int, int], None]
 
@@ -70,17 +66,17 @@ class CheckReport(Value):
 def check(store: Store, progress: Progress | None = None) -> CheckReport:
     """Read everything that the checkpoints of this repository depend on; `progress` gets (done, all) of them.
 
-    Damage raises nothing, whatever is damaged. Writes nothing.
+    Damage raises nothing, whatever is damaged. Writes one file, the list of the objects that are damaged: the next
+    save stores those anew whose content it finds.
     """
     repo = store.repo
     unsound = verify.unsound_files(store.objects)
-    with closing(verify.GitReader(repo)) as git:
-        fresh = (lambda: verify.Careful(repo, git)) if unsound else (lambda: Objects(repo))
-        run = _Check(repo, fresh, verify.changed_in(unsound))
-        run.walk_refs()
-        run.read_checkpoints(progress)
-        elsewhere = run.let_go_of_promised()
-        problems = [*run.problems, *run.damage()]
+    run = _Check(repo, verify.changed_in(unsound))
+    run.walk_refs()
+    run.read_checkpoints(progress)
+    elsewhere = run.let_go_of_promised()
+    problems = [*run.problems, *run.damage()]
+    damage.replace(repo, run.damaged)
     hidden = verify.unshared(repo)
     if hidden is not None:
         problems.append(Problem(*hidden))
@@ -107,9 +103,8 @@ class _Check:
     no damaged object explains them. `changed` are objects (20-byte names) that a pack has other bytes of.
     """
 
-    def __init__(self, repo: Repository, fresh: Callable[[], Objects], changed: frozenset[bytes]) -> None:
+    def __init__(self, repo: Repository, changed: frozenset[bytes]) -> None:
         self.repo = repo
-        self.fresh = fresh
         self.changed = changed
         self.reader = self._new_reader()
         self.links: dict[Oid, _Link] = {}
@@ -123,9 +118,7 @@ class _Check:
 
     def _new_reader(self) -> Store:
         """A store that remembers nothing yet."""
-        reader = Store(self.repo)
-        reader.objects = self.fresh()
-        return reader
+        return Store(self.repo)
 
     # ------------------------------------------------------------ refs and chains
 
@@ -251,7 +244,7 @@ class _Check:
         if found != kind:
             self.damaged[oid] = f"is a {found} where a {kind} should be"
             return None
-        if bytes.fromhex(oid) in self.changed or verify.has_stray_bit(self.reader.objects, oid):
+        if bytes.fromhex(oid) in self.changed or self.reader.objects.has_stray_bit(oid):
             self.damaged[oid] = f"a bit of the {kind}'s file was changed; what it holds can still be read"
         return data
 

@@ -46,6 +46,7 @@ class Contents:
             except StoreDamaged as error:
                 lost[step.path] = error
         if lost:
+            self._objects.distrust([oid for error in lost.values() for oid in error.objects])
             named = ", ".join(display(path) for path in sorted(lost)[:NAMED]) + (", …" if len(lost) > NAMED else "")
             raise StoreDamaged(
                 f"{named} of {what} cannot be brought back: {next(iter(lost.values()))}. No file was changed",

@@ -10,8 +10,8 @@ from gitcp import adapters, wire
 from gitcp.adapters import base, generic
 from gitcp.conversation import segments
 from gitcp.conversation.segments import Cut, Segment
-from gitcp.errors import ConversationUnreadable
-from gitcp.git import trees
+from gitcp.errors import ConversationUnreadable, StoreDamaged
+from gitcp.git import damage, trees
 from gitcp.git.trees import TreeEntry
 from gitcp.model import TREE, Agent, Capture, Checkpoint, Conversation, Digest, Entry, Source, Stream
 from gitcp.store import Store
@@ -26,6 +26,8 @@ def keep(store: Store, capture: Capture | None, parent: Checkpoint | None) -> tu
     Writes objects only. Raises ConversationUnreadable if the agent's files cannot be read.
     """
     before = parent.conversation if parent else None
+    if before is not None and (capture is None or any(source.is_standing for source in capture.sources)):
+        _require(store, before)
     if capture is None:
         return before, parent.agent if parent else None
     cuts = list(_cuts(store, capture, before))
@@ -60,6 +62,15 @@ def _standing(store: Store, capture: Capture, before: Conversation | None) -> It
         entry = trees.lookup(store.objects, before.tree, stream.name.encode()) if before else None
         if stream.name in names and entry is not None:
             yield stream, entry
+
+
+def _require(store: Store, stands: Conversation) -> None:
+    """Raise StoreDamaged if a conversation that is to stand in another checkpoint is known to be damaged."""
+    error = damage.lacking(store.objects, stands.tree) if store.objects.damaged else None
+    if error is not None:
+        raise error
+    if not store.objects.exists(stands.tree):
+        raise StoreDamaged(f"object {stands.tree} is missing", hint="gitcp check")
 
 
 class Growing:

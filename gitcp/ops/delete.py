@@ -42,7 +42,7 @@ def plan(store: Store, session: str) -> Plan:
     """What `delete` would do. Writes nothing. Raises RevisionNotFound for a session that is not there, Refused for one
     that an unfinished restore goes to.
     """
-    return _plan(store, rewrite.read(store), session)
+    return _plan(store, rewrite.read(store, despite_damage=True), session)
 
 
 def delete(store: Store, session: str, agreed: Plan | None = None, of: int | None = None) -> Report:
@@ -53,7 +53,7 @@ def delete(store: Store, session: str, agreed: Plan | None = None, of: int | Non
     """
     with store.lock():
         rewrite.finish(store)
-        forest = rewrite.read(store)
+        forest = rewrite.read(store, despite_damage=True)
         made = _plan(store, forest, session)
         if agreed not in (None, made):
             raise Refused(f"session {session} went on meanwhile: nothing was deleted", hint=f"gitcp delete {session}")
@@ -82,9 +82,9 @@ def fetched(store: Store) -> dict[str, Oid]:
 def _moves(store: Store, forest: Forest, made: Plan, name: str) -> list[Move]:
     """What is put into the trash of this name first, then the refs that go."""
     if "/" not in made.session:
-        gone = [Move(refs.SESSIONS + made.session, forest.sessions[made.session], None)]
+        gone = [Move(refs.SESSIONS + made.session, store.tip(made.session), None)]
         gone += [Move(refs.TAGS + tag, forest.tags[tag], None) for tag in made.tags]
-        return [*rewrite.put_away(gone, name), *gone]
+        return [*rewrite.put_away([move for move in gone if move.old != refs.NOTHING], name), *gone]
     place = _Fetched(store, made.session)
     pairs = [trash.put_away(ref, value, name) for ref, value in place.refs(made.tags).items()]
     return [*(put for put, _ in pairs), *(gone for _, gone in pairs)]
@@ -116,10 +116,10 @@ def _plan(store: Store, forest: Forest, session: str) -> Plan:
     if "/" in session:
         return _plan_fetched(store, session)
     tip = forest.sessions.get(session)
-    if tip is None:
+    if tip is None and session not in forest.damaged:
         raise RevisionNotFound(f"there is no session {session}: nothing was deleted", hint="gitcp sessions")
     others = {n.commit for name, t in forest.sessions.items() if name != session for n in forest.chain(t)}
-    chain = list(forest.chain(tip))
+    chain = list(forest.damaged.get(session, forest.chain(tip)))
     own = [node for node in chain if node.id.session == session]
     gone = {node.commit for node in chain} - others
     needed, _ = prune.awaited(store)

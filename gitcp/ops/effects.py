@@ -11,6 +11,7 @@ from datetime import datetime
 from itertools import takewhile
 from pathlib import Path
 
+from gitcp.errors import StoreDamaged
 from gitcp.model import Checkpoint, CheckpointId, Trigger
 from gitcp.store import Store, Summary
 from gitcp.value import Value, replace
@@ -64,8 +65,11 @@ def is_open(store: Store, summary: Summary) -> bool:
     if RECORDED not in summary.trailers:
         return False
     tip = store.tip(summary.id.session)
-    known = store.read(tip).compensated if tip else {}
-    return any(effect.outcome is None for effect in _of(store, store.read(summary.commit), known))
+    try:
+        known = store.read(tip).compensated if tip else {}
+        return any(effect.outcome is None for effect in _of(store, store.read(summary.commit), known))
+    except StoreDamaged:  # whether it was run cannot be told: it stays
+        return True
 
 
 def directory(store: Store, effect: Effect) -> Path:

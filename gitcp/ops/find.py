@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple
 
 from gitcp import adapters
 from gitcp.conversation.segments import NAME
+from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git.promised import is_partial
 from gitcp.git.trees import is_content
 from gitcp.model import RESERVED, Checkpoint, Note, Oid
@@ -75,11 +77,14 @@ class _New(NamedTuple):
 
 
 def find(store: Store, tips: Iterable[Oid], needle: Needle, places: Sequence[str] = PLACES) -> list[Hit]:
-    """Every hit behind `tips`, the newest first. Raises StoreDamaged where a chain breaks."""
+    """Every hit behind `tips`, the newest first. Of several chains, one that breaks is left out.
+
+    Raises StoreDamaged, or GitFailed, if the only one breaks.
+    """
     search = _Search(store, needle, places)
     new: list[_New] = []
     seen: set[Oid] = set()
-    for commit, changes in history.changed(store, tips):
+    for commit, changes in _changed(store, list(tips)):
         search.order[commit] = len(search.order)
         for path, old, entry in ((change.path, change.old, change.new) for change in changes):
             if entry is None:
@@ -92,6 +97,20 @@ def find(store: Store, tips: Iterable[Oid], needle: Needle, places: Sequence[str
     for _, group in groupby(_read(store, new), key=lambda item: (item[0].commit, _stream(item[0].path))):
         search.blobs(list(group))
     return sorted(search.hits, key=lambda hit: -search.order[hit.summary.commit])
+
+
+def _changed(store: Store, tips: list[Oid]) -> Iterable[history.Changed]:
+    try:
+        return list(history.changed(store, tips))
+    except (StoreDamaged, GitFailed):
+        if len(tips) == 1:
+            raise
+    whole = []
+    for tip in tips:
+        with suppress(StoreDamaged, GitFailed):
+            list(history.changed(store, [tip]))
+            whole.append(tip)
+    return history.changed(store, whole) if whole else ()
 
 
 def _stream(path: bytes) -> bytes:

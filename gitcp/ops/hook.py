@@ -84,10 +84,11 @@ def _is_to_take_up(store: Store, occasion: Occasion, choice: Choice) -> bool:
     if main is None:
         return False
     tip = store.tip(choice.session)
-    if tip is None or session.is_of(store.summary(tip), Agent(occasion.agent, occasion.session_id)):
+    last = session.end(store, tip) if tip else None
+    if last is None or session.is_of(last, Agent(occasion.agent, occasion.session_id)):
         return True
     try:
-        return main.stat().st_mtime >= store.summary(tip).created.timestamp() + 1  # a commit knows whole seconds
+        return main.stat().st_mtime >= last.created.timestamp() + 1  # a commit knows whole seconds
     except OSError:
         return False
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import islice, takewhile
 
-from gitcp.errors import StoreDamaged
+from gitcp.errors import GitcpError, GitFailed, StoreDamaged
 from gitcp.git import refs
 from gitcp.model import Checkpoint, Oid
 from gitcp.store import Store, Summary, one_line
@@ -148,9 +148,13 @@ def _behind(store: Store, commit: Oid) -> frozenset[str]:
 
 
 def _merged(store: Store, tips: list[Oid], limit: int | None) -> Iterator[Summary]:
-    """Several chains by time. A chain is walked only when its last checkpoint's turn has come."""
+    """Several chains by time. A chain is walked only when its last checkpoint's turn has come.
+
+    Raises StoreDamaged for a chain that breaks, after all that can be read.
+    """
     heads = [_turn(order, summary) for order, summary in enumerate(map(store.summary, tips))]
     heapq.heapify(heads)
+    broken: list[GitcpError] = []
     walks: dict[int, Iterator[Summary]] = {}
     seen: set[Oid] = set()
     while heads:
@@ -161,9 +165,15 @@ def _merged(store: Store, tips: list[Oid], limit: int | None) -> Iterator[Summar
         yield summary
         if order not in walks:
             walks[order] = islice(store.history(summary.commit, limit), 1, None)
-        following = next(walks[order], None)
+        try:
+            following = next(walks[order], None)
+        except (StoreDamaged, GitFailed) as error:
+            broken.append(error)
+            continue
         if following is not None:
             heapq.heappush(heads, _turn(order, following))
+    if broken:
+        raise broken[0]
 
 
 def _turn(order: int, summary: Summary) -> tuple[float, int, int, Summary]:

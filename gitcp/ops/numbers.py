@@ -7,11 +7,11 @@ the trash, or what was fetched, and an id means one checkpoint for good.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import refs
 from gitcp.model import Oid
+from gitcp.ops import oplog
 from gitcp.store import Store
 
 
@@ -22,11 +22,12 @@ def first(store: Store, session: str) -> int:
     """
     tips = sorted(set(refs.list_refs(store.repo.common_dir, refs.PREFIX, refs.NOTHING).values()))
     if not tips:
-        return 1
+        return _logged(store, session) + 1
     try:
-        return _highest(store, session, tips) + 1
+        highest = _highest(store, session, tips)
     except (GitFailed, StoreDamaged):
-        return max(_readable(store, session, tips)) + 1
+        highest = max(_readable(store, session, tips))
+    return max(highest, _logged(store, session)) + 1
 
 
 def _highest(store: Store, session: str, tips: Iterable[Oid]) -> int:
@@ -37,5 +38,11 @@ def _highest(store: Store, session: str, tips: Iterable[Oid]) -> int:
 def _readable(store: Store, session: str, tips: Iterable[Oid]) -> Iterable[int]:
     yield 0
     for tip in tips:
-        with suppress(GitFailed, StoreDamaged):
-            yield _highest(store, session, (tip,))
+        # Numbers fall along a chain: the first of this session has its highest one.
+        yield next((s.id.number for s in store.readable(tip) if s.id.session == session), 0)
+
+
+def _logged(store: Store, session: str) -> int:
+    """The highest number of this session that was put away because it was damaged."""
+    log = (each for each in oplog.entries(store.repo) if each.what == oplog.QUARANTINE)
+    return max((last for each in log for _, last in each.dropped.get(session, ())), default=0)

@@ -29,6 +29,9 @@ REVERT = "revert"
 RESTORING = frozenset({"restore", REVERT})
 """The operations that change files and conversation, each with a safety checkpoint before it."""
 
+QUARANTINE = "quarantine"
+"""A damaged session was put into the trash, so that saving could go on; `dropped` has the numbers it had used."""
+
 RENAME = "rename"
 TAKING = frozenset({"prune", "delete"})
 """The operations that put refs into the trash, and that `undo` brings back from there."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 
-from gitcp.errors import BadValue, GitcpError, Refused
+from gitcp.errors import BadValue, GitcpError, Refused, StoreDamaged
 from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId, Oid, Trigger
 from gitcp.ops import effects, journal, rewrite, transaction, trash
@@ -38,10 +38,14 @@ class Request(Value):
 
 
 class Plan(Value):
-    """A verdict on each checkpoint, session by session, newest first, and the parts of the trash that are forgotten."""
+    """A verdict on each checkpoint, session by session, newest first, and the parts of the trash that are forgotten.
+
+    `damaged` are the sessions that were left alone, since not every checkpoint of theirs can be read.
+    """
 
     verdicts: tuple[tuple[Summary, Verdict], ...]
     expired: tuple[str, ...] = ()
+    damaged: tuple[str, ...] = ()
 
     @property
     def dropped(self) -> tuple[tuple[Summary, Verdict], ...]:
@@ -62,7 +66,7 @@ class Report(Value):
 
 def plan(store: Store, request: Request) -> Plan:
     """What `prune` would do now. Writes nothing. Raises BadValue for a policy that keeps nothing, StoreDamaged."""
-    return _plan(store, rewrite.read(store), request)
+    return _plan(store, rewrite.read(store, despite_damage=True), request)
 
 
 def _plan(store: Store, forest: Forest, request: Request) -> Plan:
@@ -76,7 +80,7 @@ def _plan(store: Store, forest: Forest, request: Request) -> Plan:
     labels = request.policy.labelled
     verdicts = judged(store, forest, lambda found: decide(found, request.policy, now), looked_at, labels=labels)
     expired = trash.expired(store, now, request.expire)
-    return Plan(tuple(verdicts), tuple(entry.name for entry in expired))
+    return Plan(tuple(verdicts), tuple(entry.name for entry in expired), tuple(forest.damaged))
 
 
 def prune(store: Store, request: Request, agreed: Plan | None = None) -> Report:
@@ -86,7 +90,7 @@ def prune(store: Store, request: Request, agreed: Plan | None = None) -> Report:
     """
     with store.lock():
         rewrite.finish(store)
-        forest = rewrite.read(store)
+        forest = rewrite.read(store, despite_damage=True)
         made = _only(_plan(store, forest, request), agreed)
         operation = drop(store, forest, made) if made.dropped else None
         old = [entry for entry in trash.entries(store) if entry.name in made.expired]
@@ -228,7 +232,10 @@ def _is_labelled(store: Store, node: Summary) -> bool:
     """Whether the user named it. A subject that gitcp did not make is a label; one that looks like it is looked up."""
     trigger = node.trailers.get("Gitcp-Trigger", "")
     made = node.subject.startswith((f"{trigger}: ", f"{trigger} {node.id}", "restored "))
-    return not made or bool(store.read(node.commit).note.label)
+    try:
+        return not made or bool(store.read(node.commit).note.label)
+    except StoreDamaged:
+        return False
 
 
 def _only(made: Plan, agreed: Plan | None) -> Plan:
@@ -238,7 +245,7 @@ def _only(made: Plan, agreed: Plan | None) -> Plan:
     shown = {node.id for node, _ in agreed.dropped}
     stays = "saved or released since the plan was shown"
     verdicts = ((n, v if v.keep or n.id in shown else replace(v, keep=True, reason=stays)) for n, v in made.verdicts)
-    return Plan(tuple(verdicts), tuple(name for name in made.expired if name in agreed.expired))
+    return Plan(tuple(verdicts), tuple(name for name in made.expired if name in agreed.expired), made.damaged)
 
 
 def _is_in(id: CheckpointId, wanted: Mapping[str, Collection[range]]) -> bool:

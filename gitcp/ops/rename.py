@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gitcp import readme, wire
-from gitcp.errors import Refused, RevisionNotFound
+from gitcp.errors import Refused, RevisionNotFound, StoreDamaged
 from gitcp.git import refs
 from gitcp.git.trees import TreeEntry
 from gitcp.model import FILE, RESERVED, TREE, Checkpoint, CheckpointId, Entry, Oid, Span
@@ -49,6 +49,8 @@ def rename(store: Store, old: str, new: str) -> Renamed:
             raise Refused(f"there is a session {new} {where}: nothing was renamed", hint="give another name")
         _refuse_unfinished(store)
         forest = _forest(store, found)
+        if refs.SESSIONS + old in forest.damaged:
+            raise StoreDamaged(f"session {old} is damaged: it was not renamed", hint="gitcp check")
         becomes = _written_anew(store, forest, old, new)
         operation = Operation(
             number=0,
@@ -75,7 +77,7 @@ def _forest(store: Store, found: Mapping[str, Oid]) -> Forest:
     """All checkpoints that our refs reach, those in the trash too, by whole names of refs."""
     sessions = {ref: oid for ref, oid in found.items() if names.session_of(ref)}
     tags = {ref: oid for ref, oid in found.items() if names.is_tag(ref)}
-    return rewrite.read(store, sessions, tags)
+    return rewrite.read(store, sessions, tags, despite_damage=True)
 
 
 def _written_anew(store: Store, forest: Forest, old: str, new: str) -> dict[Oid, Oid]:
@@ -83,7 +85,13 @@ def _written_anew(store: Store, forest: Forest, old: str, new: str) -> dict[Oid,
     becomes: dict[Oid, Oid] = {}
     for commit, node in forest.nodes.items():
         parent = becomes[node.parent] if node.parent else None
-        before = store.read(commit)
+        try:
+            before = store.read(commit)
+        except StoreDamaged:
+            if node.id.session == old:
+                raise
+            becomes[commit] = commit if parent == node.parent else store.reparent(commit, parent)
+            continue
         after = _called(before, old, new)
         if after != before:
             base = store.read(node.parent).snapshot.tree if node.parent else _base_tree(store, before)

@@ -63,7 +63,7 @@ def _keep_within(store: Store, limits: Limits, now: datetime) -> Operation | Non
             forest = rewrite.read(store)
             made = _still(store, forest, made, now)
             done = prune.drop(store, forest, made, automatic=True) if made.dropped else None
-        trash.forget(store, trash.expired(store, now))
+        trash.forget(store, (entry for entry in trash.expired(store, now) if not entry.is_damaged))
         _remember(store, limits, made, now)
         return done
 

@@ -28,13 +28,15 @@ PART = re.compile(r"[^\x00-\x20\x7f~^:?*\[\\/.][^\x00-\x20\x7f~^:?*\[\\/]*")
 
 class Forest(Value):
     """All checkpoints that sessions and tags reach. `nodes` has each after the one before it; `tags` are the values of
-    the refs, `tagged` the commits that they are on.
+    the refs, `tagged` the commits that they are on. `damaged` are sessions that were left out since some checkpoint of
+    theirs cannot be read, with what can be read.
     """
 
     sessions: Mapping[str, Oid] = EMPTY
     tags: Mapping[str, Oid] = EMPTY
     tagged: Mapping[str, Oid] = EMPTY
     nodes: Mapping[Oid, Summary] = EMPTY
+    damaged: Mapping[str, tuple[Summary, ...]] = EMPTY
 
     def chain(self, tip: Oid | None) -> Iterable[Summary]:
         """The checkpoints behind a commit, the newest first."""
@@ -52,20 +54,53 @@ class Move(Value):
     new: Oid | None
 
 
-def read(store: Store, sessions: Mapping[str, Oid] | None = None, tags: Mapping[str, Oid] | None = None) -> Forest:
-    """The forest of this repository, or that of the refs given. Raises StoreDamaged if a part of it cannot be read."""
+def read(
+    store: Store,
+    sessions: Mapping[str, Oid] | None = None,
+    tags: Mapping[str, Oid] | None = None,
+    *,
+    despite_damage: bool = False,
+) -> Forest:
+    """The forest of this repository, or that of the refs given. Raises StoreDamaged if a part of it cannot be read.
+
+    With `despite_damage`, sessions and tags are left out whose checkpoints cannot all be read.
+    """
     found = refs.list_refs(store.repo.common_dir, refs.TAGS) if tags is None else {}
     sessions = store.sessions() if sessions is None else sessions
     tags = {name.removeprefix(refs.TAGS): oid for name, oid in found.items()} if tags is None else tags
-    tagged = {name: store.peel(oid) for name, oid in tags.items()}
-    tips = {*sessions.values(), *tagged.values()}
     try:
+        tagged = {name: store.peel(oid) for name, oid in tags.items()}
+        tips = {*sessions.values(), *tagged.values()}
         nodes = {node.commit: node for node in store.forest(sorted(tips))} if tips else {}
-    except GitFailed as error:
+    except (GitFailed, StoreDamaged) as error:
+        if despite_damage:
+            return _readable(store, sessions, tags)
+        if isinstance(error, StoreDamaged):
+            raise
         raise StoreDamaged(
             f"not every checkpoint can be read: nothing was changed ({error})", hint="gitcp check"
         ) from None
     return Forest(sessions, tags, tagged, nodes)
+
+
+def _readable(store: Store, sessions: Mapping[str, Oid], tags: Mapping[str, Oid]) -> Forest:
+    """The forest of the refs behind which every checkpoint can be read."""
+    nodes: dict[Oid, Summary] = {}
+
+    def is_whole(tip: Oid) -> bool:
+        with suppress(GitFailed, StoreDamaged):
+            nodes.update((node.commit, node) for node in list(store.forest((tip,))))
+            return True
+        return False
+
+    whole = {name: tip for name, tip in sessions.items() if is_whole(tip)}
+    tagged: dict[str, Oid] = {}
+    for name, oid in tags.items():
+        with suppress(StoreDamaged):
+            if is_whole(commit := store.peel(oid)):
+                tagged[name] = commit
+    damaged = {name: tuple(store.readable(tip)) for name, tip in sessions.items() if name not in whole}
+    return Forest(whole, {name: tags[name] for name in tagged}, tagged, nodes, damaged)
 
 
 def rewrite(store: Store, forest: Forest, dropped: Collection[Oid]) -> dict[Oid, Oid | None]:
@@ -152,7 +187,8 @@ def unfinished(store: Store) -> tuple[list[Move], Operation] | None:
     if not all(map(refs.NAME.match, operation.names)):
         raise journal.damaged(path, "it names what can be no session")
     for move in listed:
-        if move.new is not None and not store.objects.exists(move.new):
+        is_trash = move.ref.startswith(refs.TRASH)  # what is put away may be damaged
+        if move.new is not None and not is_trash and not store.objects.exists(move.new):
             raise journal.damaged(path, f"it names object {move.new[:10]}, which is not here")
     return listed, operation
 

@@ -8,7 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from gitcp import readme
-from gitcp.errors import StoreBusy, StoreDamaged
+from gitcp.errors import FormatTooNew, StoreBusy, StoreDamaged
+from gitcp.git import damage
 from gitcp.model import (
     Agent,
     Checkpoint,
@@ -96,7 +97,7 @@ class Saved(Value):
     """What a save did. `saved` is False when everything was saved already; `checkpoint` is then the one that holds it.
 
     `why` says how session and conversation were chosen, `taken` is the snapshot that was made, `sources` the streams
-    that were read.
+    that were read. `damage` says that the session was damaged, and where its checkpoints are now ("": it was not).
     """
 
     saved: bool
@@ -105,6 +106,7 @@ class Saved(Value):
     checkpoint: Checkpoint
     taken: Taken
     sources: tuple[Source, ...] = ()
+    damage: str = ""
 
 
 def _choose(store: Store, request: Request) -> Choice:
@@ -136,7 +138,7 @@ def save(store: Store, request: Request) -> Saved:
                 store.objects.discard()
                 taken = _take(store, request, frozenset())
             choice = choice if request.session and not choice.whose else session.called_now(store, choice)
-            saved = _with_retries(store, request, choice, taken)
+            saved = _despite_damage(store, request, choice, taken)
     except BaseException:
         store.objects.discard()
         raise
@@ -192,6 +194,28 @@ def _sources(choice: Choice) -> tuple[Source, ...]:
     return choice.capture.sources if choice.capture else ()
 
 
+def _despite_damage(store: Store, request: Request, choice: Choice, taken: Taken) -> Saved:
+    """Make the checkpoint, whatever of the session is damaged: first with no trust in what could not be read, so that
+    what is still in files is stored anew; else as the first checkpoint of a new chain.
+    """
+    try:
+        return _with_retries(store, request, choice, taken)
+    except FormatTooNew:
+        raise
+    except StoreDamaged as error:
+        store.objects.distrust(error.objects)
+    try:
+        return _with_retries(store, request, choice, taken)
+    except StoreDamaged as error:
+        from gitcp.ops import quarantine  # damage is rare
+
+        store.objects.distrust(error.objects)
+        done = quarantine.put_away(store, choice.session)
+        if done is None:
+            raise
+        return replace(_with_retries(store, request, choice, taken), damage=str(done))
+
+
 def _with_retries(store: Store, request: Request, choice: Choice, taken: Taken) -> Saved:
     """Make the checkpoint; make it again on top of what somebody without our lock put there meanwhile."""
     sources = _sources(choice)
@@ -199,8 +223,10 @@ def _with_retries(store: Store, request: Request, choice: Choice, taken: Taken) 
         tip = store.tip(choice.session)
         parent = _parent(store, request, tip)
         draft = _draft(store, request, choice, taken.snapshot, parent)
-        if parent is not None and not request.force and not request.tags and _is_saved(draft, parent, request.heed):
-            store.objects.discard()
+        forced = request.force or bool(request.tags)
+        if parent is not None and not forced and _is_saved(store, draft, parent, request.heed):
+            # What is written here though nothing changed takes the place of objects that were damaged.
+            store.objects.flush() if store.objects.damaged else store.objects.discard()
             _let_go(store, request, choice.session)
             return Saved(False, f"nothing changed since {parent.id}", choice.why, parent, taken, sources)
         changes = _changes(store, draft, parent)
@@ -272,8 +298,10 @@ def _steps(store: Store, request: Request, parent: Checkpoint | None) -> Oid | N
     return found
 
 
-def _is_saved(draft: Checkpoint, parent: Checkpoint, heed: Heed) -> bool:
-    """Whether the parent says all that this checkpoint would say, as far as it is heeded."""
+def _is_saved(store: Store, draft: Checkpoint, parent: Checkpoint, heed: Heed) -> bool:
+    """Whether the parent says all that this checkpoint would say, as far as it is heeded, and is whole."""
+    if store.objects.damaged and _is_lacking(store, parent):
+        return False
     if draft.note.label or draft.note.compensations or draft.run or draft.snapshot != parent.snapshot:
         return False
     if (draft.steps, draft.compensated) != (parent.steps, parent.compensated):
@@ -281,6 +309,12 @@ def _is_saved(draft: Checkpoint, parent: Checkpoint, heed: Heed) -> bool:
     if draft.note != replace(parent.note, label=None, compensations=()):
         return False
     return heed is Heed.FILES or _same_conversation(draft, parent, heed)
+
+
+def _is_lacking(store: Store, parent: Checkpoint) -> bool:
+    """Whether a checkpoint needs an object that is damaged. One that was made since that was found needs none."""
+    is_older = parent.created.timestamp() <= damage.recorded(store.repo.common_dir) + 1  # a commit knows whole seconds
+    return is_older and damage.lacking(store.objects, parent.root) is not None
 
 
 def _same_conversation(a: Checkpoint, b: Checkpoint, heed: Heed) -> bool:
@@ -296,7 +330,12 @@ def _changes(store: Store, draft: Checkpoint, parent: Checkpoint | None) -> tupl
     """What changed since the parent; nothing where the files are not held."""
     if any(skip.reason is SkipReason.NOT_HELD for skip in draft.snapshot.skipped):
         return ()
-    return changes_between(store, parent.snapshot.tree if parent else _base_tree(store, draft), draft.snapshot)
+    if parent is not None:
+        return changes_between(store, parent.snapshot.tree, draft.snapshot)
+    try:
+        return changes_between(store, _base_tree(store, draft), draft.snapshot)
+    except StoreDamaged:  # the project's own history is damaged
+        return changes_between(store, None, draft.snapshot)
 
 
 def changes_between(store: Store, old: Oid | None, snapshot: Snapshot) -> tuple[FileChange, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -13,7 +14,7 @@ from gitcp import adapters
 from gitcp.adapters import generic
 from gitcp.adapters.base import Found
 from gitcp.durable import replace_file
-from gitcp.errors import BadValue, ConversationUnreadable, RevisionAmbiguous, RevisionNotFound
+from gitcp.errors import BadValue, ConversationUnreadable, RevisionAmbiguous, RevisionNotFound, StoreDamaged
 from gitcp.git import refs
 from gitcp.model import Agent, Capture, Checkpoint, Oid
 from gitcp.store import Store, Summary
@@ -107,7 +108,7 @@ def holding(store: Store, checkpoint: Checkpoint) -> str:
     """The session that goes on from a checkpoint: its own; a fork that has it where that one is deleted."""
     own, sessions = checkpoint.id.session, store.sessions()
     found = [own] * (own in sessions) + sorted(sessions)
-    return next((n for n in found if any(s.commit == checkpoint.commit for s in store.history(sessions[n]))), own)
+    return next((n for n in found if any(s.commit == checkpoint.commit for s in store.readable(sessions[n]))), own)
 
 
 def present(store: Store, cwd: Path, target: Checkpoint | str) -> Choice:
@@ -161,7 +162,9 @@ def current(store: Store, given: str | None = None) -> str | None:
     last = _read(store.repo.state_dir / CURRENT)
     if last in sessions:
         return last
-    return max(sessions, key=lambda name: store.summary(sessions[name]).created, default=None)
+    ends = {name: end(store, tip) for name, tip in sessions.items()}
+    found = {name: last.created for name, last in ends.items() if last is not None}
+    return max(found, key=lambda name: found[name], default=next(iter(sessions), None))
 
 
 def expand(sessions: dict[str, Oid], given: str) -> str:
@@ -258,7 +261,7 @@ def _named(store: Store, cwd: Path, session: str, agent: str | None) -> Choice:
     sessions = store.sessions()
     candidates = [f for f in adapters.find_all(cwd, store.repo.host) if agent in (None, f.agent)]
     if session in sessions:
-        trailers = store.summary(sessions[session]).trailers
+        trailers = _said(store, sessions[session])
         bound = (trailers.get("Gitcp-Agent", ""), trailers.get("Gitcp-Agent-Session", ""))
         found = next((f for f in candidates if _is(f, *bound)), None)
         if found is None and agent in (None, bound[0]):
@@ -314,7 +317,7 @@ def _with_last(store: Store, found: tuple[Found, ...]) -> list[Found]:
     begun in a directory below.
     """
     tip = last_tip(store)
-    said = store.summary(tip).trailers if tip else {}
+    said = _said(store, tip) if tip else {}
     last = (said.get("Gitcp-Agent", ""), said.get("Gitcp-Agent-Session", ""))
     if not last[1] or any(_is(f, *last) for f in found):
         return list(found)
@@ -329,8 +332,8 @@ def _last_used(store: Store, chosen: Found, name: str | None, found: list[Found]
     tip = store.tip(name) if name else None
     if tip is None:
         return chosen
-    summary = store.summary(tip)
-    if chosen.modified >= summary.created.timestamp() + 1:  # a commit knows whole seconds
+    summary = end(store, tip)
+    if summary is None or chosen.modified >= summary.created.timestamp() + 1:  # a commit knows whole seconds
         return chosen
     return next((f for f in found if is_of(summary, Agent(f.agent, f.session_id))), chosen)
 
@@ -363,10 +366,13 @@ def _session_of(store: Store, agent: Agent | None) -> str | None:
     plain = re.sub(r"[^A-Za-z0-9]", "", agent.session_id)
     last = _read(store.repo.state_dir / CURRENT)
     likely = [name for name in sessions if plain.startswith(name) or name == last]
-    by_tip = (name for name in (*likely, *sessions) if is_of(store.summary(sessions[name]), agent))
+    by_tip = (name for name in (*likely, *sessions) if _says(store, sessions[name], agent))
     # A session that was forked off reaches the checkpoints of the older one, and those are not its own.
-    by_chain = (n for n in likely if any(s.id.session == n and is_of(s, agent) for s in store.history(sessions[n])))
-    return next(by_tip, None) or next(by_chain, None) or _renamed(store, agent, plain, sessions)
+    by_chain = (n for n in likely if any(s.id.session == n and is_of(s, agent) for s in store.readable(sessions[n])))
+    # A name that was made from the agent's id says enough where no checkpoint can be read.
+    damaged = (n for n in likely if len(n) >= SHORTEST and plain.startswith(n) and end(store, sessions[n]) is None)
+    found = next(by_tip, None) or next(by_chain, None) or next(damaged, None)
+    return found or _renamed(store, agent, plain, sessions)
 
 
 def _renamed(store: Store, agent: Agent, plain: str, sessions: dict[str, Oid]) -> str | None:
@@ -374,7 +380,7 @@ def _renamed(store: Store, agent: Agent, plain: str, sessions: dict[str, Oid]) -
     from gitcp.ops import oplog  # only for a session that is new, or was renamed
 
     now = {new for old, new in oplog.former(store.repo).items() if plain.startswith(old) and new in sessions}
-    return next((n for n in sorted(now) if any(is_of(s, agent) for s in store.history(sessions[n]))), None)
+    return next((n for n in sorted(now) if any(is_of(s, agent) for s in store.readable(sessions[n]))), None)
 
 
 def called_now(store: Store, choice: Choice) -> Choice:
@@ -392,6 +398,24 @@ def called_now(store: Store, choice: Choice) -> Choice:
         return choice
     agent = choice.capture.agent if choice.capture else None
     return choice._replace(session=now) if agent is None or _session_of(store, agent) == now else choice
+
+
+def end(store: Store, tip: Oid) -> Summary | None:
+    """What the last checkpoint of a session says, None if it cannot be read: that is in no other session's way."""
+    try:
+        return store.summary(tip)
+    except StoreDamaged:
+        return None
+
+
+def _said(store: Store, tip: Oid) -> Mapping[str, str]:
+    last = end(store, tip)
+    return last.trailers if last is not None else {}
+
+
+def _says(store: Store, tip: Oid, agent: Agent) -> bool:
+    last = end(store, tip)
+    return last is not None and is_of(last, agent)
 
 
 def is_of(summary: Summary, agent: Agent) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
-from gitcp.errors import StoreDamaged
+from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import refs
 from gitcp.model import Checkpoint, Oid
 from gitcp.ops import log
@@ -87,9 +87,11 @@ def listing(
 
 def _parents(store: Store, tips: Iterable[Oid]) -> dict[Oid, Oid | None]:
     """Every commit behind the tips, and the one before it: one command for all sessions."""
-    listed = store.repo.git(
-        "rev-list", "--first-parent", "--parents", "--ignore-missing", "--stdin", input="\n".join(tips).encode("ascii")
-    )
+    options = ("--first-parent", "--parents", "--ignore-missing", "--stdin")
+    try:
+        listed = store.repo.git("rev-list", *options, input="\n".join(tips).encode("ascii"))
+    except GitFailed:  # a chain is damaged below its last commit
+        return {each.commit: each.parent for tip in tips for each in store.readable(tip)}
     rows = (line.split(" ") for line in listed.decode("ascii").splitlines())
     return {Oid(row[0]): Oid(row[1]) if len(row) > 1 else None for row in rows}
 
@@ -97,14 +99,19 @@ def _parents(store: Store, tips: Iterable[Oid]) -> dict[Oid, Oid | None]:
 def _forks(store: Store, tips: Iterable[Oid]) -> frozenset[Oid]:
     """The commits with which forked sessions begin."""
     options = ("--first-parent", "--ignore-missing", "--grep=^Gitcp-Forked-From: ", "--stdin")
-    listed = store.repo.git("rev-list", *options, input="\n".join(tips).encode("ascii"))
+    try:
+        listed = store.repo.git("rev-list", *options, input="\n".join(tips).encode("ascii"))
+    except GitFailed:
+        chains = (each for tip in tips for each in store.readable(tip))
+        return frozenset(each.commit for each in chains if "Gitcp-Forked-From" in each.trailers)
     return frozenset(map(Oid, listed.decode("ascii").split()))
 
 
 def _chain(parents: Mapping[Oid, Oid | None], begins: Collection[Oid], tip: Oid) -> list[Oid]:
     """The checkpoints of a session, the last one first, down to where it was forked off."""
-    found, commit = [], tip if tip in parents else None
-    while commit is not None:
+    found: list[Oid] = []
+    commit: Oid | None = tip
+    while commit is not None and commit in parents:
         found.append(commit)
         commit = None if commit in begins else parents.get(commit)
     return found

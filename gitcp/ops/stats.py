@@ -6,16 +6,16 @@ is written. A store that git can read takes one walk over its trees for each fig
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 
-from gitcp.errors import StoreDamaged
-from gitcp.git import refs
+from gitcp.errors import GitFailed, StoreDamaged
+from gitcp.git import damage, refs
 from gitcp.git.promised import AS_FAR_AS_HERE
 from gitcp.model import Oid
 from gitcp.ops import prune, rewrite, trash
 from gitcp.ops.rewrite import Forest
-from gitcp.store import Store
+from gitcp.store import Store, Summary
 from gitcp.value import Value
 
 RECENT = timedelta(days=7)
@@ -55,17 +55,24 @@ class Stats(Value):
 
 
 def stats(store: Store, most: int = 5) -> Stats:
-    """Count and weigh everything; `most` of the largest paths. Writes nothing. Raises StoreDamaged, GitFailed."""
-    forest = rewrite.read(store)
-    roots = {commit: node.root for commit, node in forest.nodes.items()}
+    """Count and weigh everything that can be read; `most` of the largest paths. Writes nothing. Raises GitFailed."""
+    try:
+        return _stats(store, most, lambda _: True)
+    except GitFailed:  # git weighs nothing at all where a tree is damaged
+        return _stats(store, most, lambda node: damage.lacking(store.objects, node.root) is None)
+
+
+def _stats(store: Store, most: int, counts: Callable[[Summary], bool]) -> Stats:
+    forest = rewrite.read(store, despite_damage=True)
+    roots = {commit: node.root for commit, node in forest.nodes.items() if counts(node)}
     project = project_trees(store, forest)
     weighed = _weigh(store, roots.values(), project)
     size = sum(each.bytes for each in weighed.values())
     horizon = store.repo.host.now() - RECENT
-    old = [node.root for node in forest.nodes.values() if node.created < horizon]
+    old = [node.root for commit, node in forest.nodes.items() if node.created < horizon and commit in roots]
     dropped = {node.commit for node, _ in prune.plan(store, prune.Request()).dropped}
     entries = trash.entries(store)
-    put_away = [n.root for e in entries for n in e.read(store).nodes.values()]
+    put_away = [n.root for e in entries for n in e.read(store, despite_damage=True).nodes.values() if counts(n)]
     largest = sorted(weighed.values(), key=lambda each: (-each.bytes, each.path))
     return Stats(
         sessions=len(forest.sessions),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gitcp.errors import ConversationUnreadable, GitcpError
+from gitcp.errors import ConversationUnreadable, FormatTooNew, GitcpError, StoreDamaged
 from gitcp.git.objects import Objects
-from gitcp.model import Base, Capture, Checkpoint, CheckpointId, FileChange, Note, Skip
-from gitcp.ops import journal, note
+from gitcp.model import Base, Capture, Checkpoint, CheckpointId, FileChange, Note, Oid, Skip
+from gitcp.ops import journal, note, quarantine
 from gitcp.ops import session as session_op
 from gitcp.ops.conversation import MAIN
 from gitcp.ops.diff import base_tree
@@ -31,7 +31,7 @@ class Growth(Value):
 class Status(Value):
     """How things stand. `session` is where a save would go (None: undecided); `why` says why there.
 
-    `noted`: a note waits for the next save there.
+    `noted`: a note waits for the next save there. `damage` are lines about sessions that cannot be read.
     """
 
     session: str | None
@@ -46,13 +46,14 @@ class Status(Value):
     redo: CheckpointId | None
     candidates: tuple[str, ...] = ()
     noted: bool = False
+    damage: tuple[str, ...] = ()
 
 
 def status(store: Store, cwd: Path, session: str | None, limits: Limits) -> Status:
     """How things stand in this working tree. Raises what a snapshot raises."""
     name, why, capture, candidates = _choice(store, cwd, session)
     tip = store.tip(name) if name else None
-    last = store.read(tip) if tip else None
+    last, damage = _last(store, tip)
     objects = Objects(store.repo, dry=True)
     now = take(store.repo, objects, limits, live_trees(store, name) if name else frozenset()).snapshot
     before = last.snapshot.tree if last else base_tree(store, now.base.commit)
@@ -72,7 +73,18 @@ def status(store: Store, cwd: Path, session: str | None, limits: Limits) -> Stat
         redo=known.redo[-1] if known.redo else None,
         candidates=candidates,
         noted=note.of_next(store.repo, name or "") not in (None, Note()),
+        damage=(*damage, *quarantine.pending(store)),
     )
+
+
+def _last(store: Store, tip: Oid | None) -> tuple[Checkpoint | None, tuple[str, ...]]:
+    """The last checkpoint of a session; None where it is damaged, and what will become of it."""
+    try:
+        return (store.read(tip) if tip else None), ()
+    except FormatTooNew:
+        raise
+    except StoreDamaged as error:
+        return None, (f"the last checkpoint is damaged ({error}): the next save begins a new chain",)
 
 
 def _choice(store: Store, cwd: Path, session: str | None) -> tuple[str | None, str, Capture | None, tuple[str, ...]]:

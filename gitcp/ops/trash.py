@@ -23,7 +23,7 @@ from gitcp.store import Store, Summary
 from gitcp.value import EMPTY, Value
 
 KEPT_FOR = timedelta(days=14)
-NAME = re.compile(r"(\d{8}T\d{6}Z)(?:-\d+)?")
+NAME = re.compile(r"(\d{8}T\d{6}Z)(-damaged)?(?:-\d+)?")
 FORM = "%Y%m%dT%H%M%SZ"
 FORKED = "Gitcp-Forked-From"
 
@@ -38,9 +38,16 @@ class Entry(Value):
     fetched_sessions: Mapping[str, Oid] = EMPTY
     fetched_tags: Mapping[str, Oid] = EMPTY
 
-    def read(self, store: Store) -> Forest:
-        """All checkpoints in it. Raises StoreDamaged."""
-        return rewrite.read(store, {**self.sessions, **self.fetched_sessions}, {**self.tags, **self.fetched_tags})
+    def read(self, store: Store, *, despite_damage: bool = False) -> Forest:
+        """All checkpoints in it. Raises StoreDamaged, or leaves out what is damaged."""
+        sessions, tags = {**self.sessions, **self.fetched_sessions}, {**self.tags, **self.fetched_tags}
+        return rewrite.read(store, sessions, tags, despite_damage=despite_damage)
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether a damaged session was put away here: it is not forgotten unless a person prunes."""
+        match = NAME.fullmatch(self.name)
+        return match is not None and match[2] is not None
 
     @property
     def refs(self) -> list[Move]:
@@ -66,7 +73,7 @@ class BroughtBack(Value):
 def entries(store: Store) -> tuple[Entry, ...]:
     """Everything in the trash, the oldest first. Reads only."""
     parts: dict[str, dict[str, dict[str, Oid]]] = {}
-    for ref, oid in refs.list_refs(store.repo.common_dir, refs.TRASH).items():
+    for ref, oid in refs.list_refs(store.repo.common_dir, refs.TRASH, refs.NOTHING).items():
         name, _, rest = ref.removeprefix(refs.TRASH).partition("/")
         part, _, last = rest.partition("/")
         parts.setdefault(name, {}).setdefault(part.replace("-", "_"), {})[last] = oid
@@ -80,10 +87,10 @@ def put_away(ref: str, value: Oid, trash: str) -> tuple[Move, Move]:
     return Move(f"{refs.TRASH}{trash}/fetched-{kind}/{remote}/{name}", None, value), Move(ref, value, None)
 
 
-def new_name(store: Store, now: datetime) -> str:
+def new_name(store: Store, now: datetime, *, damaged: bool = False) -> str:
     """A name for what is put away now."""
     taken = {entry.name for entry in entries(store)}
-    base = now.astimezone(UTC).strftime(FORM)
+    base = now.astimezone(UTC).strftime(FORM) + ("-damaged" if damaged else "")
     return next(n for n in (base, *(f"{base}-{k}" for k in range(2, len(taken) + 3))) if n not in taken)
 
 
@@ -118,7 +125,8 @@ def bring_back(store: Store, operation: Operation) -> BroughtBack:
         if entry is None:
             what = f"what operation {operation.number} ({operation.what}) dropped is not in the trash any more"
             raise RevisionNotFound(f"{what}: nothing was changed", hint="gitcp oplog")
-        now, then = rewrite.read(store), rewrite.read(store, entry.sessions, entry.tags)
+        now, then = rewrite.read(store, despite_damage=True), rewrite.read(store, entry.sessions, entry.tags)
+        _refuse_damaged(operation, now)
         _refuse_others(operation, now, then)
         union = _union(store, now, then)
         becomes = {commit: union[_same(node)] for commit, node in now.nodes.items()}
@@ -170,6 +178,12 @@ def _refuse_others(operation: Operation, now: Forest, then: Forest) -> None:
             f"session {session} is another one by now: nothing was brought back",
             hint=f"git log {refs.TRASH}{operation.trash}/sessions/{session}",
         )
+
+
+def _refuse_damaged(operation: Operation, now: Forest) -> None:
+    """A session that cannot be read cannot be joined with what was put away of it."""
+    for session in now.damaged.keys() & operation.dropped.keys():
+        raise Refused(f"session {session} is damaged: nothing was brought back", hint="gitcp check")
 
 
 def _is_another(session: str, now: Forest, then: Forest) -> bool:

@@ -1,7 +1,8 @@
-"""What an agent is still to be told: that files or conversation went back to a checkpoint.
+"""What an agent is still to be told: that files or conversation went back to a checkpoint, or that a save found damage.
 
 A restore leaves a small file, `<git dir>/gitcp/untold`. The next session start or prompt of the agent takes it, and
-tells it once: the session that was restored, and one that happened to be running.
+tells it once: the session that was restored, and one that happened to be running. A hook that found its session damaged
+leaves `notice`, which whichever session comes next is told, once.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
 
 NAME = "untold"
+NOTICE = "notice"
 SHOWN = 10
 LONGEST_LINE = 500
 LONGEST = 8000
@@ -65,17 +67,32 @@ def take(store: Store, agent: str, session_id: str) -> str | None:
     own = untold.session_id in (None, session_id)
     if untold.told and not own:
         return None
-    if not _claimed(store):
+    if not _claimed(store, NAME):
         return None
     if not own:
         _write(store, replace(untold, told=True))
     return _text(store, untold)
 
 
-def _claimed(store: Store) -> bool:
+def leave_notice(store: Store, text: str) -> None:
+    """Write down what a save in the background found, for whichever session of an agent begins or is prompted next."""
+    with suppress(OSError):
+        replace_file(store.repo.state_dir / NOTICE, text.encode("utf-8", "backslashreplace"), sync=False)
+
+
+def take_notice(store: Store) -> str | None:
+    """The notice that was left, None if there is none; it is given once."""
+    try:
+        text = (store.repo.state_dir / NOTICE).read_text("utf-8", "replace")
+    except OSError:
+        return None
+    return _line(f"gitcp: {text}. Tell the user.") if _claimed(store, NOTICE) else None
+
+
+def _claimed(store: Store, name: str) -> bool:
     """Whether it is ours to tell: of several hooks at once, one removes the file."""
     try:
-        os.unlink(store.repo.state_dir / NAME)
+        os.unlink(store.repo.state_dir / name)
     except OSError:
         return False
     return True

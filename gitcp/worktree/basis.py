@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from gitcp.git import damage
 from gitcp.hashes import sha1
 from gitcp.typed import TYPE_CHECKING, NamedTuple
 
@@ -46,6 +47,8 @@ def basis_of(repo: Repository, settings: tuple[object, ...]) -> Basis:
     mask = os.umask(0o077)
     os.umask(mask)
     root = os.stat(repo.root)
+    found = damage.content(repo.common_dir)
+    damaged = [_digest(found)] if found else []  # what is remembered may name objects that are not there
     filters = sorted(f"{key}={value}" for key, value in config.items() if key.startswith("filter."))
     return Basis(
         excludes_file=excludes_file,
@@ -59,7 +62,7 @@ def basis_of(repo: Repository, settings: tuple[object, ...]) -> Basis:
             repr((settings, mask, [config.get(key) for key in _DECIDING])),
             *(_digest(content) for content in (excludes_file, info_exclude)),
         ),
-        contents=(repr([config.get(key) for key in _CONVERTING]), *filters, *map(_digest, attributes)),
+        contents=(repr([config.get(key) for key in _CONVERTING]), *filters, *map(_digest, attributes), *damaged),
     )
 
 

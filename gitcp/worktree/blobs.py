@@ -122,7 +122,9 @@ class Blobs:
         yield from (job for job in jobs if id(job) not in done)
 
     def _proves(self, job: Job) -> bool:
-        return self._index is not None and len(job.slots) == 1 and self._index.proves(job.slots[0], job.status)
+        if self._index is None or len(job.slots) != 1 or not self._index.proves(job.slots[0], job.status):
+            return False
+        return not self._objects.is_damaged(Oid(job.slots[0][1].hex()))
 
     def _blob_sizes(self, names: set[str]) -> dict[str, int]:
         """The sizes of those of these objects that are here. git is asked for no other: it would fetch it."""
@@ -285,7 +287,10 @@ class Blobs:
     @cached_property
     def _head_tree(self) -> Oid | None:
         commit = self._repo.head().commit
-        return Oid(self._objects.read_commit(commit)[5:45].decode("ascii")) if commit else None
+        try:
+            return Oid(self._objects.read_commit(commit)[5:45].decode("ascii")) if commit else None
+        except StoreDamaged:
+            return None
 
     def _blob(self, oid: bytes | None) -> bytes | None:
         try:
