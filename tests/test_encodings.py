@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokens import ALNUM, HEX, drawn, in_context, tokens
 
-from gitcp.secrets.encodings import in_base64
+from gitcp.secrets.encodings import BESIDE, FARTHEST, blanked, controls, in_base64, unescaped
 from gitcp.secrets.scan import fingerprint, redact, scan
 
 KINDS = tokens()
@@ -336,3 +336,152 @@ def test_draws() -> None:
     """The made-up tokens differ, so that one is not found for another."""
     draw = drawn(9)
     assert draw(ALNUM, 40) != draw(ALNUM, 40)
+
+
+def test_controls() -> None:
+    """Where control sequences are: whole, with all of their backslashes, also at the beginning and at the end."""
+    for escape in ESCAPES:
+        for sequence in SEQUENCES:
+            if sequence == "(B" and escape != "\x1b":  # looked for where others are: it comes with them
+                continue
+            whole = (escape + sequence).encode()
+            for before, after in ((b"", b""), (b"a", b"b"), (b"", b" x"), (b"x\n", b"")):
+                data = before + whole + after
+                assert controls(data) == [(len(before), len(before) + len(whole))], data
+                assert blanked(data, controls(data)) == before + b" " * len(whole) + after
+    assert controls(b"\\" * 90 + b"u001b[m")[0][1] == 97
+    for data in (
+        b"",
+        b"[m",
+        b"a[31m",
+        b"ab[0m",
+        b"x = b[3m]",
+        b"u001b[m",
+        b"\\n[m",
+        b"(B",
+        b"\\u001b",
+        b"\x1b",
+        b"\x1b[",
+        b"\x1b[31",
+        b"1b[m",
+    ):
+        assert controls(data) == [], data
+        assert blanked(data, []) is data
+
+
+ATOMS = st.sampled_from(
+    [(bytes([byte]),) * 2 for byte in b"abcXYZ019_-. ;\n"]
+    + [
+        (b"\\u005f", b"_"),
+        (b"\\\\u002D", b"-"),
+        (b"%2e", b"."),
+        (b"%252E", b"."),
+        (b"\\x41", b"A"),
+        (b"\\/", b"/"),
+        (b"%41", b"A"),
+    ]
+    + [(b"\x1b[31m", b""), (b"\\u001b[0;1m", b""), (b"\\033[K", b""), (b"^[[m", b""), (b"\x1b(B", b"")]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(ATOMS, max_size=400))
+def test_readings(atoms: list[tuple[bytes, bytes]]) -> None:
+    """What is read has what was written, and each byte of it leads back to where it was written, and no further."""
+    starts, place = {}, 0
+    for written, meant in atoms:
+        if meant:
+            starts[place] = (place + len(written), meant)
+        place += len(written)
+    data = b"".join(written for written, _ in atoms)
+    seen, last = set[int](), 0
+    for reading in unescaped(data, controls(data)):
+        for index in range(len(reading.text)):
+            start, end = reading.span(index, index + 1)
+            assert starts[start] == (end, reading.text[index : index + 1])
+            assert start >= last
+            seen.add(start)
+            last = end
+        assert not reading.text or reading.span(0, len(reading.text))[1] == last
+    place = 0
+    for written, meant in atoms:
+        if written != meant:
+            near = [each for each in starts if place - BESIDE < each < place + len(written) + BESIDE]
+            assert seen.issuperset(near)
+        place += len(written)
+
+
+def test_windows() -> None:
+    """Around an escape a word is read whole, up to 4 KiB of it on each side, and nothing twice."""
+    word = b"x" * 300
+    for data, read in (
+        (b"(" * 200 + word + b"%41" + word + b"(" * 200, word + b"A" + word),
+        (word + b"%41" + word, word + b"A" + word),
+        (b"(" * 200 + b"%41" + b"(" * 200, b"(" * 0 + b"A" + b"(" * 100),
+        (b"%41" + b" " * 99 + b"%42", b"A" + b" " * 99 + b"B"),
+    ):
+        (reading,) = unescaped(data, [])
+        assert reading.text.strip(b"(") == read.strip(b"("), data
+    (long,) = unescaped(b"y" * 9000 + b"%41" + b"z" * 9000, [])
+    assert long.text == b"y" * FARTHEST + b"A" + b"z" * FARTHEST
+    far = list(unescaped(b"%41" + b" " * 500 + b"%42", []))
+    assert [each.text.strip() for each in far] == [b"A", b"B"]
+    assert all(each.text.count(b" ") <= BESIDE + 1 for each in far)
+    touching = list(unescaped(b"%41" + b"w" * 9000 + b"%42", []))
+    places = [touching[0].span(0, len(touching[0].text))[1], touching[1].span(0, 1)[0]]
+    assert places == sorted(places)
+    assert list(unescaped(b"no escape here", [])) == []
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    before=st.text("ab /\n", max_size=9),
+    text=st.text("abcdefghij KLMNOP0123456789{}:,-_.", min_size=24, max_size=120),
+    width=st.integers(24, 80),
+    end=st.sampled_from(["\n", "\r\n", "\\n", "\\r\\n", "\\\\n", "%0A", "%0D%0a"]),
+)
+def test_base64_places(before: str, text: str, width: int, end: str) -> None:
+    """Base64 of a text is read whole, and each byte leads back to the characters that hold it."""
+    whole = b64(text)
+    lines = [whole[place : place + width] for place in range(0, len(whole), width)]
+    if len(lines[-1]) < 4:  # a rest that could be the beginning of a word
+        return
+    data = f'{before}"{end.join(lines)}"'.encode()
+    offset = len(before) + 1
+    (reading,) = [each for each in in_base64(data, [(offset, offset + len(lines[0]))]) if text.encode() in each.text]
+    for index in range(len(text)):
+        at = reading.text.index(text.encode()) + index
+        start, stop = reading.span(at, at + 1)
+        first, last = index * 8 // 6, (index * 8 + 7) // 6
+        assert start == offset + first + first // width * len(end)
+        assert stop == offset + last + last // width * len(end) + 1
+
+
+def test_depth() -> None:
+    """What was written in three ways one in the other is read, in four it is not: the work is bounded."""
+    text = f"in {TOKEN} "
+    for _ in range(3):
+        text = b64(text)
+    assert found_in(text) == [(NAME, TOKEN.encode())]
+    assert found_in(b64(text)) == []
+
+
+def test_shells() -> None:
+    """Base64 in which a secret is found is no secret by its name too; what is more than that is."""
+    inner = b64(f"bot:{TOKEN} ")
+
+    assert found_in(f"API_TOKEN={inner}") == [(NAME, TOKEN.encode())]
+    assert found_in(f"API_TOKEN={b64('x7' * 3 + TOKEN[::-1])}")[0][0] == "named-secret"
+    assert {rule for rule, _ in found_in(f'password: "9x!{TOKEN}"')} == {"password"}
+    assert redact(f'password: "9x!{TOKEN}"'.encode()) == b'password: "[REDACTED:password]"'
+
+
+def test_one_after_another() -> None:
+    """Secrets that follow each other, or overlap, are all taken out, and each place once."""
+    other = KINDS["npm-token"]
+    assert redact(f"{TOKEN} {other},{TOKEN}".encode()) == (
+        f"[REDACTED:{NAME}] [REDACTED:npm-token],[REDACTED:{NAME}]".encode()
+    )
+    assert redact(f"https://user:{TOKEN}@a.dev/".encode()) == f"https://user:[REDACTED:{NAME}]@a.dev/".encode()
+    assert redact(b"ab cd ef", known=[("a", b"b c"), ("b", b"c"), ("c", b"cd e")]) == b"a[REDACTED:a]f"
+    assert [each.text for each in scan(b"ab cd ef", [("a", b"b c"), ("c", b"cd e")])] == [b"b cd e"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 from pathlib import Path
 
@@ -114,6 +115,114 @@ def test_ordinary(text: str) -> None:
     for value in ("9f" + DRAW(HEX, 30), "k7" + DRAW(ALNUM, 30)):
         line = text.replace("{random}", value).encode()
         assert scan(line) == (), line
+
+
+KEYS = (
+    "api access private secret sign signing encrypt encryption auth service account license licence "
+    "master consumer app application client deploy admin shared webhook session storage function "
+    "subscription ingest root hmac bot integration security server write read user org "
+).split()
+SECRETS = "token secret credential credentials password passwd passphrase pwd auth authorization _pat".split()
+OTHERS = (
+    "id ids url uri dir ttl version arn length len size count limit index format prefix suffix regex "
+    "pattern expires expiry at algorithm alg class field column ref label digest checksum sha256 "
+    "fingerprint hint thumbprint kid offset header endpoint status scope template code author authority "
+    "name type path file hash names types paths "
+).split()
+PAGING = (
+    "next page continuation sync delta resume skip marker cancel cancellation request change lock idempotency".split()
+)
+VALUE = VALUES["small letters and digits"]
+
+
+def test_names() -> None:
+    """Which names say secret, written with underscores, dashes or capitals, and which say something else."""
+    called = [f"{key}_key" for key in KEYS] + [f"my_{secret.strip('_')}" for secret in SECRETS]
+    for name in called:
+        for spelt in (name, name.upper(), name.replace("_", "-"), name.title().replace("_", "")):
+            if name.startswith("my_pat") and spelt in ("my-pat", "MyPat"):  # a pattern, or whatever else
+                continue
+            assert len(scan(f'x {spelt} = "{VALUE}"'.encode())) == 1, spelt
+    for name in (
+        *(f"api_token_{other}" for other in OTHERS),
+        *(f"{paging}_token" for paging in PAGING),
+        *(f"{paging}_page_token" for paging in ("next", "sync")),
+        *(
+            "public_api_key",
+            "tokenizer_secret",
+            "tokeniser_secret",
+            "key",
+            "mykey",
+            "keyboard",
+            "author",
+            "monkey",
+            "sort_key",
+            "cache_key",
+        ),
+    ):
+        for spelt in (name, name.upper(), name.title().replace("_", "")):
+            assert scan(f'x {spelt} = "{VALUE}"'.encode()) == (), spelt
+
+
+def test_limits() -> None:
+    """How short a value may be, and how far it may stand from its name."""
+    draw = drawn(33)
+    drawn_value = "k7" + draw(ALNUM, 12) + "Q4"
+    assert len(scan(f"token={drawn_value}".encode())) == 1
+    assert scan(f"token={drawn_value[:15]}".encode()) == ()
+    assert len(scan(f"token={'7c' + HEX[::-1][:9] + '0b3e71f9a'}".encode())) == 1
+    assert scan(b"token=7c0b3e71f9a4d2850b3") == ()
+    assert len(scan(b"password=aB3!5678")) == 1
+    assert scan(b"password=aB3!567") == ()
+    assert len(scan(f"password={'aB3!x' * 25}aB3".encode())) == 1
+    assert scan(f"password={'aB3!x' * 25}aB3x".encode()) == ()
+    for size in (1, 8, 16):
+        assert len(scan(f"token{' ' * size}={' ' * 8}{VALUE}".encode())) == (size <= 8)
+    assert len(scan(f"token_{'a' * 19}={VALUE}".encode())) == 1
+    assert scan(f"token_{'a' * 20}={VALUE}".encode()) == ()
+    assert scan(f"token == {VALUE}".encode()) == ()
+    assert scan(f"token: str == {VALUE}".encode()) == ()
+    assert scan(f"password=$abc{VALUE}".encode()) == ()
+    assert scan(f"password = x{VALUE}(a)".encode()) == ()
+    assert scan(f"password = x{VALUE}[0]".encode()) == ()
+    assert len(scan(f'password = "x{VALUE}"(a)'.encode())) == 1
+
+
+def test_kinds_of_passwords() -> None:
+    """A password has three kinds of characters, differs within, and is no name, time or path."""
+    for value in ("abcdefg9!", "ABCDEF9!", "aB9aB9xyz", "p,a;s&s9|", "Zz9-Zz9.q"):
+        written = json.dumps(value)
+        assert [each.rule for each in scan(f"password: {written}".encode())] == ["password"], value
+    for value in (
+        "abcdefgh!",
+        "abcdefg12",
+        "ABCDEFG12",
+        "aA1aA1aA1",
+        "self.value_2",
+        "/run/x/Pass1",
+        "2026-03-04T10:11:12Z",
+        "Example9!x",
+    ):
+        assert scan(f"password: '{value}'".encode()) == (), value
+
+
+def test_basic() -> None:
+    """What decodes to a user's name and a password is found; with the same for both, or a word, it is not."""
+    for pair, is_found in (
+        ("bot:x7Qk29fmZ", True),
+        (":x7Qk29fmZ", True),
+        ("bot:password", False),
+        ("admin:admin", False),
+        ("x7Qk29fmZ:x7Qk29fmZ", False),
+        ("bot x7Qk29fmZ", False),
+        ("bot:x7Q\n29fmZ", False),
+        ("bot:x7é9fmZ", False),
+        ("b" * 200 + ":x7Qk29fmZ", True),
+    ):
+        value = base64.b64encode(pair.encode()).decode()
+        for form in (f"Authorization: Basic {value}", f'"auth": "{value}"', f"_auth={value}"):
+            found = [each.rule for each in scan(form.encode()) if each.rule in ("basic-auth", "registry-auth")]
+            assert bool(found) == is_found, (pair, form)
 
 
 @pytest.mark.parametrize(
