@@ -6,7 +6,7 @@ import os
 from datetime import datetime
 from pathlib import Path
 
-from gitcp.git import refs
+from gitcp.git import refs, repack
 from gitcp.git.gathering import MANY, Gathering
 from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
@@ -41,11 +41,21 @@ def packs(project: Project) -> int:
 
 
 def test_packs_stay_few(project: Project) -> None:
-    """However many flushes: few packs, no loose object, and every object is what it was, for git too."""
+    """However many flushes: few packs, no loose object, and every object is what it was, for git too.
+
+    Of those that were joined housekeeping makes one, while who wrote them reads on.
+    """
     objects = writing(project)
     oids = flushed(objects, MANY * MANY + 3)
+    assert packs(project) == MANY + 3
+    repo = objects._repo
+    assert repack.is_due(repo)
+    assert objects.read_blob(oids[0]) == b"00"
+
+    repack.repack(repo)
 
     assert packs(project) == 4
+    oids += flushed(objects, MANY)
     found = project.git("cat-file", "--batch-check", "--batch-all-objects").splitlines()
     assert {line.split()[0] for line in found} == set(oids)
     assert all(objects.read_blob(oid) for oid in oids)

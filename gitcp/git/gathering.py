@@ -1,7 +1,7 @@
 """Small packs of one process, put together before they become many.
 
 Who saves many times a minute writes a pack each time: two files to make durable instead of one for each object. Sixteen
-packs become one, and sixteen of those become one again.
+packs become one here, which takes a few milliseconds; sixteen of those are joined by housekeeping (gitcp.git.repack).
 """
 
 from __future__ import annotations
@@ -19,25 +19,22 @@ MANY = 16
 
 
 class Gathering:
-    """The packs that this process wrote, by how often they were put together."""
+    """The packs that this process wrote and has not joined yet."""
 
     def __init__(self) -> None:
-        self._levels: list[list[Path]] = []
+        self._packs: list[Path] = []
 
-    def add(self, pack: Path) -> bool:
-        """One pack more, which is on disk. Whether packs were put together, and removed, because of it."""
-        level = 0
-        while True:
-            if level == len(self._levels):
-                self._levels.append([])
-            self._levels[level].append(pack)
-            if len(self._levels[level]) < MANY:
-                return level > 0
-            joined = _join(self._levels[level])
-            self._levels[level] = []
-            if joined is None:
-                return True
-            pack, level = joined, level + 1
+    def add(self, pack: Path) -> list[Path] | None:
+        """Add a pack, which is on disk. None, or where it was one of many: what they were joined to, if that succeeded.
+
+        Joining the joined ones is left to housekeeping, which runs in the background.
+        """
+        self._packs.append(pack)
+        if len(self._packs) < MANY:
+            return None
+        packs, self._packs = self._packs, []
+        joined = _join(packs)
+        return [joined] if joined else []
 
 
 def _join(packs: list[Path]) -> Path | None:

@@ -385,8 +385,11 @@ class Objects:
         while self._unnamed:
             pack = self._unnamed.pop()
             let_go(pack)
-            if self.gathering and self.gathering.add(pack):
+            joined = self.gathering.add(pack) if self.gathering else None
+            if joined is not None:
                 self.__dict__.pop("_indexes", None)
+                for each in joined:
+                    note(self._repo, each)
 
     def sealed(self) -> tuple[SmallPack, ...]:
         """Return everything written as a pack that is not visible yet, for `place`; what is too large is made durable.

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from langgraph.checkpoint.base import WRITES_IDX_MAP
 
 from gitcp import api
+from gitcp.api.opened import keep_house
 from gitcp.errors import BadValue, Refused, RevisionNotFound
-from gitcp.git.gathering import Gathering
+from gitcp.git.gathering import MANY, Gathering
 from gitcp.git.trees import EMPTY_TREE
 from gitcp.langgraph import reading, record, threads
 from gitcp.langgraph.keys import COPY, PUT, WRITES, Asked, Key, config_of, session_name
@@ -58,6 +59,7 @@ class Book:
         self.messages = messages
         self._threads: dict[str, Thread] = {}
         self._gathering = Gathering()
+        self._saves = 0
         self._store = self._open()
         if worktree and path and api.open(path, host=host).store().repo.common_dir != self._store.repo.common_dir:
             raise BadValue(f"{worktree} is no working tree of the repository at {path}")
@@ -239,6 +241,9 @@ class Book:
             stored=(said, Agent(AGENT, key.thread)) if thread.tip is None or said else None,
         )
         made = thread.last = save.save(store, request).checkpoint
+        self._saves += 1
+        if self._saves % MANY == 0:  # a pack has become of as many
+            keep_house(store, made.id)
         if made.parent == thread.tip:
             thread.add(made.commit, key)
             thread.tip = made.commit

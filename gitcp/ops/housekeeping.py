@@ -29,6 +29,9 @@ TEAM_FILE = ".gitcp.toml"
 REPORT = "dropped"
 """A file that holds what the next `gitcp save` or `run` is to say."""
 
+ROUNDS = 3
+"""How often at most it packs: others may have saved a lot meanwhile."""
+
 PYTHON = pattern(r"(python|pypy)[0-9.]*t?d?")
 """Names of an interpreter. A program with Python inside may give its own, which would start it a second time."""
 
@@ -136,8 +139,9 @@ def work(task: Mapping[str, Any], env: Mapping[str, str]) -> None:
         if nobody:
             _retain(Store(repo), CheckpointId(task["session"], task["number"]))
     with suppress(GitcpError, OSError):
-        if repack.is_due(repo):
-            repack.repack(repo)
+        for _ in range(ROUNDS):
+            if repack.is_due(repo):
+                repack.repack(repo)
 
 
 def _retain(store: Store, saved: CheckpointId) -> None:
