@@ -202,6 +202,33 @@ def test_the_session_that_is_current(project: Project, talk: Talk) -> None:
     assert agent_saved(project) == restored
 
 
+OTHER = "aaaaaaaa-5d1c-4f0a-9b3e-2c6d8f1a7b90"
+
+
+@pytest.mark.parametrize("restored", [SESSION, OTHER], ids=["older", "newer"])
+def test_undo_beside_another_session(project: Project, talk: Talk, restored: str) -> None:
+    """Of two agents at work in one directory, `undo` goes on with the one that was restored, as it was before."""
+    other = Talk(project, OTHER)
+    other.say("one", "two")
+    for session in (SHORT, OTHER[:8]):
+        project.gitcp("save", "--session", session, check=0)
+    project.write("a", "new\n")
+    for each in (talk, other):
+        each.say("three", "four")
+        project.gitcp("save", "--session", each.session[:8], check=0)
+    chosen = talk if restored == SESSION else other
+    chosen.say("not saved yet", "five")
+
+    new = project.json("restore", f"{restored[:8]}@1", "--yes")["resume"]["session_id"]
+    undone = project.json("undo", "--yes")
+
+    assert new not in (SESSION, OTHER)
+    assert undone["resume"]["session_id"] == restored
+    assert undone["conversation"]["messages"] == 6
+    assert project.read("a") == b"new\n"
+    assert project.json("redo", "--yes")["resume"]["session_id"] == new
+
+
 def agent_saved(project: Project) -> str:
     """The agent's session that a plain save takes."""
     checkpoint = project.json("save", "--force")["checkpoint"]

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import json
 import shlex
+import time
 from pathlib import Path
 
 import pytest
-from real_agents import in_order, opencode
+from real_agents import copilot, in_order, opencode
 from test_real_recovery import REAL, Real
 
 from driver import Project
@@ -81,3 +82,50 @@ def pwd(real: Real) -> Step:
     """The agent's shell tool, told to write down where it is."""
     name = "cmd" if "cmd" in real.shell["input"] else "command"
     return {"input": {**real.shell["input"], name: "pwd > where.txt"}}
+
+
+LATEST = {
+    "claude": ["--continue"],
+    "codex": ["resume", "--last"],
+    "gemini": ["--resume", "latest"],
+    "opencode": ["--continue"],
+    "copilot": ["--continue"],
+}
+
+
+@each
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside another"])
+def test_what_the_agent_takes_for_its_latest(real: Real, project: Project, tmp_path: Path, *, beside: bool) -> None:
+    """After a restore, the agent's own command for its latest session goes on with what was restored, or else the
+    report says with what.
+    """
+    project.write("page", "good\n")
+    project.commit()
+    env = {"HOME": str(tmp_path / "home")}
+    work = Work(real, tmp_path / "home", project.root)
+    session, _ = work.turn([], "first: a page")
+    saved = json.loads(project.gitcp("save", "good", "--json", env=env, check=0).out)["checkpoint"]
+    work.turn(real.resume.format(session).split(), "second: wreck it")
+    if beside:
+        time.sleep(1.1)
+        work.turn([], "something else")
+    resume = json.loads(project.gitcp("restore", saved["id"], "--yes", "--json", env=env, check=0).out)["resume"]
+    assert resume["session_id"] != session
+    for command in resume["prepare"]:
+        with real.model() as model:
+            opencode(work.home, project.root, model, *command[1:])
+
+    with real.model({"text": "On."}) as model:
+        program = copilot if real.name == "copilot" else real.turn
+        program(work.home, project.root, model, *LATEST[real.name], "third: go on")
+
+    heard = real.said(model.requests[0])
+    wrecked, other = (any(prompt in text for text in heard) for prompt in ("second: wreck it", "something else"))
+    latest = resume["latest"]
+    if latest is None:
+        assert not wrecked
+        assert in_order(["first: a page", "third: go on"], heard)
+    else:
+        assert latest["command"][1:] == LATEST[real.name]
+        assert (wrecked, other) == (latest["session_id"] == session, latest["session_id"] != session)
+    assert (latest is None) == (real.name in {"claude", "copilot"} or (real.name == "gemini" and not beside))

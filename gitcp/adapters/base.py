@@ -94,12 +94,20 @@ class Write(Value):
     skip: int = 0
 
 
+class Latest(NamedTuple):
+    """The session that an agent's own `command` for "the latest one" continues."""
+
+    session_id: str
+    command: tuple[str, ...]
+
+
 class Placement(Value):
     """Where a conversation goes, and how it is continued.
 
     `session_id` is the agent's (None: no agent resumes it), `files` begin with the main one, `note` is for people
     ("" where there is nothing to say). `prepare` are commands to be run before `command`, in the same directory. Nobody
-    but the person runs any of them.
+    but the person runs any of them. `latest` is what the agent takes for its latest session in that directory where
+    that is another one than this.
     """
 
     session_id: str | None
@@ -107,6 +115,7 @@ class Placement(Value):
     command: tuple[str, ...]
     note: str = ""
     prepare: tuple[tuple[str, ...], ...] = ()
+    latest: Latest | None = None
 
 
 class Adapter(Protocol):
@@ -232,6 +241,21 @@ def found(agent: str, session_id: str, path: Path) -> Found | None:
     except OSError:
         return None
     return Found(agent, session_id, path, status.st_mtime) if stat.S_ISREG(status.st_mode) else None
+
+
+def modified(path: Path) -> float:
+    """When a file was last written, in seconds since 1970; 0 if it is not there."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def newer(sessions: Iterable[Found], session_id: str, since: float, command: tuple[str, ...]) -> Latest | None:
+    """The newest of these sessions, if it is another one than `session_id`, written after `since`."""
+    later = [session for session in sessions if session.session_id != session_id and session.modified > since]
+    newest = max(later, key=lambda session: session.modified, default=None)
+    return Latest(newest.session_id, command) if newest else None
 
 
 def check_session_id(session_id: str) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from gitcp import wire
 from gitcp.adapters import base
-from gitcp.adapters.base import Found, Message, Placement, Stored, Write
+from gitcp.adapters.base import Found, Latest, Message, Placement, Stored, Write
 from gitcp.errors import Refused, StoreDamaged
 from gitcp.model import Agent, Capture, Digest, Host, LastMessage, Source
 from gitcp.typed import Any
@@ -383,12 +383,20 @@ def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
     if own is not None:
         files = _plan(stored, directory, own)
         if files is not None:
-            return Placement(own, files, _command(own))
+            return Placement(own, files, _command(own), latest=_latest(own, files[0]))
     files = _plan(stored, directory, new_id)
     if files is None:
         raise Refused(f"session {new_id} of Claude Code exists and says something else: it was left as it is")
     note = f"session {own} has gone on since: it was left as it is, and this one goes on as {new_id}" if own else ""
-    return Placement(new_id, files, _command(new_id), note)
+    return Placement(new_id, files, _command(new_id), note, latest=_latest(new_id, files[0]))
+
+
+def _latest(session_id: str, main: Write) -> Latest | None:
+    """What `--continue` takes, which goes by when a transcript was written: one that is written now is the latest."""
+    if main.how != "same":
+        return None
+    there = filter(None, map(_found, _transcripts(main.path.parent)))
+    return base.newer(there, session_id, base.modified(main.path), ("claude", "--continue"))
 
 
 def _command(session_id: str) -> tuple[str, ...]:

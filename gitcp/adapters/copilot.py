@@ -306,7 +306,11 @@ def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
         note = f"session {own} {why}, and this one goes on as {new_id}" if own else ""
     if files is None:
         raise Refused(f"session {new_id} of Copilot exists and says something else: it was left as it is")
-    return Placement(session_id, files, ("copilot", f"--resume={session_id}"), note)
+    latest = None
+    if files[0].how == "same":
+        since = base.modified(files[0].path)
+        latest = base.newer(find(cwd, host), session_id, since, ("copilot", "--continue"))
+    return Placement(session_id, files, ("copilot", f"--resume={session_id}"), note, latest=latest)
 
 
 def _plan(stored: Stored, directory: Path, cwd: Path) -> tuple[Write, ...] | None:

@@ -334,8 +334,15 @@ def resume(placed: Placed) -> Json:
         "prepare": [list(command) for command in placed.prepare],
         "command": list(placed.command),
         "directory": path(placed.directory),
+        "latest": _latest(placed),
         "path": path(placed.path),
     }
+
+
+def _latest(placed: Placed) -> Json | None:
+    """What the agent's own command for its latest session continues instead."""
+    latest = placed.placement.latest
+    return {"session_id": latest.session_id, "command": list(latest.command)} if latest else None
 
 
 def kept(found: Iterable[Kept]) -> list[Json]:

@@ -214,6 +214,9 @@ def print_resume(context: Context, placed: Placed, directory: str) -> None:
         context.output.line(placed.placement.note)
     if placed.command:
         context.output.line("continue with: ", Styled(continuation(context, placed, directory), BOLD))
+    latest = placed.placement.latest
+    if latest is not None:
+        context.output.line(f"`{' '.join(latest.command)}` continues another session: {latest.session_id}")
 
 
 def continuation(context: Context, placed: Placed, directory: str = "") -> str:

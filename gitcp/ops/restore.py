@@ -300,12 +300,24 @@ def _resumed(store: Store, request: Request, begun: Unfinished, *, forward: bool
     )
 
 
+def _belonging(store: Store, request: Request) -> session.Choice:
+    """The session that what is here belongs to; where the conversation of another one is to change, that one, so that
+    undoing it goes on with the same agent.
+    """
+    choice = session.present(store, request.cwd, request.target)
+    if not request.conversation or request.stored[0] is None:
+        return choice
+    placed = _place(store, request)
+    unchanged = placed.session_id if placed is not None and not placed.changes else None
+    return session.changed(store, request.cwd, request.target, choice, unchanged)
+
+
 def _save_present(store: Store, request: Request, before: Written) -> Present:
     """Save what is here, files and conversation, in the session that it belongs to.
 
     `before` is what the restore wrote that is taken back: it is saved though no look at the tree may show it.
     """
-    choice = session.present(store, request.cwd, request.target)
+    choice = _belonging(store, request)
     found: list[Found] = []
 
     def complete(taken: Taken) -> Taken:

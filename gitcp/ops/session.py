@@ -135,6 +135,20 @@ def last_used(store: Store) -> str | None:
     return last if last and refs.NAME.match(last) else None
 
 
+def changed(store: Store, cwd: Path, target: Checkpoint, chosen: Choice, unchanged: str | None) -> Choice:
+    """Whose conversation a restore of `target`'s is about to change: that of the session which goes on from there, if
+    its agent has it here; else what was `chosen`, and also where that is a fork, which goes on by itself.
+
+    `unchanged` is the agent's session that the restore finds as it is to be, if there is one: that one does not change.
+    """
+    there, tip = holding(store, target), store.tip(chosen.session)
+    if there == chosen.session or (tip and any(s.commit == target.commit for s in store.history(tip))):
+        return chosen
+    theirs = _named(store, cwd, there, None)
+    agent = theirs.capture.agent if theirs.capture else None
+    return theirs if agent is not None and agent.session_id != unchanged else chosen
+
+
 def last_tip(store: Store) -> Oid | None:
     """The last checkpoint of the session last used in this working tree, None if there is none."""
     last = last_used(store)

@@ -21,13 +21,14 @@ from pathlib import Path
 
 from gitcp import wire
 from gitcp.adapters import base
-from gitcp.adapters.base import Found
-from gitcp.adapters.codex import rollouts
-from gitcp.adapters.codex.placing import MAIN, place
+from gitcp.adapters.base import Found, Placement, Stored
+from gitcp.adapters.codex import placing, rollouts
+from gitcp.adapters.codex.placing import MAIN
 from gitcp.adapters.codex.rollouts import ROLLOUT, Rollout
 from gitcp.adapters.codex.transcript import before, digest, messages
 from gitcp.model import Agent, Capture, Host, Source
 from gitcp.typed import Any
+from gitcp.value import replace
 
 __all__ = ["NAME", "before", "capture", "digest", "find", "located", "messages", "place", "running", "watched"]
 
@@ -172,3 +173,19 @@ def _children(sessions: Path, day: Path, root: str) -> Iterator[tuple[str, Path]
             head = rollouts.part(rollout.path, 0, HEAD)
             if SUBAGENT.search(head) and named.search(head):
                 yield rollout.thread, rollout.path
+
+
+# ---------------------------------------------------------------- placing
+
+
+def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
+    """Where Codex looks for a thread, under its own id, or under `new_id` where that went on meanwhile.
+
+    `--last` goes by a database of Codex's, which learns of a rollout when that is resumed by its id, or written to.
+    """
+    placement = placing.place(stored, cwd, host, new_id=new_id)
+    here = os.path.realpath(cwd)
+    others = (found for found in find(cwd, host) if _directory(found.path) == here)
+    since = base.modified(placement.files[0].path)
+    latest = base.newer(others, placement.session_id or "", since, ("codex", "resume", "--last"))
+    return replace(placement, latest=latest)

@@ -26,13 +26,14 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 
 from gitcp import wire
 from gitcp.adapters import base
-from gitcp.adapters.base import Found, Placement, Reader, Stored, Write
+from gitcp.adapters.base import Found, Latest, Placement, Reader, Stored, Write
 from gitcp.adapters.gemini import lines
 from gitcp.adapters.gemini.lines import before, digest, messages
 from gitcp.adapters.gemini.places import existing, names_in, project_directory, root_of, workplace
@@ -230,12 +231,24 @@ def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
     if own is not None:
         files = _plan(stored, cwd, host, own)
         if files is not None:
-            return Placement(own, files, _command(own))
+            return Placement(own, files, _command(own), latest=_latest(own, files[0]))
     files = _plan(stored, cwd, host, new_id)
     if files is None:
         raise Refused(f"session {new_id} of Gemini CLI exists and says something else: it was left as it is")
     note = f"session {own} has gone on since: it was left as it is, and this one goes on as {new_id}" if own else ""
-    return Placement(new_id, files, _command(new_id), note)
+    return Placement(new_id, files, _command(new_id), note, latest=_latest(new_id, files[0]))
+
+
+def _latest(session_id: str, main: Write) -> Latest | None:
+    """What `--resume latest` takes: the chat that began last, and of several that began at once the last by name."""
+    began = {session_id: (lines.began(base.lines(main.content())), main.path.name)}
+    for path in _chats(main.path.parent.parent):
+        other = session_of(path)
+        if other is not None and other != session_id:
+            with suppress(OSError), open(path, "rb") as file:
+                began[other] = max(began.get(other, ("", "")), (lines.began(file), path.name))
+    newest = max(began, key=lambda each: began[each])
+    return None if newest == session_id else Latest(newest, ("gemini", "--resume", "latest"))
 
 
 def _command(session_id: str) -> tuple[str, ...]:

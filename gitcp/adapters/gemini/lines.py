@@ -26,6 +26,17 @@ def id_set(fields: dict[str, Any]) -> str | None:
     return base.string(fields, "sessionId") if "projectHash" in fields else None
 
 
+def began(lines: Iterable[bytes]) -> str:
+    """When a chat began, as its last line that says so has it; "" where none does."""
+    time = ""
+    for line in lines:
+        if b'"startTime"' in line:
+            fields = wire.parse_line(line) or {}
+            changed = fields.get("$set")
+            time = base.string(changed if isinstance(changed, dict) else fields, "startTime") or time
+    return time
+
+
 def says_something(fields: dict[str, Any]) -> bool:
     """Whether a line has a message that makes a chat worth resuming."""
     return any(_is_said(message) for message in (fields, *(replaced_by(fields) or ())))

@@ -23,6 +23,7 @@ from gitcp.adapters.opencode.lines import before, digest, messages
 from gitcp.errors import ConversationUnreadable, Refused, StoreDamaged
 from gitcp.model import Agent, Capture, Host, Source
 from gitcp.typed import Any, NamedTuple
+from gitcp.value import replace
 
 __all__ = ["NAME", "before", "capture", "digest", "find", "located", "messages", "place", "running", "watched"]
 
@@ -125,7 +126,7 @@ def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
         raise Refused(f"session {other} of opencode exists and says something else: it was left as it is")
     note = f"session {own} has gone on since, or elsewhere: it was left as it is, and this one goes on as {other}"
     note = note if own is not None else ""
-    return Placement(other, placement.files, placement.command, note, placement.prepare)
+    return replace(placement, note=note)
 
 
 def _kept(stored: Stored) -> list[Kept]:
@@ -162,7 +163,20 @@ def _plan(stored: Stored, kept: list[Kept], cwd: Path, host: Host, session_id: s
     if writes is None:
         raise Refused(f"{directory} holds other files: they were left as they are", hint=f"move {directory} away")
     prepare = tuple(("opencode", "import", "--pure", str(write.path)) for write in writes)
-    return Placement(session_id, writes, ("opencode", "--session", session_id), "", prepare)
+    updated = there[session_id].row if there and not writes else kept[0].row
+    since = (updated.get("time_updated") or 0) / 1000
+    latest = base.newer(_here(cwd, host), session_id, since, ("opencode", "--continue"))
+    return Placement(session_id, writes, ("opencode", "--session", session_id), "", prepare, latest)
+
+
+def _here(cwd: Path, host: Host) -> list[Found]:
+    """The sessions of this very directory, in the order in which `--continue` takes the first."""
+    path = database.path_of(host)
+    try:
+        known = database.sessions_in(path, {os.path.realpath(cwd)}) if path.exists() else []
+    except database.Unreadable:
+        return []
+    return [Found(NAME, id, path, modified) for id, modified in known]
 
 
 def _there(host: Host, session_id: str) -> dict[str, database.Session]:
