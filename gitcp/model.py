@@ -265,7 +265,8 @@ class Stream(Value):
 class Conversation(Value):
     """The conversation half as stored. `tree` is the git tree of all its streams.
 
-    `directory` is where in the working tree the agent ran (b"": at its root), None where that is not known.
+    `directory` is where in the working tree the agent ran (b"": at its root), None where that is not known; `worktree`
+    then is git's name for that working tree, None for the main one.
     """
 
     format: str
@@ -273,6 +274,7 @@ class Conversation(Value):
     streams: tuple[Stream, ...]
     digest: Digest
     directory: bytes | None = None
+    worktree: str | None = None
 
     @property
     def bytes(self) -> int:

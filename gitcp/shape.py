@@ -62,6 +62,7 @@ CHECKPOINT = {
         "last_prompt": str,
         "title": str,
         "directory": PATH,
+        "worktree": str,
         "streams": [{"name": str, "bytes": NATURAL, "sha256": str, "place": str, "torn": NATURAL}],
     },
     "label": str,

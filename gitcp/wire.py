@@ -366,6 +366,7 @@ def _encode_conversation(conversation: Conversation | None) -> Json | None:
             "last_prompt": digest.last_prompt,
             "title": digest.title,
             "directory": None if conversation.directory is None else encode_path(conversation.directory or b"."),
+            "worktree": conversation.worktree,
             "streams": [
                 _present(
                     {"name": s.name, "bytes": s.bytes, "sha256": s.sha256, "place": s.place, "torn": s.torn or None}
@@ -399,6 +400,7 @@ def _decode_conversation(whole: Json, tree: Oid | None) -> Conversation | None:
             model=agent.model if agent else None,
         ),
         directory=_decode_directory(fields.get("directory")),
+        worktree=fields.get("worktree"),
     )
 
 

@@ -20,6 +20,8 @@ COPILOT = PREFIX / "copilot/node_modules/.bin/copilot"
 GEMINI = PREFIX / "gemini/node_modules/.bin/gemini"
 OPENCODE = PREFIX / "opencode/node_modules/.bin/opencode"
 
+CLAUDE_HEADLESS = ("-p", "--output-format", "json", "--permission-mode", "bypassPermissions")
+
 CODEX_SETTINGS = """\
 model = "gpt-5.5"
 model_provider = "scripted"
@@ -73,7 +75,14 @@ def run(home: Path, cwd: Path, command: list[str], env: dict[str, str]) -> str:
 
 def claude(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
     """Run `claude -p ARGS`; the id of the session."""
-    env = {
+    command = [str(CLAUDE), *CLAUDE_HEADLESS, *args]
+    session_id: str = json.loads(run(home, cwd, command, claude_environment(model)))["session_id"]
+    return session_id
+
+
+def claude_environment(model: ScriptedModel) -> dict[str, str]:
+    """What Claude Code is to find in its environment, so that it speaks to this model and to nobody else."""
+    return {
         "IS_SANDBOX": "1",
         "ANTHROPIC_API_KEY": "not-a-key",
         "ANTHROPIC_BASE_URL": model.url,
@@ -81,9 +90,6 @@ def claude(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
         "DISABLE_AUTOUPDATER": "1",
         "DISABLE_TELEMETRY": "1",
     }
-    command = [str(CLAUDE), "-p", "--output-format", "json", "--permission-mode", "bypassPermissions", *args]
-    session_id: str = json.loads(run(home, cwd, command, env))["session_id"]
-    return session_id
 
 
 def codex(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:

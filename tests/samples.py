@@ -106,7 +106,9 @@ def talk(store: Store, streams: Mapping[str, bytes], parent: Checkpoint | None =
         nested[name.encode()] = Entry(TREE, cut.tree)
     last = LastMessage("assistant", "done", "m1")
     digest = Digest(len(stored), last, "make it work", "a title", "2.1", "model")
-    return Conversation("claude-code", trees.build(store.objects, trees.nest(nested)), tuple(stored), digest, b"web")
+    return Conversation(
+        "claude-code", trees.build(store.objects, trees.nest(nested)), tuple(stored), digest, b"web", "topic"
+    )
 
 
 def _known(store: Store, parent: Checkpoint | None, name: str) -> tuple[segments.Segment, ...]:

@@ -559,7 +559,9 @@ def everything() -> Any:
         agent=Agent("claude-code", "5e55", "2.1", "model"),
         note=Note("l", "p", "o", {"a": "b"}, Handoff("t", ("d",), ("f",), ("n",), ("a",)), {"p": "1"}, ("c",)),
         snapshot=snapshot,
-        conversation=Conversation("claude-code", oid, (Stream("main", 1, "2" * 64, "place", 3),), digest, b"web"),
+        conversation=Conversation(
+            "claude-code", oid, (Stream("main", 1, "2" * 64, "place", 3),), digest, b"web", "topic"
+        ),
         changed=1,
         restored_from=CheckpointId("alpha", 1),
         forked_from=CheckpointId("alpha", 1),

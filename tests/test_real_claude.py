@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import subprocess
 import sys
 import uuid
 from pathlib import Path
 
 import pytest
-from real_agents import CLAUDE, claude, clone, in_order
+from real_agents import CLAUDE, CLAUDE_HEADLESS, OFFLINE, claude, claude_environment, clone, in_order
 
-from driver import Project
+from driver import SOURCE, Project
 from scripted_model import ScriptedModel, said
 
 pytestmark = pytest.mark.skipif(not CLAUDE.exists(), reason=f"needs Claude Code (npm) in {CLAUDE.parents[2]}")
@@ -92,6 +95,39 @@ def test_going_back_to_the_first_turn_forgets_the_second(project: Project, sessi
     heard = said(model.requests[0])
     assert in_order(["first: write a file", "Written by tool.", "third: another way"], heard)
     assert not any("second: use the shell" in text for text in heard)
+
+
+def test_a_working_tree_that_is_gone(project: Project, tmp_path: Path) -> None:
+    """Removed after it was saved: the hint, typed, makes it again, and the agent goes on in it with its files."""
+    project.write("a.txt", "one\n")
+    project.commit()
+    home, topic = tmp_path / "home", tmp_path / "topic"
+    project.git("worktree", "add", "--quiet", "-b", "topic", str(topic))
+    write = {"tool": "Write", "input": {"file_path": str(topic / "new.py"), "content": "of the topic\n"}}
+    with ScriptedModel(write, {"text": "Written by tool."}) as model:
+        session_id = claude(home, topic, model, "first: write a file")
+    project.gitcp("save", cwd=topic, env={"HOME": str(home)}, check=0)
+    project.git("worktree", "remove", "--force", str(topic))
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    asked = shlex.join([str(CLAUDE), *CLAUDE_HEADLESS])
+    (programs / "claude").write_text(f'#!/bin/sh\nexec {asked} "$@" "second: go on"\n')
+    (programs / "gitcp").write_text(f'#!/bin/sh\nPYTHONPATH={SOURCE} exec {sys.executable} -P -m gitcp "$@"\n')
+    for program in programs.iterdir():
+        program.chmod(0o755)
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+
+    step = {"tool": "Bash", "input": {"command": "pwd > where.txt; cat new.py >> where.txt"}}
+    with ScriptedModel(step, {"text": "On."}) as model:
+        env = {**os.environ, **OFFLINE, **claude_environment(model), "HOME": str(home), "PATH": path}
+        refused = project.gitcp("resume", "--session", session_id[:8], env=env, check=12)
+        hint = refused.err.partition("hint: ")[2].strip()
+        subprocess.run(["sh", "-c", f"{hint} --yes"], cwd=project.root, env=env, check=True, capture_output=True)
+
+    heard = said(model.requests[0])
+    assert in_order(["first: write a file", "Written by tool.", "second: go on"], heard), heard
+    assert (topic / "where.txt").read_text() == f"{topic}\nof the topic\n"
+    assert not (project.root / "new.py").exists()
 
 
 def test_the_running_agent_is_found_by_a_save_from_its_shell(project: Project, session: tuple[str, Path]) -> None:

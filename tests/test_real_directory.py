@@ -128,4 +128,5 @@ def test_what_the_agent_takes_for_its_latest(real: Real, project: Project, tmp_p
     else:
         assert latest["command"][1:] == LATEST[real.name]
         assert (wrecked, other) == (latest["session_id"] == session, latest["session_id"] != session)
-    assert (latest is None) == (real.name in {"claude", "copilot"} or (real.name == "gemini" and not beside))
+    if real.name != "gemini" or beside:  # alone it depends on whether both turns were in one minute
+        assert (latest is None) == (real.name in {"claude", "copilot"})

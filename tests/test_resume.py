@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pytest
 from talk import SESSION, Talk
 from terminal import on_terminal
 
-from driver import Project
+from driver import SOURCE, Project
 
 CLAUDE = ("claude", "--resume", SESSION)
 
@@ -137,6 +139,67 @@ def test_right_directory(project: Project, talk: Talk, started: Callable[[], lis
     project.gitcp("resume", cwd=project.root / "src", check=7)
 
     assert started() == [str(talk.cwd), " ".join(CLAUDE)]
+
+
+@pytest.fixture
+def elsewhere(project: Project, tmp_path: Path) -> Talk:
+    """A session in a linked working tree on a branch of its own, saved there with a file that is not committed."""
+    project.write("app.py", "one\n")
+    project.commit()
+    project.git("worktree", "add", "--quiet", "-b", "topic", str(tmp_path / "topic"))
+    tree = Project(tmp_path / "topic")
+    tree.write("new.py", "of the topic\n")
+    talk = Talk(tree)
+    talk.say("begin", "begun")
+    tree.gitcp("save", check=0)
+    return talk
+
+
+@pytest.mark.parametrize("how", ["removed", "deleted", "branch too", "no commit"])
+def test_a_working_tree_that_is_gone(
+    project: Project, elsewhere: Talk, started: Callable[[], list[str]], how: str
+) -> None:
+    """The agent is not started without the files. What the hint says makes the working tree, and starts it there."""
+    if how == "deleted":
+        shutil.rmtree(elsewhere.cwd)
+    else:
+        project.git("worktree", "remove", "--force", str(elsewhere.cwd))
+    if how == "branch too":
+        project.git("branch", "-D", "topic")
+    if how == "no commit":
+        project.git("update-ref", "-d", "refs/heads/topic")
+        project.git("update-ref", "-d", "refs/heads/main")
+        project.git("reflog", "expire", "--expire=now", "--all")
+        project.git("gc", "--quiet", "--prune=now")
+    before = (project.files(), project.git("for-each-ref"))
+
+    for more in ((), ("--print",)):
+        refused = project.gitcp("resume", "--session", "e7ba", *more, check=12)
+        assert "'topic' of session e7baae82 is gone" in refused.err
+    assert started() == []
+    assert (project.files(), project.git("for-each-ref")) == before
+    hint = refused.err.partition("hint: ")[2].strip()
+    ours = f"PYTHONPATH={SOURCE} {sys.executable} -P -m gitcp"
+    subprocess.run(["sh", "-c", hint.replace("gitcp", ours) + " --yes"], cwd=project.root, check=False)
+
+    assert (elsewhere.cwd / "new.py").read_text() == "of the topic\n"
+    assert not (project.root / "new.py").exists()
+    assert started() == ([] if how == "no commit" else [str(elsewhere.cwd), " ".join(CLAUDE)])
+
+
+def test_a_session_of_another_working_tree(project: Project, elsewhere: Talk, started: Callable[[], list[str]]) -> None:
+    """It is at work there, and the hint goes there; so for a session of the main one, from the linked one."""
+    refused = project.gitcp("resume", "--session", "e7ba", check=12)
+    assert f"hint: cd {elsewhere.cwd} && gitcp resume --session e7baae82\n" in refused.err
+    project.gitcp("resume", "--session", "e7ba", cwd=elsewhere.cwd, check=7)
+    assert started() == [str(elsewhere.cwd), " ".join(CLAUDE)]
+
+    Talk(project, "aaaaaaaa-5d1c-4f0a-9b3e-2c6d8f1a7b90").say("begin", "begun")
+    project.gitcp("save", check=0)
+    refused = project.gitcp("resume", "--session", "aaaa", cwd=elsewhere.cwd, check=12)
+    assert f"hint: cd {project.root} && gitcp resume --session aaaaaaaa\n" in refused.err
+    project.gitcp("restore", "aaaaaaaa@1", "--yes", cwd=elsewhere.cwd, check=0)
+    project.gitcp("resume", "--session", "aaaa", cwd=elsewhere.cwd, check=7)
 
 
 def test_json_starts_nothing(project: Project, talk: Talk, started: Callable[[], list[str]]) -> None:

@@ -75,6 +75,7 @@ def _request(context: Context, given: dict[str, Any]) -> Request:
         target = context.checkpoint(given["revision"], given["session"])
         return replace(resume.request(store, target, context.cwd, limits), trust=given["trust"])
     last = context.checkpoint("@", given["session"])
+    resume.check_worktree(store, last)
     if given["only_print"]:
         return replace(resume.request(store, last, context.cwd, limits), files=False)
     return resume.request_here(store, last, context.cwd, limits)

@@ -40,6 +40,18 @@ def add_worktree(repo: Repository, directory: Path, commit: Oid, branch: str | N
     return made
 
 
+def place(repo: Repository, name: str | None) -> Path | None:
+    """Where a linked working tree is, or the main one (None); None for one that is gone."""
+    if name is None:
+        return repo.common_dir.parent
+    own = repo.common_dir / "worktrees" / name
+    try:
+        named = own / (own / "gitdir").read_text("utf-8", "surrogateescape").strip()  # relative to that, or absolute
+    except OSError:
+        return None
+    return Path(os.path.realpath(named.parent)) if os.path.lexists(named) else None
+
+
 def check_movable(repo: Repository, name: str, *, force: bool) -> Oid | None:
     """Where branch `name` is, None if there is none yet.
 

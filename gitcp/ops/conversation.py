@@ -37,10 +37,11 @@ def keep(store: Store, capture: Capture | None, parent: Checkpoint | None) -> tu
     digest = _digest(store, capture, before, next((cut for source, cut in cuts if source.name == MAIN), None))
     streams = tuple(kept[source.name][0] for source in capture.sources if source.name in kept)
     directory = below(store.repo.root, capture.directory) if capture.directory else None
+    worktree = store.repo.worktree_name
     if directory is None and before is not None and before.format == capture.format:
-        directory = before.directory
+        directory, worktree = before.directory, before.worktree
     return (
-        Conversation(capture.format, trees.build(store.objects, nested), streams, digest, directory),
+        Conversation(capture.format, trees.build(store.objects, nested), streams, digest, directory, worktree),
         capture.agent and replace(capture.agent, version=digest.version, model=digest.model),
     )
 

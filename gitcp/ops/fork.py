@@ -72,13 +72,20 @@ def fork(store: Store, request: Request) -> Forked:
     kept = _add_worktree(store, request, base) if request.worktree is not None and base is not None else ()
     if request.worktree is None and request.branch is not None and base is not None:
         linked.add_branch(store.repo, request.branch, base)
-    made = begin(store, request.point, name, placed.session_id if placed else None)
+    made = begin(store, _moved(store, request), name, placed.session_id if placed else None)
     oplog.record(store.repo, "fork", f"{made.id} from {request.point.id}", checkpoints=(made.id, request.point.id))
     unplaced = placing.write(placed) if placed is not None else None
     if request.worktree is not None:
         _enter(store, request.worktree, made)
     kept = (*kept, *((unplaced,) if unplaced else ()))
     return Forked(made, request.worktree, request.branch, placed if unplaced is None else None, kept)
+
+
+def _moved(store: Store, request: Request) -> Checkpoint:
+    """The fork point, as of a session that goes on in the fork's working tree."""
+    there = store.repo if request.worktree is None else type(store.repo).open(request.worktree, store.repo.host)
+    conversation = request.point.conversation
+    return replace(request.point, conversation=conversation and replace(conversation, worktree=there.worktree_name))
 
 
 def _copy(store: Store, request: Request) -> Placed | None:

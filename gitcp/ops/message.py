@@ -105,4 +105,5 @@ def _cut(store: Store, holder: Checkpoint, offset: int) -> Conversation:
         ),
         digest=replace(digest, title=whole.digest.title),
         directory=whole.directory,
+        worktree=whole.worktree,
     )

@@ -350,6 +350,7 @@ def _save_after(
         words = request.target.note
     if placed is not None:
         conversation, agent = request.stored
+        conversation = conversation and replace(conversation, worktree=store.repo.worktree_name)
         stored = conversation, replace(agent, session_id=placed.session_id or agent.session_id) if agent else None
     return save(
         store,

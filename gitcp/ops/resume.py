@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+from itertools import count
 from pathlib import Path
 
 from gitcp.adapters.base import Placement
-from gitcp.errors import GitcpError
+from gitcp.errors import GitcpError, Refused
+from gitcp.git import linked, refs
 from gitcp.model import Checkpoint
 from gitcp.ops import placing, session
 from gitcp.ops.placing import Placed
@@ -29,6 +33,40 @@ def request_here(store: Store, last: Checkpoint, cwd: Path, limits: Limits) -> R
     """
     saved = save(store, SaveRequest(cwd, session=last.id.session, limits=limits)).checkpoint
     return Request(saved, directory(store, saved, cwd), files=False, limits=limits)
+
+
+def check_worktree(store: Store, last: Checkpoint) -> None:
+    """Raise Refused if a session ran in another working tree than this one: its files are not here."""
+    ran = last.conversation
+    if ran is None or ran.directory is None or ran.worktree == store.repo.worktree_name:
+        return
+    name = refs.NAME.fullmatch(ran.worktree) and ran.worktree if ran.worktree else None
+    place = linked.place(store.repo, name) if name or ran.worktree is None else None
+    resume = f"gitcp resume --session {last.id.session}"
+    if place is not None:
+        raise Refused(
+            f"session {last.id.session} runs in {place}: the agent was not started, and nothing changed",
+            hint=f"cd {shlex.quote(str(place))} && {resume}",
+        )
+    raise Refused(
+        f"the working tree {ran.worktree!r} of session {last.id.session} is gone, and its files are not here: "
+        "the agent was not started, and nothing changed",
+        hint=_remake(store, last, name or "worktree"),
+    )
+
+
+def _remake(store: Store, last: Checkpoint, name: str) -> str:
+    """The commands that make a session's working tree again, with its files, and start its agent there."""
+    main = linked.place(store.repo, None) or store.repo.root
+    free = (main.parent / (name if n == 0 else f"{name}-{n}") for n in count())
+    place = shlex.quote(str(next(path for path in free if not os.path.lexists(path))))
+    base = last.snapshot.base
+    if base.commit is None or not store.objects.exists(base.commit):
+        return f"gitcp restore {last.id} --to {place}"
+    at = f"--detach {place} {base.commit}"
+    if base.branch and refs.read_ref(store.repo.common_dir, f"refs/heads/{base.branch}") is not None:
+        at = f"{place} {shlex.quote(base.branch)}"
+    return f"git worktree prune && git worktree add {at} && cd {place} && gitcp resume {last.id}"
 
 
 def ongoing(store: Store, last: Checkpoint, placed: Placed, cwd: Path) -> Placed | None:
