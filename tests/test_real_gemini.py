@@ -75,7 +75,8 @@ def test_what_is_restored_survives_the_next_start(project: Project, session: tup
     there, and it is what is saved. In the same home too, where the program's own chat goes with the empty one.
     """
     session_id, home = session
-    (chat,) = home.glob(".gemini/tmp/*/chats/session-*.jsonl")
+    # Beside an empty one, if the second turn was in a later minute.
+    chat = max(home.glob(".gemini/tmp/*/chats/session-*.jsonl"), key=lambda path: path.stat().st_size)
     chat = chat.rename(chat.with_name(f"session-2026-01-02T03-04-{session_id[:8]}.jsonl"))
     project.gitcp("save", "both turns", env={"HOME": str(home)}, check=0)
     for where in (tmp_path / "second-home", home):
