@@ -270,8 +270,8 @@ SHOWN = [
     Message("system", "<session_context>\nThis is the Gemini CLI.", "c1", "2026-11-21T12:00:01Z"),
     Message("user", "make a file", "u1", "2026-11-21T12:00:01Z"),
     Message("thinking", "A file\nthen", "g1", "2026-11-21T12:00:01Z"),
-    Message("assistant", '{"file_path":"/somewhere/b.txt"}', "g1", "2026-11-21T12:00:01Z", "write_file"),
-    Message("tool", "created größer", "r1", "2026-11-21T12:00:01Z", "write_file"),
+    Message("assistant", '{"file_path":"/somewhere/b.txt"}', "g1", "2026-11-21T12:00:01Z", "write_file", "w1"),
+    Message("tool", "created größer", "r1", "2026-11-21T12:00:01Z", "write_file", "w1"),
     Message("assistant", "All done.", "g2", "2026-11-21T12:00:01Z"),
 ]
 

@@ -246,8 +246,8 @@ def test_messages(project: Project, agent: Database, sealed: Path) -> None:
         Message("user", "make a file", message_id(1)),
         Message("system", "a reminder", message_id(1)),
         Message("thinking", "A file.", message_id(2)),
-        Message("assistant", '{"path":"b"}', message_id(2), None, "write"),
-        Message("tool", "größer", message_id(2), None, "write"),
+        Message("assistant", '{"path":"b"}', message_id(2), None, "write", "c1"),
+        Message("tool", "größer", message_id(2), None, "write", "c1"),
         Message("assistant", "All done.", message_id(3)),
     ]
 

@@ -15,6 +15,7 @@ from markdown_it import MarkdownIt
 from talk import Talk
 from tokens import tokens
 
+from gitcp import adapters
 from gitcp.adapters.base import Message
 from gitcp.model import Agent
 from gitcp.ops import telling, trajectory
@@ -246,6 +247,109 @@ def test_trajectory() -> None:
     assert [c["arguments"] for c in steps[2]["tool_calls"]] == [{"path": "a"}, {"input": "not JSON"}]
     assert [r["content"] for r in steps[2]["observation"]["results"]] == ["first", "second"]
     assert [step.get("timestamp") for step in steps[:3]] == [None, "2026-11-02T09:01:00Z", None]
+
+
+def line(**fields: Any) -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+
+
+def claude_part(role: str, **part: Any) -> bytes:
+    return line(type=role, uuid="u", message={"role": role, "content": [part]})
+
+
+def codex_item(**payload: Any) -> bytes:
+    return line(timestamp="2026-11-02T09:01:00Z", type="response_item", payload=payload)
+
+
+def gemini_answer(id: str, response: dict[str, str]) -> dict[str, Any]:
+    return {"functionResponse": {"id": id, "name": "Read", "response": response}}
+
+
+def opencode_part(id: str, status: str, answer: dict[str, str]) -> dict[str, Any]:
+    state = {"status": status, "input": {"path": id.lower()}, **answer}
+    return {"type": "tool", "tool": "Read", "callID": id, "state": state}
+
+
+BOTH = [{"toolCallId": id, "name": "Read", "arguments": {"path": id.lower()}} for id in "AB"]
+REVERSED: dict[str, list[bytes]] = {
+    "claude-code": [
+        claude_part("assistant", type="tool_use", id="A", name="Read", input={"path": "a"}),
+        claude_part("assistant", type="tool_use", id="B", name="Read", input={"path": "b"}),
+        claude_part("user", type="tool_result", tool_use_id="B", content="of b", is_error=True),
+        claude_part("user", type="tool_result", tool_use_id="A", content="of a"),
+    ],
+    "codex": [
+        codex_item(type="function_call", call_id="A", name="Read", arguments='{"path":"a"}'),
+        codex_item(type="function_call", call_id="B", name="Read", arguments='{"path":"b"}'),
+        codex_item(type="function_call_output", call_id="B", output={"content": "of b", "success": False}),
+        codex_item(type="function_call_output", call_id="A", output="of a"),
+    ],
+    "copilot": [
+        line(type="assistant.message", id="m", data={"content": "", "toolRequests": BOTH}),
+        line(type="tool.execution_complete", id="b", data={"toolCallId": "B", "success": False, "result": "of b"}),
+        line(type="tool.execution_complete", id="a", data={"toolCallId": "A", "success": True, "result": "of a"}),
+    ],
+    "gemini": [
+        line(
+            id="1",
+            type="gemini",
+            content="",
+            toolCalls=[{"id": id, "name": "Read", "args": {"path": id.lower()}} for id in "AB"],
+        ),
+        line(
+            id="2", type="user", content=[gemini_answer("B", {"error": "of b"}), gemini_answer("A", {"output": "of a"})]
+        ),
+    ],
+    "opencode": [
+        line(
+            info={"role": "assistant", "id": "m"},
+            parts=[opencode_part("B", "error", {"error": "of b"}), opencode_part("A", "completed", {"output": "of a"})],
+        )
+    ],
+}
+"""Two calls of one tool at once, by every agent: the second one answers first, where there is an order, and fails."""
+
+
+@pytest.mark.parametrize("agent", sorted(REVERSED))
+def test_a_result_belongs_to_the_call_that_it_names(agent: str) -> None:
+    """Results of calls made at once arrive in any order; each is its call's, and an error is one."""
+    messages = list(adapters.load(agent).messages(REVERSED[agent]))
+    document = trajectory.render(plain(), messages)
+
+    assert problems(document) == []
+    steps = document["steps"]
+    calls = {call["tool_call_id"]: call["arguments"] for step in steps for call in step.get("tool_calls", [])}
+    results = [result for step in steps for result in step.get("observation", {"results": []})["results"]]
+    assert calls == {"A": {"path": "a"}, "B": {"path": "b"}}
+    found = {result.get("source_call_id"): (result["content"], result.get("extra")) for result in results}
+    assert found == {"A": ("of a", None), "B": ("of b", {"error": True})}
+    assert len(results) == 2
+    assert {message.call for message in messages if message.tool} == {"A", "B"}
+
+
+def test_every_call_has_one_result() -> None:
+    """A late result goes back to its call; a second one and one of no call stand alone; a call without one says so."""
+    talk = (
+        Message("assistant", '{"n":1}', tool="Read", call="A"),
+        Message("assistant", '{"n":2}', tool="Read", call="B"),
+        Message("assistant", "Meanwhile."),
+        Message("tool", "late", tool="Read", call="A"),
+        Message("tool", "again", tool="Read", call="A"),
+        Message("tool", "of nobody", tool="Read", call="C"),
+        Message("assistant", '{"n":3}', tool="Read", call="A"),
+        Message("tool", "third", tool="Read", call="A"),
+    )
+    document = trajectory.render(plain(), talk)
+
+    assert problems(document) == []
+    results = [r for step in document["steps"] for r in step.get("observation", {"results": []})["results"]]
+    assert [(r.get("source_call_id"), r["content"], r.get("extra")) for r in results] == [
+        ("A", "late", None),
+        ("B", "", {"missing": True}),
+        (None, "again", None),
+        (None, "of nobody", None),
+        ("A-again", "third", None),
+    ]
 
 
 def test_trajectory_of_a_session(spoken: Project) -> None:

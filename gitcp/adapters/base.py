@@ -62,6 +62,7 @@ class Message(Value):
     `role` is "user", "assistant", "thinking", "tool" (what a tool gave back), "summary" (of a compacted conversation)
     or "system" (said by the agent's program itself). `tool` names the tool where the part is its call (role
     "assistant", `text` is its input) or its result. `time` is as the agent wrote it.
+    `call` is the agent's id of that call, in both; `failed` says that it failed, by the agent's own word.
     """
 
     role: str
@@ -69,6 +70,8 @@ class Message(Value):
     id: str | None = None
     time: str | None = None
     tool: str | None = None
+    call: str | None = None
+    failed: bool = False
 
 
 class Stored(Value):

@@ -342,10 +342,13 @@ def _shown(fields: dict[str, Any], part: dict[str, Any], tools: dict[str, str]) 
             return replace(shown, role="thinking", text=base.string(part, "thinking") or "")
         case "tool_use":
             name = tools[str(part.get("id"))] = base.string(part, "name") or "?"
-            return replace(shown, text=wire.dumps(part.get("input")).decode(), tool=name)
+            given = wire.dumps(part.get("input")).decode()
+            return replace(shown, text=given, tool=name, call=base.string(part, "id"))
         case "tool_result":
             name = tools.get(str(part.get("tool_use_id")), "?")
-            return replace(shown, role="tool", text=base.text_of(part.get("content")), tool=name)
+            call, failed = base.string(part, "tool_use_id"), part.get("is_error") is True
+            text = base.text_of(part.get("content"))
+            return replace(shown, role="tool", text=text, tool=name, call=call, failed=failed)
         case other:
             return replace(shown, text=f"[{other}]") if isinstance(other, str) else None
 

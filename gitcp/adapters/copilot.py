@@ -264,7 +264,10 @@ def _shown(fields: dict[str, Any], tools: dict[str, str]) -> Iterator[Message]:
         case "tool.execution_complete":
             result = data.get("result")
             text = base.text_of(result.get("content") if isinstance(result, dict) else result)
-            yield replace(shown, role="tool", text=text, tool=tools.get(str(data.get("toolCallId")), "?"))
+            called = replace(
+                shown, tool=tools.get(str(data.get("toolCallId")), "?"), call=base.string(data, "toolCallId")
+            )
+            yield replace(called, role="tool", text=text, failed=data.get("success") is False)
         case "session.compaction_complete":
             yield replace(shown, role="summary", text=base.string(data, "summaryContent") or "")
 
@@ -274,7 +277,8 @@ def _calls(shown: Message, data: dict[str, Any], tools: dict[str, str]) -> Itera
     for request in requests if isinstance(requests, list) else []:
         if isinstance(request, dict):
             name = tools[str(request.get("toolCallId"))] = base.string(request, "name") or "?"
-            yield replace(shown, role="assistant", text=wire.dumps(request.get("arguments")).decode(), tool=name)
+            called = replace(shown, tool=name, call=base.string(request, "toolCallId"))
+            yield replace(called, role="assistant", text=wire.dumps(request.get("arguments")).decode())
 
 
 def before(lines: Iterable[bytes], message_id: str) -> int | None:

@@ -108,7 +108,8 @@ def _document(fields: wire.Json, messages: Sequence[Message]) -> wire.Json:
     return {
         **fields,
         "messages": [
-            {"role": m.role, "content": m.text, "id": m.id, "timestamp": m.time, "tool": m.tool} for m in messages
+            {"role": m.role, "content": m.text, "id": m.id, "timestamp": m.time, "tool": m.tool, **_of_call(m)}
+            for m in messages
         ],
         "metadata": {"savedAt": fields["created"], "phase": fields["phase"], "objective": fields["objective"]},
     }
@@ -162,3 +163,9 @@ def _require_clean(store: Store, commits: Sequence[Oid], tags: dict[str, Oid], a
     _, left = _found(store, commits, tags, allowed)
     if left:
         raise secrets.refused(left, left="they cannot be left out")
+
+
+def _of_call(message: Message) -> wire.Json:
+    """What is known of a tool's call or result; no key for any other message."""
+    call: wire.Json = {} if message.call is None else {"call": message.call}
+    return {**call, "failed": True} if message.failed else call

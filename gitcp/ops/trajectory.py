@@ -12,6 +12,7 @@ from datetime import datetime
 from gitcp import wire
 from gitcp.adapters.base import Message
 from gitcp.model import Checkpoint
+from gitcp.typed import NamedTuple
 from gitcp.wire import Json
 
 VERSION = "ATIF-v1.7"
@@ -24,6 +25,7 @@ def render(checkpoint: Checkpoint, messages: Iterable[Message]) -> Json:
     steps = _Steps()
     for message in messages:
         steps.add(message)
+    steps.close()
     agent, note = checkpoint.agent, checkpoint.note
     who: Json = {"name": agent.name if agent else "unknown", "version": (agent and agent.version) or "unknown"}
     if agent and agent.model:
@@ -47,13 +49,27 @@ def render(checkpoint: Checkpoint, messages: Iterable[Message]) -> Json:
     }
 
 
+class _Open(NamedTuple):
+    """A call that nothing answered: its tool, its id in the trajectory, the agent's own id, and its step."""
+
+    tool: str
+    id: str
+    call: str | None
+    step: Json
+
+
 class _Steps:
-    """The steps so far, and the calls of tools that nothing answered yet: (tool, id of the call, its step)."""
+    """The steps so far, and the calls of tools that nothing answered yet.
+
+    A result goes to the call whose id it has, however late it comes; to the oldest open call of its tool only where the
+    agent gave it no id. A second result of a call, and one without a call, is a step of the system's. A call that
+    nothing answered gets an empty result that says so.
+    """
 
     def __init__(self) -> None:
         self.done: list[Json] = []
-        self.open: list[tuple[str, str, Json]] = []
-        self.calls = 0
+        self.open: list[_Open] = []
+        self.ids: set[str] = set()
 
     def add(self, message: Message) -> None:
         """Take one message more."""
@@ -79,23 +95,37 @@ class _Steps:
             step["message"] = message.text
 
     def _call(self, step: Json, message: Message) -> None:
-        self.calls += 1
-        id, name = f"call-{self.calls}", message.tool or "?"
+        name = message.tool or "?"
+        id = message.call or f"call-{len(self.ids) + 1}"
+        while id in self.ids:  # ids are unique in a trajectory, which an agent's need not be
+            id += "-again"
+        self.ids.add(id)
         arguments = wire.parse_line(message.text.encode("utf-8", "replace"))
         call = {"tool_call_id": id, "function_name": name, "arguments": arguments or {"input": message.text}}
         step.setdefault("tool_calls", []).append(call)
-        self.open.append((name, id, step))
+        self.open.append(_Open(name, id, message.call, step))
 
     def _result(self, message: Message) -> None:
-        """What a tool gave back belongs to the oldest call of that tool that nothing answered."""
-        found = next((each for each in self.open if each[0] == message.tool), None)
+        """What a tool gave back belongs to the call that it names."""
+        if message.call is not None:
+            found = next((each for each in self.open if each.call == message.call), None)
+        else:
+            found = next((each for each in self.open if each.tool == message.tool), None)
         if found is None:
             self._result_of_none(message)
             return
         self.open.remove(found)
-        _, id, step = found
-        results = step.setdefault("observation", {"results": []})["results"]
-        results.append({"source_call_id": id, "content": message.text})
+        self._answer(found, message.text, {"error": True} if message.failed else {})
+
+    def _answer(self, call: _Open, content: str, extra: Json) -> None:
+        results = call.step.setdefault("observation", {"results": []})["results"]
+        results.append({"source_call_id": call.id, "content": content, **({"extra": extra} if extra else {})})
+
+    def close(self) -> None:
+        """Give each call that nothing answered an empty result."""
+        for call in self.open:
+            self._answer(call, "", {"missing": True})
+        self.open.clear()
 
     def _result_of_none(self, message: Message) -> None:
         step = self._step("system", message)

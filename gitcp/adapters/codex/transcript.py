@@ -84,10 +84,13 @@ def _shown(payload: dict[str, Any], tools: dict[str, str]) -> Message | None:
     if kind == "reasoning":
         return replace(shown, role="thinking", text=base.text_of(payload.get("summary")))
     if kind.endswith("_output"):
-        return replace(shown, role="tool", text=_given_back(payload.get("output")), tool=tools.get(call, "?"))
+        output = payload.get("output")
+        failed = isinstance(output, dict) and output.get("success") is False
+        text, id = _given_back(output), base.string(payload, "call_id")
+        return replace(shown, role="tool", text=text, tool=tools.get(call, "?"), call=id, failed=failed)
     if kind.endswith("_call"):
         tools[call] = base.string(payload, "name") or kind.removesuffix("_call")
-        return replace(shown, text=_asked(payload), tool=tools[call])
+        return replace(shown, text=_asked(payload), tool=tools[call], call=base.string(payload, "call_id"))
     return None
 
 

@@ -127,14 +127,16 @@ def _shown(message: dict[str, Any], tools: dict[str, str], answered: set[str]) -
     yield shown
     for id, name, args in _calls(message):
         tools[id] = name
-        yield replace(shown, role="assistant", text=wire.dumps(args).decode(), tool=name)
+        yield replace(shown, role="assistant", text=wire.dumps(args).decode(), tool=name, call=_id(id))
     for part in _objects(message.get("content")):
         answer = part.get("functionResponse")
         # What was said before a resume is told twice after it.
         if isinstance(answer, dict) and (id := str(answer.get("id"))) not in answered:
             answered.add(id)
             name = base.string(answer, "name") or tools.get(id, "?")
-            yield replace(shown, role="tool", text=_answer(answer.get("response")), tool=name)
+            response = answer.get("response")
+            failed = isinstance(response, dict) and "error" in response and "output" not in response
+            yield replace(shown, role="tool", text=_answer(response), tool=name, call=_id(id), failed=failed)
 
 
 def _calls(message: dict[str, Any]) -> list[tuple[str, str, Any]]:
@@ -142,6 +144,11 @@ def _calls(message: dict[str, Any]) -> list[tuple[str, str, Any]]:
     parts = [part.get("functionCall") for part in _objects(message.get("content"))]
     calls = _objects(message.get("toolCalls")) or _objects(parts)
     return [(str(call.get("id")), base.string(call, "name") or "?", call.get("args")) for call in calls]
+
+
+def _id(id: str) -> str | None:
+    """The id of a call, None where there was none."""
+    return None if id == "None" else id
 
 
 def _answer(response: Any) -> str:

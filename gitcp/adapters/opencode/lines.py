@@ -70,9 +70,10 @@ def _shown(shown: Message, part: dict[str, Any]) -> Iterator[Message]:
         case "tool":
             name, state = base.string(part, "tool") or "?", part.get("state")
             state = state if isinstance(state, dict) else {}
-            yield replace(shown, role="assistant", text=wire.dumps(state.get("input")).decode(), tool=name)
+            called = replace(shown, tool=name, call=base.string(part, "callID"))
+            yield replace(called, role="assistant", text=wire.dumps(state.get("input")).decode())
             answer = base.string(state, "output") or base.string(state, "error") or ""
-            yield replace(shown, role="tool", text=answer, tool=name)
+            yield replace(called, role="tool", text=answer, failed=state.get("status") == "error")
         case "file":
             yield replace(shown, text=f"[{base.string(part, 'filename') or 'file'}]")
         case "compaction":
