@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from _thread import allocate_lock, start_new_thread
 from contextlib import suppress
 
@@ -108,6 +109,21 @@ def replace_file(path: str | Path, data: bytes, *, sync: bool = True) -> None:
         raise
     if sync:
         sync_directory(os.path.dirname(path))
+
+
+def open_own(path: str | Path) -> int:
+    """Open one of gitcp's own files to read it. Raises OSError, also where it is no ordinary file: never waits."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not an ordinary file", os.fspath(path))
+    return descriptor
+
+
+def read_own(path: str | Path) -> bytes:
+    """The bytes of one of gitcp's own files. Raises OSError, as `open_own`."""
+    with open(open_own(path), "rb") as file:
+        return file.read()
 
 
 def open_shared(path: Path, flags: int) -> int:

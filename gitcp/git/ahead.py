@@ -20,7 +20,7 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
-from gitcp.durable import FULL, open_shared, sync_directory, sync_file
+from gitcp.durable import FULL, open_own, open_shared, read_own, sync_directory, sync_file
 from gitcp.errors import DiskFull, FormatTooNew, GitcpError, StoreDamaged
 from gitcp.git import refs
 from gitcp.git.packs import SmallPack
@@ -73,7 +73,7 @@ class Ahead:
 
     def is_left(self) -> bool:
         """Whether there are promises that an earlier run of the system made."""
-        with suppress(OSError), self._path.open("rb") as file:
+        with suppress(OSError), open(open_own(self._path), "rb") as file:
             found = HEADER.match(file.readline(1 << 10))
             return found is not None and found[1].decode("ascii", "replace") != running()
         return False
@@ -110,7 +110,7 @@ class Ahead:
                 return
         except FileNotFoundError:
             return
-        promises = list(decode(self._path.read_bytes()))
+        promises = list(decode(read_own(self._path)))
         now = running()
         for promise in promises:
             for pack in promise.packs:

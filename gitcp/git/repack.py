@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from gitcp.durable import make_own_directory, open_shared, replace_file, sync_directory
+from gitcp.durable import make_own_directory, open_shared, read_own, replace_file, sync_directory
 from gitcp.git.packs import PackIndex, is_held, let_go
 from gitcp.patterns import pattern
 from gitcp.typed import TYPE_CHECKING
@@ -249,7 +249,7 @@ def _probed(repo: Repository) -> int:
 
 def _left(repo: Repository) -> int:
     try:
-        return int((repo.common_dir / "gitcp" / NOTES / LEFT).read_bytes())
+        return int(read_own(repo.common_dir / "gitcp" / NOTES / LEFT))
     except (OSError, ValueError):
         return 0
 

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gitcp import shared
+from gitcp.durable import open_own
 from gitcp.errors import GitcpError, Refused
 from gitcp.git import process, verify
 from gitcp.hooks import plan
@@ -166,7 +167,7 @@ def _store(store: Store, problems: list[Problem]) -> StoreHealth:
 def _log(store: Store) -> tuple[str, ...]:
     """The last lines of what went wrong in hooks."""
     try:
-        with open(store.repo.git_dir / "gitcp" / events.LOG, "rb") as file:
+        with open(open_own(store.repo.git_dir / "gitcp" / events.LOG), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
             return tuple(file.read().decode("utf-8", "replace").splitlines()[-SHOWN:])
     except OSError:

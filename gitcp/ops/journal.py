@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from gitcp import wire
-from gitcp.durable import FULL, replace_file, sync_directory
+from gitcp.durable import FULL, read_own, replace_file, sync_directory
 from gitcp.errors import DiskFull, GitcpError, StoreBusy, StoreDamaged
 from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId
@@ -244,9 +244,11 @@ def _id(text: str) -> CheckpointId:
 def read_fields(path: Path) -> dict[str, Any] | None:
     """The JSON object in a file, None if there is none. Raises StoreDamaged."""
     try:
-        fields = wire.loads(path.read_bytes())
+        fields = wire.loads(read_own(path))
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise damaged(path, f"it cannot be read ({error.strerror})") from None
     except ValueError:
         raise damaged(path, "it is no JSON") from None
     if not isinstance(fields, dict):

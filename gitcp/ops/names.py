@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gitcp.durable import replace_file
+from gitcp.durable import read_own, replace_file
 from gitcp.errors import StoreDamaged
 from gitcp.git import refs
 from gitcp.git.repo import Repository
@@ -45,7 +45,7 @@ def follow(repo: Repository, old: str, new: str) -> None:
     for directory in places(repo):
         for name in TEXTS:
             with suppress(OSError, ValueError):
-                if directory.joinpath(name).read_text("utf-8").strip() == old:
+                if read_own(directory / name).decode("utf-8").strip() == old:
                     replace_file(directory / name, f"{new}\n".encode())
         for name in DOCUMENTS:
             with suppress(OSError, StoreDamaged):

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from gitcp import wire
-from gitcp.durable import FULL, open_shared
+from gitcp.durable import FULL, open_own, open_shared, read_own
 from gitcp.errors import DiskFull, GitcpError
 from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId
@@ -109,7 +109,7 @@ def entries(repo: Repository) -> tuple[Operation, ...]:
     Lines that cannot be read are left out.
     """
     try:
-        data = Path(repo.common_dir, "gitcp", NAME).read_bytes()
+        data = read_own(Path(repo.common_dir, "gitcp", NAME))
     except (FileNotFoundError, NotADirectoryError):
         return ()
     return _called_now(_decoded(data.split(b"\n")))
@@ -162,7 +162,7 @@ def since(repo: Repository, number: int) -> tuple[Operation, ...]:
 def _end(repo: Repository) -> tuple[bytes, int]:
     """The last bytes of the log, and how many there are in all."""
     try:
-        with Path(repo.common_dir, "gitcp", NAME).open("rb") as file:
+        with open(open_own(Path(repo.common_dir, "gitcp", NAME)), "rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - TAIL))
             return file.read(), size

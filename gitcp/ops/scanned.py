@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Collection
 from contextlib import suppress
 
-from gitcp.durable import replace_file
+from gitcp.durable import read_own, replace_file
 from gitcp.git.repo import Repository
 from gitcp.ops import settings
 from gitcp.secrets.scan import VERSION
@@ -20,7 +20,7 @@ NAME = "scanned"
 def load(repo: Repository) -> frozenset[bytes]:
     """What was found clean by these rules."""
     try:
-        data = (repo.store_dir / NAME).read_bytes()
+        data = read_own(repo.store_dir / NAME)
     except OSError:
         return frozenset()
     head = _head(repo)

@@ -13,7 +13,7 @@ from pathlib import Path
 from gitcp import adapters
 from gitcp.adapters import generic
 from gitcp.adapters.base import Found
-from gitcp.durable import replace_file
+from gitcp.durable import read_own, replace_file
 from gitcp.errors import BadValue, ConversationUnreadable, RevisionAmbiguous, RevisionNotFound, StoreDamaged
 from gitcp.git import refs
 from gitcp.model import Agent, Capture, Checkpoint, Oid
@@ -244,8 +244,8 @@ def write_state(path: Path, text: str) -> None:
 
 def _read(path: Path) -> str | None:
     try:
-        return path.read_text("utf-8").strip() or None
-    except (FileNotFoundError, UnicodeDecodeError):
+        return read_own(path).decode("utf-8").strip() or None
+    except (OSError, UnicodeDecodeError):
         return None
 
 

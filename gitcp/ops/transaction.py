@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gitcp import shared, wire
-from gitcp.durable import create, make_own_directory, sync_directory, write_all
+from gitcp.durable import create, make_own_directory, read_own, sync_directory, write_all
 from gitcp.errors import StoreDamaged
 from gitcp.git.repo import Repository
 from gitcp.model import Checkpoint, CheckpointId, Handoff, Note, Run, Trigger
@@ -289,10 +289,10 @@ def everyone(repo: Repository) -> Iterator[Transaction]:
     """Every transaction of a working tree that is open, whether its program lives or not. Raises StoreDamaged."""
     for path in journal.runs(repo):
         try:
-            yield _decode(path.stem, wire.loads(path.read_bytes()))
+            yield _decode(path.stem, wire.loads(read_own(path)))
         except FileNotFoundError:
             continue
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        except (OSError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StoreDamaged(f"{path} is damaged: {error!r}", hint=f"remove {path} after a look at it") from None
 
 

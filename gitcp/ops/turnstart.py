@@ -27,10 +27,11 @@ def write(git_dir: str, commit: str) -> None:
 
 def last(repo: Repository) -> Oid | None:
     """The commit that was written down, None if there is none that can be read."""
+    from gitcp.durable import read_own
     from gitcp.model import Oid
 
     try:
-        text = (repo.git_dir / "gitcp" / NAME).read_text("ascii").strip()
+        text = read_own(repo.git_dir / "gitcp" / NAME).decode("ascii").strip()
     except (OSError, ValueError):
         return None
     return Oid(text) if len(text) == 40 and HEX.issuperset(text) else None

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from gitcp import wire
-from gitcp.durable import replace_file
+from gitcp.durable import read_own, replace_file
 from gitcp.errors import GitcpError
 from gitcp.model import Checkpoint, CheckpointId, Note
 from gitcp.ops.plan import Kept
@@ -106,7 +106,7 @@ def _write(store: Store, untold: Untold) -> None:
 
 def _read(store: Store) -> Untold | None:
     try:
-        fields = wire.loads((store.repo.state_dir / NAME).read_bytes())
+        fields = wire.loads(read_own(store.repo.state_dir / NAME))
         target, here, safety = (_id(fields[name]) for name in ("target", "here", "safety"))
         kept = tuple((str(path), str(reason)) for path, reason in fields["kept"])
         return Untold(target, here, safety, fields["agent"], fields["session_id"], kept, bool(fields["told"]))
