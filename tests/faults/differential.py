@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from typing import Any, NamedTuple
 from faults import process, verdicts, witness
 from faults.verdicts import Held, Move
 from faults.witness import Commit, Disk, Git, Seen
-from faults.work import Tree, Work
+from faults.work import Tree, User, Work
 
 CODES = frozenset((0, 3, 12))
 """The exit codes that most of this may end with: done, done in part, refused."""
@@ -117,9 +118,11 @@ class Life(Work):
         ctypes.CDLL(None).prctl(process.SUBREAPER, 1, 0, 0, 0)
         self.held: dict[str, Held] = {}
         self.there: dict[str, Commit] = {}
-        self.made: dict[str, set[bytes]] = {}
+        self.wrote: dict[str, set[bytes]] = {}
+        """What restores changed, by their safety checkpoints: who goes back there takes it back, ignored or not."""
         self.last: tuple[int, Tree, Picture] | None = None
         self.become = process.forked
+        self.beyond: frozenset[bytes] = frozenset()
         super().__init__(place, seed, shared=shared)
 
     def live(self, operations: int) -> None:
@@ -136,6 +139,7 @@ class Life(Work):
             tree = self.some_tree()
             self.gits(tree) if self.chance.random() < 0.15 else self.edit(tree)
         name = "save" if not self.there else self.chance.choices(list(DOINGS), list(DOINGS.values()))[0]
+        self.beyond = frozenset()
         getattr(self, name)(self.some_tree())
         self.ends[name] += 1
 
@@ -217,7 +221,7 @@ class Life(Work):
             assert stored.entries == tree.git.read(self.held[origin].about.commit).entries, f"{about.id}, not {origin}"
             return self.held[origin]._replace(about=about, talk=stored.talk)
         seen = outcome.before.seen if about.trigger == "before-restore" else outcome.after.seen
-        return verdicts.held(about, stored, seen)
+        return verdicts.held(about, stored, seen, self.beyond)
 
     def _leaves_files(self, outcome: Outcome) -> None:
         verdicts.unchanged(*outcome.disks)
@@ -297,6 +301,7 @@ class Life(Work):
             args += ["--", *scope]
         elif how.startswith("--"):
             args.append(how)
+        self.beyond = frozenset(self.wrote.get(target.about.id, ()))
         outcome = self.gitcp(tree, *args, cwd=tree.directory("" if scope else chance.choice(("", "", "sub"))))
         move = self.restored(tree, outcome, target, scope, only_talk=how == "--conversation")
         if move is not None and outcome.report["checkpoint"] is not None:
@@ -321,18 +326,25 @@ class Life(Work):
         if outcome.code not in {0, 3}:
             self._leaves_files(outcome)
             return None
-        report, (before, after) = outcome.report, outcome.disks
+        report = outcome.report
         safety = self.held[report["safety"]]
-        verdicts.is_held(safety, outcome.before.seen)
+        verdicts.is_held(safety, outcome.before.seen, self.beyond)
         if only_talk:
             self._leaves_files(outcome)
         else:
             verdict = verdicts.Restored(target, outcome.before.seen, outcome.after.seen, report, scope)
-            verdict.insist(safety.files.keys(), self.rules, undoing, self.made.get(target.about.id, ()))
+            rules = partial(self.rules, tree.user)
+            verdict.insist(safety.files.keys(), rules, undoing, self.wrote.get(target.about.id, ()))
         assert outcome.code == 0 or report["kept"], report
         self._resumes(outcome, target)
-        self.made.setdefault(report["safety"], set()).update(after.items.keys() - before.items.keys())
-        return Move(report["safety"], before, after, scope, only_talk)
+        return self._moved(outcome, scope, only_talk=only_talk)
+
+    def _moved(
+        self, outcome: Outcome, scope: tuple[bytes, ...] = (), *, only_talk: bool = False, merged: bool = False
+    ) -> Move:
+        move = Move(outcome.report["safety"], *outcome.disks, scope, only_talk, merged)
+        self.wrote.setdefault(move.back, set()).update(verdicts.changed(move))
+        return move
 
     def _resumes(self, outcome: Outcome, target: Held) -> None:
         """What an agent goes on with is a stored conversation, to the byte."""
@@ -344,8 +356,8 @@ class Life(Work):
         if resume and resume.get("path") and outcome.report["conversation"] and "main" in target.talk:
             assert is_copy(outcome.after.talks[resume["path"]], target.talk["main"]), resume
 
-    def rules(self, target: Held, paths: Collection[bytes]) -> frozenset[bytes]:
-        """Which of these the ignore files in a checkpoint cover; a directory has a slash at its end."""
+    def rules(self, user: User, target: Held, paths: Collection[bytes]) -> frozenset[bytes]:
+        """Which of these the ignore files in a checkpoint cover for a user; a directory has a slash at its end."""
         if not paths:
             return frozenset()
         place = self.place / "rules"
@@ -353,7 +365,7 @@ class Life(Work):
         for path in (b"", *paths):
             if path == b"" or path.endswith(b"/"):
                 os.makedirs(os.path.join(os.fsencode(place), path), exist_ok=True)
-        git = Git(place, self.trees[0].user.home)
+        git = Git(place, user.home)
         git.run("init", "--quiet")
         shutil.copy(self.trees[0].root / ".git/info/exclude", place / ".git/info/exclude")
         for path, item in target.files.items():
@@ -365,6 +377,7 @@ class Life(Work):
 
     def rollback(self, tree: Tree) -> None:
         """Go back to the last checkpoint, whichever it says that is."""
+        self.beyond = frozenset(path for paths in self.wrote.values() for path in paths)
         outcome = self.gitcp(tree, "rollback", "--yes", "--json", codes=CODES | {NO_SUCH})
         self._went_back(tree, outcome)
 
@@ -384,11 +397,11 @@ class Life(Work):
             self._leaves_files(outcome)
             return
         report, (before, after) = outcome.report, outcome.disks
-        verdicts.is_held(self.held[report["safety"]], outcome.before.seen)
+        verdicts.is_held(self.held[report["safety"]], outcome.before.seen, self.beyond)
         verdicts.only_said(before, after, report)
         if report["checkpoint"] is not None:
             scope = tuple(sorted(verdicts.said(report)))
-            self.done(tree, RESTORE, Move(report["safety"], before, after, scope, only_talk=False, merged=True))
+            self.done(tree, RESTORE, self._moved(outcome, scope, merged=True))
 
     # ------------------------------------------------------------ undo and redo
 
@@ -402,6 +415,7 @@ class Life(Work):
 
     def _walk(self, tree: Tree, step: str, done: list[tuple[str, Any]], undone: list[tuple[str, Any]]) -> None:
         was = self.there.keys()
+        self.beyond = verdicts.written(done, self.picture(tree).seen.disk, is_known=tree.is_known)
         outcome = self.gitcp(tree, step, "--yes", "--json", codes=CODES | {NO_SUCH})
         if outcome.code not in {0, 3}:
             self._leaves_files(outcome)
@@ -415,7 +429,8 @@ class Life(Work):
         kind, what = done.pop()
         if kind == DROP:
             self._leaves_files(outcome)
-            assert (what <= self.there.keys()) == (step == "undo"), f"{step} of a drop: {what - self.there.keys()}"
+            wrong = what - self.there.keys() if step == "undo" else what & self.there.keys()
+            assert not wrong, f"{step} of a drop: {sorted(wrong)}"
             undone.append((kind, what))
             return
         report = outcome.report
@@ -429,14 +444,14 @@ class Life(Work):
         if "safety" not in report:
             self._leaves_files(outcome)
             return DROP, dropped
-        verdicts.is_held(self.held[report["safety"]], outcome.before.seen)
+        verdicts.is_held(self.held[report["safety"]], outcome.before.seen, self.beyond)
         verdicts.only_said(*outcome.disks, report)
-        return RESTORE, Move(report["safety"], *outcome.disks, merged=True)
+        return RESTORE, self._moved(outcome, merged=True)
 
     def _inverse(self, tree: Tree, outcome: Outcome, move: Move) -> Move:
         if move.merged:
             verdicts.only_said(*outcome.disks, outcome.report)
-            return Move(outcome.report["safety"], *outcome.disks, move.scope, only_talk=False, merged=True)
+            return self._moved(outcome, move.scope, merged=True)
         target = self.held[move.back]
         inverse = self.restored(tree, outcome, target, move.scope, only_talk=move.only_talk, undoing=move)
         assert inverse is not None
@@ -456,9 +471,12 @@ class Life(Work):
 
     def _drop(self, tree: Tree, *args: str) -> None:
         was = self.there.keys()
-        outcome = self.gitcp(tree, *args, "--yes", "--json", codes={0})
+        outcome = self.gitcp(tree, *args, "--yes", "--json", codes={0, 1} if self.shared else {0})
         self._leaves_files(outcome)
         assert not outcome.new, args
+        assert outcome.code == 0 or "/commondir" in outcome.err, (
+            outcome
+        )  # another user's working tree, which is private
         if outcome.before.refs != outcome.after.refs:
             self.done(tree, DROP, frozenset(was - self.there.keys()))
 
@@ -479,17 +497,15 @@ class Life(Work):
         self._leaves_files(outcome)
         if place.exists():
             self.trees.append(Tree(place, tree.user))
-            verdicts.brought(target, witness.look(place))
+            verdicts.brought(target, witness.look(place), tree.user.umask)
 
     def worktree(self, tree: Tree) -> None:
         """git's own linked working trees come and go."""
-        self.count += 1
         if len(self.trees) < 3:
-            user = self.users[-1]
-            if self.sh(self.trees[0], "git", "worktree", "add", "--quiet", "--detach", f"../trees/{self.count}"):
-                self.trees.append(Tree(self.place / f"trees/{self.count}", user))
+            self.add_tree(self.chance.choice(self.users))
         elif tree is not self.trees[0]:
-            self.sh(self.trees[0], "git", "worktree", "remove", "--force", "--force", str(tree.root))
+            main = Tree(self.trees[0].root, tree.user)
+            self.sh(main, "git", "worktree", "remove", "--force", "--force", str(tree.root))
             self.trees.remove(tree)
 
     def elsewhere(self, tree: Tree) -> None:
@@ -499,7 +515,7 @@ class Life(Work):
         place = tree.user.home / f"out{self.count}"
         outcome = self.gitcp(tree, "restore", name, "--to", str(place), codes={0})
         self._leaves_files(outcome)
-        verdicts.brought(target, witness.look(place))
+        verdicts.brought(target, witness.look(place), tree.user.umask)
         shutil.rmtree(place)
 
     # ------------------------------------------------------------ kills
@@ -521,15 +537,16 @@ class Life(Work):
         """The next command says so; then `--continue` or `--abort` goes all the way."""
         status = self.gitcp(tree, "status", codes={0})
         forward = self.chance.random() < 0.5
+        self.beyond = frozenset(begun.disks[1].items)
         done = self.gitcp(tree, "restore", "--continue" if forward else "--abort", "--yes", "--json", codes=CODES)
         tree.done, tree.undone, tree.is_known = [], [], False
         self.ends["killed, " + ("not begun or done" if done.code == 12 else "continued" if forward else "aborted")] += 1
         if done.code == 12:  # it had not begun, or was finished
             if not witness.differing(begun.disks[0].items, begun.disks[1].items):
                 return
-            verdicts.came(target, begun.disks[1])
+            verdicts.came(target, done.disks[1], tree.user.umask)
         elif forward:
-            verdicts.came(target, done.disks[1])
+            verdicts.came(target, done.disks[1], tree.user.umask)
         else:
             verdicts.undone(Move("", *begun.disks), begun.disks[1], done.disks[1], ())
         assert done.code == 12 or "--continue" in status.out + status.err, status

@@ -5,14 +5,14 @@ Each function raises AssertionError, naming the paths, if a promise of docs/reli
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from faults.witness import FILES, Commit, Disk, Item, Seen, Stored, above, blob, differing, parents, path_of
+from faults.witness import FILES, UNFINISHED, Commit, Disk, Item, Seen, Stored, above, blob, differing, parents, path_of
 from faults.work import LIMIT
 
-USUAL = (0o644, 0o664)
-"""Permission bits that a checkpoint need not tell apart, and the same with x bits."""
+USUAL = (0o644, 0o664, 0o755, 0o775)
+"""Permission bits that a checkpoint need not record; nor what the umask gives a new file."""
 
 
 class Held(NamedTuple):
@@ -20,6 +20,7 @@ class Held(NamedTuple):
 
     about: Commit
     files: dict[bytes, Item]
+    modes: dict[bytes, int]
     hollow: frozenset[bytes]
     skipped: dict[bytes, str]
     talk: dict[str, bytes]
@@ -41,23 +42,31 @@ Rules = Callable[[Held, Collection[bytes]], frozenset[bytes]]
 """Which paths the ignore rules in a checkpoint cover."""
 
 
-def held(about: Commit, stored: Stored, seen: Seen) -> Held:
-    """The checkpoint, which must hold just what git would have added of what was seen."""
+def held(about: Commit, stored: Stored, seen: Seen, beyond: Collection[bytes] = ()) -> Held:
+    """The checkpoint, which must hold just what git would have added of what was seen.
+
+    What is `beyond` may be held too: an undo saves what its restore wrote, ignored or not.
+    """
     disk, files = seen.disk.items, stored.meta.get("files", {})
     skipped = {path_of(skip["path"]).rstrip(b"/"): skip["reason"] for skip in files.get("skipped", ())}
     missed = {path for path in seen.visible.wanted - stored.entries.keys() if not _skipped(path, skipped, seen)}
     assert not missed, f"{about.id} lacks {sorted(missed)}"
-    extra = stored.entries.keys() - seen.visible.wanted
+    extra = stored.entries.keys() - seen.visible.wanted - set(beyond)
     assert not extra, f"{about.id} has what it must not have: {sorted(extra)}"
     converted = {path_of(one["path"]) for one in files.get("converted", ())}
     for path, entry in stored.entries.items():
         wanted = _entry(disk[path], converted=path in converted)
         assert entry == wanted, f"{about.id} has {entry} for {path!r}, which is {wanted}: {disk[path]}"
     hollow = frozenset(path_of(path) for path in files.get("empty_directories", ()))
-    assert hollow == seen.visible.hollow, f"{about.id}: empty directories {hollow} for {seen.visible.hollow}"
+    odd = (seen.visible.hollow ^ hollow) - {*beyond, *above(beyond)}
+    assert not odd, f"{about.id}: empty directories {hollow} for {seen.visible.hollow}"
     kept = {path: disk[path] for path in stored.entries}
+    modes = {path_of(one["path"]): int(one["mode"], 8) for one in files.get("modes", ())}
+    for path, item in kept.items():
+        fits = modes.get(path) == item.mode or (path not in modes and is_usual(item.mode, seen.umask))
+        assert fits or item.kind != "file", f"{about.id}: {path!r} has {item.mode:o}, {modes.get(path)} is recorded"
     agent = stored.meta.get("agent", {}).get("session_id")
-    return Held(about, kept, hollow, skipped, stored.talk, agent)
+    return Held(about, kept, modes, hollow, skipped, stored.talk, agent)
 
 
 def _entry(item: Item, *, converted: bool) -> tuple[str, str]:
@@ -77,17 +86,24 @@ def _skipped(path: bytes, skipped: Mapping[bytes, str], seen: Seen) -> bool:
     )
 
 
-def same(item: Item | None, wanted: Item | None) -> bool:
-    """Whether the bytes are the same, and the permissions as far as a checkpoint has them."""
+def same(item: Item | None, wanted: Item | None, recorded: int | None, umask: int) -> bool:
+    """Whether the bytes are the same, and the permissions those that were recorded, or else usual ones."""
     if item is None or wanted is None or item.kind != wanted.kind or item.data != wanted.data:
         return item is wanted
-    return item.mode == wanted.mode or {item.mode & ~0o111, wanted.mode & ~0o111} <= set(USUAL)
+    if item.kind != "file" or recorded is not None:
+        return item.mode == wanted.mode
+    return is_usual(item.mode, umask) and item.mode & 0o100 == wanted.mode & 0o100
+
+
+def is_usual(bits: int, umask: int) -> bool:
+    """Whether a checkpoint need not record these permissions."""
+    return bits in {*USUAL, 0o666 & ~umask, 0o777 & ~umask}
 
 
 def unchanged(before: Disk, after: Disk) -> None:
     """Nothing in the working tree was touched: not even written anew."""
-    changed = differing(before.items, after.items)
-    assert not changed, f"changed: {tell(changed, before, after)}"
+    differ = differing(before.items, after.items)
+    assert not differ, f"changed: {tell(differ, before, after)}"
     touched = {path for path in before.stamps if before.items[path].kind in FILES and _touched(path, before, after)}
     assert not touched, f"touched: {sorted(touched)}"
 
@@ -107,33 +123,44 @@ def _told(item: Item | None) -> str:
     return f"{item.kind} {item.mode:o} {len(item.data)} {item.data[:16]!r}" if item else "nothing"
 
 
-def has(one: Held, seen: Seen) -> bool:
-    """Whether a checkpoint holds what was seen."""
+def has(one: Held, seen: Seen, beyond: Collection[bytes] = ()) -> bool:
+    """Whether a checkpoint holds what was seen; it may also hold what is `beyond`."""
     there = {path: seen.disk.items[path] for path in seen.visible.wanted if path not in one.skipped}
+    there |= {path: seen.disk.items[path] for path in one.files.keys() & beyond if path in seen.disk.items}
     paths = there.keys() | one.files.keys()
-    return one.hollow == seen.visible.hollow and all(same(there.get(p), one.files.get(p)) for p in paths)
+    is_hollow = not (one.hollow ^ seen.visible.hollow) - {*beyond, *above(beyond)}
+    return is_hollow and all(same(there.get(p), one.files.get(p), one.modes.get(p), seen.umask) for p in paths)
 
 
-def is_held(one: Held, seen: Seen) -> None:
+def is_held(one: Held, seen: Seen, beyond: Collection[bytes] = ()) -> None:
     """A checkpoint that was not made anew holds what is there."""
-    assert has(one, seen), (
-        f"{one.about.id} is not what is there: {tell(one.files.keys() ^ seen.visible.wanted, seen.disk)}"
-    )
+    differing = one.files.keys() ^ seen.visible.wanted
+    assert has(one, seen, beyond), f"{one.about.id} is not what is there: {tell(differing, seen.disk)}"
 
 
-def brought(target: Held, disk: Disk) -> None:
+def brought(target: Held, disk: Disk, umask: int) -> None:
     """A new directory holds just what the checkpoint holds."""
-    wrong = {path for path, item in target.files.items() if not same(disk.items.get(path), item)}
+    wrong = {
+        path
+        for path, item in target.files.items()
+        if not same(disk.items.get(path), item, target.modes.get(path), umask)
+    }
     assert not wrong, f"not brought: {tell(wrong, Disk(target.files, {}), disk)}"
     extra = disk.items.keys() - target.files.keys() - target.hollow - above([*target.files, *target.hollow])
     assert not extra, f"brought too much: {sorted(extra)}"
 
 
-def came(target: Held, disk: Disk) -> None:
+def came(target: Held, disk: Disk, umask: int) -> None:
     """After a restore that was finished, each file is that of the target, or stood in the way."""
-    wrong = {path for path, item in target.files.items() if path in disk.items and not same(disk.items[path], item)}
+    wrong = {
+        path
+        for path, item in target.files.items()
+        if path in disk.items and not same(disk.items[path], item, target.modes.get(path), umask)
+    }
     wrong = {path for path in wrong if disk.items[path].kind == "file"}
     assert not wrong, f"neither old nor new: {tell(wrong, Disk(target.files, {}), disk)}"
+    left = {path for path in disk.items if UNFINISHED.fullmatch(path)}
+    assert not left, f"left over: {sorted(left)}"
 
 
 def said(report: Mapping[str, Any]) -> set[bytes]:
@@ -143,13 +170,10 @@ def said(report: Mapping[str, Any]) -> set[bytes]:
 
 def only_said(before: Disk, after: Disk, report: Mapping[str, Any]) -> None:
     """Nothing else was changed than what the report says."""
-    changed = {
-        path
-        for path in differing(before.items, after.items)
-        if not _but_mode(before.items.get(path), after.items.get(path))
-    }
-    changed = {path for path in changed if not directory(path, before.items) | directory(path, after.items)}
-    assert changed <= said(report), f"not said: {tell(changed - said(report), before, after)}"
+    old, new = before.items, after.items
+    differ = {path for path in differing(old, new) if not _but_mode(old.get(path), new.get(path))}
+    files = {path for path in differ if not directory(path, old) | directory(path, new)}
+    assert files <= said(report), f"not said: {tell(files - said(report), before, after)}"
 
 
 class Restored:
@@ -179,7 +203,7 @@ class Restored:
         surplus = {path for path in set(captured) - self.wanted.keys() if self._within(path)}
         stays = {path for path in surplus if self._skipped_then(path)} | (surplus & self.before.visible.ignored)
         stays |= then(self.target, surplus - stays)
-        self._came(set(captured) - stays | made, captured)
+        self._came({path for path in set(captured) - stays if self._within(path)} | made, captured)
         self._went(surplus - stays, made, set(spare) & set(captured))
         self._stayed()
         self._directories(then, captured)
@@ -188,12 +212,18 @@ class Restored:
         return any(place in self.target.skipped for place in (path, *parents(path)))
 
     def _came(self, spared: Collection[bytes], captured: Collection[bytes]) -> None:
-        wrong = {path for path, item in self.wanted.items() if not same(self.new.get(path), item)}
+        wrong = {
+            path
+            for path, item in self.wanted.items()
+            if not same(self.new.get(path), item, self.target.modes.get(path), self.before.umask)
+        }
         # What is not captured and has the very bytes is left as it is, its permissions too.
         wrong -= {path for path in wrong - set(captured) if _but_mode(self.old.get(path), self.wanted[path])}
         for path in wrong:
             is_kept = path in self.kept and self._hindered(path, spared)
-            assert is_kept, f"not brought back: {self._tell({path})} kept: {self.kept}"
+            assert is_kept, (
+                f"not brought back: {self._tell({path})}, wanted {_told(self.wanted[path])}, kept: {self.kept}"
+            )
 
     def _hindered(self, path: bytes, spared: Collection[bytes]) -> bool:
         """Whether something stands in the way that must stay."""
@@ -247,6 +277,18 @@ def _but_mode(old: Item | None, new: Item | None) -> bool:
     return old is not None and new is not None and old._replace(mode=0) == new._replace(mode=0)
 
 
+def changed(move: Move) -> set[bytes]:
+    """Every path that a restore changed."""
+    return differing(move.before.items, move.after.items)
+
+
+def written(done: Sequence[tuple[str, Any]], now: Disk, *, is_known: bool) -> frozenset[bytes]:
+    """What the next undo may save though it is ignored: what its restore wrote. Anything where that is not known."""
+    if done and isinstance(done[-1][1], Move):
+        return frozenset(changed(done[-1][1]))
+    return frozenset() if is_known else frozenset(now.items)
+
+
 def still_there(move: Move, now: Mapping[bytes, Item]) -> set[bytes]:
     """What a restore made where nothing was, and nobody has changed since."""
     made = move.after.items.keys() - move.before.items.keys()
@@ -259,7 +301,7 @@ def undone(move: Move, start: Disk, end: Disk, kept: Collection[bytes]) -> None:
         wrong = differing(end.items, move.before.items)
         assert not wrong, f"not as before: {tell(wrong, move.before, move.after, end)}"
         return
-    for path in differing(move.before.items, move.after.items):
+    for path in changed(move):
         if start.items.get(path) == move.after.items.get(path) and path not in kept:
             wanted = move.before.items.get(path)
             if wanted is not None and wanted.kind in FILES:

@@ -19,6 +19,9 @@ from typing import Any, NamedTuple
 
 KINDS = {stat.S_IFREG: "file", stat.S_IFLNK: "link", stat.S_IFDIR: "directory"}
 RESERVED = b".gitcp"
+UNFINISHED = re.compile(rb"(.*/)?\.gitcp-tmp-[0-9a-f]{16}", re.DOTALL)
+"""What a restore that was killed leaves until it is continued or aborted."""
+
 FILES = ("file", "link")
 OBJECT = b"%s %d\0%s"
 
@@ -48,10 +51,11 @@ class Visible(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A working tree at one moment."""
+    """A working tree at one moment, and the umask of the user who works there."""
 
     disk: Disk
     visible: Visible
+    umask: int
 
 
 class Commit(NamedTuple):
@@ -127,7 +131,7 @@ class Git:
         """What a checkpoint of this disk must hold."""
         tracked = names(self.run("ls-files", "-z", "--cached"))
         others = names(self.run("ls-files", "-z", "--others", "--exclude-standard"))
-        there = {path for path, item in disk.items.items() if item.kind in FILES}
+        there = {path for path, item in disk.items.items() if item.kind in FILES and not UNFINISHED.fullmatch(path)}
         wanted = frozenset(path for path in (tracked | others) & there if path.split(b"/")[0] != RESERVED)
         ignored = names(self.run("ls-files", "-z", "--cached", "--ignored", "--exclude-standard"))
         return Visible(wanted, tracked, ignored & there, self._hollow(disk, wanted))

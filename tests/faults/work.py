@@ -41,7 +41,7 @@ RULES = (
     "\\-rf",
 )
 CONTENTS = (b"", b"one\n", b"two\n", b"one\r\ntwo\r\n", b"\0\xff", b"no end", b"#!/bin/sh\n", b"long\n" * 999)
-MODES = (0o644, 0o644, 0o644, 0o755, 0o600, 0o640, 0o444, 0o700)
+MODES = (0o644, 0o644, 0o644, 0o755, 0o600, 0o640, 0o444, 0o700, 0o664, 0o775)
 TARGETS = (b"a", b"d/e", b"nowhere", b"..", b"/etc/passwd", b"d")
 EDITS = {
     "write": 30,
@@ -63,6 +63,10 @@ GITS = (
     *("gc --quiet --prune=now", "gc --quiet --prune=now", "repack -a -d --quiet", "pack-refs --all"),
     *("prune --expire=now", "reflog expire --expire=now --all"),
 )
+
+
+TIDYING = frozenset(("gc", "repack", "pack-refs", "prune"))
+"""What any member does, in whichever working tree."""
 
 
 class User(NamedTuple):
@@ -118,7 +122,7 @@ class Tree:
     def look(self) -> Seen:
         """What is there."""
         disk = witness.look(self.root)
-        return Seen(disk, self.git.visible(disk))
+        return Seen(disk, self.git.visible(disk), self.user.umask)
 
     def full(self, path: bytes) -> bytes:
         """Where a path is."""
@@ -223,6 +227,16 @@ class Work:
             self.write(main, b".gitattributes", b"*.txt text eol=crlf\n")
         self.sh(main, "git", "add", "--all")
         self.sh(main, "git", "commit", "--quiet", "--message", "first")
+        if self.shared:
+            self.add_tree(self.users[1])
+
+    def add_tree(self, user: User) -> None:
+        """A linked working tree of this user's."""
+        self.count += 1
+        beside = Tree(self.place / f"trees/{self.count}", user)
+        main = Tree(self.trees[0].root, user)
+        if self.sh(main, "git", "worktree", "add", "--quiet", "--detach", str(beside.root)):
+            self.trees.append(beside)
 
     def some_tree(self) -> Tree:
         """One of the working trees."""
@@ -344,7 +358,8 @@ class Work:
         words: dict[str, str | bytes] = {"PATH": self.chance.choice(PATHS), "NEW": f"b{self.count}"}
         self.count += 1
         what = self.chance.choice(GITS)
-        self.sh(tree, "git", *(words.get(word, word) for word in what.split()), check=False)
+        user = self.chance.choice(self.users) if what.split()[0] in TIDYING else tree.user
+        self.sh(Tree(tree.root, user), "git", *(words.get(word, word) for word in what.split()), check=False)
         self.ends[f"git {what.split()[0]}"] += 1
 
     def agent(self, tree: Tree) -> Agent:
