@@ -33,6 +33,7 @@ class Extent(Value):
 
     `paths` are its limits (empty: none); of a directory with gitcp.ops.plan.ALONE behind it nothing below is meant.
     `made` are the files that it made where nothing was: of the state before it is known that they were not there.
+    `bits` are the permissions of files that it changed, which the state before does not record (gitcp.ops.permissions).
     `written` names the list of everything it wrote (gitcp.ops.written), "" if there is none.
     """
 
@@ -42,6 +43,7 @@ class Extent(Value):
     paths: tuple[bytes, ...] = ()
     made: tuple[bytes, ...] = ()
     written: str = ""
+    bits: tuple[tuple[bytes, int], ...] = ()
 
 
 class Restores(Value):
@@ -224,6 +226,7 @@ def _encode_extent(extent: Extent) -> dict[str, object]:
         "limits": [wire.encode_path(path) for path in extent.paths],
         "made": [wire.encode_path(path) for path in extent.made],
         "written": extent.written,
+        "bits": [[wire.encode_path(path), bits] for path, bits in extent.bits],
     }
 
 
@@ -231,7 +234,8 @@ def _decode_extent(fields: Mapping[str, Any]) -> Extent:
     paths, made = (tuple(map(wire.decode_path, fields.get(name, ()))) for name in ("limits", "made"))
     written = str(fields.get("written", ""))
     flags = bool(fields["files"]), bool(fields["conversation"]), bool(fields["index"])
-    return Extent(*flags, paths, made, written if written.isalnum() else "")
+    bits = tuple((wire.decode_path(path), int(mode)) for path, mode in fields.get("bits", ()))
+    return Extent(*flags, paths, made, written if written.isalnum() else "", bits)
 
 
 def _id(text: str) -> CheckpointId:

@@ -62,16 +62,17 @@ class FilePlan(Value):
     @property
     def paths(self) -> tuple[bytes, ...]:
         """Every path this plan changes."""
-        return (*self._files, *self.make_directories, *self.remove_directories)
+        return (*self.files, *self.make_directories, *self.remove_directories)
 
     @property
     def changed(self) -> tuple[bytes, ...]:
         """The same as a scope that holds no more than this plan changes: of directories only themselves."""
         directories = (*self.make_directories, *self.remove_directories)
-        return (*self._files, *(path + ALONE for path in directories))
+        return (*self.files, *(path + ALONE for path in directories))
 
     @property
-    def _files(self) -> tuple[bytes, ...]:
+    def files(self) -> tuple[bytes, ...]:
+        """Every file and link it changes."""
         steps = (step.path for step in (*self.clear, *self.write, *self.remove))
         return (*steps, *(path for path, _ in self.permissions))
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from gitcp.errors import ConversationUnreadable, Refused
 from gitcp.git.objects import Objects
 from gitcp.model import Checkpoint, CheckpointId, Trigger
-from gitcp.ops import effects, journal, log, oplog, placing, session, trust, untold, written
+from gitcp.ops import effects, journal, log, oplog, permissions, placing, session, trust, untold, written
 from gitcp.ops import index as index_op
 from gitcp.ops.apply import apply_files, leave_edited, still_wrong
 from gitcp.ops.contents import Contents
@@ -154,7 +154,8 @@ def finish(store: Store, request_for: Callable[[CheckpointId], Request], *, forw
             placing.sweep(placed)
         here, after = begun.safety, begun.after
         if not forward:
-            here, extent = present.saved.checkpoint.id, replace(begun.extent, made=files.created)
+            here, bits = present.saved.checkpoint.id, permissions.unrecorded(store, files, present.found.taken)
+            extent = replace(begun.extent, made=files.created, bits=bits)
             after = Restores((*begun.before.undo, here), begun.before.redo, {**begun.before.extents, here: extent})
         step = begun.step if forward else Step.RESTORE
         return _carry_out(store, request, files, contents, present, placed, (here, after), step, begun)
@@ -186,8 +187,7 @@ def _restore(store: Store, request: Request, agreed: FilePlan | None, step: Step
         again = "run the command again" + ("" if request.reverted else f", for {request.target.id}")
         raise Refused("the files changed since the plan was shown: nothing was restored", hint=again)
     placed = _place(store, request)
-    limits = files.changed if request.reverted else request.paths
-    extent = Extent(request.files, request.conversation, request.index, limits, files.created)
+    extent = _extent(store, request, files, present)
     then = journal.stepped(known, step, here, extent)
     if not files and not request.index and _is_placed(request, present.saved.checkpoint, placed):
         if step is not Step.RESTORE:
@@ -275,6 +275,13 @@ def _check_allowed(store: Store, request: Request) -> None:
             f"a {operation} is in progress: nothing was changed",
             hint=f"finish or abort the {operation} first, or: gitcp restore {request.target.id} --force",
         )
+
+
+def _extent(store: Store, request: Request, files: FilePlan, present: Present) -> Extent:
+    """What a restore that carries out `files` changes."""
+    limits = files.changed if request.reverted else request.paths
+    bits = permissions.unrecorded(store, files, present.found.taken)
+    return Extent(request.files, request.conversation, request.index, limits, files.created, bits=bits)
 
 
 def _extent_of(known: Restores, target: Checkpoint) -> Extent:
@@ -393,8 +400,8 @@ def _plan_files(
 ) -> FilePlan:
     if not request.files:
         return FilePlan()
-    sides = now.taken.snapshot, request.wanted
     with Writer(store.repo.root) as tree:
+        sides = now.taken.snapshot, permissions.completed(store, request.wanted, now.written, tree)
         disk = WorktreeDisk(tree, contents)
         not_there, standing = frozenset(now.written.made), now.written.standing
         files = plan_files(store.repo, objects, sides, scope, disk, not_there, now.held, standing)

@@ -48,12 +48,14 @@ class Written(Value):
     """What a restore wrote.
 
     `files` are by path, `made` the files and empty directories that it made where nothing was. `standing` are
-    directories that it wrote into and that were there before, though its safety checkpoint does not have them.
+    directories that it wrote into and that were there before, though its safety checkpoint does not have them. `bits`
+    are the permissions that files had before it, where that checkpoint does not record them.
     """
 
     files: Mapping[bytes, File] = EMPTY
     made: tuple[bytes, ...] = ()
     standing: frozenset[bytes] = frozenset()
+    bits: tuple[tuple[bytes, int], ...] = ()
 
 
 class Found(NamedTuple):
@@ -109,7 +111,7 @@ def so_far(store: Store, request: Request, begun: Unfinished) -> Written:
     paths = (path for path in begun.paths if not path.endswith(ALONE))
     with Writer(store.repo.root) as tree:
         files = listed(Side(store.objects, request.wanted), paths, tree, Contents(store))
-    return Written(files, begun.extent.made)
+    return Written(files, begun.extent.made, bits=begun.extent.bits)
 
 
 def added(repo: Repository, here: CheckpointId, then: Restores, written: Written) -> Restores:
@@ -230,9 +232,10 @@ def read(repo: Repository, extent: journal.Extent) -> Written:
     try:
         fields = journal.read_fields(path) or {}
         files = dict(_decode(row) for row in fields.get("files", ()))
-        return Written(files, extent.made, frozenset(map(wire.decode_path, fields.get("standing", ()))))
+        standing = frozenset(map(wire.decode_path, fields.get("standing", ())))
+        return Written(files, extent.made, standing, extent.bits)
     except (StoreDamaged, KeyError, TypeError, ValueError, AttributeError, OSError):
-        return Written(EMPTY, extent.made)
+        return Written(EMPTY, extent.made, bits=extent.bits)
 
 
 def _encode(path: bytes, file: File) -> list[object]:
