@@ -218,6 +218,33 @@ def test_told(work: Work) -> None:
     assert one["commits"] == two["commits"] == [project.git("rev-parse", "HEAD")]
 
 
+def test_commands_at_once(work: Work) -> None:
+    """A command ended as the result with its id says, whichever came first; two that say the same are two."""
+    project = work.project
+    for call, command in (("A", "pytest -q"), ("B", "python -m pytest"), ("C", "make"), ("D", "make")):
+        work.run(command, None, call)
+    work.run("", "Exit code 1\n1 failed in 0.1s", "B")
+    work.step("one", a_py=text(l3="one"))
+    work.run("", "3 passed in 0.2s", "A")
+    work.run("", "Exit code 0", "B")
+    work.run("", "Exit code 0", "of no call")
+    same = [{"type": "tool_result", "tool_use_id": call, "content": "Exit code 2"} for call in "CD"]
+    with work.path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"type": "user", "uuid": "both", "message": {"role": "user", "content": same}}) + "\n")
+    work.step("two", a_py=text(l3="one", l9="two"))
+    project.commit("first")
+
+    one, two = project.json("review")["steps"]
+
+    assert [(ran["command"], ran["failed"]) for ran in one["commands"]] == [
+        ("pytest -q", False),
+        ("python -m pytest", True),
+        ("make", True),
+        ("make", True),
+    ]
+    assert two["commands"] == []
+
+
 def test_attempts_between(work: Work) -> None:
     """What was tried between two commits is told though nothing of it was committed; what came after is not."""
     project = work.project

@@ -12,11 +12,13 @@ from gitcp import adapters, wire
 from gitcp.adapters.base import Message
 from gitcp.conversation.segments import Segment
 from gitcp.model import Checkpoint, Conversation, Oid
+from gitcp.ops import results
 from gitcp.ops.conversation import MAIN, lines, stored
 from gitcp.policy import outcome, risk
 from gitcp.policy.events import Call
 from gitcp.policy.settings import Settings
 from gitcp.store import Store
+from gitcp.typed import NamedTuple
 from gitcp.value import Value
 
 UNKNOWN_TOOL = "?"
@@ -52,6 +54,15 @@ class _Step:
         self.outputs: dict[int, str] = {}
 
 
+class _Open(NamedTuple):
+    """A call that has not ended: its tool, the agent's id of it, its step, and which command of that it is, if any."""
+
+    tool: str
+    call: str | None
+    step: _Step
+    number: int | None
+
+
 def read(
     store: Store, checkpoints: Iterable[Checkpoint], before: Checkpoint | None, policy: Settings
 ) -> list[Activity]:
@@ -66,7 +77,7 @@ class _Reader:
         self._store = store
         self._known: dict[str, frozenset[Oid]] = {}
         self._said: set[tuple[object, ...]] = set()
-        self._open: dict[str, list[tuple[str, _Step, int]]] = {}
+        self._open: dict[str, list[_Open]] = {}
         for stream in before.streams if before else ():
             assert before is not None
             self._known[stream.name] = frozenset(segment.oid for segment in stored(store, before, stream.name))
@@ -108,16 +119,16 @@ class _Reader:
             call = Call({"tool": message.tool, "args": given if given is not None else message.text})
             if call.tool in risk.SHELLS:
                 step.calls.append((call, _command(call)))
-            pending.append((message.tool, step, len(step.calls) - 1 if call.tool in risk.SHELLS else -1))
-        elif message.role == "tool" and pending:
-            place = next((n for n, each in enumerate(pending) if message.tool == each[0]), 0)
-            _, owner, number = pending.pop(place)
-            if number >= 0:
-                owner.outputs[number] = message.text
+            number = len(step.calls) - 1 if call.tool in risk.SHELLS else None
+            pending.append(_Open(message.tool, message.call, step, number))
+        elif message.role == "tool":
+            ended = results.take(pending, message)
+            if ended is not None and ended.number is not None:
+                ended.step.outputs[ended.number] = message.text
 
 
 def _key(message: Message) -> tuple[object, ...]:
-    return message.role, message.id, message.time, message.tool, message.text
+    return message.role, message.id, message.time, message.tool, message.call, message.text
 
 
 def _command(call: Call) -> str:

@@ -12,6 +12,7 @@ from datetime import datetime
 from gitcp import wire
 from gitcp.adapters.base import Message
 from gitcp.model import Checkpoint
+from gitcp.ops import results
 from gitcp.typed import NamedTuple
 from gitcp.wire import Json
 
@@ -61,9 +62,8 @@ class _Open(NamedTuple):
 class _Steps:
     """The steps so far, and the calls of tools that nothing answered yet.
 
-    A result goes to the call whose id it has, however late it comes; to the oldest open call of its tool only where the
-    agent gave it no id. A second result of a call, and one without a call, is a step of the system's. A call that
-    nothing answered gets an empty result that says so.
+    A result goes to its call, however late it comes. A second result of a call, and one without a call, is a step of
+    the system's. A call that nothing answered gets an empty result that says so.
     """
 
     def __init__(self) -> None:
@@ -107,19 +107,15 @@ class _Steps:
 
     def _result(self, message: Message) -> None:
         """What a tool gave back belongs to the call that it names."""
-        if message.call is not None:
-            found = next((each for each in self.open if each.call == message.call), None)
-        else:
-            found = next((each for each in self.open if each.tool == message.tool), None)
+        found = results.take(self.open, message)
         if found is None:
             self._result_of_none(message)
             return
-        self.open.remove(found)
         self._answer(found, message.text, {"error": True} if message.failed else {})
 
     def _answer(self, call: _Open, content: str, extra: Json) -> None:
-        results = call.step.setdefault("observation", {"results": []})["results"]
-        results.append({"source_call_id": call.id, "content": content, **({"extra": extra} if extra else {})})
+        given = call.step.setdefault("observation", {"results": []})["results"]
+        given.append({"source_call_id": call.id, "content": content, **({"extra": extra} if extra else {})})
 
     def close(self) -> None:
         """Give each call that nothing answered an empty result."""
