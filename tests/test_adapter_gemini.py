@@ -285,6 +285,28 @@ def test_messages() -> None:
     ]
 
 
+def test_a_result_that_stands_beside_its_call() -> None:
+    """A chat may keep a result with its call alone; where it comes again in a message, there is one all the same."""
+    failed = {"functionResponse": {"id": "w2", "name": "write_file", "response": {"error": "no room"}}}
+    calls = [
+        CALL,
+        {**CALL, "id": "w2", "status": "error", "result": [failed]},
+        {**CALL, "id": "w3", "status": "cancelled", "result": "stopped"},
+        {**CALL, "id": "w4", "result": []},
+        {"id": "w5", "name": "write_file", "args": {}},
+    ]
+    chat = [line(**PROMPT), line(**CALLED), line(**CALLED, toolCalls=calls[:1]), line(**CALLED, toolCalls=calls)]
+
+    def results(*more: dict[str, Any]) -> list[tuple[str | None, str, bool]]:
+        shown = gemini.messages([*chat, *(line(**message) for message in more), line(**DONE)])
+        return [(part.call, part.text, part.failed) for part in shown if part.role == "tool"]
+
+    beside = [("w1", "ok", False), ("w2", "no room", True), ("w3", "stopped", True)]
+    assert results() == beside
+    assert results(ANSWERED) == [*beside[1:], ("w1", "created größer", False)]
+    assert results(ANSWERED, {**ANSWERED, "id": "g1"}) == [*beside[1:], ("w1", "created größer", False)]
+
+
 def test_what_a_hook_added_to_a_prompt_is_not_the_prompts() -> None:
     """The program puts it beside the prompt; where there is nothing else, it is what is shown."""
     added = {"text": "<hook_context>gitcp restored</hook_context>"}
@@ -300,7 +322,8 @@ def test_what_a_hook_added_to_a_prompt_is_not_the_prompts() -> None:
 def test_messages_after_a_rewind() -> None:
     """What was taken back is not shown; an unknown id takes everything back, as the program does."""
     rewound = CHAT + line(**{"$rewindTo": "r1"})
-    assert list(gemini.messages(rewound.splitlines())) == SHOWN[:4]
+    beside = replace(SHOWN[4], text="ok", id="g1")
+    assert list(gemini.messages(rewound.splitlines())) == [*SHOWN[:4], beside]
     assert list(gemini.messages((CHAT + line(**{"$rewindTo": "?"})).splitlines())) == []
 
 

@@ -75,7 +75,7 @@ def _digest_message(before: Digest, message: dict[str, Any]) -> Digest:
     text, id = _text(message.get("content")), base.string(message, "id")
     if message.get("type") == "gemini":
         before = replace(before, model=base.string(message, "model") or before.model)
-        text = text.strip() or "".join(f"[{name}]" for _, name, _ in _calls(message))
+        text = text.strip() or "".join(f"[{base.string(call, 'name') or '?'}]" for call in _calls(message))
         last = LastMessage("assistant", base.shown(text), id)
     elif message.get("type") == "user" and not text.lstrip().startswith(NOT_TYPED):
         before = replace(before, last_prompt=base.shown(text)) if text.strip() else before
@@ -90,10 +90,12 @@ def _digest_message(before: Digest, message: dict[str, Any]) -> Digest:
 
 def messages(lines: Iterable[bytes]) -> Iterator[Message]:
     """The parts of turns as a resume would know them: what was replaced or rewound is left out."""
+    history = _history(lines)
+    told = {id for message in history for id, _, _ in _answers(message.get("content"))}
     tools: dict[str, str] = {}
     answered: set[str] = set()
-    for message in _history(lines):
-        for part in _shown(message, tools, answered):
+    for message in history:
+        for part in _shown(message, tools, told, answered):
             if part.text:
                 yield part
 
@@ -116,7 +118,10 @@ def _history(lines: Iterable[bytes]) -> list[dict[str, Any]]:
     return list(history.values())
 
 
-def _shown(message: dict[str, Any], tools: dict[str, str], answered: set[str]) -> Iterator[Message]:
+def _shown(message: dict[str, Any], tools: dict[str, str], told: set[str], answered: set[str]) -> Iterator[Message]:
+    """The parts of a message. Each call has one result: the one in a message of its own, if `told` has the call's id,
+    else the one beside the call. Calls are entered in `tools`, results in `answered`.
+    """
     roles = {"user": "user", "gemini": "assistant"}
     text = _text(message.get("content"))
     role = "system" if text.lstrip().startswith(NOT_TYPED) else roles.get(message["type"], "system")
@@ -125,25 +130,47 @@ def _shown(message: dict[str, Any], tools: dict[str, str], answered: set[str]) -
         said = (base.string(thought, name) for name in ("subject", "description"))
         yield replace(shown, role="thinking", text="\n".join(filter(None, said)))
     yield shown
-    for id, name, args in _calls(message):
+    for call in _calls(message):
+        id, name = str(call.get("id")), base.string(call, "name") or "?"
         tools[id] = name
-        yield replace(shown, role="assistant", text=wire.dumps(args).decode(), tool=name, call=_id(id))
-    for part in _objects(message.get("content")):
-        answer = part.get("functionResponse")
-        # What was said before a resume is told twice after it.
-        if isinstance(answer, dict) and (id := str(answer.get("id"))) not in answered:
+        called = replace(shown, tool=name, call=_id(id))
+        yield replace(called, role="assistant", text=wire.dumps(call.get("args")).decode())
+        if call.get("result") and id not in told | answered:
             answered.add(id)
-            name = base.string(answer, "name") or tools.get(id, "?")
-            response = answer.get("response")
-            failed = isinstance(response, dict) and "error" in response and "output" not in response
-            yield replace(shown, role="tool", text=_answer(response), tool=name, call=_id(id), failed=failed)
+            yield _beside(called, call)
+    for id, given, response in _answers(message.get("content")):
+        # What was said before a resume is told twice after it.
+        if id not in answered:
+            answered.add(id)
+            name = given or tools.get(id, "?")
+            yield replace(_answered(shown, response), tool=name, call=_id(id))
 
 
-def _calls(message: dict[str, Any]) -> list[tuple[str, str, Any]]:
-    """The calls of tools in a message: id, name, input. They come beside its content, or in it after a resume."""
-    parts = [part.get("functionCall") for part in _objects(message.get("content"))]
-    calls = _objects(message.get("toolCalls")) or _objects(parts)
-    return [(str(call.get("id")), base.string(call, "name") or "?", call.get("args")) for call in calls]
+def _beside(called: Message, call: dict[str, Any]) -> Message:
+    """The result that a call has beside it."""
+    result = call["result"]
+    answers = [_answered(called, response) for _, _, response in _answers(result)]
+    text = "\n".join(answer.text for answer in answers) if answers else base.text_of(result)
+    failed = call.get("status") in ("error", "cancelled") or any(answer.failed for answer in answers)
+    return replace(called, role="tool", text=text, failed=failed)
+
+
+def _answered(shown: Message, response: Any) -> Message:
+    failed = isinstance(response, dict) and "error" in response and "output" not in response
+    return replace(shown, role="tool", text=_answer(response), failed=failed)
+
+
+def _answers(content: Any) -> list[tuple[str, str | None, Any]]:
+    """What tools gave back in these parts: the call's id, the tool's name if it is said, the response."""
+    found = [part.get("functionResponse") for part in _objects(content)]
+    return [(str(each.get("id")), base.string(each, "name"), each.get("response")) for each in _objects(found)]
+
+
+def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
+    """The calls of tools in a message. They come beside its content, or in it after a resume."""
+    return _objects(message.get("toolCalls")) or _objects(
+        [part.get("functionCall") for part in _objects(message.get("content"))]
+    )
 
 
 def _id(id: str) -> str | None:
