@@ -30,6 +30,8 @@ CODES = frozenset((0, 3, 12))
 """The exit codes that most of this may end with: done, done in part, refused."""
 
 NO_SUCH = 16
+PRIVATE = "/commondir"
+"""In the error of a command that must look at all linked working trees, where git made one for its owner alone."""
 NAMES = ("one", "two", "three")
 SESSIONS, TAGS = "refs/gitcp/sessions/", "refs/gitcp/tags/"
 RESTORE, DROP = "restore", "drop"
@@ -123,6 +125,7 @@ class Life(Work):
         self.last: tuple[int, Tree, Picture] | None = None
         self.become = process.forked
         self.beyond: frozenset[bytes] = frozenset()
+        self.private = {1} if shared else set()
         super().__init__(place, seed, shared=shared)
 
     def live(self, operations: int) -> None:
@@ -265,7 +268,10 @@ class Life(Work):
             return
         files = [found for path, found in outcome.before.talks.items() if Path(path).stem == one.agent]
         rests = [found[len(data) :] for found in files if found.startswith(data)]
-        assert any(b"\n" not in rest for rest in rests), f"{one.about.id}: not what {one.agent} said"
+        carried = any(other.talk.get("main") == data for id, other in self.held.items() if id != one.about.id)
+        assert any(b"\n" not in rest for rest in rests) or (self.shared and carried), (
+            f"{one.about.id}: not what {one.agent} said"
+        )
 
     def hook(self, tree: Tree) -> None:
         """An agent calls at the end of a turn, or before a prompt: then its session has what is there."""
@@ -285,8 +291,9 @@ class Life(Work):
         """Some checkpoint, mostly one of the last, and what it is called."""
         known = [self.held[id] for id in self.held if id in self.there]
         one = self.chance.choice(known[-8:] if self.chance.random() < 0.7 else known)
-        alive = any(name == SESSIONS + one.about.id.rpartition("@")[0] for name in self.trees[0].git.refs())
-        return one, one.about.id if alive else self.there[one.about.id].commit
+        tip = self.trees[0].git.refs().get(SESSIONS + one.about.id.rpartition("@")[0])
+        is_in_its_own = tip is not None and one.about.id in self.trees[0].git.history([tip])
+        return one, one.about.id if is_in_its_own else self.there[one.about.id].commit
 
     def restore(self, tree: Tree) -> None:
         """Restore a checkpoint, whole or in part."""
@@ -416,11 +423,12 @@ class Life(Work):
     def _walk(self, tree: Tree, step: str, done: list[tuple[str, Any]], undone: list[tuple[str, Any]]) -> None:
         was = self.there.keys()
         self.beyond = verdicts.written(done, self.picture(tree).seen.disk, is_known=tree.is_known)
-        outcome = self.gitcp(tree, step, "--yes", "--json", codes=CODES | {NO_SUCH})
+        outcome = self.gitcp(tree, step, "--yes", "--json", codes=CODES | {NO_SUCH} | self.private)
         if outcome.code not in {0, 3}:
             self._leaves_files(outcome)
             lost = not done or (done[-1][0] == RESTORE and done[-1][1].back not in self.there)
-            assert lost or "is another one by now" in outcome.err, f"{step} refused: {outcome.err}"
+            refused = "is another one by now" in outcome.err or PRIVATE in outcome.err
+            assert lost or refused, f"{step} refused: {outcome.err}"
             return
         if not done:
             assert not tree.is_known, f"{step} of nothing: {outcome.out}"
@@ -471,7 +479,7 @@ class Life(Work):
 
     def _drop(self, tree: Tree, *args: str) -> None:
         was = self.there.keys()
-        outcome = self.gitcp(tree, *args, "--yes", "--json", codes={0, 1} if self.shared else {0})
+        outcome = self.gitcp(tree, *args, "--yes", "--json", codes={0} | self.private)
         self._leaves_files(outcome)
         assert not outcome.new, args
         assert outcome.code == 0 or "/commondir" in outcome.err, (
@@ -544,9 +552,9 @@ class Life(Work):
         if done.code == 12:  # it had not begun, or was finished
             if not witness.differing(begun.disks[0].items, begun.disks[1].items):
                 return
-            verdicts.came(target, done.disks[1], tree.user.umask)
+            verdicts.came(target, begun.before.seen, done.disks[1], tree.user.umask)
         elif forward:
-            verdicts.came(target, done.disks[1], tree.user.umask)
+            verdicts.came(target, begun.before.seen, done.disks[1], tree.user.umask)
         else:
             verdicts.undone(Move("", *begun.disks), begun.disks[1], done.disks[1], ())
         assert done.code == 12 or "--continue" in status.out + status.err, status

@@ -22,6 +22,7 @@ class Held(NamedTuple):
     files: dict[bytes, Item]
     modes: dict[bytes, int]
     hollow: frozenset[bytes]
+    stood: frozenset[bytes]
     skipped: dict[bytes, str]
     talk: dict[str, bytes]
     agent: str | None
@@ -66,7 +67,8 @@ def held(about: Commit, stored: Stored, seen: Seen, beyond: Collection[bytes] = 
         fits = modes.get(path) == item.mode or (path not in modes and is_usual(item.mode, seen.umask))
         assert fits or item.kind != "file", f"{about.id}: {path!r} has {item.mode:o}, {modes.get(path)} is recorded"
     agent = stored.meta.get("agent", {}).get("session_id")
-    return Held(about, kept, modes, hollow, skipped, stored.talk, agent)
+    stood = frozenset(path for path in disk if directory(path, disk))
+    return Held(about, kept, modes, hollow, stood, skipped, stored.talk, agent)
 
 
 def _entry(item: Item, *, converted: bool) -> tuple[str, str]:
@@ -150,13 +152,10 @@ def brought(target: Held, disk: Disk, umask: int) -> None:
     assert not extra, f"brought too much: {sorted(extra)}"
 
 
-def came(target: Held, disk: Disk, umask: int) -> None:
-    """After a restore that was finished, each file is that of the target, or stood in the way."""
-    wrong = {
-        path
-        for path, item in target.files.items()
-        if path in disk.items and not same(disk.items[path], item, target.modes.get(path), umask)
-    }
+def came(target: Held, before: Seen, disk: Disk, umask: int) -> None:
+    """After a restore that was finished, each file is that of the target, but for what was not saved before it."""
+    there = target.files.keys() & disk.items.keys() & before.visible.wanted
+    wrong = {path for path in there if not same(disk.items[path], target.files[path], target.modes.get(path), umask)}
     wrong = {path for path in wrong if disk.items[path].kind == "file"}
     assert not wrong, f"neither old nor new: {tell(wrong, Disk(target.files, {}), disk)}"
     left = {path for path in disk.items if UNFINISHED.fullmatch(path)}
@@ -244,7 +243,9 @@ class Restored:
         for path in self.old.keys() & self.new.keys():
             if self.old[path].kind not in FILES or self.new[path].kind not in FILES:
                 continue
-            is_same = path not in self.wanted or self.old[path] == self.wanted[path]
+            wanted, recorded = self.wanted.get(path), self.target.modes.get(path)
+            is_same = wanted is None or self.old[path] == wanted
+            is_same &= recorded is not None or wanted is None or is_usual(wanted.mode, self.before.umask)
             assert not is_same or self.old[path] == self.new[path], f"changed: {self._tell({path})}"
             assert not is_same or not _touched(path, self.before.disk, self.after.disk), f"touched: {path!r}"
         only_said(self.before.disk, self.after.disk, self.report)
@@ -258,7 +259,7 @@ class Restored:
         assert made <= needed, f"directories made: {sorted(made - needed)}"
         emptied = (self.before.visible.hollow | above(captured)) - above(self.before.visible.ignored)
         left = self.after.visible.hollow & emptied - self.target.hollow - self.kept.keys() if not self.scope else set()
-        left -= above(self.target.skipped)
+        left -= above(self.target.skipped) | self.target.stood
         left -= above(self.new)  # something that is not captured is in it
         left -= then(self.target, [path + b"/" for path in left])
         left = {path for path in left if not self._skipped_then(path) and path not in self.before.visible.ignored}
