@@ -346,7 +346,7 @@ def test_schemas(project: Project) -> None:
 
 
 def _reviewed(project: Project) -> str:
-    """What a review prints: a branch with two commits, of which one is new."""
+    """What a review prints, and an export: a branch with two commits, of which one is new; an image in the talk."""
     branch = Project(project.root.parent / "branch")
     branch.commit()
     branch.git("checkout", "--quiet", "-b", "topic")
@@ -354,9 +354,14 @@ def _reviewed(project: Project) -> str:
     talk = Talk(branch, "0e71e355-0000-4000-8000-000000000000")
     talk.say("Run the tests.")
     talk.run("pytest", "1 passed in 0.1s")
+    image = {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}}
+    seen = {"type": "tool_result", "tool_use_id": "x", "is_error": True, "content": [image]}
+    with talk.path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"type": "user", "uuid": "x", "message": {"role": "user", "content": [seen]}}) + "\n")
     branch.gitcp("run", "tests", "--", "sh", "-c", "echo a > a.txt", check=0)
     branch.commit("second")
-    return branch.gitcp("review", "main..", "--since", reviewed, "--json", check=0).out
+    exported = branch.gitcp("export", "-f", "json", check=0).out
+    return exported + branch.gitcp("review", "main..", "--since", reviewed, "--json", check=0).out
 
 
 def _shared(project: Project) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -16,7 +17,8 @@ from talk import Talk
 from tokens import tokens
 
 from gitcp import adapters
-from gitcp.adapters.base import Message
+from gitcp.adapters import base
+from gitcp.adapters.base import Image, Message
 from gitcp.model import Agent
 from gitcp.ops import telling, trajectory
 from gitcp.secrets.scan import fingerprint
@@ -215,6 +217,21 @@ TALK = (
 )
 
 
+def is_content(value: Any) -> bool:
+    """Whether it is a text, or parts: texts, and images by path."""
+    return isinstance(value, str) or all(map(is_part, value))
+
+
+def is_part(part: dict[str, Any]) -> bool:
+    """Whether it is a text alone, or an image with its type and path alone."""
+    if part["type"] == "text":
+        return part.keys() == {"type", "text"} and isinstance(part["text"], str)
+    types = ("image/png", "image/jpeg", "image/gif", "image/webp")
+    source = part["source"]
+    plain_image = part.keys() == {"type", "source"} and source.keys() == {"media_type", "path"}
+    return part["type"] == "image" and plain_image and source["media_type"] in types
+
+
 def problems(document: dict[str, Any]) -> list[str]:
     """What is wrong with a trajectory by the rules of the format: fields, order, and what answers what."""
     steps = document["steps"]
@@ -222,13 +239,15 @@ def problems(document: dict[str, Any]) -> list[str]:
     allowed = {"step_id", "timestamp", "source", "message", "reasoning_content", "tool_calls", "observation"}
     for step in steps:
         wrong += [f"field {key}" for key in step.keys() - allowed]
-        if step["source"] not in ("system", "user", "agent") or not isinstance(step["message"], str):
+        if step["source"] not in ("system", "user", "agent") or not is_content(step["message"]):
             wrong.append(f"step {step['step_id']}: source or message")
         if step["source"] != "agent" and {"reasoning_content", "tool_calls"} & step.keys():
             wrong.append(f"step {step['step_id']}: only an agent thinks and calls")
         calls = {call["tool_call_id"]: call for call in step.get("tool_calls", [])}
         wrong += [f"arguments of {id}" for id, call in calls.items() if not isinstance(call["arguments"], dict)]
         answered = [r.get("source_call_id") for r in step.get("observation", {"results": []})["results"]]
+        contents = [r["content"] for r in step.get("observation", {"results": []})["results"]]
+        wrong += [f"content {value!r}" for value in contents if not is_content(value)]
         wrong += [f"{id} answers nothing" for id in answered if id is not None and id not in calls]
     return wrong
 
@@ -265,7 +284,7 @@ def gemini_answer(id: str, response: dict[str, str]) -> dict[str, Any]:
     return {"functionResponse": {"id": id, "name": "Read", "response": response}}
 
 
-def opencode_part(id: str, status: str, answer: dict[str, str]) -> dict[str, Any]:
+def opencode_part(id: str, status: str, answer: dict[str, Any]) -> dict[str, Any]:
     state = {"status": status, "input": {"path": id.lower()}, **answer}
     return {"type": "tool", "tool": "Read", "callID": id, "state": state}
 
@@ -350,6 +369,168 @@ def test_every_call_has_one_result() -> None:
         (None, "of nobody", None),
         ("A-again", "third", None),
     ]
+
+
+PNG = base64.b64encode(bytes(1000)).decode()
+WEB = "https://example.com/a.png"
+OPENCODE_PNG = {"type": "file", "mime": "image/png", "url": f"data:image/png;base64,{PNG}"}
+GEMINI_PNG = {"inlineData": {"mimeType": "image/png", "data": PNG}}
+PICTURED: dict[str, list[bytes]] = {
+    "claude-code": [
+        claude_part("user", type="image", source={"type": "base64", "media_type": "image/png", "data": PNG}),
+        claude_part("user", type="image", source={"type": "url", "url": WEB}),
+        claude_part("assistant", type="tool_use", id="A", name="Read", input={}),
+        claude_part(
+            "user",
+            type="tool_result",
+            tool_use_id="A",
+            content=[{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}],
+        ),
+    ],
+    "codex": [
+        codex_item(
+            type="message",
+            role="user",
+            content=[
+                {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"},
+                {"type": "input_image", "image_url": WEB},
+            ],
+        ),
+        codex_item(type="function_call", call_id="A", name="Read", arguments="{}"),
+        codex_item(
+            type="function_call_output",
+            call_id="A",
+            output=[{"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}],
+        ),
+    ],
+    "copilot": [
+        line(
+            type="user.message",
+            id="u",
+            data={
+                "content": "",
+                "attachments": [
+                    {"type": "blob", "data": PNG, "mimeType": "image/png"},
+                    {"type": "file", "path": WEB},
+                    {"type": "file", "path": "/notes.txt"},
+                ],
+            },
+        ),
+        line(type="assistant.message", id="m", data={"content": "", "toolRequests": BOTH[:1]}),
+        line(
+            type="tool.execution_complete",
+            id="a",
+            data={
+                "toolCallId": "A",
+                "success": True,
+                "result": {"content": "", "contents": [{"type": "image", "data": PNG, "mimeType": "image/png"}]},
+            },
+        ),
+    ],
+    "gemini": [
+        line(
+            id="1",
+            type="user",
+            content=[GEMINI_PNG, {"fileData": {"mimeType": "image/png", "fileUri": WEB}}, {"text": ""}],
+        ),
+        line(
+            id="2",
+            type="gemini",
+            content="",
+            toolCalls=[{"id": "A", "name": "Read", "args": {}, "result": [gemini_answer("A", {}), GEMINI_PNG]}],
+        ),
+    ],
+    "opencode": [
+        line(info={"role": "user", "id": "u"}, parts=[OPENCODE_PNG, {**OPENCODE_PNG, "url": WEB}]),
+        line(
+            info={"role": "assistant", "id": "m"},
+            parts=[opencode_part("A", "completed", {"output": "", "attachments": [OPENCODE_PNG]})],
+        ),
+    ],
+}
+"""A prompt with two images, one of them by its address, and a result that is one, by every agent."""
+
+
+@pytest.mark.parametrize("agent", sorted(PICTURED))
+def test_no_image_is_left_out(agent: str) -> None:
+    """A trajectory names each image where it stands: by its path, or by type and size; none of its bytes is in it."""
+    messages = list(adapters.load(agent).messages(PICTURED[agent]))
+    kept, place = Image("image/png", PNG), Image("image/png", place=WEB)
+    asked = [image for message in messages if message.role == "user" for image in message.images]
+    given = [message for message in messages if message.role == "tool"]
+
+    assert asked == [kept, place]
+    assert [(message.call, message.images) for message in given] == [("A", (kept,))]
+    assert all(message.text for message in messages)
+    document = trajectory.render(plain(), messages)
+    assert problems(document) == []
+    said = json.dumps(document)
+    assert said.count("[image: image/png, 1,000 bytes]") == 2
+    assert said.count(json.dumps({"type": "image", "source": {"media_type": "image/png", "path": WEB}})) == 1
+    assert PNG[:50] not in said
+
+
+def test_images_beside_words() -> None:
+    """Words stay before their images; what no path can name is a text."""
+    images = (Image("image/svg+xml", place="a.svg"), Image("image"))
+    (step,) = trajectory.render(plain(), [Message("user", "Look:", images=images)])["steps"]
+    assert step["message"] == "Look:\n[image: image/svg+xml, a.svg]\n[image: image]"
+
+    (step,) = trajectory.render(plain(), [Message("user", "Look:", images=(base.image_at("/a.JPG?x=1"),))])["steps"]
+    path = {"type": "image", "source": {"media_type": "image/jpeg", "path": "/a.JPG?x=1"}}
+    assert step["message"] == [{"type": "text", "text": "Look:"}, path]
+
+
+def test_images_in_json(spoken: Project) -> None:
+    """The JSON export has the bytes of each image, as its agent keeps them."""
+    with Talk(spoken).path.open("ab") as file:
+        file.writelines(PICTURED["claude-code"])
+    spoken.gitcp("save", "seen", check=0)
+    messages = json.loads(spoken.gitcp("export", "-f", "json", check=0).out)["messages"][4:]
+
+    kept = {"mediaType": "image/png", "bytes": 1000, "data": PNG, "path": None}
+    place = {"mediaType": "image/png", "bytes": None, "data": None, "path": WEB}
+    assert [message.get("images") for message in messages] == [[kept], [place], None, [kept]]
+
+
+EMPTY: dict[str, list[bytes]] = {
+    "claude-code": [
+        claude_part("assistant", type="tool_use", id="A", name="Bash", input={}),
+        claude_part("user", type="tool_result", tool_use_id="A", content=""),
+    ],
+    "codex": [
+        codex_item(type="function_call", call_id="A", name="shell", arguments="{}"),
+        codex_item(type="function_call_output", call_id="A", output=""),
+    ],
+    "copilot": [
+        line(type="assistant.message", id="m", data={"content": "", "toolRequests": BOTH[:1]}),
+        line(type="tool.execution_complete", id="a", data={"toolCallId": "A", "success": True, "result": ""}),
+    ],
+    "opencode": [
+        line(info={"role": "assistant", "id": "m"}, parts=[opencode_part("A", "completed", {"output": ""})]),
+    ],
+}
+
+
+@pytest.mark.parametrize("agent", sorted(EMPTY))
+def test_a_result_that_says_nothing_is_one(agent: str) -> None:
+    """A call that gave back nothing has ended: it is not one that nothing answered."""
+    (step,) = trajectory.render(plain(), adapters.load(agent).messages(EMPTY[agent]))["steps"]
+
+    assert step["observation"]["results"] == [{"source_call_id": "A", "content": ""}]
+
+
+def test_why_a_call_failed() -> None:
+    """Copilot CLI keeps the reason of a failed call in a field of its own; opencode's call that runs has no result."""
+    error = {"toolCallId": "A", "success": False, "error": {"message": "no such file"}}
+    copilot = [*EMPTY["copilot"][:1], line(type="tool.execution_complete", id="a", data=error)]
+    (step,) = trajectory.render(plain(), adapters.load("copilot").messages(copilot))["steps"]
+    failed = {"source_call_id": "A", "content": "no such file", "extra": {"error": True}}
+    assert step["observation"]["results"] == [failed]
+
+    runs = [line(info={"role": "assistant", "id": "m"}, parts=[opencode_part("A", "running", {})])]
+    (step,) = trajectory.render(plain(), adapters.load("opencode").messages(runs))["steps"]
+    assert step["observation"]["results"] == [{"source_call_id": "A", "content": "", "extra": {"missing": True}}]
 
 
 def test_trajectory_of_a_session(spoken: Project) -> None:

@@ -18,7 +18,7 @@ from gitcp.errors import StoreDamaged
 from gitcp.model import Agent, Capture, Digest, Host, Stream
 from gitcp.patterns import pattern
 from gitcp.typed import Any, BinaryIO, Literal, NamedTuple, Protocol
-from gitcp.value import Value
+from gitcp.value import Value, replace
 
 SHOWN = 200
 """Characters of a message that a digest keeps."""
@@ -26,6 +26,10 @@ SHOWN = 200
 SESSION_ID = pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 STREAM_PART = pattern(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 PLACE_PART = pattern(r"[^\x00-\x1f\x7f/\\\ud800-\udfff]{1,200}")
+
+IMAGE = "[image]"
+IMAGES = {"png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif", "webp": "image/webp"}
+"""Types of images, by how their names end."""
 
 LONGEST_LINE = 16 << 20
 
@@ -56,13 +60,28 @@ class Running(NamedTuple):
     session_id: str
 
 
+class Image(Value):
+    """An image in a message. The agent keeps its bytes (`data`, as base64 text) or says where it is (`place`, a path or
+    a URL). `media` is its type, like "image/png", or "image" where that is not known.
+    """
+
+    media: str
+    data: str | None = None
+    place: str | None = None
+
+    def size(self) -> int | None:
+        """How many bytes it has, None where the agent does not keep them."""
+        return None if self.data is None else len(self.data.rstrip("=")) * 3 // 4
+
+
 class Message(Value):
     """One part of a turn, as it is shown.
 
     `role` is "user", "assistant", "thinking", "tool" (what a tool gave back), "summary" (of a compacted conversation)
     or "system" (said by the agent's program itself). `tool` names the tool where the part is its call (role
     "assistant", `text` is its input) or its result. `time` is as the agent wrote it.
-    `call` is the agent's id of that call, in both; `failed` says that it failed, by the agent's own word.
+    `call` is the agent's id of that call, in both; `failed` says that it failed, by the agent's own word. A message
+    that is nothing but `images` has the text IMAGE.
     """
 
     role: str
@@ -72,6 +91,11 @@ class Message(Value):
     tool: str | None = None
     call: str | None = None
     failed: bool = False
+    images: tuple[Image, ...] = ()
+
+    def is_shown(self) -> bool:
+        """Whether it says anything. A result does without a text too: that the call has ended."""
+        return bool(self.text) or (self.role == "tool" and self.call is not None)
 
 
 class Stored(Value):
@@ -198,6 +222,26 @@ def text_of(content: Any) -> str:
     parts = content if isinstance(content, list) else [content]
     texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
     return "\n".join(text for text in texts if isinstance(text, str) and text)
+
+
+def with_images(message: Message, images: Iterable[Image]) -> Message:
+    """The message with these images."""
+    held = tuple(images)
+    return replace(message, text=message.text or IMAGE, images=held) if held else message
+
+
+def image_at(url: str, media: str | None = None) -> Image:
+    """The image that a URL or a path is of; one in the URL itself (`data:`) with its bytes."""
+    head, _, data = url.partition(",")
+    if head.startswith("data:") and head.endswith(";base64"):
+        return Image(media or head[5:].partition(";")[0], data)
+    ending = url.partition("?")[0].rpartition(".")[2].lower()
+    return Image(media or IMAGES.get(ending, "image"), place=url)
+
+
+def objects(value: Any) -> list[dict[str, Any]]:
+    """The objects in a list, none of what is no list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def shown(text: str) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from gitcp import wire
 from gitcp.adapters import base
-from gitcp.adapters.base import Found, Latest, Message, Placement, Stored, Write
+from gitcp.adapters.base import Found, Image, Latest, Message, Placement, Stored, Write
 from gitcp.errors import Refused, StoreDamaged
 from gitcp.model import Agent, Capture, Digest, Host, LastMessage, Source
 from gitcp.typed import Any
@@ -329,7 +329,7 @@ def messages(lines: Iterable[bytes]) -> Iterator[Message]:
             content = base.message_of(fields).get("content")
             for part in content if isinstance(content, list) else [{"type": "text", "text": content}]:
                 message = _shown(fields, part, tools) if isinstance(part, dict) else None
-                if message is not None and message.text:
+                if message is not None and message.is_shown():
                     yield message
 
 
@@ -347,10 +347,23 @@ def _shown(fields: dict[str, Any], part: dict[str, Any], tools: dict[str, str]) 
         case "tool_result":
             name = tools.get(str(part.get("tool_use_id")), "?")
             call, failed = base.string(part, "tool_use_id"), part.get("is_error") is True
-            text = base.text_of(part.get("content"))
-            return replace(shown, role="tool", text=text, tool=name, call=call, failed=failed)
+            result = replace(shown, role="tool", tool=name, call=call, failed=failed)
+            result = replace(result, text=base.text_of(part.get("content")))
+            return base.with_images(result, _images(part.get("content")))
+        case "image":
+            return base.with_images(replace(shown, text=base.IMAGE), _images([part]))
         case other:
             return replace(shown, text=f"[{other}]") if isinstance(other, str) else None
+
+
+def _images(parts: Any) -> Iterator[Image]:
+    for part in base.objects(parts):
+        source = part.get("source")
+        if part.get("type") == "image" and isinstance(source, dict):
+            media, data = base.string(source, "media_type"), base.string(source, "data")
+            place = base.string(source, "url") or base.string(source, "file_id")
+            if data is not None or place is not None:
+                yield Image(media or "image", data) if data is not None else base.image_at(place or "", media)
 
 
 def _role(fields: dict[str, Any], part: dict[str, Any]) -> str:

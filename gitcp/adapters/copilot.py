@@ -21,7 +21,7 @@ from pathlib import Path
 
 from gitcp import wire
 from gitcp.adapters import base
-from gitcp.adapters.base import Found, Message, Placement, Reader, Stored, Write
+from gitcp.adapters.base import Found, Image, Message, Placement, Reader, Stored, Write
 from gitcp.errors import Refused, StoreDamaged
 from gitcp.model import Agent, Capture, Digest, Host, LastMessage, Source
 from gitcp.typed import Any
@@ -222,7 +222,7 @@ def messages(lines: Iterable[bytes]) -> Iterator[Message]:
     for line in lines:
         fields = wire.parse_line(line) or {}
         for message in _shown(fields, tools):
-            if message.text:
+            if message.is_shown():
                 yield message
 
 
@@ -256,20 +256,36 @@ def _shown(fields: dict[str, Any], tools: dict[str, str]) -> Iterator[Message]:
     shown = replace(shown, time=base.string(fields, "timestamp"))
     match fields.get("type"):
         case "user.message":
-            yield replace(shown, role=_role(fields))
+            yield base.with_images(replace(shown, role=_role(fields)), _images(data.get("attachments")))
         case "assistant.message":
             yield replace(shown, role="thinking", text=base.string(data, "reasoningText") or "")
             yield replace(shown, role="assistant")
             yield from _calls(shown, data, tools)
         case "tool.execution_complete":
-            result = data.get("result")
-            text = base.text_of(result.get("content") if isinstance(result, dict) else result)
-            called = replace(
-                shown, tool=tools.get(str(data.get("toolCallId")), "?"), call=base.string(data, "toolCallId")
-            )
-            yield replace(called, role="tool", text=text, failed=data.get("success") is False)
+            yield _result(shown, data, tools)
         case "session.compaction_complete":
             yield replace(shown, role="summary", text=base.string(data, "summaryContent") or "")
+
+
+def _result(shown: Message, data: dict[str, Any], tools: dict[str, str]) -> Message:
+    result, error = data.get("result"), data.get("error")
+    text = base.text_of(result.get("content") if isinstance(result, dict) else result)
+    text = text or base.text_of(error.get("message") if isinstance(error, dict) else error)
+    id = base.string(data, "toolCallId")
+    called = replace(shown, role="tool", text=text, tool=tools.get(str(id), "?"), call=id)
+    images = _images(result.get("contents")) if isinstance(result, dict) else ()
+    return base.with_images(replace(called, failed=data.get("success") is False), images)
+
+
+def _images(parts: Any) -> Iterator[Image]:
+    """The images that are attached to a prompt, or that a tool gave back."""
+    for part in base.objects(parts):
+        media, data = base.string(part, "mimeType") or "", base.string(part, "data")
+        path = base.string(part, "path")
+        if data is not None and media.startswith("image/"):
+            yield Image(media, data)
+        elif part.get("type") == "file" and path is not None and base.image_at(path).media != "image":
+            yield base.image_at(path)
 
 
 def _calls(shown: Message, data: dict[str, Any], tools: dict[str, str]) -> Iterator[Message]:

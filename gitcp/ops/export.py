@@ -108,7 +108,15 @@ def _document(fields: wire.Json, messages: Sequence[Message]) -> wire.Json:
     return {
         **fields,
         "messages": [
-            {"role": m.role, "content": m.text, "id": m.id, "timestamp": m.time, "tool": m.tool, **_of_call(m)}
+            {
+                "role": m.role,
+                "content": m.text,
+                "id": m.id,
+                "timestamp": m.time,
+                "tool": m.tool,
+                **_of_call(m),
+                **_of_images(m),
+            }
             for m in messages
         ],
         "metadata": {"savedAt": fields["created"], "phase": fields["phase"], "objective": fields["objective"]},
@@ -169,3 +177,12 @@ def _of_call(message: Message) -> wire.Json:
     """What is known of a tool's call or result; no key for any other message."""
     call: wire.Json = {} if message.call is None else {"call": message.call}
     return {**call, "failed": True} if message.failed else call
+
+
+def _of_images(message: Message) -> wire.Json:
+    """The images of a message; no key where it has none."""
+    images = [
+        {"mediaType": image.media, "bytes": image.size(), "data": image.data, "path": image.place}
+        for image in message.images
+    ]
+    return {"images": images} if images else {}

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from gitcp import wire
-from gitcp.adapters.base import Message
+from gitcp.adapters.base import IMAGE, IMAGES, Image, Message
 from gitcp.model import Checkpoint
 from gitcp.ops import results
-from gitcp.typed import NamedTuple
+from gitcp.typed import Any, NamedTuple
 from gitcp.wire import Json
 
 VERSION = "ATIF-v1.7"
@@ -78,7 +78,7 @@ class _Steps:
         elif message.role in AGENTS:
             self._said(message)
         else:
-            self._step("user" if message.role in USERS else "system", message)["message"] = message.text
+            self._step("user" if message.role in USERS else "system", message)["message"] = _content(message)
 
     def _said(self, message: Message) -> None:
         """What the agent said, thought or called. What comes after a call of a tool is a step of its own."""
@@ -92,7 +92,7 @@ class _Steps:
         elif message.role == "thinking":
             step["reasoning_content"] = "\n".join(filter(None, (step.get("reasoning_content"), message.text)))
         else:
-            step["message"] = message.text
+            step["message"] = _content(message)
 
     def _call(self, step: Json, message: Message) -> None:
         name = message.tool or "?"
@@ -111,9 +111,9 @@ class _Steps:
         if found is None:
             self._result_of_none(message)
             return
-        self._answer(found, message.text, {"error": True} if message.failed else {})
+        self._answer(found, _content(message), {"error": True} if message.failed else {})
 
-    def _answer(self, call: _Open, content: str, extra: Json) -> None:
+    def _answer(self, call: _Open, content: Any, extra: Json) -> None:
         given = call.step.setdefault("observation", {"results": []})["results"]
         given.append({"source_call_id": call.id, "content": content, **({"extra": extra} if extra else {})})
 
@@ -125,7 +125,7 @@ class _Steps:
 
     def _result_of_none(self, message: Message) -> None:
         step = self._step("system", message)
-        step["observation"] = {"results": [{"content": message.text}]}
+        step["observation"] = {"results": [{"content": _content(message)}]}
 
     def _step(self, source: str, message: Message) -> Json:
         step: Json = {"step_id": len(self.done) + 1, "source": source, "message": ""}
@@ -133,6 +133,24 @@ class _Steps:
             step["timestamp"] = message.time
         self.done.append(step)
         return step
+
+
+def _content(message: Message) -> str | list[Json]:
+    """What a message says, its images named: as parts where the agent says where one is, else as text. No bytes."""
+    parts = [_part(image) for image in message.images]
+    if not parts or message.text != IMAGE:
+        parts.insert(0, {"type": "text", "text": message.text})
+    if all(part["type"] == "text" for part in parts):
+        return "\n".join(part["text"] for part in parts if part["text"])
+    return parts
+
+
+def _part(image: Image) -> Json:
+    if image.place is not None and image.media in IMAGES.values():
+        return {"type": "image", "source": {"media_type": image.media, "path": image.place}}
+    size = image.size()
+    known = f"{size:,} bytes" if size is not None else image.place
+    return {"type": "text", "text": f"[image: {', '.join(filter(None, (image.media, known)))}]"}
 
 
 def _is_time(text: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from gitcp import wire
 from gitcp.adapters import base
-from gitcp.adapters.base import Message
+from gitcp.adapters.base import Image, Message
 from gitcp.model import Digest, LastMessage
 from gitcp.typed import Any
 from gitcp.value import replace
@@ -68,7 +68,7 @@ def messages(lines: Iterable[bytes]) -> Iterator[Message]:
             message = _shown(payload, tools)
         elif fields.get("type") == "compacted":
             message = Message("summary", base.string(payload, "message") or "")
-        if message is not None and message.text:
+        if message is not None and message.is_shown():
             yield replace(message, time=base.string(fields, "timestamp"))
 
 
@@ -80,14 +80,16 @@ def _shown(payload: dict[str, Any], tools: dict[str, str]) -> Message | None:
         text = base.text_of(payload.get("content"))
         role = payload.get("role")
         typed = role == "user" and not text.lstrip().startswith(NOT_TYPED)
-        return replace(shown, role=role, text=text) if typed or role == "assistant" else None
+        said = base.with_images(replace(shown, text=text), _images(payload.get("content")))
+        return replace(said, role=role) if typed or role == "assistant" else None
     if kind == "reasoning":
         return replace(shown, role="thinking", text=base.text_of(payload.get("summary")))
     if kind.endswith("_output"):
         output = payload.get("output")
         failed = isinstance(output, dict) and output.get("success") is False
         text, id = _given_back(output), base.string(payload, "call_id")
-        return replace(shown, role="tool", text=text, tool=tools.get(call, "?"), call=id, failed=failed)
+        result = replace(shown, role="tool", text=text, tool=tools.get(call, "?"), call=id, failed=failed)
+        return base.with_images(result, _images(output.get("content") if isinstance(output, dict) else output))
     if kind.endswith("_call"):
         tools[call] = base.string(payload, "name") or kind.removesuffix("_call")
         return replace(shown, text=_asked(payload), tool=tools[call], call=base.string(payload, "call_id"))
@@ -98,6 +100,13 @@ def _asked(payload: dict[str, Any]) -> str:
     """What a tool was called with: text, or an object."""
     given = next((payload[key] for key in ("arguments", "input", "action") if payload.get(key) is not None), "")
     return given if isinstance(given, str) else wire.dumps(given).decode()
+
+
+def _images(content: Any) -> Iterator[Image]:
+    for part in base.objects(content):
+        url = base.string(part, "image_url") if part.get("type") == "input_image" else None
+        if url is not None:
+            yield base.image_at(url)
 
 
 def _given_back(output: Any) -> str:

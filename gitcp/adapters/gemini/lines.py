@@ -5,17 +5,27 @@ may replace the whole history, or take its end back.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 
 from gitcp import wire
 from gitcp.adapters import base
-from gitcp.adapters.base import Message
+from gitcp.adapters.base import Image, Message
 from gitcp.model import Digest, LastMessage
-from gitcp.typed import Any
+from gitcp.typed import Any, NamedTuple
 from gitcp.value import replace
 
 NOT_TYPED = ("<session_context>", "<hook_context>")
 NO_CONTENT = (*NOT_TYPED, "/", "?")
 """How texts begin that make no conversation: a chat of nothing else is not resumed."""
+
+
+class _Answer(NamedTuple):
+    """What a tool gave back: the id of the call, the tool's name if it is said."""
+
+    id: str
+    tool: str | None
+    response: Any
+    images: list[Image]
 
 
 def id_set(fields: dict[str, Any]) -> str | None:
@@ -91,12 +101,12 @@ def _digest_message(before: Digest, message: dict[str, Any]) -> Digest:
 def messages(lines: Iterable[bytes]) -> Iterator[Message]:
     """The parts of turns as a resume would know them: what was replaced or rewound is left out."""
     history = _history(lines)
-    told = {id for message in history for id, _, _ in _answers(message.get("content"))}
+    told = {answer.id for message in history for answer in _answers(message.get("content"))}
     tools: dict[str, str] = {}
     answered: set[str] = set()
     for message in history:
         for part in _shown(message, tools, told, answered):
-            if part.text:
+            if part.is_shown():
                 yield part
 
 
@@ -126,10 +136,10 @@ def _shown(message: dict[str, Any], tools: dict[str, str], told: set[str], answe
     text = _text(message.get("content"))
     role = "system" if text.lstrip().startswith(NOT_TYPED) else roles.get(message["type"], "system")
     shown = Message(role, text, message["id"], base.string(message, "timestamp"))
-    for thought in _objects(message.get("thoughts")):
+    for thought in base.objects(message.get("thoughts")):
         said = (base.string(thought, name) for name in ("subject", "description"))
         yield replace(shown, role="thinking", text="\n".join(filter(None, said)))
-    yield shown
+    yield base.with_images(shown, _images(_said_before(message.get("content"))))
     for call in _calls(message):
         id, name = str(call.get("id")), base.string(call, "name") or "?"
         tools[id] = name
@@ -138,38 +148,62 @@ def _shown(message: dict[str, Any], tools: dict[str, str], told: set[str], answe
         if call.get("result") and id not in told | answered:
             answered.add(id)
             yield _beside(called, call)
-    for id, given, response in _answers(message.get("content")):
+    for answer in _answers(message.get("content")):
         # What was said before a resume is told twice after it.
-        if id not in answered:
-            answered.add(id)
-            name = given or tools.get(id, "?")
-            yield replace(_answered(shown, response), tool=name, call=_id(id))
+        if answer.id not in answered:
+            answered.add(answer.id)
+            name = answer.tool or tools.get(answer.id, "?")
+            yield _answered(replace(shown, text="", tool=name, call=_id(answer.id)), answer)
 
 
 def _beside(called: Message, call: dict[str, Any]) -> Message:
     """The result that a call has beside it."""
     result = call["result"]
-    answers = [_answered(called, response) for _, _, response in _answers(result)]
+    answers = [_answered(called, answer) for answer in _answers(result)]
     text = "\n".join(answer.text for answer in answers) if answers else base.text_of(result)
     failed = call.get("status") in ("error", "cancelled") or any(answer.failed for answer in answers)
-    return replace(called, role="tool", text=text, failed=failed)
+    images = [image for answer in answers for image in answer.images]
+    return base.with_images(replace(called, role="tool", text=text, failed=failed), images)
 
 
-def _answered(shown: Message, response: Any) -> Message:
+def _answered(shown: Message, answer: _Answer) -> Message:
+    response = answer.response
     failed = isinstance(response, dict) and "error" in response and "output" not in response
-    return replace(shown, role="tool", text=_answer(response), failed=failed)
+    return base.with_images(replace(shown, role="tool", text=_answer(response), failed=failed), answer.images)
 
 
-def _answers(content: Any) -> list[tuple[str, str | None, Any]]:
-    """What tools gave back in these parts: the call's id, the tool's name if it is said, the response."""
-    found = [part.get("functionResponse") for part in _objects(content)]
-    return [(str(each.get("id")), base.string(each, "name"), each.get("response")) for each in _objects(found)]
+def _answers(content: Any) -> list[_Answer]:
+    """What tools gave back in these parts. Images are in an answer, or follow it."""
+    found: list[_Answer] = []
+    for part in base.objects(content):
+        given = part.get("functionResponse")
+        if isinstance(given, dict):
+            images = _images(given.get("parts"))
+            found.append(_Answer(str(given.get("id")), base.string(given, "name"), given.get("response"), images))
+        elif found:
+            found[-1].images.extend(_images([part]))
+    return found
+
+
+def _said_before(content: Any) -> list[dict[str, Any]]:
+    """The parts that no tool gave back."""
+    return list(takewhile(lambda part: "functionResponse" not in part, base.objects(content)))
+
+
+def _images(parts: Any) -> list[Image]:
+    found = []
+    for part in base.objects(parts):
+        given = part.get("inlineData") or part.get("fileData")
+        media = base.string(given, "mimeType") or "" if isinstance(given, dict) else ""
+        if isinstance(given, dict) and media.startswith("image/"):
+            found.append(Image(media, base.string(given, "data"), base.string(given, "fileUri")))
+    return found
 
 
 def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
     """The calls of tools in a message. They come beside its content, or in it after a resume."""
-    return _objects(message.get("toolCalls")) or _objects(
-        [part.get("functionCall") for part in _objects(message.get("content"))]
+    return base.objects(message.get("toolCalls")) or base.objects(
+        [part.get("functionCall") for part in base.objects(message.get("content"))]
     )
 
 
@@ -183,10 +217,6 @@ def _answer(response: Any) -> str:
         text = base.string(response, "output") or base.string(response, "error")
         return wire.dumps(response).decode() if text is None else text
     return base.text_of(response)
-
-
-def _objects(value: Any) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _text(content: Any) -> str:

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator
 
 from gitcp import wire
 from gitcp.adapters import base
-from gitcp.adapters.base import Message
+from gitcp.adapters.base import Image, Message
 from gitcp.model import Digest, LastMessage
 from gitcp.typed import Any
 from gitcp.value import replace
 
 ROLES = ("user", "assistant")
+ENDED = ("completed", "error")
+"""States of a call that has a result."""
 
 
 def head(row: dict[str, Any]) -> bytes:
@@ -58,7 +60,7 @@ def messages(lines: Iterable[bytes]) -> Iterator[Message]:
         if info.get("role") in ROLES:
             shown = Message(info["role"], "", base.string(info, "id"), None)
             for part in parts:
-                yield from (message for message in _shown(shown, part) if message.text)
+                yield from (message for message in _shown(shown, part) if message.is_shown())
 
 
 def _shown(shown: Message, part: dict[str, Any]) -> Iterator[Message]:
@@ -72,12 +74,22 @@ def _shown(shown: Message, part: dict[str, Any]) -> Iterator[Message]:
             state = state if isinstance(state, dict) else {}
             called = replace(shown, tool=name, call=base.string(part, "callID"))
             yield replace(called, role="assistant", text=wire.dumps(state.get("input")).decode())
-            answer = base.string(state, "output") or base.string(state, "error") or ""
-            yield replace(called, role="tool", text=answer, failed=state.get("status") == "error")
+            if state.get("status") in ENDED:
+                answer = base.string(state, "output") or base.string(state, "error") or ""
+                result = replace(called, role="tool", text=answer, failed=state.get("status") == "error")
+                yield base.with_images(result, _images(base.objects(state.get("attachments"))))
         case "file":
-            yield replace(shown, text=f"[{base.string(part, 'filename') or 'file'}]")
+            named = replace(shown, text=f"[{base.string(part, 'filename') or 'file'}]")
+            yield base.with_images(named, _images([part]))
         case "compaction":
             yield replace(shown, role="system", text="[compaction]")
+
+
+def _images(files: list[dict[str, Any]]) -> Iterator[Image]:
+    for file in files:
+        media, url = base.string(file, "mime") or "", base.string(file, "url")
+        if media.startswith("image/") and url is not None:
+            yield base.image_at(url, media)
 
 
 def before(lines: Iterable[bytes], message_id: str) -> int | None:
