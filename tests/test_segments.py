@@ -239,6 +239,52 @@ def test_truncation_shares_the_front(objects: Objects) -> None:
     assert len(second.segments) > 1
 
 
+def test_lost_beginning_shares_the_end(objects: Objects) -> None:
+    """A stream without its first segment is the segments behind it, at their new offsets, and nothing new."""
+    data = numbered(0, 10_000)
+    first = given_bytes(objects, data)
+    gone = first.segments[0].size
+    second = given_bytes(objects, data[gone:], first.segments)
+
+    assert len(first.segments) > 2
+    assert joined(objects, second) == data[gone:]
+    assert [(s.oid, s.start) for s in second.segments] == [(s.oid, s.start - gone) for s in first.segments[1:]]
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(parts=st.lists(body, min_size=1, max_size=5), share=st.floats(0, 1))
+def test_shortened(objects: Objects, monkeypatch: pytest.MonkeyPatch, parts: list[bytes], share: float) -> None:
+    """The first bytes of a stored stream are a stream, whose segments but the last are those that were there."""
+    monkeypatch.setattr(segments, "LARGEST", 64)
+    monkeypatch.setattr(segments, "SMALL", 16)
+    done = given_bytes(objects, b"")
+    for count in range(1, len(parts) + 1):
+        done = given_bytes(objects, b"".join(parts[:count]), done.segments)
+    size = round(share * done.bytes)
+    short = segments.shorten(objects, done.segments, size)
+
+    assert joined(objects, short) == b"".join(parts)[:size]
+    assert (short.bytes, short.sha256) == (size, hashlib.sha256(b"".join(parts)[:size]).hexdigest())
+    assert short.segments[:-1] == done.segments[: len(short.segments) - 1]
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(parts=st.lists(body.filter(bool), min_size=1, max_size=8))
+def test_appended(objects: Objects, monkeypatch: pytest.MonkeyPatch, parts: list[bytes]) -> None:
+    """What is appended bit by bit is the stream that it would be if it had been given whole."""
+    monkeypatch.setattr(segments, "LARGEST", 64)
+    monkeypatch.setattr(segments, "SMALL", 16)
+    tree, last = segments.write_tree(objects, ()), b""
+    known: tuple[Segment, ...] = ()
+    for data in parts:
+        tree, known, last = segments.append(objects, tree, known, last, data)
+        assert last == objects.read_blob(known[-1].oid)
+
+    whole = b"".join(parts)
+    assert b"".join(content(objects, read_segments(objects, tree, len(whole)))) == whole
+    assert [segment.start for segment in known] == [sum(s.size for s in known[:n]) for n in range(len(known))]
+
+
 def test_emptied_and_filled_again(objects: Objects) -> None:
     """An empty stream is one empty leaf, and is replaced by what comes."""
     first = given_bytes(objects, b"something\n")
