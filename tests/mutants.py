@@ -30,6 +30,8 @@ from typing import NamedTuple, cast
 
 SOURCE = Path(__file__).parents[1]
 
+SECRETS = ("test_secret_rules", "test_named_secrets", "test_encodings", "test_secrets")
+
 TESTS = {
     "gitcp/ops/plan.py": ("test_restore", "test_undo", "test_revert", "test_cli_restore"),
     "gitcp/worktree/writer.py": ("test_writer", "test_restore", "test_durable"),
@@ -38,8 +40,11 @@ TESTS = {
     "gitcp/conversation/segments.py": ("test_segments",),
     "gitcp/git/refs.py": ("test_refs", "test_store"),
     "gitcp/retention.py": ("test_retention", "test_retain", "test_prune"),
-    "gitcp/secrets/rules.py": ("test_secret_rules", "test_secrets", "test_redact"),
-    "gitcp/secrets/scan.py": ("test_secret_rules", "test_secrets", "test_redact"),
+    "gitcp/secrets/encodings.py": SECRETS,
+    "gitcp/secrets/named.py": SECRETS,
+    "gitcp/secrets/rules.py": SECRETS,
+    "gitcp/secrets/scan.py": SECRETS,
+    "gitcp/secrets/values.py": SECRETS,
 }
 """The critical modules, each with the tests that are to notice, the quick ones first."""
 
