@@ -76,7 +76,9 @@ def test_what_is_wrong(project: Project, sealed: Path, programs: Path) -> None:
     """Hooks of an older version, enabled twice, settings that broke, no gitcp on the PATH: each with what to type."""
     project.gitcp("enable", "claude", "codex", "--yes", check=0)
     project.gitcp("enable", "claude", "--user", "--yes", check=0)
-    project.write(".claude/settings.json", project.read(".claude/settings.json").replace(b"30", b"31"))
+    project.write(
+        ".claude/settings.json", project.read(".claude/settings.json").replace(b'"timeout": 5', b'"timeout": 6')
+    )
     (sealed / ".codex/config.toml").write_text("")
     (sealed / ".claude/settings.json").write_text("{")
     (programs / "gitcp").unlink()

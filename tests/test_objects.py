@@ -170,13 +170,17 @@ def test_a_directory_that_git_takes_away(project: Project, monkeypatch: pytest.M
     assert len(names) == 2
     assert fresh(project).read_blob(name) == b"x"
 
-    def gone(directory: Path) -> None:
-        raise FileNotFoundError
+    def rename_and_take_away(source: Path, target: Path) -> None:
+        rename(source, target)
+        os.unlink(target)
+        Path(target).parent.rmdir()
+        names.append(target)
 
-    monkeypatch.setattr("gitcp.git.objects.sync_directory", gone)
-    other = objects.write_blob(b"y")
+    objects.write_blob(b"y")
+    monkeypatch.setattr(os, "rename", rename_and_take_away)
     objects.flush()
-    assert fresh(project).read_blob(other) == b"y"
+    assert len(names) == 3
+    assert not Path(names[-1]).parent.exists()
 
 
 def test_nothing_is_visible_that_was_discarded(project: Project) -> None:

@@ -1038,7 +1038,7 @@ def test_nothing_changed(camera: Camera) -> None:
     camera.project.write("dir/file", "x")
     time.sleep(0.02)
     first = camera.take()
-    opened = []
+    repo, opened = camera.repo, []
 
     def refuse_listing(path: object) -> object:
         opened.append(path)
@@ -1046,8 +1046,8 @@ def test_nothing_changed(camera: Camera) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "scandir", refuse_listing)
-        objects = Objects(camera.repo)
-        second = take(camera.repo, objects, Limits(), camera.live)
+        objects = Objects(repo)
+        second = take(repo, objects, Limits(), camera.live)
 
     assert second.snapshot == first.snapshot
     assert (opened, objects.new_objects) == ([], 0)

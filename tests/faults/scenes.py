@@ -54,7 +54,8 @@ POSSIBLE = {
 
 REMOVING = frozenset(("unlink", "unlinkat", "rmdir"))
 LEFT = re.compile(
-    r"(?:^|/)tmp_[a-z]+_gitcp_|^objects/pack/.*\.keep$|^refs/gitcp/.*\.lock$|^(?:worktrees/[^/]+/)?gitcp/(?:.*\.\d+|index.*)$"
+    r"(?:^|/)tmp_[a-z]+_gitcp_|^objects/pack/.*\.keep$|^refs/gitcp/.*\.lock$|^(?:worktrees/[^/]+/)?gitcp/"
+    r"(?!compensations/[^/]+$)(?:.*\.\d+|index.*)$"
 )
 """Paths in the git directory that only a command that is running has."""
 
