@@ -13,8 +13,12 @@ import click
 import pytest
 
 from gitcp.cli import back, history, log, plain, restore, save, saving
+from gitcp.cli.group import SETTINGS
 
 from driver import Project
+
+HELP = SETTINGS["help_option_names"]
+"""What the group gives its commands; a command remembers the option that it was first asked with."""
 
 SOURCE = Path(__file__).parents[1]
 COMMANDS: dict[str, tuple[click.Command, Any]] = {
@@ -38,7 +42,7 @@ print("loaded:", sorted(loaded), "code:", code)
 def test_a_form_has_the_options_of_the_command(name: str) -> None:
     """What is not given means the same on both ways, and the module does what the command does."""
     command, defaults = COMMANDS[name]
-    assert command.make_context(name, []).params == defaults
+    assert command.make_context(name, [], help_option_names=HELP).params == defaults
     assert set(plain.FORMS[name].flags.values()) <= set(defaults)
 
 
@@ -50,7 +54,7 @@ def test_what_is_read_is_what_click_reads(name: str) -> None:
     for line in (line for count in range(4) for line in product(WORDS, repeat=count)):
         given = plain.read([name, *line])
         if given is not None:
-            assert {**defaults, **given} == command.make_context(name, list(line)).params, line
+            assert {**defaults, **given} == command.make_context(name, list(line), help_option_names=HELP).params, line
             read += 1
     assert read > 20
 
