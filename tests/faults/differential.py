@@ -180,7 +180,8 @@ class Life(Work):
         done = process.run(become, cwd or tree.root, {**tree.user.env, **(env or {})}, input, kill=kill)
         with suppress(ChildProcessError):
             while True:
-                os.waitpid(-1, 0)
+                if os.waitpid(-1, os.WNOHANG) == (0, 0):  # what is left is of others: multiprocessing keeps one
+                    break
         self.steps[-1] += f" -> {done.code} {done.err[-300:]}"
         after = self.picture(tree)
         self.last = (len(self.steps), tree, after)
