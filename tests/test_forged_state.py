@@ -73,7 +73,7 @@ def everything(path: Path) -> list[tuple[str, int, bytes]]:
 NAMES = (
     "current manual note untold restores.json restore.json moves.json limits.json oplog scanned unchanged config "
     "policy worktree-state ahead hook.log prompted runs/one.json packs/left hooked/claude-code.e7baae82 lock "
-    "runs packs steps compensations restored hooked aside"
+    "runs packs steps compensations restored hooked aside damaged dropped notice written hook.busy"
 ).split()
 
 JSON = [
@@ -108,6 +108,9 @@ COMMANDS = (
     "doctor",
     "check",
 )
+
+PROMPT = 'hook claude UserPromptSubmit {"session_id":"e7baae82","prompt":"on"}'
+"""An agent's event at which it is told what waits for it."""
 
 
 def limited(command: str) -> Callable[[], None]:
@@ -147,6 +150,7 @@ def attempts() -> Iterator[tuple[str, bytes | str, str]]:
     commands = cycle(COMMANDS)
     for name in NAMES:
         yield from ((name, kind, next(commands)) for kind in ("fifo", "directory", OTHER[2]))
+    yield from ((name, "fifo", command) for name in ("damaged", "notice") for command in ("save", PROMPT))
     for name in DOCUMENTS:
         yield from ((name, kind, next(commands)) for kind in JSON)
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from gitcp.durable import replace_file
+from gitcp.durable import open_own, replace_file
 from gitcp.errors import StoreDamaged
 from gitcp.git.refs import HEX
 from gitcp.git.trees import TreeReader, is_content
@@ -32,7 +32,7 @@ MOST = 100_000
 def content(common_dir: Path) -> bytes:
     """Return the list as it is in its file, b"" where there is none. Reads one file, raises nothing."""
     try:
-        with open(f"{common_dir}/gitcp/{NAME}", "rb") as file:
+        with open(open_own(f"{common_dir}/gitcp/{NAME}"), "rb") as file:
             return file.read(41 * MOST)
     except OSError:
         return b""

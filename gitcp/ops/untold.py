@@ -83,7 +83,7 @@ def leave_notice(store: Store, text: str) -> None:
 def take_notice(store: Store) -> str | None:
     """The notice that was left, None if there is none; it is given once."""
     try:
-        text = (store.repo.state_dir / NOTICE).read_text("utf-8", "replace")
+        text = read_own(store.repo.state_dir / NOTICE).decode("utf-8", "replace")
     except OSError:
         return None
     return _line(f"gitcp: {text}. Tell the user.") if _claimed(store, NOTICE) else None
