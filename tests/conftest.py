@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ import pytest
 from hypothesis import settings
 
 pytest.register_assert_rewrite("driver")
+
+from faults.process import SUBREAPER  # noqa: E402
 
 from driver import Project  # noqa: E402  (only now are its asserts rewritten)
 
@@ -46,6 +50,8 @@ def sealed(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     before = os.umask(0o022)
     yield home
     os.umask(before)
+    if sys.platform == "linux":  # a test may have made this process adopt what others leave in the background
+        ctypes.CDLL(None).prctl(SUBREAPER, 0, 0, 0, 0)
 
 
 @pytest.fixture

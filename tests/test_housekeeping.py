@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from faults import process
 from pruned import holdings
 from test_retain import transaction
 
@@ -128,15 +129,10 @@ def test_no_save_waits_for_it(project: Project, halted: Halted, way: str) -> Non
     assert check(open_store(project)).ok
 
 
-def children() -> set[str]:
-    """The processes that this one would have to wait for; none is known on a system without /proc."""
-    return {pid for path in Path("/proc/self/task").glob("*/children") for pid in path.read_text().split()}
-
-
 def test_nothing_of_it_is_left(project: Project, halted: Halted) -> None:
     """One process for all saves meanwhile; none to wait for, none that holds what this one holds, or its directory."""
     make_due(project)
-    before = children()
+    before = process.children()
     reading, writing = os.pipe()
     os.set_inheritable(writing, True)
     opened = gitcp.open(project.root)
@@ -148,7 +144,7 @@ def test_nothing_of_it_is_left(project: Project, halted: Halted) -> None:
 
     assert os.read(reading, 1) == b""
     os.close(reading)
-    assert children() == before
+    assert process.children() == before
     assert (halted.times("begun"), halted.times("ended")) == (1, 0)
     halted.go()
     wait(lambda: not repack.is_running(open_store(project).repo))

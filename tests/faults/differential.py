@@ -15,7 +15,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -177,11 +176,9 @@ class Life(Work):
             tree.user.become()
             run()
 
+        others = process.children()
         done = process.run(become, cwd or tree.root, {**tree.user.env, **(env or {})}, input, kill=kill)
-        with suppress(ChildProcessError):
-            while True:
-                if os.waitpid(-1, os.WNOHANG) == (0, 0):  # what is left is of others: multiprocessing keeps one
-                    break
+        process.reap(others)
         self.steps[-1] += f" -> {done.code} {done.err[-300:]}"
         after = self.picture(tree)
         self.last = (len(self.steps), tree, after)

@@ -13,7 +13,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -97,10 +97,24 @@ def run(
         return Result(code, text(out.fileno()), text(err.fileno()))
 
 
+def children() -> frozenset[int]:
+    """The processes that this one would have to wait for."""
+    listed = (path.read_text() for path in Path("/proc/self/task").glob("*/children"))
+    return frozenset(int(pid) for text in listed for pid in text.split())
+
+
+def reap(others: Collection[int]) -> None:
+    """Wait for every child but `others`, also for what those leave behind. Others may never end: multiprocessing's."""
+    while left := children().difference(others):
+        for pid in left:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+
 class Forking(Project):
     """A project in which `gitcp` is run as a fork of this process, with what it leaves to go on in the background.
 
-    From the main thread only, and with no other child around.
+    From the main thread only.
     """
 
     def __init__(self, root: Path) -> None:
@@ -117,10 +131,9 @@ class Forking(Project):
     ) -> Result:
         """Run `gitcp ARGS`, as `Project.gitcp` does."""
         data = input.encode() if isinstance(input, str) else input
+        others = children()
         done = run(forked(args), cwd or self.root, env or {}, data)
-        with suppress(ChildProcessError):
-            while True:
-                os.waitpid(-1, 0)
+        reap(others)
         assert check in (None, done.code), f"gitcp {args!r} ended with {done.code}\n{done.out}\n{done.err}"
         return done
 
