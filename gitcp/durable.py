@@ -87,21 +87,31 @@ def create(path: str | Path, mode: int = 0o600) -> int:
         return os.open(path, flags, mode)
 
 
-def replace_file(path: str | Path, data: bytes, *, sync: bool = True) -> None:
+def write_new(path: str | Path, data: bytes, mode: int = 0o600, *, sync: bool, private: bool = False) -> None:
+    """Write a new file, in place of whatever a crash left by that name. Raises OSError; the file may be there then.
+
+    In a shared repository its other members can read it, unless it is `private`.
+    """
+    descriptor = create(path, mode)
+    try:
+        write_all(descriptor, data)
+        if not private:
+            shared.share(descriptor, path)
+        if sync:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace_file(path: str | Path, data: bytes, *, sync: bool = True, private: bool = False) -> None:
     """Replace one of gitcp's own files as a whole: there is the old one or the new one. Raises OSError.
 
-    For its owner alone, and in a shared repository for its other members. Nothing is left of a write that failed.
+    For its owner alone, and in a shared repository for its other members, unless it is `private`. Nothing is left of a
+    write that failed.
     """
     temporary = f"{path}.{os.getpid()}"
-    descriptor = create(temporary)
     try:
-        try:
-            write_all(descriptor, data)
-            shared.share(descriptor, path)
-            if sync:
-                os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        write_new(temporary, data, sync=sync, private=private)
         os.replace(temporary, path)
     except BaseException:
         with suppress(OSError):

@@ -12,7 +12,6 @@ import os
 import stat
 import sys
 import zlib
-from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,22 +73,6 @@ def load(path: str) -> Any:
 
 def store(path: str, value: Any) -> None:
     """Put a value in place of what was there, for this user alone. Raises OSError, ValueError."""
-    temporary, data = f"{path}.{os.getpid()}", MAGIC + part(value)
-    try:
-        with open(created(temporary), "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
+    from gitcp.durable import replace_file  # who only reads what is kept loads nothing else
 
-
-def created(path: str) -> int:
-    """A new file for this user alone, open for writing, in place of what a crash left. Never follows a link."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        return os.open(path, flags, 0o600)
-    except FileExistsError:
-        os.unlink(path)
-        return os.open(path, flags, 0o600)
+    replace_file(path, MAGIC + part(value), sync=False, private=True)

@@ -18,7 +18,6 @@ def apart(
 
     It is waited for until `time.monotonic` is at `until`. Then it goes on by itself, or else is killed.
     """
-    _occupy_standard_streams()
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -38,13 +37,6 @@ def apart(
     if ended or not goes_on:
         os.waitpid(child, 0)
     return printed
-
-
-def _occupy_standard_streams() -> None:
-    """Open /dev/null for standard streams that are closed, so that no pipe gets their numbers."""
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) < 3:
-        pass
-    os.close(descriptor)
 
 
 def _leave(writing: int) -> None:

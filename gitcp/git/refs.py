@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gitcp import shared
-from gitcp.durable import FULL, create, make_directories, sync_directory, write_all
+from gitcp.durable import FULL, make_directories, sync_directory, write_new
 from gitcp.errors import BadValue, DiskFull, GitcpError, Refused, StoreBusy, StoreDamaged
 from gitcp.model import Oid
 from gitcp.patterns import pattern
@@ -109,7 +109,7 @@ def update_ref(
     try:
         if _read(common_dir, name, NOTHING) != old:
             return False
-        _write(temporary, new.encode("ascii") + b"\n", sync=promise is None)
+        write_new(temporary, new.encode("ascii") + b"\n", 0o666, sync=promise is None)
         if promise is not None:
             promise()
         os.rename(temporary, path)
@@ -165,17 +165,6 @@ def _content(path: str, *, ours: bool) -> bytes:
         raise _link(path) from None
     try:
         return os.read(descriptor, LONGEST)
-    finally:
-        os.close(descriptor)
-
-
-def _write(path: str, content: bytes, *, sync: bool) -> None:
-    descriptor = create(path, 0o666)
-    try:
-        write_all(descriptor, content)
-        shared.share(descriptor, path)
-        if sync:
-            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

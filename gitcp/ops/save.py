@@ -225,8 +225,10 @@ def _with_retries(store: Store, request: Request, choice: Choice, taken: Taken) 
         draft = _draft(store, request, choice, taken.snapshot, parent)
         forced = request.force or bool(request.tags)
         if parent is not None and not forced and _is_saved(store, draft, parent, request.heed):
-            # What is written here though nothing changed takes the place of objects that were damaged.
-            store.objects.flush() if store.objects.damaged else store.objects.discard()
+            if store.objects.damaged:
+                store.objects.flush()  # what was written though nothing changed replaces damaged objects
+            else:
+                store.objects.discard()
             _let_go(store, request, choice.session)
             return Saved(False, f"nothing changed since {parent.id}", choice.why, parent, taken, sources)
         changes = _changes(store, draft, parent)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from gitcp.model import Oid
 
 NAME = "prompted"
-HEX = frozenset("0123456789abcdef")
 
 
 def write(git_dir: str, commit: str) -> None:
@@ -28,10 +27,11 @@ def write(git_dir: str, commit: str) -> None:
 def last(repo: Repository) -> Oid | None:
     """The commit that was written down, None if there is none that can be read."""
     from gitcp.durable import read_own
+    from gitcp.git.refs import HEX
     from gitcp.model import Oid
 
     try:
         text = read_own(repo.git_dir / "gitcp" / NAME).decode("ascii").strip()
     except (OSError, ValueError):
         return None
-    return Oid(text) if len(text) == 40 and HEX.issuperset(text) else None
+    return Oid(text) if HEX.match(text) else None

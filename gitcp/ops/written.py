@@ -20,6 +20,7 @@ from gitcp.git.repo import Repository
 from gitcp.git.trees import DEEP
 from gitcp.model import EXECUTABLE, FILE, SYMLINK, CheckpointId, Conversion, Entry, Oid, Snapshot
 from gitcp.ops import journal
+from gitcp.ops.apply import ordinary
 from gitcp.ops.contents import Contents
 from gitcp.ops.journal import Restores, Unfinished
 from gitcp.ops.merge import edited_tree
@@ -198,9 +199,7 @@ def _with(
 
 def _modes(files: Mapping[bytes, File]) -> Iterator[tuple[bytes, int]]:
     """The permissions that git does not keep."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    usual = USUAL_BITS | {0o666 & ~mask, 0o777 & ~mask}
+    usual = USUAL_BITS | {ordinary(executable=False), ordinary(executable=True)}
     for path, file in files.items():
         if file.entry.mode != SYMLINK and file.bits is not None and file.bits not in usual:
             yield path, file.bits
@@ -228,9 +227,9 @@ def keep(repo: Repository, written: Written) -> str:
 
 def read(repo: Repository, extent: journal.Extent) -> Written:
     """What the restore with this extent wrote; no files if an older gitcp did it, or if the list is gone or damaged."""
-    path = repo.git_dir / "gitcp" / journal.WRITTEN / (extent.written or "none")
+    directory = repo.git_dir / "gitcp" / journal.WRITTEN
     try:
-        fields = journal.read_fields(path) or {}
+        fields = (journal.read_fields(directory / extent.written) if extent.written else None) or {}
         files = dict(_decode(row) for row in fields.get("files", ()))
         standing = frozenset(map(wire.decode_path, fields.get("standing", ())))
         return Written(files, extent.made, standing, extent.bits)

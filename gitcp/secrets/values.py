@@ -25,7 +25,7 @@ PLACEHOLDER = re.compile(
     rb"|2yotnfzfej|tgzv3jokf0|splxlobezq|45ghiukldj|9djdj82h48|kkk9d7dh3k|dpf43f3p2l|hh5s93j4hd|hdhd0244k9|nnch734d00|pfkkdhi9sl"
     rb"|gx1fbat3bv|7fjfp0zbr1"
 )
-"""The last lines are of tokens that the standards for OAuth (RFC 5849, 6749, 6750, 7009) have as examples."""
+"""The last two lines are the beginnings of example tokens in the OAuth standards (RFC 5849, 6749, 6750, 7009)."""
 
 NAMED_VALUE = re.compile(
     rb"[a-z]+(?:[_.-][A-Za-z]+)*\d{0,2}|[A-Z]+(?:_[A-Z]+)*\d{0,2}|[A-Za-z.]+(?:[A-Z][a-z]+)+\d{0,2}"
@@ -63,9 +63,8 @@ def looks_random(text: bytes) -> bool:
     pairs = [pair for pair in map("".join, pairwise(text.decode("latin-1"))) if pair.isalnum()]
     wordlike = sum(pair.lower() in NEIGHBORS and not CASE_GROWS.match(pair) for pair in pairs)
     regular = sum(pair[0] == pair[1] or pair in COUNTED for pair in pairs)
-    most = (WORDLIKE if has_digit else WORDLIKE / 2) * len(
-        pairs
-    )  # where a name in code is likelier, it must be clearer
+    # Without a digit it may be a name in code, and must look more random.
+    most = (WORDLIKE if has_digit else WORDLIKE / 2) * len(pairs)
     return len(pairs) * 3 >= len(text) * 2 and wordlike <= most and regular * 3 <= len(pairs)
 
 

@@ -13,6 +13,7 @@ import os
 from contextlib import suppress
 
 from gitcp import kept
+from gitcp.durable import create
 from gitcp.typed import TYPE_CHECKING, Any, NamedTuple
 from gitcp.worktree import look
 
@@ -116,7 +117,7 @@ def _append(path: Path, memory: Memory, head: tuple[Any, ...]) -> bool:
 def _write(path: Path, memory: Memory, head: tuple[Any, ...]) -> None:
     temporary = path.with_name(f"{NAME}.{os.getpid()}")
     try:
-        with open(kept.created(str(temporary)), "wb") as file:
+        with open(create(temporary), "wb") as file:
             file.write(kept.MAGIC)
             file.write(kept.part((head, memory.lines, memory.notes)))
             file.flush()
