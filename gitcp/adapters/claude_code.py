@@ -408,7 +408,7 @@ def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
 
 
 def _latest(session_id: str, main: Write) -> Latest | None:
-    """What `--continue` takes, which goes by when a transcript was written: one that is written now is the latest."""
+    """Return the session that `--continue` resumes, that of the newest transcript; None if it is this one."""
     if main.how != "same":
         return None
     there = filter(None, map(_found, _transcripts(main.path.parent)))

@@ -52,7 +52,7 @@ def _choice(context: Context, given: str | None) -> Choice:
     if choice is None:
         raise Refused(
             f"no earlier checkpoint of session {session} differs from the files here: nothing was changed",
-            hint="gitcp log --all, or gitcp undo to take back the last restore",
+            hint="gitcp log --all",
         )
     return choice
 

@@ -248,7 +248,7 @@ class Tools:
 
 
 def _without_conversation(context: Context, saved: Saved) -> str:
-    """What a client is told of a checkpoint that has files alone."""
+    """Return the warning for a save that stored files but no conversation."""
     running = adapters.running(context.host)
     if running is None:
         return f"no conversation was saved, only the files: {saved.why}"

@@ -153,7 +153,9 @@ def _store(store: Store, problems: list[Problem]) -> StoreHealth:
         problems.append(Problem(str(error), error.hint))
         found, damaged = (), ()
     problems += [Problem(f"session {name} cannot be read: {error}", "gitcp check") for name, error in damaged]
-    problems += [Problem(line, "gitcp check, then gitcp prune to forget it") for line in quarantine.pending(store)]
+    problems += [
+        Problem(line, "gitcp check  (gitcp prune removes it from the trash)") for line in quarantine.pending(store)
+    ]
     unfinished = False
     try:
         unfinished = journal.unfinished(store.repo) is not None

@@ -24,7 +24,7 @@ Bits = tuple[tuple[bytes, int], ...]
 
 
 def unrecorded(store: Store, files: FilePlan, before: Taken) -> Bits:
-    """The bits of the files that `files` changes, by the snapshot before, where that would bring back others."""
+    """Return the permission bits of the files that `files` changes, where restoring `before` would set others."""
     if not store.repo.is_set("core.filemode", default=True):
         return ()
     usual = {is_executable: ordinary(executable=is_executable) for is_executable in (True, False)}

@@ -114,7 +114,7 @@ def directory(store: Store, conversation: Conversation, agent: Agent | None, roo
         return None if ran_in is None else Path(top)
     name = os.fsdecode(ran_in)
     place = os.path.join(top, name)
-    # A checkpoint may come from somebody else, and a link may have taken the directory's place.
+    # The checkpoint may be another user's, and a link may have replaced the directory: never follow either blindly.
     sound = paths.problem(ran_in) is None and name.isprintable() and os.path.realpath(place) == place
     return Path(place) if sound else None
 

@@ -181,7 +181,7 @@ def _children(sessions: Path, day: Path, root: str) -> Iterator[tuple[str, Path]
 def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
     """Where Codex looks for a thread, under its own id, or under `new_id` where that went on meanwhile.
 
-    `--last` goes by a database of Codex's, which learns of a rollout when that is resumed by its id, or written to.
+    `--last` uses Codex's own database, which has a rollout only after it was resumed by its id or written to.
     """
     placement = placing.place(stored, cwd, host, new_id=new_id)
     here = os.path.realpath(cwd)
