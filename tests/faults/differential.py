@@ -62,6 +62,7 @@ SHARED = 4
 
 
 LAZY = (
+    "orjson",
     "unicodedata",
     "_strptime",
     "encodings.ascii",
@@ -69,7 +70,7 @@ LAZY = (
     "encodings.idna",
     "multiprocessing.synchronize",
 )
-"""What Python itself loads on the way, perhaps from where another user may not read."""
+"""What is loaded on the way, perhaps from where another user may not read."""
 
 
 class Lived(NamedTuple):

@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -73,6 +74,8 @@ def start(become: Callable[[], None], cwd: Path, env: Mapping[str, str], streams
         os.chdir(cwd)
         os.environ.update(env)
         become()
+    except BaseException:
+        os.write(2, traceback.format_exc().encode())
     finally:
         os._exit(127)
 
