@@ -35,6 +35,8 @@ NAMES = ("one", "two", "three")
 SESSIONS, TAGS = "refs/gitcp/sessions/", "refs/gitcp/tags/"
 RESTORE, DROP = "restore", "drop"
 """The two kinds of operation that `undo` goes back over."""
+REFUSED = ("is another one by now", "is needed now, or gone")
+"""What undo and redo may say to a drop, where somebody else went on in the meantime."""
 
 DOINGS = {
     "save": 40,
@@ -426,7 +428,7 @@ class Life(Work):
         if outcome.code not in {0, 3}:
             self._leaves_files(outcome)
             lost = not done or (done[-1][0] == RESTORE and done[-1][1].back not in self.there)
-            refused = "is another one by now" in outcome.err or PRIVATE in outcome.err
+            refused = any(reason in outcome.err for reason in (PRIVATE, *REFUSED))
             assert lost or refused, f"{step} refused: {outcome.err}"
             return
         if not done:
