@@ -30,7 +30,7 @@ from typing import NamedTuple, cast
 
 SOURCE = Path(__file__).parents[1]
 
-SECRETS = ("test_secret_rules", "test_named_secrets", "test_encodings", "test_secrets")
+SECRETS = ("test_named_secrets", "test_encodings", "test_secret_rules", "test_secrets")
 
 TESTS = {
     "gitcp/ops/plan.py": ("test_restore", "test_undo", "test_revert", "test_cli_restore"),

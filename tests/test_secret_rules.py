@@ -9,7 +9,7 @@ import time
 import uuid
 
 import pytest
-from tokens import PLACES, in_context, tokens
+from tokens import BEGINNINGS, PLACES, in_context, tokens
 
 from gitcp.secrets.rules import CONTEXTS, IN_RUNS, TOKENS
 from gitcp.secrets.scan import BY_PREFIX, fingerprint, masked, redact, scan
@@ -63,6 +63,56 @@ def test_found(place: str) -> None:
             hidden = text[found[0].start : found[0].end]
             assert token.encode().endswith(hidden), (kind, hidden)
             assert len(hidden) >= len(token) - 10, (kind, hidden)
+
+
+@pytest.mark.parametrize("kind", BEGINNINGS)
+def test_every_beginning(kind: str) -> None:
+    """A token of a kind that begins in several ways is found with each of them, whole."""
+    first, *others = BEGINNINGS[kind].split()
+    sample = KINDS[kind]
+    assert sample.startswith(first)
+    for beginning in others:
+        token = beginning + sample.removeprefix(first)
+        for place in PLACES.values():
+            found = scan(place(token).encode())
+            assert [(secret.rule, secret.text.decode()) for secret in found] == [(kind, token)], place(token)
+
+
+def test_beginnings() -> None:
+    """Each beginning that a rule has is tried here."""
+    several = {rule.name: set(rule.literals) for rule in TOKENS if len(rule.literals) > 1}
+    assert several == {kind: set(text.encode().split()) for kind, text in BEGINNINGS.items()}
+
+
+WORDS = "InternationalizationOfConfigurationManagersAndOfTheirDefaultsForServices"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"csk-{WORDS[:48].lower()}",
+        f"fw_{WORDS[:24]}",
+        f"as-{WORDS[:22]}",
+        f"API-{WORDS[:26].upper()}",
+        f"rnd_{WORDS[:32]}",
+        f"re_{WORDS[-8:]}_{WORDS[:24]}",
+        f"sm_pat_{WORDS[:16]}",
+        f"sk-{WORDS[:48]}",
+        f"EAAA{WORDS[:60]}",
+        f"s.{WORDS[:24]}",
+        f"pa-{WORDS[:43]}",
+    ],
+)
+def test_words_after_a_short_beginning(text: str) -> None:
+    """Where the beginning and the length fit names in code as well, a name made of words is no token."""
+    assert any(rule.random and rule.pattern.fullmatch(text.encode()) for rule in TOKENS)
+    assert scan(f"use {text} here".encode()) == ()
+
+
+def test_kinds_of_letters() -> None:
+    """What repeats five letters is a placeholder; with six it is a token."""
+    assert scan(b"key ghp_" + b"aQ3zK" * 7 + b"z") == ()
+    assert [secret.rule for secret in scan(b"key ghp_" + b"aQ3zK7" * 6)] == ["github-token"]
 
 
 @pytest.mark.parametrize("kind", CONTEXT_KINDS)
@@ -134,6 +184,15 @@ def test_escapes() -> None:
         found = scan((before + token).encode())
         assert [s.rule for s in found] == ["github-token"], before
     assert scan(("n" + token).encode()) == ()
+
+
+def test_what_begins_inside_after_an_escape() -> None:
+    """A token right behind an escape is found whole, also where a part of it looks like the beginning of another."""
+    token = KINDS["gitlab-token"] + "-pa-" + WORDS[:43]
+
+    for before in (" ", "\\n", "\\u001b", "%3D"):
+        found = scan((before + token).encode())
+        assert [(each.rule, each.text.decode()) for each in found] == [("gitlab-token", token)], before
 
 
 def test_prefixes_do_not_hide() -> None:

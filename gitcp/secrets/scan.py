@@ -37,7 +37,7 @@ DEPTH = 3
 WEAK = frozenset({"named-secret", "password", "url-password", "bearer-token"})
 """Rules that go by surroundings. Where another rule found something, it says better what it is."""
 
-EDITION = 1
+EDITION = 2
 """Goes up whenever the scan finds more with the same rules."""
 
 
@@ -220,9 +220,12 @@ def _joined(data: bytes, runs: Iterable[tuple[int, int]]) -> Reading:
 
 def _tokens(data: bytes, joined: Reading) -> Iterator[Place]:
     """The tokens in runs. None begins inside a word, unless what is before it is the end of an escape."""
-    past = 0
+    past, last = 0, 0
     for found in PREFIX.finditer(joined.text):
         begin = joined.where(found.start(1))
+        if begin < last:  # the rest of an escape has ended: what begins here may be longer than what it hid
+            past = 0
+        last = begin
         if begin < past:
             continue
         if (longest := _longest(data, begin, found[1])) is not None:
