@@ -13,7 +13,7 @@ from tokens import ALNUM, COMPOSED, HEX, IN_CONTEXT, LOWER, drawn, in_context, t
 
 from gitcp.secrets.rules import CONTEXTS, IN_RUNS, TOKENS
 from gitcp.secrets.scan import redact, scan
-from gitcp.secrets.values import looks_random
+from gitcp.secrets.values import kinds, looks_random
 
 DRAW = drawn(11)
 VALUES = {
@@ -223,6 +223,8 @@ def test_basic() -> None:
         for form in (f"Authorization: Basic {value}", f'"auth": "{value}"', f"_auth={value}"):
             found = [each.rule for each in scan(form.encode()) if each.rule in ("basic-auth", "registry-auth")]
             assert bool(found) == is_found, (pair, form)
+    value = base64.b64encode(b"bot:x7Qk29fmZ").decode()
+    assert scan(f"Authorization: Basic {value[:8]}-{value[8:]}".encode()) == ()
 
 
 @pytest.mark.parametrize(
@@ -279,6 +281,58 @@ def test_random() -> None:
         b"48205d4ffd7feba3",
     ):
         assert not looks_random(text), text
+
+
+@pytest.mark.parametrize(
+    ("drawn_text", "written"),
+    [
+        pytest.param("qz7x9jkvzq9j7vxk", "qz7xjkvzq7jvxkzj", id="eight letters, and seven"),
+        pytest.param("7c0b3e71f9a4d2850b36", "7c0b3e71f9a4d2850b3", id="20 hexadecimal digits, and 19"),
+        pytest.param("ststststq7xz9kvj2wq8g", "ststststeq7xz9kvj2wq8", id="7 of 20 neighbors as in words, and 8"),
+        pytest.param(
+            "aQxzXkvjqZwvxkqzjststststqZqkXjvzQkjvxqzw",
+            "aQxzXkvjqZwvxkqzjststststeqZqkXjvzQkjvxqz",
+            id="without a digit half of that",
+        ),
+        pytest.param("aQxzXkvjqZwvxkqzj", "aQxzXkvjqzwvxkqzj", id="three changes of case, and two"),
+        pytest.param("q7x9z2kv33kkzz77xxqq99", "7x9z2kv33kkzz77xxqq99", id="7 of 21 doubled, and of 20"),
+        pytest.param("q7x9z2kv3749q0528z586w", "q7x9z2kv3456q0123z567w", id="counted up"),
+        pytest.param("q7x9z2kv3749q0528z586w", "q7x9z2kv6543q3210z765w", id="counted down"),
+        pytest.param("q7x-9z2-kvj8w6xq4_", "q7x-9z2-kvj8-w6xq4", id="12 neighbors without a sign, and 11"),
+    ],
+)
+def test_barely_random(drawn_text: str, written: str) -> None:
+    """What a value must have to be taken for drawn, and with a little less of it is not."""
+    assert [each.rule for each in scan(f"token={drawn_text}".encode())] == ["named-secret"]
+    assert scan(f"token={written}".encode()) == ()
+
+
+def test_kinds_of_characters() -> None:
+    """Digits, large letters, small ones, and everything else."""
+    for text, kind in ((b"0123456789", "digit"), (b"AMZ", "upper"), (b"amz", "lower"), (b"/:@[`{ \xe9\x00", "sign")):
+        assert kinds(text) == {kind}
+    assert kinds(b"aB3!") == {"lower", "upper", "digit", "sign"}
+
+
+@pytest.mark.parametrize(
+    ("password", "is_one"),
+    [
+        ("k7qz9xv4", True),
+        ("13579864", False),
+        ("a1b2c1a2", True),
+        ("a1b2a1b2", False),
+        ("hunter223", True),
+        ("hunter22", False),
+        ("HUNTER_TWO22", False),
+        ("HunterTwo223", True),
+        ("HunterTwo22", False),
+    ],
+)
+def test_passwords_of_urls(password: str, is_one: bool) -> None:
+    """A password in a URL has two kinds of characters and five different ones, and is more than a name and a number."""
+    found = scan(f"postgres://app:{password}@db.internal:5432/app".encode())
+
+    assert [(each.rule, each.text.decode()) for each in found] == [("url-password", password)] * is_one
 
 
 def test_standard_library() -> None:

@@ -317,6 +317,33 @@ def test_a_write_that_fails(
     assert refs.update_ref(common, NAME, B, A)
 
 
+@pytest.mark.parametrize(
+    ("number", "kind", "reason"),
+    [
+        (errno.ENOSPC, DiskFull, "the disk is full"),
+        (errno.EDQUOT, DiskFull, "the disk is full"),
+        (errno.EACCES, StoreBusy, "Permission denied"),
+        (errno.EROFS, StoreBusy, "Read-only file system"),
+    ],
+)
+def test_a_directory_that_cannot_be_made(
+    common: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[GitcpError], reason: str
+) -> None:
+    """The first ref of its kind needs a directory: without one it is not made, and the error says why."""
+
+    def fail(path: Path, **options: object) -> None:
+        raise OSError(number, os.strerror(number), os.fspath(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "mkdir", fail)
+        with pytest.raises(kind, match=reason) as caught:
+            refs.update_ref(common, NAME, A, None)
+
+    assert "not changed" in str(caught.value)
+    assert not common.joinpath(refs.PREFIX).exists()
+    assert refs.update_ref(common, NAME, A, None)
+
+
 def test_a_directory_that_cannot_be_synced(common: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A ref that moved and may not last is said to have moved."""
 

@@ -15,7 +15,7 @@ WORDLIKE = 0.35
 """The share of neighbors that words have at least. Of random letters a tenth are, of those of words four fifths."""
 
 FEWEST_KINDS = 6
-SHORTEST_RANDOM = 12
+FEWEST_RANDOM = 8
 SHORTEST_HEX = 20
 HEX = re.compile(rb"[0-9a-fA-F]+")
 
@@ -49,15 +49,16 @@ COUNTED = frozenset(f"{digit}{digit + step}" for digit in range(10) for step in 
 
 @lru_cache(CACHED)
 def looks_random(text: bytes) -> bool:
-    """Whether a text was drawn rather than written: letters and digits (or large and small letters) without words."""
-    if (
-        len(text) < (SHORTEST_HEX if HEX.fullmatch(text) else SHORTEST_RANDOM)
-        or len(set(text)) < min(8, len(text) // 2)
-        or not is_real(text)
-    ):
+    """Whether a text was drawn rather than written: letters and digits (or large and small letters) without words.
+
+    Of fewer than sixteen bytes nobody can tell.
+    """
+    if len(set(text)) < FEWEST_RANDOM or PLACEHOLDER.search(text):
+        return False
+    if len(text) < SHORTEST_HEX and HEX.fullmatch(text):
         return False
     has_digit, has_letter = re.search(rb"\d", text), re.search(rb"[A-Za-z]", text)
-    is_mixed = re.search(rb"[a-z]", text) and len(re.findall(rb"[a-z0-9][A-Z]", text)) >= 3
+    is_mixed = len(re.findall(rb"[a-z][A-Z]", text)) >= 3
     if not has_letter or not (has_digit or is_mixed):
         return False
     pairs = [pair for pair in map("".join, pairwise(text.decode("latin-1"))) if pair.isalnum()]
