@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import tempfile
 import time
 from collections import Counter
@@ -29,6 +30,7 @@ CODES = frozenset((0, 3, 12))
 """The exit codes that most of this may end with: done, done in part, refused."""
 
 NO_SUCH = 16
+KILLED = -signal.SIGKILL
 PRIVATE = "/commondir"
 """In the error of a command that must look at all linked working trees, where git made one for its owner alone."""
 NAMES = ("one", "two", "three")
@@ -186,7 +188,7 @@ class Life(Work):
         after = self.picture(tree)
         self.last = (len(self.steps), tree, after)
         assert "Traceback" not in done.out + done.err, done
-        assert done.code in codes or kill is not None, done
+        assert done.code in codes or (kill is not None and done.code == KILLED), done
         outcome = Outcome(*done, before, after, [])
         self._insist_on_all(outcome, making=making)
         outcome.new.extend(self._new(tree, outcome))
@@ -422,7 +424,7 @@ class Life(Work):
         self._walk(tree, "redo", tree.undone, tree.done)
 
     def _walk(self, tree: Tree, step: str, done: list[tuple[str, Any]], undone: list[tuple[str, Any]]) -> None:
-        was = self.there.keys()
+        was = frozenset(self.there)
         self.beyond = verdicts.written(done, self.picture(tree).seen.disk, is_known=tree.is_known)
         outcome = self.gitcp(tree, step, "--yes", "--json", codes=CODES | {NO_SUCH} | self.private)
         if outcome.code not in {0, 3}:
@@ -433,14 +435,16 @@ class Life(Work):
             return
         if not done:
             assert not tree.is_known, f"{step} of nothing: {outcome.out}"
-            undone.append(self._unknown(outcome, frozenset(was ^ self.there.keys())))
+            undone.append(self._unknown(outcome, was ^ self.there.keys()))
             return
         kind, what = done.pop()
         if kind == DROP:
             self._leaves_files(outcome)
             wrong = what - self.there.keys() if step == "undo" else what & self.there.keys()
+            moved = was ^ self.there.keys()
+            wrong |= moved - what
             assert not wrong, f"{step} of a drop: {sorted(wrong)}"
-            undone.append((kind, what))
+            undone.append((kind, moved))  # another drop may have been quicker with some of them
             return
         report = outcome.report
         assert report["target"] == what.back, f"{step} goes to {report['target']}, not {what.back}"
@@ -536,11 +540,14 @@ class Life(Work):
         if self.chance.random() < 0.3:
             self._leaves_files(self.gitcp(tree, "save", "--session", self.chance.choice(NAMES), kill=after))
             return
+        self.beyond = frozenset(self.wrote.get(target.about.id, ()))
         begun = self.gitcp(tree, "restore", name, "--files", "--yes", "--json", kill=after)
-        if begun.code == 0:
-            self.done(tree, RESTORE, self.restored(tree, begun, target)) if begun.report["checkpoint"] else None
+        if begun.code == KILLED:
+            self._recover(tree, begun, target)
             return
-        self._recover(tree, begun, target)
+        move = self.restored(tree, begun, target)
+        if move is not None and begun.report["checkpoint"] is not None:
+            self.done(tree, RESTORE, move)
 
     def _recover(self, tree: Tree, begun: Outcome, target: Held) -> None:
         """The next command says so; then `--continue` or `--abort` goes all the way."""

@@ -82,10 +82,15 @@ def _skipped(path: bytes, skipped: Mapping[bytes, str], seen: Seen) -> bool:
     """Whether it was left out for a reason that is so."""
     reason = next((skipped[place] for place in (path, *parents(path)) if place in skipped), None)
     if reason == "too-large":
-        return len(seen.disk.items[path].data) > LIMIT and path not in seen.visible.tracked
+        return large(path, seen)
     return reason == "unreadable" and not any(
         seen.disk.items[place].mode & 0o400 for place in (path, *parents(path)) if place in seen.disk.items
     )
+
+
+def large(path: bytes, seen: Seen) -> bool:
+    """Whether a file is left out because of its size."""
+    return len(seen.disk.items[path].data) > LIMIT and path not in seen.visible.tracked
 
 
 def same(item: Item | None, wanted: Item | None, recorded: int | None, umask: int) -> bool:
@@ -155,6 +160,7 @@ def brought(target: Held, disk: Disk, umask: int) -> None:
 def came(target: Held, before: Seen, disk: Disk, umask: int) -> None:
     """After a restore that was finished, each file is that of the target, but for what was not saved before it."""
     there = target.files.keys() & disk.items.keys() & before.visible.wanted
+    there = {path for path in there if not large(path, before)}
     wrong = {path for path in there if not same(disk.items[path], target.files[path], target.modes.get(path), umask)}
     wrong = {path for path in wrong if disk.items[path].kind == "file"}
     assert not wrong, f"neither old nor new: {tell(wrong, Disk(target.files, {}), disk)}"
