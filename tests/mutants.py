@@ -115,10 +115,13 @@ class Change(ast.NodeTransformer):
     def visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             return node
+        if isinstance(node, ast.keyword) and node.arg == "strict":
+            return node  # a check that never says no
         for alternative in alternatives(node):
             self._left -= 1
             if self._left < 0:
-                self.made, self.line = alternative.change, getattr(node, "lineno", 0)
+                self.made = alternative.change
+                self.line = next(each.lineno for each in ast.walk(node) if isinstance(each, ast.expr | ast.stmt))
                 return alternative.node
         return cast("ast.AST", super().visit(node))
 
@@ -163,8 +166,6 @@ def alternatives(node: ast.AST) -> Iterator[Alternative]:
             yield Alternative("condition negated", _like(node, test=ast.UnaryOp(ast.Not(), test)))
         case ast.IfExp(body=body, orelse=orelse):
             yield Alternative("branches swapped", _like(node, body=orelse, orelse=body))
-        case ast.keyword(arg="strict"):
-            return  # a check that never says no
         case ast.Constant(value=bool(value)):
             yield Alternative(f"{value} → {not value}", ast.Constant(not value))
         case ast.Constant(value=int(value)):

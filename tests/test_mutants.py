@@ -32,6 +32,12 @@ def test_what_is_changed() -> None:
         compile(mutant.text, "code.py", "exec")
 
 
+def test_what_has_no_line_of_its_own() -> None:
+    """It gets that of what is in it. `strict` is left alone: it only checks."""
+    (only,) = mutants.mutants("code.py", "\npairs = [pair for pair in zip(ones, others, strict=True) if pair]")
+    assert (only.line, only.change) == (2, "filter dropped")
+
+
 def test_dead_and_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A mutant lives where the tests pass with it. Afterwards the module is as it was."""
     source, module = tmp_path / "source", "gitcp/cut.py"

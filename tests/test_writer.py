@@ -520,6 +520,16 @@ def test_lstat_tells_what_is_there(writer: Writer, root: Path, outside: Path) ->
     assert [writer.lstat(path) for path in (b"no", b"no/way", b"file/x", b"link/x")] == [None] * 4
 
 
+def test_names_in_a_directory(writer: Writer, root: Path, outside: Path) -> None:
+    """Sorted; none where there is no directory any more, or never was, or a link to one."""
+    for name in (b"b", b"\xff", b"a"):
+        writer.write(b"d/" + name, [b"x"], 0o644)
+    (root / "link").symlink_to(outside)
+
+    assert writer.names(b"d") == [b"a", b"b", b"\xff"]
+    assert [writer.names(path) for path in (b"gone", b"gone/too", b"d/a", b"link")] == [[]] * 4
+
+
 def test_reading_is_for_files_only(writer: Writer, root: Path, outside: Path) -> None:
     """A link is not followed and a missing file is an error; so is readlink of a file."""
     (root / "link").symlink_to(outside / "file")
