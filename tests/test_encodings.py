@@ -187,6 +187,20 @@ def test_wrapped_in_json() -> None:
     assert clean["a"].endswith("\n-")
 
 
+def test_base64_below_base64() -> None:
+    """After base64 in several lines the next one is read as well, however soon it comes."""
+    other = KINDS["npm-token"]
+    text = f"{wrapped('some text in front of ' + TOKEN + ' and after it')}\n\n{b64('in ' + other)}\n"
+
+    assert found_in(text) == [(NAME, TOKEN.encode()), ("npm-token", other.encode())]
+
+
+def test_shortest_base64() -> None:
+    """Base64 of eighteen bytes is looked through, of seventeen it is not: too many words would look like it."""
+    assert found_in(f"x {b64('PASSWORD=Kq7mX9vB!')} y") == [("password", b"Kq7mX9vB!")]
+    assert found_in(f"x {b64('PASSWORD=Kq7mX9v!')} y") == []
+
+
 def test_same_id() -> None:
     """A secret has one ID, however it is written."""
     forms = (TOKEN, b64(TOKEN), quote(TOKEN).replace("_", "%5F"), TOKEN[:9] + "\x1b[m" + TOKEN[9:])

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitcp.errors import BadValue, DiskFull, GitcpError, StoreBusy, StoreDamaged
+from gitcp.errors import BadValue, DiskFull, GitcpError, Refused, StoreBusy, StoreDamaged
 from gitcp.git import locks, refs
 from gitcp.model import Oid
 
@@ -118,6 +118,19 @@ def test_symbolic_refs(project: Project, common: Path) -> None:
     common.joinpath("refs/heads/two").write_text("ref: refs/heads/one\n")
     with pytest.raises(StoreDamaged):
         refs.read_ref(common, "refs/heads/one")
+
+
+def test_links(project: Project, common: Path) -> None:
+    """A branch may be a link, as old versions of git made HEAD; one of our refs is not read through one."""
+    project.commit()
+    head = project.git("rev-parse", "HEAD")
+    common.joinpath("refs/heads/alias").symlink_to(project.git("symbolic-ref", "--short", "HEAD"))
+    common.joinpath(refs.SESSIONS).mkdir(parents=True)
+    common.joinpath(NAME).symlink_to(common / project.git("symbolic-ref", "HEAD"))
+
+    assert refs.read_ref(common, "refs/heads/alias") == head
+    with pytest.raises(Refused, match=f"{NAME} is a symbolic link"):
+        refs.read_ref(common, NAME)
 
 
 @pytest.mark.parametrize("data", [b"", b"\n", b"garbage", b"a" * 39, b"a" * 41, b"A" * 40, b"\xff" * 40, b"g" * 40])
@@ -279,6 +292,19 @@ def test_a_lock_that_is_held(common: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert refs.read_ref(common, NAME) is None
 
 
+def test_how_long_a_lock_is_waited_for(common: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For ten seconds, looking many times a second: git beside it is done by then, and nobody waits for ever."""
+    waited: list[float] = []
+    monkeypatch.setattr(time, "sleep", waited.append)
+    common.joinpath(refs.SESSIONS).mkdir(parents=True)
+    common.joinpath(f"{NAME}.lock").touch()
+
+    with pytest.raises(StoreBusy, match="stays locked"):
+        refs.update_ref(common, NAME, A, None)
+    assert 5 < sum(waited) < 20
+    assert 0 < min(waited) <= max(waited) <= 0.1
+
+
 def test_the_lock_is_held_until_the_ref_has_moved(common: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody can take the lock before the new value is in its place, and it is gone afterwards."""
     rename, held = os.rename, []
@@ -355,6 +381,31 @@ def test_a_directory_that_cannot_be_synced(common: Path, monkeypatch: pytest.Mon
         refs.update_ref(common, NAME, A, None)
 
     assert refs.read_ref(common, NAME) == A
+
+
+def test_a_deletion_is_on_the_disk(common: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was deleted does not come back after a power cut: the directory is synced while the lock is held."""
+    refs.update_ref(common, NAME, A, None)
+    synced: list[tuple[Path, bool, bool]] = []
+
+    def look(path: Path) -> None:
+        synced.append((path, common.joinpath(NAME).exists(), common.joinpath(f"{NAME}.lock").exists()))
+
+    monkeypatch.setattr(refs, "sync_directory", look)
+
+    assert refs.delete_ref(common, NAME, A)
+    assert synced == [(common / refs.SESSIONS, False, True)]
+
+
+def test_a_promise_is_made_before_the_ref_moves(common: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where somebody else sees to it that the value lasts, it is said first, once, and nothing is synced here."""
+    refs.update_ref(common, NAME, A, None)
+    seen: list[Oid | None] = []
+    monkeypatch.setattr(os, "fsync", lambda _: pytest.fail("synced"))
+
+    assert refs.update_ref(common, NAME, B, A, lambda: seen.append(refs.read_ref(common, NAME)))
+    assert not refs.update_ref(common, NAME, C, A, lambda: seen.append(None))
+    assert (seen, refs.read_ref(common, NAME)) == ([A], B)
 
 
 KILLED = """

@@ -129,6 +129,15 @@ def test_found_in_context(kind: str) -> None:
         assert wanted.strip().endswith(text[found[0].start : found[0].end].strip())
 
 
+@pytest.mark.parametrize("kind", [*KINDS, *CONTEXT_KINDS])
+def test_found_alone(kind: str) -> None:
+    """A secret is found, too, where nothing is before what gives it away and nothing after it: a key in its file."""
+    before, secret, after = CONTEXT_KINDS.get(kind) or ("", KINDS[kind], "")
+    text = (before + secret + after).rstrip("\n")
+
+    assert [(each.rule, each.text.decode()) for each in scan(text.encode())] == [(kind, secret)]
+
+
 @pytest.mark.parametrize("text", CLEAN)
 def test_clean(text: str) -> None:
     """Placeholders, names in code, references and local development are no secrets."""

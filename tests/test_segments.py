@@ -266,6 +266,18 @@ def test_shortened(objects: Objects, monkeypatch: pytest.MonkeyPatch, parts: lis
     assert joined(objects, short) == b"".join(parts)[:size]
     assert (short.bytes, short.sha256) == (size, hashlib.sha256(b"".join(parts)[:size]).hexdigest())
     assert short.segments[:-1] == done.segments[: len(short.segments) - 1]
+    assert (short.kept, short.torn) == (0, 0)
+
+
+def test_shortened_everywhere(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it is cut, also right between two segments and at both ends, what comes back is the beginning."""
+    monkeypatch.setattr(segments, "LARGEST", 8)
+    data = b"one\ntwo\nthree\nfour and more\n"
+    done = given_bytes(objects, data)
+    assert len(done.segments) > 3
+
+    for size in range(len(data) + 1):
+        assert joined(objects, segments.shorten(objects, done.segments, size)) == data[:size]
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -415,7 +427,9 @@ def test_parent_with_enormous_segments_is_cut_anew(objects: Objects) -> None:
         (b"one\n", b"one\n"),
         (b"torn", b""),
         (b"", b""),
+        (b"\ntorn", b"\n"),
         (b"a\n" + b"x" * 600_000, b"a\n"),
+        (b"\n" + b"x" * segments.LARGEST, b"\n"),
     ],
 )
 def test_torn_last_line_is_left_out(objects: Objects, tmp_path: Path, data: bytes, kept: bytes) -> None:
