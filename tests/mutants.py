@@ -38,7 +38,7 @@ TESTS = {
     "gitcp/ops/apply.py": ("test_restore", "test_undo", "test_cli_restore", "test_journal"),
     "gitcp/ops/journal.py": ("test_restore", "test_undo", "test_journal"),
     "gitcp/conversation/segments.py": ("test_segments",),
-    "gitcp/git/refs.py": ("test_refs", "test_store"),
+    "gitcp/git/refs.py": ("test_refs", "test_store", "test_shared"),
     "gitcp/retention.py": ("test_retention", "test_retain", "test_prune"),
     "gitcp/secrets/encodings.py": SECRETS,
     "gitcp/secrets/named.py": SECRETS,

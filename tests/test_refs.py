@@ -133,6 +133,38 @@ def test_links(project: Project, common: Path) -> None:
         refs.read_ref(common, NAME)
 
 
+@pytest.mark.parametrize("linked", ["refs/gitcp", "refs/gitcp/sessions", NAME])
+def test_nothing_is_written_through_links(common: Path, tmp_path: Path, linked: str) -> None:
+    """Neither a ref nor a directory above it may be a link to somewhere else; nothing is made or deleted there."""
+    refs.update_ref(common, NAME, A, None)
+    target = tmp_path / "elsewhere"
+    common.joinpath(linked).rename(target)
+    common.joinpath(linked).symlink_to(target)
+    before = {path: path.is_dir() or path.read_bytes() for path in (target, *target.rglob("*"))}
+
+    with pytest.raises(Refused, match=f"{linked} is a symbolic link"):
+        refs.update_ref(common, NAME, B, A)
+    with pytest.raises(Refused, match=f"{linked} is a symbolic link"):
+        refs.delete_ref(common, NAME, A)
+    assert {path: path.is_dir() or path.read_bytes() for path in (target, *target.rglob("*"))} == before
+
+
+def test_a_directory_that_cannot_be_listed(common: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions that cannot be seen are not taken for none: a new one would begin where there is one already."""
+    refs.update_ref(common, NAME, A, None)
+    scandir = os.scandir
+
+    def refuse(path: str) -> Any:
+        if path.endswith("sessions"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+
+    with pytest.raises(Refused, match=r"sessions cannot be read: Permission denied\. Nothing was changed"):
+        refs.list_refs(common, refs.PREFIX)
+
+
 @pytest.mark.parametrize("data", [b"", b"\n", b"garbage", b"a" * 39, b"a" * 41, b"A" * 40, b"\xff" * 40, b"g" * 40])
 def test_garbage(common: Path, data: bytes) -> None:
     """A ref that holds something else is damage, is named, and is not overwritten. A list leaves it out."""

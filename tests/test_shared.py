@@ -216,6 +216,18 @@ def unshared(directory: Path) -> list[str]:
     return list(shared.unshared(directory))
 
 
+def test_directories_made_before(project: Project) -> None:
+    """A ref is written where others can reach it: directories that were for their owner alone are opened to them."""
+    common, head = project.root / ".git", Oid(project.commit())
+    above = [common / "refs/gitcp", common / "refs/gitcp/sessions"]
+    for path in above:
+        path.mkdir(mode=0o700)
+    shared.learn(common, "group")
+
+    assert refs.update_ref(common, "refs/gitcp/sessions/work", head, None)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in above] == [0o2770] * 2
+
+
 def test_not_readable(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where permissions cannot be changed, no ref is made that others would not see; who may not write is no danger."""
     common, head = project.root / ".git", Oid(project.commit())

@@ -185,7 +185,7 @@ def _packed(common_dir: Path) -> dict[str, Oid]:
             lines = file.read().split("\n")
     except FileNotFoundError:
         return {}
-    pairs = (line.split(" ", 1) for line in lines if line[:1] not in ("#", "^", ""))
+    pairs = (line.split(" ", 1) for line in lines)  # a comment names no ref, a peeled value nothing at all
     return {pair[1]: Oid(pair[0]) for pair in pairs if len(pair) == 2}
 
 
