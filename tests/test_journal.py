@@ -21,7 +21,7 @@ from gitcp.ops import journal
 from gitcp.ops import restore as op
 from gitcp.ops.check import check
 from gitcp.worktree.paths import is_temporary
-from gitcp.worktree.writer import Writer
+from gitcp.worktree.writer import Prepared, Writer
 
 from driver import SOURCE, File, Project
 from samples import open_store
@@ -248,6 +248,69 @@ def test_edits_before_it_goes_on(story: Story) -> None:
     assert contents(project) == story.old | mine
     undo(project)
     assert contents(project) == story.new
+
+
+def test_edits_of_what_is_to_be_removed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that the restore was about to remove, and that was edited since, is kept; the others go."""
+    project.write("a", "old\n")
+    target = save(project)
+    for name in ("a", "edited", "removed"):
+        project.write(name, "new\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(Writer, "remove", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            restore(project, target)
+    project.write("edited", "edited after the crash\n")
+
+    report = finish(project, forward=True)
+
+    assert report.failed
+    assert kept(report) == {b"edited": "edited since the restore was interrupted"}
+    assert {path: file.data for path, file in contents(project).items()} == {
+        b"a": b"old\n",
+        b"edited": b"edited after the crash\n",
+    }
+
+
+def test_what_is_captured_otherwise_is_not_edited(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attributes that the restore brought give a file another blob; its bytes are still those that it replaces."""
+    project.write(".gitattributes", "*.t text eol=crlf\n")
+    project.write("file.t", "old\r\n")
+    target = save(project)
+    project.remove(".gitattributes")
+    project.write("file.t", "new\r\n")
+    place = Writer.place
+
+    def dying(self: Writer, prepared: Prepared) -> os.stat_result:
+        if prepared.path == b"file.t":
+            raise KeyboardInterrupt
+        return place(self, prepared)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        patched.setattr(Writer, "place", dying)
+        restore(project, target)
+    assert os.path.exists(project.path(".gitattributes"))
+    assert project.read("file.t") == b"new\r\n"
+
+    report = finish(project, forward=True)
+
+    assert kept(report) == {}
+    assert project.read("file.t") == b"old\r\n"
+
+
+def test_what_is_deleted_after_the_crash(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is gone holds no work: it comes back when the restore goes on."""
+    project.write("a", "old\n")
+    target = save(project)
+    project.write("a", "new\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(Writer, "place", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            restore(project, target)
+    project.remove("a")
+
+    assert not finish(project, forward=True).failed
+    assert project.read("a") == b"old\n"
 
 
 @pytest.mark.parametrize("forward", [True, False])

@@ -50,6 +50,47 @@ def test_ordinary_permissions_come_back(project: Project) -> None:
     assert project.files() == before
 
 
+@pytest.mark.parametrize(
+    ("then", "now", "after"),
+    [
+        (0o644, 0o664, 0o664),  # what a group shares, no checkpoint tells from what it does not
+        (0o755, 0o664, 0o775),
+        (0o644, 0o775, 0o664),
+        (0o644, 0o600, 0o644),
+        (0o755, 0o600, 0o755),
+        (0o600, 0o644, 0o600),
+        (0o644, "link", 0o644),
+        (0o755, "nothing", 0o755),
+    ],
+)
+def test_permissions_of_what_is_replaced(project: Project, then: int, now: int | str, after: int) -> None:
+    """A file gets the bits that were recorded. Where none were, it keeps those it has, if these would not be either."""
+    project.write("file", "old\n", then)
+    target = save(project)
+    project.remove("file")
+    if now == "link":
+        project.symlink("file", "elsewhere")
+    elif isinstance(now, int):
+        project.write("file", "new\n", now)
+
+    restore(project, target)
+
+    file = project.files()[b"file"]
+    assert (file.data, file.mode) == (b"old\n", after)
+
+
+def test_what_is_executable_again_is_for_no_one_else(project: Project) -> None:
+    """Who may not read a file does not get to run it."""
+    os.umask(0o027)
+    project.write("file", "old\n", 0o750)
+    target = save(project)
+    project.write("file", "new\n", 0o640)
+
+    restore(project, target)
+
+    assert project.files()[b"file"].mode == 0o750
+
+
 def test_aborted(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """A restore that is taken back half way gives files the bits that they had."""
     project.write("file", "one\n")
