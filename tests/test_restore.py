@@ -327,13 +327,15 @@ def test_hard_links(project: Project) -> None:
         os.link(away, project.path(name))
     project.remove("three")
     os.link(project.path("two"), project.path("created"))
+    project.write("made", "made\n")
+    os.link(project.path("made"), project.path("made too"))
 
     bring_back(project, target)
 
     assert {name: project.read(name) for name in ("one", "two", "three")} == dict.fromkeys(
         ("one", "two", "three"), b"old\n"
     )
-    assert b"created" not in project.files()
+    assert not {b"created", b"made", b"made too"} & project.files().keys()
     assert away.read_text() == "new\n"
     assert away.stat().st_nlink == 1
 
@@ -830,13 +832,16 @@ def test_more_files_than_wait_at_a_time(project: Project) -> None:
     for number in range(2 * BATCH + 3):
         project.write(f"{number % 7}/{number}", "old\n")
     target, before = save(project), project.files()
-    for number in range(7):
-        project.remove(str(number)) if number % 2 else project.write(f"{number}/{number}", "new\n")
+    for number in range(2 * BATCH + 3):
+        project.write(f"{number % 7}/{number}", "new\n")
+    for gone in ("1", "3", "5"):
+        project.remove(gone)
 
     with project.guard():
         report = restore(project, target)
 
     assert not report.failed
+    assert len(report.written) == 2 * BATCH + 3
     assert project.files() == before
 
 
