@@ -33,10 +33,24 @@ SOURCE = Path(__file__).parents[1]
 SECRETS = ("test_named_secrets", "test_encodings", "test_secret_rules", "test_secrets")
 
 TESTS = {
-    "gitcp/ops/plan.py": ("test_restore", "test_undo", "test_revert", "test_cli_restore"),
+    "gitcp/ops/plan.py": (
+        "test_restore",
+        "test_spelling",
+        "test_revert",
+        "test_undo",
+        "test_shut_directories",
+        "test_cli_restore",
+    ),
     "gitcp/worktree/writer.py": ("test_writer", "test_restore", "test_durable"),
-    "gitcp/ops/apply.py": ("test_restore", "test_undo", "test_cli_restore", "test_journal"),
-    "gitcp/ops/journal.py": ("test_restore", "test_undo", "test_journal"),
+    "gitcp/ops/apply.py": (
+        "test_restore",
+        "test_spelling",
+        "test_permissions",
+        "test_undo",
+        "test_cli_restore",
+        "test_journal",
+    ),
+    "gitcp/ops/journal.py": ("test_restore", "test_undo", "test_revert", "test_journal"),
     "gitcp/conversation/segments.py": ("test_segments",),
     "gitcp/git/refs.py": ("test_refs", "test_store", "test_shared"),
     "gitcp/retention.py": ("test_retention", "test_retain", "test_prune"),
