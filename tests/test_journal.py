@@ -5,18 +5,21 @@ The process that restores is a real one and is killed for good, at its n-th chan
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from back import contents, finish, kept, restore, save, undo
 from talk import Talk
 
-from gitcp.errors import GitcpError, Refused, StoreDamaged
+from gitcp import durable
+from gitcp.errors import DiskFull, GitcpError, Refused, StoreDamaged
 from gitcp.ops import journal
 from gitcp.ops import restore as op
 from gitcp.ops.check import check
@@ -454,3 +457,70 @@ def test_odd_paths_in_the_journal(project: Project) -> None:
     assert journal.unfinished(repo) is None
     with pytest.raises(Refused):
         finish(project, forward=True)
+
+
+def test_the_journal_keeps_all_of_it(project: Project) -> None:
+    """What a process wrote down before it died is what the next one reads, to the last field."""
+    repo, first, second = open_store(project).repo, save(project).id, save(project).id
+    extent = journal.Extent(False, False, True, (b"limit",), (b"made",), "0a1b", ((b"\xff", 0o600),))
+    begun = journal.Unfinished(
+        target=first,
+        safety=second,
+        paths=(b"a", b"d/b/."),
+        extent=extent,
+        reverted=first,
+        markers=True,
+        before=journal.Restores((first,), (second,), {first: extent, second: journal.Extent()}),
+        after=journal.Restores((first, second), (), {second: extent}),
+        step=journal.Step.UNDO,
+    )
+
+    journal.begin(repo, begun)
+
+    assert journal.unfinished(repo) == begun
+
+
+def test_running_or_interrupted(project: Project) -> None:
+    """A restore runs as long as its process holds the lock; what is left without that was interrupted."""
+    repo, id = open_store(project).repo, save(project).id
+    with journal.lock(repo):
+        assert not journal.is_running(repo), "it is still planning"
+        journal.begin(repo, journal.Unfinished(id, id, (), journal.Extent()))
+        assert journal.is_running(repo)
+    assert not journal.is_running(repo)
+    with journal.lock(repo):
+        journal.finish(repo)
+        assert not journal.is_running(repo)
+
+
+@pytest.mark.parametrize(
+    ("code", "raised", "said"),
+    [
+        (errno.ENOSPC, DiskFull, "the disk is full: restore.json was not written"),
+        (errno.EDQUOT, DiskFull, "the disk is full: restore.json was not written"),
+        (errno.EROFS, GitcpError, "restore.json cannot be written: Read-only file system"),
+    ],
+)
+def test_the_journal_cannot_be_written(
+    project: Project, monkeypatch: pytest.MonkeyPatch, code: int, raised: type[GitcpError], said: str
+) -> None:
+    """A restore that cannot be written down does not begin."""
+    project.write("a", "old\n")
+    target = save(project)
+    project.write("a", "new\n")
+    real = durable.write_new
+
+    def failing(path: str | Path, *args: Any, **named: Any) -> None:
+        if Path(path).name.startswith(journal.RESTORE):
+            raise OSError(code, os.strerror(code))
+        real(path, *args, **named)
+
+    with monkeypatch.context() as patched, pytest.raises(raised, match=said) as caught:  # noqa: PT012
+        patched.setattr(durable, "write_new", failing)
+        restore(project, target)
+
+    assert type(caught.value) is raised
+    assert project.read("a") == b"new\n"
+    assert journal.unfinished(open_store(project).repo) is None
+    restore(project, target)
+    assert project.read("a") == b"old\n"
