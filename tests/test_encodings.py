@@ -490,6 +490,22 @@ def test_shells() -> None:
     assert redact(f'password: "9x!{TOKEN}"'.encode()) == b'password: "[REDACTED:password]"'
 
 
+def test_longer_than_a_value() -> None:
+    """A token that goes on where the value of a name is cut off is taken out to its end."""
+    token = "bedrock-api-key-" + drawn(3)(ALNUM, 1500)
+    text = f"x {TOKEN} API_TOKEN=9x!{token} y".encode()
+
+    assert [(each.rule, each.end - each.start) for each in scan(text)] == [
+        (NAME, len(TOKEN)),
+        ("named-secret", 1000),
+        ("bedrock-short-term-key", len(token) + 3 - 1000),
+    ]
+    assert (
+        redact(text)
+        == f"x [REDACTED:{NAME}] API_TOKEN=[REDACTED:named-secret][REDACTED:bedrock-short-term-key] y".encode()
+    )
+
+
 def test_one_after_another() -> None:
     """Secrets that follow each other, or overlap, are all taken out, and each place once."""
     other = KINDS["npm-token"]
