@@ -191,7 +191,7 @@ def alternatives(node: ast.AST) -> Iterator[Alternative]:
             yield from (Alternative("slice: no end", _like(node, upper=None)) for _ in (upper,) if upper)
         case ast.comprehension(ifs=[_, *_]):
             yield Alternative("filter dropped", _like(node, ifs=[]))
-        case ast.Return(value=value) if value is not None and not _is_none(value):
+        case ast.Return(value=value) if value is not None and not _is_nothing(value):
             yield Alternative("returns None", ast.Return(ast.Constant(None)))
         case ast.Expr(value=value) if not isinstance(value, ast.Constant | ast.Yield | ast.YieldFrom):
             yield Alternative("call removed", ast.Pass())
@@ -205,8 +205,9 @@ def _name(node: ast.AST) -> str:
     return type(node).__name__
 
 
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+def _is_nothing(node: ast.expr) -> bool:
+    """Whether it is None, or False, which is tested as None is."""
+    return isinstance(node, ast.Constant) and (node.value is None or node.value is False)
 
 
 def _like(node: ast.AST, **fields: object) -> ast.AST:
