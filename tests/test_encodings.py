@@ -255,6 +255,8 @@ def test_not_text() -> None:
     assert list(in_base64(noise, [(0, len(noise))])) == []
     for text in (b"usr/lib/python/dist-packages/Something/Else", b"aGVsbG8", HEX.encode() * 4, b"A" * 400):
         assert list(in_base64(text, [(0, len(text))])) == []
+    for word in (b"agca" * 7, b"CHRS" * 7):  # in letters of one case, whatever comes after it
+        assert list(in_base64(word + b" Rest", [(0, len(word))])) == []
 
 
 @pytest.mark.parametrize(
@@ -270,9 +272,9 @@ def test_not_text() -> None:
         lambda: b"\\\\\\\\" * 300_000,
         lambda: b"\x1b[m" * 400_000,
         lambda: b"a\\u001b[32m" * 100_000,
-        lambda: b"QUJD" * 5 * 60_000,
-        lambda: (b"QUJD" * 7 + b"\n") * 40_000,
-        lambda: (b"QUJD" * 5 + b"!" + b"QUJD" * 7) * 25_000,
+        lambda: b"YWJj" * 5 * 60_000,
+        lambda: (b"YWJj" * 7 + b"\n") * 40_000,
+        lambda: (b"YWJj" * 5 + b"!" + b"YWJj" * 7) * 25_000,
         lambda: b"\\/" * 500_000,
     ],
     ids=lambda _: str(next(NUMBERS)),
@@ -469,6 +471,18 @@ def test_base64_places(before: str, text: str, width: int, end: str) -> None:
         first, last = index * 8 // 6, (index * 8 + 7) // 6
         assert start == offset + first + first // width * len(end)
         assert stop == offset + last + last // width * len(end) + 1
+
+
+@pytest.mark.parametrize("gap", range(1, 9))
+@pytest.mark.parametrize("more", range(4))
+def test_base64_in_a_run(gap: int, more: int) -> None:
+    """What is text is read where base64 of something else stands before it and after it, however far that goes."""
+    data = b"YWJj" * 7 + b"/" * gap + b"YWJj" * 6 + b"A" * more
+    first, second = in_base64(data, [(0, len(data))])
+
+    assert first.text.startswith(b"abc" * 7)
+    at = second.text.index(b"abc" * 6)
+    assert second.span(at, at + 18) == (28 + gap, 28 + gap + 24)
 
 
 def test_depth() -> None:

@@ -126,7 +126,7 @@ def _windows(data: bytes, spots: list[tuple[int, int]]) -> Iterator[tuple[int, i
             if right >= 0:
                 yield left, right
             near = max(0, start - BESIDE)
-            left = max(words.rfind(b"\0", 0, near) + 1, start - FARTHEST, right, 0)
+            left = max(words.rfind(b"\0", 0, near) + 1, start - FARTHEST, right)
         if end + BESIDE > right:
             stop = words.find(b"\0", end + BESIDE, end + FARTHEST)
             right = stop if stop >= 0 else min(end + FARTHEST, len(data))
