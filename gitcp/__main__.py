@@ -1,7 +1,8 @@
 """`python -m gitcp`, `gitcp` and `git gitcp`: hands this process to the command line, and ends it.
 
-Nothing else is here, so that what the command line imports, and when, is decided in one place. A save asks the first
-stage (gitcp.cli.quick) before any of it is loaded; plain forms (gitcp.cli.plain) do without click, and so does a hook.
+Nothing else is here, so that what the command line imports, and when, is decided in one place. A
+save asks the first stage (gitcp.fastpath.answer) before any of it is loaded; plain forms
+(gitcp.cli.plain) do without click, and so does a hook.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ def main() -> None:
         code = _run(sys.argv[1:])
     except KeyboardInterrupt:  # while modules were loading
         code = 130
-    os._exit(code)  # everything is flushed; taking the interpreter down costs as much as a small save
+    # everything is flushed; taking the interpreter down costs as much as a small save
+    os._exit(code)
 
 
 def _open_closed() -> None:
-    """Open the standard streams that were closed at the start: the next file opened would take a stream's number, and
-    get what is meant for it.
+    """Open the standard streams that were closed at the start: the next file opened would take a
+    stream's number, and get what is meant for it.
     """
     while os.open(os.devnull, os.O_RDWR) <= 2:
         pass
@@ -39,21 +41,18 @@ def _open_closed() -> None:
 def _run(args: list[str]) -> int:
     if args[:1] == ["save"]:
         gc.disable()  # a save ends before there is anything to collect
-        from gitcp.cli import quick
+        from gitcp.fastpath import answer
 
-        if quick.answered(args[1:]):
+        if answer.answered(args[1:]):
             return 0
     if args[:1] and args[0] in SCANNING:
         gc.disable()
-        from gitcp.cli import quick
+        from gitcp.fastpath import answer
 
-        quick.begin()
+        answer.begin()
     if args[:1] == ["hook"] and not {"-h", "--help"} & set(args):
         gc.disable()
         return _hook(args[1:])
-    from gitcp.cli import lean
-
-    lean.prepare()
     from gitcp.cli import plain
 
     code = plain.run(args)

@@ -1,12 +1,14 @@
-"""The Agent Development Kit of Google, checkpointed: each event of a session is a commit with the files of then.
+"""The Agent Development Kit of Google, checkpointed: each event of a session is a commit with the
+files of then.
 
     from gitcp.adk import GitSessionService
 
     Runner(app_name="shop", agent=agent, session_service=GitSessionService("/path/to/repository"))
 
-A session of ADK is a session of gitcp. Its first line is what the session began with, each further one an event, with
-its text for people to read. The state is what the events made of the one that it began with. State that sessions share
-(`app:`, `user:`) is kept in sessions of its own, one an app and one a user.
+A session of ADK is a session of gitcp. Its first line is what the session began with, each further
+one an event, with its text for people to read. The state is what the events made of the one that it
+began with. State that sessions share (`app:`, `user:`) is kept in sessions of its own, one an app
+and one a user.
 """
 
 from __future__ import annotations
@@ -34,9 +36,9 @@ except ImportError as error:
 from gitcp import api
 from gitcp.errors import BadValue
 from gitcp.integrations.thread import Changes, Given, Held, Thread, encode, parsed, session_name
+from gitcp.lifecycle import delete
 from gitcp.model import Agent, Host, Trigger
-from gitcp.ops import delete
-from gitcp.ops.conversation import MAIN
+from gitcp.saving.conversation import MAIN
 
 AGENT = "google-adk"
 SHARED = "google-adk-state"
@@ -46,8 +48,8 @@ Fields = dict[str, Any]
 class GitSessionService(BaseSessionService):
     """Keeps ADK's sessions in the repository around `path`, each event with the files as they were.
 
-    May be shared between tasks and threads, and other processes may write the same sessions. Raises what `gitcp.open`
-    does.
+    May be shared between tasks and threads, and other processes may write the same sessions. Raises
+    what `gitcp.open` does.
     """
 
     def __init__(self, path: str | os.PathLike[str] = ".", *, host: Host | None = None) -> None:
@@ -56,7 +58,9 @@ class GitSessionService(BaseSessionService):
     async def create_session(
         self, *, app_name: str, user_id: str, state: Fields | None = None, session_id: str | None = None
     ) -> Session:
-        """Begin a session. Raises AlreadyExistsError, and BadValue for a state that JSON cannot hold."""
+        """Begin a session. Raises AlreadyExistsError, and BadValue for a state that JSON cannot
+        hold.
+        """
         id = (session_id or "").strip() or str(uuid.uuid4())
         return await asyncio.to_thread(self._create, (app_name, user_id, id), state or {})
 
@@ -67,7 +71,9 @@ class GitSessionService(BaseSessionService):
         return await asyncio.to_thread(self._get, (app_name, user_id, session_id.strip()), config)
 
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
-        """The sessions of an app, or of one user of it, without their events; the one used last comes last."""
+        """The sessions of an app, or of one user of it, without their events; the one used last
+        comes last.
+        """
         found = await asyncio.to_thread(lambda: list(self._listed(app_name, user_id)))
         return ListSessionsResponse(sessions=sorted(found, key=lambda s: (s.last_update_time, s.user_id, s.id)))
 
@@ -80,10 +86,11 @@ class GitSessionService(BaseSessionService):
         return await asyncio.to_thread(self._shared, app_name, user_id)
 
     async def append_event(self, session: Session, event: Event) -> Event:
-        """Keep an event, in one checkpoint with the files of now. One that is there already is not kept again.
+        """Keep an event, in one checkpoint with the files of now. One that is there already is not
+        kept again.
 
-        Raises SessionNotFoundError, StaleSessionError if another program went on with the session, and BadValue for a
-        state that JSON cannot hold; nothing was kept then.
+        Raises SessionNotFoundError, StaleSessionError if another program went on with the session,
+        and BadValue for a state that JSON cannot hold; nothing was kept then.
         """
         if event.partial:
             return event
@@ -200,7 +207,9 @@ def _merged(held: Held, delta: Fields) -> Fields:
 
 
 def _split(state: Fields) -> tuple[Fields, dict[str, Fields]]:
-    """A session's own state, and what it shares, by prefix and without it. What is temporary is left out."""
+    """A session's own state, and what it shares, by prefix and without it. What is temporary is
+    left out.
+    """
     shared: dict[str, Fields] = {State.APP_PREFIX: {}, State.USER_PREFIX: {}}
     own: Fields = {}
     for name, value in state.items():

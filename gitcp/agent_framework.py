@@ -1,12 +1,14 @@
-"""The Microsoft Agent Framework, checkpointed: each checkpoint of a workflow is a commit with the files of then.
+"""The Microsoft Agent Framework, checkpointed: each checkpoint of a workflow is a commit with the
+files of then.
 
     from gitcp.agent_framework import GitCheckpointStorage
 
-    WorkflowBuilder(start_executor=…, checkpoint_storage=GitCheckpointStorage("/path/to/repository"))
+    WorkflowBuilder(start_executor=…,
+    checkpoint_storage=GitCheckpointStorage("/path/to/repository"))
 
-The checkpoints of a workflow are the conversation of one session of gitcp, a line each, in the framework's own
-encoding. Values that JSON cannot hold are pickled by it; when they are read, its list of allowed types decides what is
-made of them.
+The checkpoints of a workflow are the conversation of one session of gitcp, a line each, in the
+framework's own encoding. Values that JSON cannot hold are pickled by it; when they are read, its
+list of allowed types decides what is made of them.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ except ImportError as error:
 from gitcp import api
 from gitcp.integrations.thread import Changes, Given, Held, Thread, encode, parsed, session_name
 from gitcp.model import Agent, Host
-from gitcp.ops.conversation import MAIN
+from gitcp.saving.conversation import MAIN
 
 AGENT = "agent-framework"
 

@@ -1,4 +1,5 @@
-"""The Claude Agent SDK, checkpointed: each turn's transcript and the files are one commit, and go back together.
+"""The Claude Agent SDK, checkpointed: each turn's transcript and the files are one commit, and go
+back together.
 
     from gitcp.claude import options
 
@@ -10,7 +11,8 @@ checkpoint with the files as they are then. The hook that `options` adds says wh
 on it, which is where `GitSessionStore.rewind` goes back to. The SDK's own file checkpoints know the edit tools only,
 and cannot be combined with a session store.
 
-The sessions are those of Claude Code to every command: `gitcp log`, `gitcp restore`, `claude --resume` work with them.
+The sessions are those of Claude Code to every command: `gitcp log`, `gitcp restore`, `claude
+--resume` work with them.
 """
 
 from __future__ import annotations
@@ -49,12 +51,13 @@ from gitcp.api.opened import Opened, numbered
 from gitcp.api.session import only
 from gitcp.errors import BadValue, GitcpError, RevisionNotFound
 from gitcp.integrations.thread import LOCK, Changes, Given, Held, Thread, encode, leaving, parsed
+from gitcp.lifecycle import delete
 from gitcp.model import Agent, Checkpoint, Host, Oid, Trigger
-from gitcp.ops import delete, restore, untold
-from gitcp.ops import session as session_op
-from gitcp.ops.conversation import MAIN
-from gitcp.ops.message import before_message
-from gitcp.ops.restore import Report
+from gitcp.restoring import restore, restore_notice
+from gitcp.restoring.message import before_message
+from gitcp.restoring.restore import Report
+from gitcp.saving import session as session_op
+from gitcp.saving.conversation import MAIN
 from gitcp.store import Store, Summary, one_line
 from gitcp.value import replace
 
@@ -69,9 +72,11 @@ FOREIGN = re.compile(r"\.[0-9a-f]{8}\Z")
 
 
 class GitSessionStore(SessionStore):
-    """Keeps sessions of the SDK as checkpoints of the repository around `path`, the working directory of the agent.
+    """Keeps sessions of the SDK as checkpoints of the repository around `path`, the working
+    directory of the agent.
 
-    Every method can be used from several tasks, threads and processes. Raises what `gitcp.open` does.
+    Every method can be used from several tasks, threads and processes. Raises what `gitcp.open`
+    does.
     """
 
     def __init__(self, path: str | os.PathLike[str] = ".", *, host: Host | None = None) -> None:
@@ -82,7 +87,9 @@ class GitSessionStore(SessionStore):
     # ------------------------------------------------------------ the SDK's protocol
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        """Add to a transcript, in one checkpoint with the files of now. An entry whose uuid is there is left out."""
+        """Add to a transcript, in one checkpoint with the files of now. An entry whose uuid is
+        there is left out.
+        """
         if entries:
             await asyncio.to_thread(self._append, key, entries)
 
@@ -91,16 +98,22 @@ class GitSessionStore(SessionStore):
         return await asyncio.to_thread(self._load, key)
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
-        """The sessions of a project; those of this directory include what `gitcp` saved or fetched by itself."""
+        """The sessions of a project; those of this directory include what `gitcp` saved or fetched
+        by itself.
+        """
         found = await asyncio.to_thread(lambda: list(self._sessions(project_key)))
         return [{"session_id": session_id, "mtime": _mtime(held)} for session_id, held in found]
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
-        """What the SDK shows of each session. The first time a session is read whole, then what is new of it."""
+        """What the SDK shows of each session. The first time a session is read whole, then what is
+        new of it.
+        """
         return await asyncio.to_thread(lambda: [self._summary(*found) for found in self._sessions(project_key)])
 
     async def delete(self, key: SessionKey) -> None:
-        """Put a session into gitcp's trash (`gitcp undo` brings it back); with a subpath, end that transcript."""
+        """Put a session into gitcp's trash (`gitcp undo` brings it back); with a subpath, end that
+        transcript.
+        """
         await asyncio.to_thread(self._delete, key)
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
@@ -110,7 +123,8 @@ class GitSessionStore(SessionStore):
     # ------------------------------------------------------------ going back
 
     async def rewind(self, session_id: str, message: str) -> Report:
-        """Bring back the state before a user message: the files, whatever changed them, and the transcript.
+        """Bring back the state before a user message: the files, whatever changed them, and the
+        transcript.
 
         `message` is the uuid of the message. What is there now is saved first, and `undo` goes back to it. The session
         keeps its id: resume it to go on from there. Raises RevisionNotFound, and Refused where a restore is; nothing
@@ -125,7 +139,8 @@ class GitSessionStore(SessionStore):
     # ------------------------------------------------------------ hooks
 
     async def prompted(self, payload: Any, _tool_use_id: str | None = None, _context: Any = None) -> Any:
-        """The callback of UserPromptSubmit: a checkpoint of the files, before the agent does anything about the prompt.
+        """The callback of UserPromptSubmit: a checkpoint of the files, before the agent does
+        anything about the prompt.
 
         It never fails the agent: what went wrong is told to the user.
         """
@@ -200,7 +215,7 @@ class GitSessionStore(SessionStore):
         thread = self._thread(Path(payload["transcript_path"]).parent.name, session_id)
         prompt = payload.get("prompt_id")
         thread.note(Trigger.PROMPT, {PROMPT: prompt} if prompt else {})
-        return untold.take(self.checkpoints.store(), claude_code.NAME, session_id)
+        return restore_notice.take(self.checkpoints.store(), claude_code.NAME, session_id)
 
     # ------------------------------------------------------------ rewinding
 
@@ -218,8 +233,9 @@ class GitSessionStore(SessionStore):
 
     @contextmanager
     def _going_back(self, session_id: str) -> Iterator[tuple[Opened, str]]:
-        """The repository as it is opened for a restore. The SDK reads transcripts from the store and nowhere else, so
-        the one that goes back is laid into an agent's home that is gone afterwards, under the session's own id.
+        """The repository as it is opened for a restore. The SDK reads transcripts from the store
+        and nowhere else, so the one that goes back is laid into an agent's home that is gone
+        afterwards, under the session's own id.
         """
         name = self._find(self.project_key, session_id)
         if name is None:
@@ -258,7 +274,9 @@ class GitSessionStore(SessionStore):
         return f"{plain}{exact}{self._suffix(project_key)}"
 
     def _find(self, project_key: str, session_id: str) -> str | None:
-        """The session that holds an agent's session: by what its last checkpoint says, else by an earlier one."""
+        """The session that holds an agent's session: by what its last checkpoint says, else by an
+        earlier one.
+        """
         store = self.checkpoints.store()
         names = self._named(store, project_key)
         plain = re.sub(r"[^A-Za-z0-9]", "", session_id)
@@ -282,7 +300,8 @@ class GitSessionStore(SessionStore):
 
 
 def options(path: str | os.PathLike[str] = ".", **given: Any) -> ClaudeAgentOptions:
-    """Options of the SDK with which every turn becomes a checkpoint of the repository around `path`.
+    """Options of the SDK with which every turn becomes a checkpoint of the repository around
+    `path`.
 
     `given` are any other options; hooks among them are kept. The agent works in `path`. The store is in
     `session_store`: `options(…).session_store.rewind(…)`.
@@ -325,7 +344,9 @@ def _mtime(held: Held) -> int:
 
 
 def _holds(store: Store, summary: Summary, session_id: str) -> bool:
-    """Whether a checkpoint is of this session of the agent. A commit says it on one line, the metadata exactly."""
+    """Whether a checkpoint is of this session of the agent. A commit says it on one line, the
+    metadata exactly.
+    """
     said = (summary.trailers.get("Gitcp-Agent"), summary.trailers.get("Gitcp-Agent-Session"))
     if said != (claude_code.NAME, one_line(session_id, 200)):
         return False

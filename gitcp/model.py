@@ -1,7 +1,7 @@
 """The values that travel on the road: frozen, equal by content, ignorant of storage.
 
-Paths inside a working tree are `bytes`, relative to its root, joined by "/", as git stores them. Oids are 40 hex
-digits. Times are aware `datetime`s. Sizes are bytes.
+Paths inside a working tree are `bytes`, relative to its root, joined by "/", as git stores them.
+Oids are 40 hex digits. Times are aware `datetime`s. Sizes are bytes.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
+from typing import Any, NamedTuple, NewType
 
-from gitcp.typed import Any, NamedTuple, NewType
 from gitcp.value import EMPTY, Value
 
 Oid = NewType("Oid", str)
@@ -23,7 +23,8 @@ GITLINK = 0o160000
 TREE = 0o040000
 
 RESERVED = b".gitcp"
-"""The one name at the root of a working tree that is gitcp's own: never captured, never restored."""
+"""The one name at the root of a working tree that is gitcp's own: never captured, never restored.
+"""
 
 
 class CheckpointId(NamedTuple):
@@ -55,7 +56,9 @@ class Span(NamedTuple):
 
 
 class Host(Value):
-    """What surrounds a command: its environment, its home and its clock. The library reads none of them itself."""
+    """What surrounds a command: its environment, its home and its clock. The library reads none of
+    them itself.
+    """
 
     env: Mapping[str, str]
     home: Path
@@ -128,7 +131,9 @@ class Conversion(Value):
 
 
 class Submodule(Value):
-    """A gitlink: the commit the working tree of the submodule is at, and whether it had changes of its own."""
+    """A gitlink: the commit the working tree of the submodule is at, and whether it had changes of
+    its own.
+    """
 
     path: bytes
     commit: Oid
@@ -154,7 +159,9 @@ class IndexEntry(Value):
 
 
 class Base(Value):
-    """Where HEAD stood: its commit (None when unborn), its branch (None when detached), an operation in progress."""
+    """Where HEAD stood: its commit (None when unborn), its branch (None when detached), an
+    operation in progress.
+    """
 
     commit: Oid | None
     branch: str | None
@@ -285,7 +292,9 @@ class Conversation(Value):
 
 
 class Handoff(Value):
-    """What the next reader needs: the task, what was decided, what was tried and failed, what comes next."""
+    """What the next reader needs: the task, what was decided, what was tried and failed, what comes
+    next.
+    """
 
     task: str | None = None
     decisions: tuple[str, ...] = ()
@@ -310,14 +319,17 @@ class Note(Value):
 
 
 class State(Value):
-    """What a framework keeps with a checkpoint: a tree of its own, and the words by which it finds it again."""
+    """What a framework keeps with a checkpoint: a tree of its own, and the words by which it finds
+    it again.
+    """
 
     tree: Oid
     key: str
 
 
 class Run(Value):
-    """What was run between a checkpoint and the one before it. `code` is None where its end was not seen.
+    """What was run between a checkpoint and the one before it. `code` is None where its end was not
+    seen.
 
     `command` is empty for a part of a program (a transaction); `output` is the end of what was said.
     """
@@ -329,12 +341,12 @@ class Run(Value):
 
 
 class Checkpoint(Value):
-    """One recovery point. `commit`, `root` and `parent` say where it is stored; the rest is what it says.
+    """One recovery point. `commit`, `root` and `parent` say where it is stored; the rest is what it
+    says.
 
-    `root` is the commit's tree: the files plus `.gitcp`. `steps` is the tree of recorded results of steps,
-    `state` what a framework keeps.
-    `compensated` says how the compensations of this session that were run ended, by their key (gitcp.ops.compensate).
-    `extra` are metadata fields this version does not know.
+    `root` is the commit's tree: the files plus `.gitcp`. `steps` is the tree of recorded results of steps, `state` what
+    a framework keeps. `compensated` says how the compensations of this session that were run ended, by their key
+    (gitcp.running.compensate). `extra` are metadata fields this version does not know.
     """
 
     id: CheckpointId

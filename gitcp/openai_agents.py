@@ -38,10 +38,11 @@ from gitcp.errors import BadValue, GitcpError, RevisionNotFound
 from gitcp.git import refs
 from gitcp.integrations import workspace
 from gitcp.integrations.thread import Changes, Given, Held, Thread, encode, leaving, parsed, session_name
+from gitcp.lifecycle import fork
 from gitcp.model import Agent, Checkpoint, Host, Trigger
-from gitcp.ops import fork, restore
-from gitcp.ops.conversation import MAIN
-from gitcp.ops.save import Heed
+from gitcp.restoring import restore
+from gitcp.saving.conversation import MAIN
+from gitcp.saving.save import Heed
 
 AGENT = "openai-agents"
 TRUNK = "main"

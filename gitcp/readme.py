@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from gitcp.model import Checkpoint, Conversation, FileChange, Handoff, Kind, Skip, Snapshot
-from gitcp.patterns import pattern
 from gitcp.store import subject
 from gitcp.wire import encode_time
 
@@ -24,9 +23,9 @@ LONGEST_PATH = 255
 LONGEST_QUOTE = 400
 MOST_LINES = 12
 
-BLANKS = pattern(r"[ \t\r\n]+")
-FILES = pattern(r"\n\n(## Files\n\n.*?)\n\n(?:Not captured \(|## Conversation\n|To go back: )", re.DOTALL)
-TOTAL = pattern(r"(?<= changed of )\d+")
+BLANKS = re.compile(r"[ \t\r\n]+")
+FILES = re.compile(r"\n\n(## Files\n\n.*?)\n\n(?:Not captured \(|## Conversation\n|To go back: )", re.DOTALL)
+TOTAL = re.compile(r"(?<= changed of )\d+")
 
 
 def render(checkpoint: Checkpoint, changes: Sequence[FileChange]) -> str:

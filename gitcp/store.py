@@ -4,12 +4,13 @@
     .gitcp/checkpoint.json
     .gitcp/README.md
     .gitcp/conversation/<stream>/…
-    .gitcp/steps/…                    results of steps (gitcp.ops.steps)
+    .gitcp/steps/…                    results of steps (gitcp.state.steps)
     .gitcp/state/…                    what a framework keeps (gitcp.langgraph)
     .gitcp/staged/<path>              where the index differs from the files
     .gitcp/conflicts/<stage>/<path>   where the index is unmerged
 
-A session is a ref; its chain has exactly one parent a commit. Objects are written first, the ref moves last.
+A session is a ref; its chain has exactly one parent a commit. Objects are written first, the ref
+moves last.
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gitcp import shared, wire
-from gitcp.durable import FULL, make_own_directory, open_shared
+from gitcp import wire
 from gitcp.errors import DiskFull, GitFailed, Refused, StoreBusy, StoreDamaged
-from gitcp.git import locks, refs, trees
+from gitcp.git import locks, refs, shared, trees
+from gitcp.git.fsync import FULL, make_own_directory, open_shared
 from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
 from gitcp.git.signature import signature, time_of
 from gitcp.git.trees import TreeEntry
 from gitcp.model import FILE, RESERVED, TREE, Checkpoint, CheckpointId, Entry, Oid, Snapshot
-from gitcp.typed import TYPE_CHECKING
 from gitcp.value import Value, replace
 
 if TYPE_CHECKING:
-    from gitcp.git.ahead import Ahead
     from gitcp.git.gathering import Gathering
+    from gitcp.git.write_ahead_log import Ahead
 
 METADATA = b"checkpoint.json"
 README = b"README.md"
@@ -50,7 +51,9 @@ NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 LISTED = ("rev-list", "--first-parent", "--encoding=UTF-8", "--stdin", "--format=%H%x00%T%x00%P%x00%aI%x00%B%x01")
 
 NEAR = 64
-"""So many checkpoints are read in the time that git takes to start, and damage further back is not in their way."""
+"""So many checkpoints are read in the time that git takes to start, and damage further back is not
+in their way.
+"""
 
 
 class Summary(Value):
@@ -80,8 +83,10 @@ class Store:
                 pass
 
     def hurry(self, gathering: Gathering) -> None:
-        """Save many times a minute: checkpoints are durable as ever, by gitcp.git.ahead. For nothing but saves."""
-        from gitcp.git.ahead import Ahead, running
+        """Save many times a minute: checkpoints are durable as ever, by gitcp.git.write_ahead_log.
+        For nothing but saves.
+        """
+        from gitcp.git.write_ahead_log import Ahead, running
 
         self.objects.gathering = gathering
         self._ahead = Ahead(self.repo.common_dir) if running() else None
@@ -89,7 +94,7 @@ class Store:
     def _left(self) -> Ahead | None:
         """What somebody promised, None if nobody ever did."""
         if os.path.exists(f"{self.repo.common_dir}/gitcp/ahead"):
-            from gitcp.git.ahead import Ahead  # hardly any repository has it
+            from gitcp.git.write_ahead_log import Ahead  # hardly any repository has it
 
             return Ahead(self.repo.common_dir)
         return None
@@ -97,7 +102,9 @@ class Store:
     # ------------------------------------------------------------ refs
 
     def sessions(self) -> dict[str, Oid]:
-        """Every session and the commit of its last checkpoint; of one whose ref is garbage, one that is missing."""
+        """Every session and the commit of its last checkpoint; of one whose ref is garbage, one
+        that is missing.
+        """
         return self._named(refs.SESSIONS, refs.NOTHING)
 
     def tags(self) -> dict[str, Oid]:
@@ -105,7 +112,9 @@ class Store:
         return {name: self.peel(oid) for name, oid in self._named(refs.TAGS).items()}
 
     def tip(self, session: str) -> Oid | None:
-        """The commit of a session's last checkpoint, None if there is no such session. Garbage is taken for NOTHING."""
+        """The commit of a session's last checkpoint, None if there is no such session. Garbage is
+        taken for NOTHING.
+        """
         try:
             return refs.read_ref(self.repo.common_dir, refs.SESSIONS + session)
         except StoreDamaged:
@@ -150,7 +159,9 @@ class Store:
             os.close(descriptor)
 
     def advance(self, checkpoint: Checkpoint) -> None:
-        """Move the session's ref to `checkpoint`: the commit point. Raises StoreBusy if the session moved meanwhile."""
+        """Move the session's ref to `checkpoint`: the commit point. Raises StoreBusy if the session
+        moved meanwhile.
+        """
         name, ahead = refs.SESSIONS + checkpoint.id.session, self._ahead
         promise = (lambda: self._promise(ahead, name, checkpoint)) if ahead else None
         if not refs.update_ref(self.repo.common_dir, name, checkpoint.commit, checkpoint.parent, promise):
@@ -165,14 +176,18 @@ class Store:
         self.objects.place(packs)
 
     def begin(self, checkpoint: Checkpoint) -> None:
-        """Begin a session with `checkpoint`, whose parent is another session's. Raises Refused if it exists."""
+        """Begin a session with `checkpoint`, whose parent is another session's. Raises Refused if
+        it exists.
+        """
         name = checkpoint.id.session
         self.objects.flush(held=True)
         if not refs.update_ref(self.repo.common_dir, refs.SESSIONS + name, checkpoint.commit, None):
             raise Refused(f"there is a session {name} already: nothing was changed", hint="give another name: --name")
 
     def move_ref(self, name: str, old: Oid | None, new: Oid | None) -> bool:
-        """Set, make (`old` None) or delete (`new` None) one of our refs. False if it is not at `old` any more."""
+        """Set, make (`old` None) or delete (`new` None) one of our refs. False if it is not at
+        `old` any more.
+        """
         if new is not None:
             return refs.update_ref(self.repo.common_dir, name, new, old)
         if old is None or refs.delete_ref(self.repo.common_dir, name, old):
@@ -185,7 +200,8 @@ class Store:
     # ------------------------------------------------------------ writing
 
     def commit(self, checkpoint: Checkpoint, readme: str, before: Checkpoint | None = None) -> Checkpoint:
-        """Write a checkpoint's metadata, tree and commit; the checkpoint with `commit` and `root` filled in.
+        """Write a checkpoint's metadata, tree and commit; the checkpoint with `commit` and `root`
+        filled in.
 
         The files' tree and the conversation's tree are stored already. Everything is on disk when this returns (with
         `hurry`, when `advance` or `begin` does), and no ref names it yet. What the index has is taken from the
@@ -198,7 +214,9 @@ class Store:
         return replace(checkpoint, commit=commit, root=root)
 
     def write_root(self, checkpoint: Checkpoint, readme: str, before: Checkpoint | None = None) -> Oid:
-        """Write the metadata, the README and the tree of a checkpoint. Visible after `objects.flush`."""
+        """Write the metadata, the README and the tree of a checkpoint. Visible after
+        `objects.flush`.
+        """
         reserved = {
             METADATA: Entry(FILE, self.objects.write_blob(wire.encode_checkpoint(checkpoint), new=True)),
             README: Entry(FILE, self.objects.write_blob(readme.encode("utf-8"), new=True)),
@@ -251,7 +269,9 @@ class Store:
         return self.objects.write("commit", b"\n".join([tree, *before, *rest]) + blank + body)
 
     def retag(self, tag: Oid, commit: Oid) -> Oid:
-        """Write the same tag for another commit; a ref that names a commit itself names the other one."""
+        """Write the same tag for another commit; a ref that names a commit itself names the other
+        one.
+        """
         kind, data = self.objects.read(tag)
         if kind != "tag":
             return commit
@@ -275,7 +295,9 @@ class Store:
         )
 
     def files_tree(self, root: Oid) -> Oid:
-        """The tree of the files in a checkpoint's tree: all but `.gitcp`. It is named, and can then be read."""
+        """The tree of the files in a checkpoint's tree: all but `.gitcp`. It is named, and can then
+        be read.
+        """
         return self.objects.name_tree([e for e in self.objects.read_tree(root) if e.name != RESERVED])
 
     def summary(self, commit: Oid) -> Summary:
@@ -313,7 +335,8 @@ class Store:
     def history(self, tip: Oid, limit: int | None = None) -> Iterator[Summary]:
         """The checkpoints of a chain, newest first, as their commits tell it.
 
-        The nearest, which are all that most callers ask for, are read one by one; git lists the rest in one go.
+        The nearest, which are all that most callers ask for, are read one by one; git lists the
+        rest in one go.
         """
         before: Oid | None = tip
         for _ in range(NEAR if limit is None else min(NEAR, limit)):
@@ -326,7 +349,9 @@ class Store:
             yield from self._listed((before,), *(() if limit is None else (f"--max-count={limit - NEAR}",)))
 
     def forest(self, tips: Iterable[Oid], *limits: str) -> Iterator[Summary]:
-        """Every checkpoint behind these commits, once, each after the one before it; `limits` as git rev-list has."""
+        """Every checkpoint behind these commits, once, each after the one before it; `limits` as
+        git rev-list has.
+        """
         return self._listed(tips, "--topo-order", "--reverse", *limits)
 
     def _listed(self, tips: Iterable[Oid], *options: str) -> Iterator[Summary]:
@@ -421,7 +446,9 @@ def _of_index(files: Snapshot) -> dict[bytes, dict[bytes, Entry]]:
 
 
 def one_line(text: str, most: int) -> str:
-    """`text` on one line of at most `most` characters, control characters and runs of blanks as one space."""
+    """`text` on one line of at most `most` characters, control characters and runs of blanks as one
+    space.
+    """
     if not text.isprintable() or "  " in text:
         text = re.sub(r"[\s\x00-\x1f\x7f-\x9f]+", " ", text)
     flat = text.strip()

@@ -29,7 +29,7 @@ from gitcp import api
 from gitcp.errors import GitcpError
 from gitcp.integrations.thread import Changes, Given, Held, Thread, encode, parsed, session_name
 from gitcp.model import Agent, Host
-from gitcp.ops.conversation import MAIN
+from gitcp.saving.conversation import MAIN
 
 AGENT = "strands"
 

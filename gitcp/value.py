@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-
-from gitcp.typed import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
 """The default of a field that is a mapping."""

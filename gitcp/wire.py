@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import binascii
 import json
-import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Any
 
 from gitcp.errors import BadValue, FormatTooNew, StoreDamaged
-from gitcp.indent import indented
 from gitcp.model import (
     Agent,
     Base,
@@ -41,8 +40,7 @@ from gitcp.model import (
     Submodule,
     Trigger,
 )
-from gitcp.shape import CHECKPOINT, ID, misfit
-from gitcp.typed import Any
+from gitcp.schema import CHECKPOINT, ID, misfit
 
 FORMAT = 1
 READABLE = range(1, FORMAT + 1)
@@ -141,20 +139,9 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
     )
     if wrong := misfit(fields):
         raise BadValue(f"{wrong} of {checkpoint.id} cannot be written down: no checkpoint was made")
-    body = _quickly(fields) if "orjson" in sys.modules and not checkpoint.extra else None
-    if body is None:
-        body = indented({**checkpoint.extra, **fields}, "\n").encode("utf-8", "backslashreplace")
+    text = json.dumps({**checkpoint.extra, **fields}, indent=2, sort_keys=True, ensure_ascii=False)
+    body = text.encode("utf-8", "backslashreplace")
     return b'{\n  "format": %d,%s\n' % (FORMAT, body[1:])
-
-
-def _quickly(fields: Json) -> bytes | None:
-    """The same as `indented`, by orjson. None: it cannot."""
-    import orjson
-
-    try:
-        return orjson.dumps(fields, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
-    except TypeError:  # half a surrogate pair
-        return None
 
 
 def decode_checkpoint(

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from gitcp.model import Checkpoint, CheckpointId
-from gitcp.ops import restore as op
-from gitcp.ops import save as save_op
-from gitcp.ops.plan import FilePlan
-from gitcp.ops.restore import Report, Request
+from gitcp.restoring import restore as op
+from gitcp.restoring.plan import FilePlan
+from gitcp.restoring.restore import Report, Request
+from gitcp.saving import save as save_op
 from gitcp.store import Store
 
 from driver import File, Project

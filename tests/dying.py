@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gitcp.ops import rewrite
-from gitcp.ops.check import check
+from gitcp.lifecycle.check import check
+from gitcp.state import rewrite
 
 from driver import SOURCE, Project
 from samples import open_store
@@ -20,7 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from gitcp.git.repo import Repository
 from gitcp.model import Host
-from gitcp.ops import delete, oplog, prune, purge, trash
+from gitcp.lifecycle import delete, prune, purge
+from gitcp.state import oplog, trash
 from gitcp.retention import Policy
 from gitcp.store import Store
 

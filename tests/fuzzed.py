@@ -14,19 +14,25 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from gitcp import adapters, dates, kept, revisions, wire
+from gitcp import adapters, wire
+from gitcp.automation.install import jsonc
 from gitcp.conversation import segments
+from gitcp.fastpath import stat_check, trusted_cache
 from gitcp.git import bundle, index, packs, trees, unpack
-from gitcp.hooks import jsonc
+from gitcp.history import dates, revisions
+from gitcp.lifecycle import auto_retention
 from gitcp.model import CheckpointId, Digest, Note, Oid
-from gitcp.ops import brought, journal, note, oplog, retain, rewrite, settings, transaction, untold
-from gitcp.ops.oplog import Operation
 from gitcp.policy import events, outcome, payload, risk, shell, triggers
 from gitcp.policy.settings import Settings
+from gitcp.restoring import restore_notice
 from gitcp.retention import Limits
+from gitcp.running import transaction
 from gitcp.secrets import scan
+from gitcp.sharing import transcript_import
+from gitcp.state import journal, note, oplog, rewrite, settings
+from gitcp.state.oplog import Operation
 from gitcp.store import Store
-from gitcp.worktree import attributes, look
+from gitcp.worktree import attributes
 from gitcp.worktree.ignore import Ignore
 
 from driver import Project
@@ -195,7 +201,7 @@ def _text(read: Callable[[str], object]) -> Callable[[bytes], object]:
 
 
 def _state(data: bytes) -> object:
-    return look.unpack(data)
+    return stat_check.unpack(data)
 
 
 def _ignore(data: bytes) -> object:
@@ -216,7 +222,9 @@ def in_memory() -> dict[str, Target]:
         b"Gitcp-Format: 1\nGitcp-Session: s\nGitcp-Number: 12\nGitcp-Trigger: manual\nGitcp-Files: 3 (1 changed)\n"
     )
     transcripts = {f"transcript of {agent}": Target(_transcript(agent), LINES) for agent in AGENTS}
-    state = kept.MAGIC + kept.part((((b"/",), b"t", None, [], {}, (), ()), {b"": (1, 2, b"", ())}, {}))
+    state = trusted_cache.MAGIC + trusted_cache.part(
+        (((b"/",), b"t", None, [], {}, (), ()), {b"": (1, 2, b"", ())}, {})
+    )
     return {
         "metadata": Target(_metadata, (metadata,)),
         "commit": Target(_commit, (commit,)),
@@ -274,7 +282,7 @@ def in_files(project: Project) -> dict[str, Target]:
 
     def due() -> object:
         limits = Limits(count=9, age=timedelta(days=1))
-        return retain.is_due(limits, retain.seen(store.repo), CheckpointId("s", 3), NOW)
+        return auto_retention.is_due(limits, auto_retention.seen(store.repo), CheckpointId("s", 3), NOW)
 
     tip = store.sessions()["s"]
     moved = Operation(1, NOW, "rename", "said", trash="t", dropped={"s": ((1, 2),)}, names=("s", "t"))
@@ -304,9 +312,9 @@ def in_files(project: Project) -> dict[str, Target]:
         ),
         "run": file(ours / "runs/x.json", lambda: list(transaction.interrupted(store.repo)), json.dumps(run).encode()),
         "last look at the limits": file(ours / "limits.json", due, json.dumps(looked).encode()),
-        "untold restore": file(ours / "untold", lambda: untold.take(store, "claude", "s")),
+        "untold restore": file(ours / "untold", lambda: restore_notice.take(store, "claude", "s")),
         "waiting note": file(ours / "note", lambda: note.waiting(store.repo)),
-        "conversation to import": file(loose, lambda: brought.read(loose, "given", None), *LINES),
+        "conversation to import": file(loose, lambda: transcript_import.read(loose, "given", None), *LINES),
         "bundle": file(
             loose,
             lambda: bundle.check_sizes(loose, largest=1 << 20, most=1 << 22),

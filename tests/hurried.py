@@ -11,8 +11,8 @@ from gitcp.git.gathering import Gathering
 from gitcp.git.repo import Repository
 from gitcp.git.trees import EMPTY_TREE
 from gitcp.model import Host, Note, Snapshot
-from gitcp.ops import save
-from gitcp.ops.session import GIVEN, Choice
+from gitcp.saving import save
+from gitcp.saving.session import GIVEN, Choice
 from gitcp.store import Store
 
 

@@ -33,7 +33,7 @@ SOURCE = Path(__file__).parents[1]
 SECRETS = ("test_named_secrets", "test_encodings", "test_secret_rules", "test_secrets")
 
 TESTS = {
-    "gitcp/ops/plan.py": (
+    "gitcp/restoring/plan.py": (
         "test_restore",
         "test_spelling",
         "test_revert",
@@ -42,7 +42,7 @@ TESTS = {
         "test_cli_restore",
     ),
     "gitcp/worktree/writer.py": ("test_writer", "test_restore", "test_durable"),
-    "gitcp/ops/apply.py": (
+    "gitcp/restoring/apply.py": (
         "test_restore",
         "test_spelling",
         "test_permissions",
@@ -50,7 +50,7 @@ TESTS = {
         "test_cli_restore",
         "test_journal",
     ),
-    "gitcp/ops/journal.py": ("test_restore", "test_undo", "test_revert", "test_journal"),
+    "gitcp/state/journal.py": ("test_restore", "test_undo", "test_revert", "test_journal"),
     "gitcp/conversation/segments.py": ("test_segments",),
     "gitcp/git/refs.py": ("test_refs", "test_store", "test_shared"),
     "gitcp/retention.py": ("test_retention", "test_retain", "test_prune"),

@@ -25,7 +25,7 @@ from talk import Talk
 
 from gitcp.git.repo import Repository
 from gitcp.model import Host, Note
-from gitcp.ops.save import Request, save
+from gitcp.saving.save import Request, save
 from gitcp.store import Store
 
 from driver import SOURCE, Project

@@ -7,7 +7,7 @@ from datetime import timedelta
 from gitcp.errors import StoreDamaged
 from gitcp.git import refs
 from gitcp.model import Checkpoint, CheckpointId, Oid, Trigger
-from gitcp.ops import tag, trash
+from gitcp.state import tag, trash
 from gitcp.store import Store
 
 from driver import Project

@@ -18,7 +18,7 @@ from gitcp.adapters import base, gemini
 from gitcp.adapters.base import Adapter, Message, Placement, Stored
 from gitcp.errors import Refused, StoreDamaged
 from gitcp.model import Agent, Digest, Host, LastMessage, Stream
-from gitcp.ops.placing import Placed, write
+from gitcp.restoring.placing import Placed, write
 from gitcp.value import replace
 
 from driver import Project

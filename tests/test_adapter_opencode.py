@@ -22,7 +22,7 @@ from gitcp.adapters import opencode
 from gitcp.adapters.base import Adapter, Found, Message, Placement, Stored
 from gitcp.errors import ConversationUnreadable, Refused, StoreDamaged
 from gitcp.model import Agent, Capture, Digest, Host, LastMessage, Stream
-from gitcp.ops.placing import Placed, write
+from gitcp.restoring.placing import Placed, write
 
 from driver import Project
 

@@ -15,8 +15,8 @@ from capturing import host
 
 from gitcp import adapters
 from gitcp.adapters.base import Adapter
-from gitcp.cli import quick
 from gitcp.errors import BadValue
+from gitcp.fastpath import answer
 from gitcp.value import replace
 
 from driver import SOURCE, Project
@@ -106,7 +106,7 @@ def test_the_quick_answer_knows_the_variables() -> None:
     named = [variable for known in adapters.BUILTIN for variable in known.variables]
 
     assert named
-    assert all(variable.startswith(quick.DECIDING) for variable in named)
+    assert all(variable.startswith(answer.DECIDING) for variable in named)
 
 
 def test_a_new_agent_ends_the_quick_answer(project: Project, sealed: Path) -> None:

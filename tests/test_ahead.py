@@ -23,9 +23,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitcp.errors import DiskFull, FormatTooNew
-from gitcp.git import ahead
-from gitcp.git.ahead import MOST, ROOM, Ahead, Promise, decode, encode
+from gitcp.git import write_ahead_log
 from gitcp.git.packs import SmallPack, packed
+from gitcp.git.write_ahead_log import MOST, ROOM, Ahead, Promise, decode, encode
 from gitcp.model import Oid
 
 from driver import SOURCE, Project
@@ -34,7 +34,7 @@ from samples import open_store
 REF = "refs/gitcp/sessions/s"
 A, B, C = (Oid(digit * 40) for digit in "abc")
 
-if ahead.running() is None:
+if write_ahead_log.running() is None:
     pytest.skip("nothing here tells one run of the system from another", allow_module_level=True)
 
 
@@ -49,7 +49,7 @@ def hurried(project: Project, count: int, session: str = "s") -> None:
 
 
 def file(project: Project) -> Path:
-    return project.root / ".git/gitcp" / ahead.NAME
+    return project.root / ".git/gitcp" / write_ahead_log.NAME
 
 
 def promised(project: Project) -> list[Promise]:
@@ -296,7 +296,7 @@ def test_several_programs(steps: list[tuple[int, str]], chance: Random) -> None:
         common = Path(place)
         (common / "gitcp").mkdir()
         (common / "objects/pack").mkdir(parents=True)
-        path, wanted = common / "gitcp" / ahead.NAME, []
+        path, wanted = common / "gitcp" / write_ahead_log.NAME, []
         programs = [Ahead(common) for _ in range(3)]
         for number, (who, what) in enumerate(steps):
             pack, oid = pack_of(chance.randbytes(chance.choice((10, 50_000)))), Oid(f"{number:040x}")

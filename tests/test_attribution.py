@@ -17,10 +17,11 @@ from test_watch import Script
 
 from gitcp import adapters
 from gitcp.adapters import claude_code, generic
+from gitcp.automation import watch
 from gitcp.conversation import segments
 from gitcp.model import Agent, Trigger
-from gitcp.ops import conversation, session, watch
-from gitcp.ops.save import Request, Saved, save
+from gitcp.saving import conversation, session
+from gitcp.saving.save import Request, Saved, save
 from gitcp.value import replace
 
 from driver import SOURCE, Project

@@ -14,11 +14,12 @@ import pytest
 from pruned import holdings, in_trash
 
 from gitcp.git.gathering import MANY, Gathering
+from gitcp.lifecycle import delete, prune, purge, rename
+from gitcp.lifecycle.check import check
+from gitcp.lifecycle.prune import Request
 from gitcp.model import Checkpoint
-from gitcp.ops import delete, oplog, prune, purge, rename, rewrite, trash
-from gitcp.ops.check import check
-from gitcp.ops.prune import Request
 from gitcp.retention import Policy
+from gitcp.state import oplog, rewrite, trash
 from gitcp.store import Store
 
 from driver import Project

@@ -15,9 +15,9 @@ import pytest
 
 from gitcp import wire
 from gitcp.git import refs, trees
+from gitcp.lifecycle.check import CheckReport, Problem, check
 from gitcp.model import FILE, GITLINK, TREE, Base, Checkpoint, CheckpointId, Entry, IndexEntry, Oid, Snapshot, Stream
-from gitcp.ops import tag
-from gitcp.ops.check import CheckReport, Problem, check
+from gitcp.state import tag
 from gitcp.store import METADATA, Store
 from gitcp.value import replace
 

@@ -15,8 +15,9 @@ from terminal import on_terminal
 
 import gitcp
 from gitcp.model import Checkpoint, Oid
-from gitcp.ops import compensate, effects
-from gitcp.ops.effects import Effect
+from gitcp.running import compensate
+from gitcp.state import effects
+from gitcp.state.effects import Effect
 from gitcp.store import Store
 
 from driver import Project

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from test_hook import Claude, log_of
 
+from gitcp.fastpath import stat_check
 from gitcp.git import damage, refs
 from gitcp.git.trees import walk
+from gitcp.lifecycle.check import check
 from gitcp.model import Checkpoint, Note
-from gitcp.ops import oplog, trash
-from gitcp.ops.check import check
-from gitcp.ops.save import Request, Saved, save
-from gitcp.worktree import look
+from gitcp.saving.save import Request, Saved, save
+from gitcp.state import oplog, trash
 
 from driver import Project
 from samples import open_store
@@ -78,7 +78,7 @@ class Shop:
 
     def save(self, session: str, **fields: object) -> Saved:
         """Save as a process of its own would."""
-        look.forget()
+        stat_check.forget()
         request = Request(cwd=self.project.root, session=session, conversation=self.talk, **fields)  # type: ignore[arg-type]
         return save(open_store(self.project), request)
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gitcp.dates import WEEKDAYS, parse
 from gitcp.errors import BadValue
+from gitcp.history.dates import WEEKDAYS, parse
 
 BERLIN = timezone(timedelta(hours=1))
 NOW = datetime(2026, 11, 20, 15, 30, 45, tzinfo=BERLIN)  # a Friday

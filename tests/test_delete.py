@@ -7,11 +7,13 @@ from pruned import grow, holdings, in_trash, own_refs, story, tagged
 
 import gitcp
 from gitcp.errors import NotTrusted, Refused, RevisionNotFound
+from gitcp.lifecycle import delete
+from gitcp.lifecycle.check import check
 from gitcp.model import CheckpointId
-from gitcp.ops import delete, journal, oplog, trash, trust
-from gitcp.ops import undo as undo_op
-from gitcp.ops.check import check
+from gitcp.restoring import trust
+from gitcp.restoring import undo as undo_op
 from gitcp.retention import Policy
+from gitcp.state import journal, oplog, trash
 
 from driver import Project
 from samples import open_store

@@ -15,7 +15,7 @@ from gitcp import adapters
 from gitcp.adapters import generic
 from gitcp.conversation.segments import LARGEST
 from gitcp.model import Digest
-from gitcp.ops import conversation
+from gitcp.saving import conversation
 
 from driver import Project
 from samples import open_store, plain

@@ -24,10 +24,11 @@ from pages import ANYTHING, Sandbox, Typed, agrees, blocks, typed
 from talk import Talk
 from tokens import tokens
 
-from gitcp import dates, errors, store, wire
+from gitcp import errors, store, wire
 from gitcp.cli import failure
 from gitcp.cli.context import Context
 from gitcp.cli.group import COMMANDS, root
+from gitcp.history import dates
 from gitcp.model import (
     Agent,
     Base,
@@ -51,8 +52,8 @@ from gitcp.model import (
     Submodule,
     Trigger,
 )
-from gitcp.ops import settings
 from gitcp.secrets.scan import fingerprint
+from gitcp.state import settings
 from gitcp.value import replace
 
 from driver import SOURCE, Project
@@ -584,7 +585,7 @@ def test_layers_are_shown() -> None:
     """The layers in architecture.md are those that the import linter enforces, as far as there is something in them."""
     rules = tomllib.loads(SOURCE.joinpath("pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
     layers = next(rule["layers"] for rule in rules if rule["name"] == "Imports only point down")
-    rows = [names(row[0]) for row in table(section("docs/architecture.md", "Layers"))]
+    rows = [names(row[0]) for row in table(section("docs/architecture.md", "Rooms"))]
 
     assert list(existing(rows)) == list(existing(re.findall(r"\w+", layer) for layer in layers))
     assert {name for row in rows for name in row} <= {name for layer in layers for name in re.findall(r"\w+", layer)}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gitcp.model import CheckpointId
-from gitcp.ops import journal
+from gitcp.state import journal
 
 from driver import SOURCE, Project
 from samples import open_store

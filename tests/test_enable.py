@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from terminal import on_terminal
 
-from gitcp.hooks import agents, files, plan, shipped
-from gitcp.hooks.apply import apply
+from gitcp.automation.install import agents, files, plan, shipped
+from gitcp.automation.install.apply import apply
 from gitcp.model import Host
 
 from driver import SOURCE, File, Project

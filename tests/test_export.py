@@ -20,8 +20,8 @@ from gitcp import adapters
 from gitcp.adapters import base
 from gitcp.adapters.base import Image, Message
 from gitcp.model import Agent
-from gitcp.ops import telling, trajectory
 from gitcp.secrets.scan import fingerprint
+from gitcp.sharing import markdown, trajectory
 
 from driver import Project
 from samples import open_store, plain, save
@@ -576,7 +576,7 @@ TAGS = {"h1", "h2", "p", "br", "code", "pre", "details", "summary"}
 def test_hostile_markdown(role: str) -> None:
     """Whatever was said, a forge shows it as text: no markup, no link, no image, no control character."""
     said = [Message(role, text, tool=tool) for text in HOSTILE for tool in (None, "<script>x</script>")]
-    page = telling.render(plain(), said)
+    page = markdown.render(plain(), said)
     html = MarkdownIt("commonmark", {"html": True}).enable("table").render(page)
     shown = re.sub(r"<pre>.*?</pre>|<code>.*?</code>", "", html, flags=re.DOTALL)
 
@@ -594,7 +594,7 @@ def test_markdown_reads_well() -> None:
         Message("user", "Make it work, please (soon)."),
         Message("assistant", "Done:\n\n```py\nx = 1 < 2\n```\nEnd."),
     ]
-    page = telling.render(plain(), said)
+    page = markdown.render(plain(), said)
 
     assert page.endswith(
         "## User\n\nMake it work, please (soon).\n\n## Agent\n\nDone:\n\n```text\nx = 1 < 2\n```\n\nEnd.\n"

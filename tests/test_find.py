@@ -12,7 +12,7 @@ from back import save
 from talk import Talk
 
 from gitcp.git.repo import Repository
-from gitcp.ops.find import PLACES, Needle, find
+from gitcp.history.find import PLACES, Needle, find
 
 from driver import Project
 from samples import open_store

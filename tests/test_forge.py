@@ -17,10 +17,10 @@ from forges import BOT, Fault, Forge, served
 from talk import Talk
 
 from gitcp.errors import BadValue, GitcpError
-from gitcp.forge import places
-from gitcp.forge.client import LONGEST_WAIT, Client, Denied
-from gitcp.forge.post import Thread
-from gitcp.pages.comment import marked
+from gitcp.review.forge import places
+from gitcp.review.forge.client import LONGEST_WAIT, Client, Denied
+from gitcp.review.forge.post import Thread
+from gitcp.review.pages.comment import marked
 
 from driver import SOURCE, Project
 

@@ -10,11 +10,12 @@ from back import last, save
 from talk import SESSION, Talk
 
 from gitcp.errors import BadValue, GitcpError, Refused, StoreDamaged
+from gitcp.history import show
+from gitcp.history.sessions import listing
+from gitcp.lifecycle import check
+from gitcp.lifecycle import fork as op
+from gitcp.lifecycle.fork import Forked, Request
 from gitcp.model import Checkpoint
-from gitcp.ops import check, show
-from gitcp.ops import fork as op
-from gitcp.ops.fork import Forked, Request
-from gitcp.ops.sessions import listing
 
 from driver import Project
 from samples import open_store

@@ -23,8 +23,8 @@ from gitcp.errors import FormatTooNew
 from gitcp.git import refs
 from gitcp.git.repo import Repository
 from gitcp.model import Checkpoint, CheckpointId, Host, Note, Oid
-from gitcp.ops import tag
-from gitcp.ops.save import Request, save
+from gitcp.saving.save import Request, save
+from gitcp.state import tag
 from gitcp.store import Store
 from gitcp.value import replace
 

@@ -22,9 +22,9 @@ import test_adapter_opencode
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gitcp import kept
 from gitcp.adapters import claude_code
-from gitcp.cli import bounded, hooking, memo
+from gitcp.cli import bounded, hooking
+from gitcp.fastpath import hook_memo, trusted_cache
 from gitcp.model import Agent
 from gitcp.policy import events
 
@@ -338,8 +338,8 @@ def test_a_transcript_that_never_comes(ready: Project) -> None:
         agent.calls("Stop", last_assistant_message=f"Answer {number}.")
         took.append(time.monotonic() - begun)
 
-    known = kept.load(str(ready.root / f".git/gitcp/hooked/claude-code.{SESSION}"))
-    assert known[5] == memo.MISSING
+    known = trusted_cache.load(str(ready.root / f".git/gitcp/hooked/claude-code.{SESSION}"))
+    assert known[5] == hook_memo.MISSING
     assert triggers(ready) == ["prompt", "turn", "turn", "turn"]
     assert min(took[1:]) < took[0]
     agent.says("user", "hello")
@@ -659,7 +659,7 @@ def loaded(project: Project, agent: Claude, event: str, **fields: Any) -> set[st
     return {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines()}
 
 
-HEAVY = {"click", "json", "orjson", "re", "typing", "pathlib", "datetime", "gitcp.model", "gitcp.git"}
+HEAVY = {"click", "json", "orjson", "re", "typing", "pathlib", "datetime", "gitcp.model", "gitcp.git.repo"}
 
 
 def test_what_is_decided_without_loading_anything(ready: Project) -> None:
@@ -772,8 +772,9 @@ STEP = st.tuples(st.sampled_from([*events.KINDS["claude-code"], "Notification"])
 
 MANY = """
 import json, os, sys
-import gitcp.cli.context, gitcp.ops.settings, gitcp.adapters.claude_code, gitcp.ops.hook, gitcp.worktree.scan
-from gitcp.cli import bounded, hooking, memo
+import gitcp.cli.context, gitcp.state.settings, gitcp.adapters.claude_code, gitcp.automation.hook, gitcp.worktree.scan
+from gitcp.cli import bounded, hooking
+from gitcp.saving import unchanged
 for line in sys.stdin:
     event, payload, edits = json.loads(line)
     for path, text in edits:

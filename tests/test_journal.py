@@ -18,11 +18,11 @@ import pytest
 from back import contents, finish, kept, restore, save, undo
 from talk import Talk
 
-from gitcp import durable
 from gitcp.errors import DiskFull, GitcpError, Refused, StoreDamaged
-from gitcp.ops import journal
-from gitcp.ops import restore as op
-from gitcp.ops.check import check
+from gitcp.git import fsync
+from gitcp.lifecycle.check import check
+from gitcp.restoring import restore as op
+from gitcp.state import journal
 from gitcp.worktree.paths import is_temporary
 from gitcp.worktree.writer import Prepared, Writer
 
@@ -38,7 +38,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from gitcp.git.repo import Repository
 from gitcp.model import Host
-from gitcp.ops import restore as op
+from gitcp.restoring import restore as op
 from gitcp.store import Store
 
 what, number, last = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -508,7 +508,7 @@ def test_the_journal_cannot_be_written(
     project.write("a", "old\n")
     target = save(project)
     project.write("a", "new\n")
-    real = durable.write_new
+    real = fsync.write_new
 
     def failing(path: str | Path, *args: Any, **named: Any) -> None:
         if Path(path).name.startswith(journal.RESTORE):
@@ -516,7 +516,7 @@ def test_the_journal_cannot_be_written(
         real(path, *args, **named)
 
     with monkeypatch.context() as patched, pytest.raises(raised, match=said) as caught:  # noqa: PT012
-        patched.setattr(durable, "write_new", failing)
+        patched.setattr(fsync, "write_new", failing)
         restore(project, target)
 
     assert type(caught.value) is raised

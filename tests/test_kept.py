@@ -13,8 +13,8 @@ from capturing import Camera
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gitcp import kept
-from gitcp.worktree import look
+from gitcp.fastpath import stat_check, trusted_cache
+from gitcp.git.fsync import replace_cache
 
 from driver import Project
 
@@ -25,13 +25,13 @@ VALUE = ("text", b"bytes", [1, 2, None], {"key": (1.5, True)})
 def file(tmp_path: Path) -> Path:
     """A file that is to be believed."""
     path = tmp_path / "kept"
-    kept.store(str(path), VALUE)
+    replace_cache(str(path), VALUE)
     return path
 
 
 def test_kept(file: Path) -> None:
     """What was put there comes back, and is readable by its owner alone."""
-    assert kept.load(str(file)) == VALUE
+    assert trusted_cache.load(str(file)) == VALUE
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert os.listdir(file.parent) == [file.name]
 
@@ -41,14 +41,14 @@ def test_others_could_write(file: Path, mode: int) -> None:
     """A file that others may write to is as good as none."""
     file.chmod(mode)
 
-    assert kept.load(str(file)) is None
+    assert trusted_cache.load(str(file)) is None
 
 
 def test_another_owner(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of another user is as good as none, for root too."""
     monkeypatch.setattr(os, "geteuid", lambda: file.stat().st_uid + 1)
 
-    assert kept.load(str(file)) is None
+    assert trusted_cache.load(str(file)) is None
 
 
 def test_no_file(file: Path, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_no_file(file: Path, tmp_path: Path) -> None:
     link.symlink_to(file)
     os.mkfifo(pipe, 0o600)
 
-    assert [kept.load(str(path)) for path in (link, pipe, tmp_path, tmp_path / "nothing")] == [None] * 4
+    assert [trusted_cache.load(str(path)) for path in (link, pipe, tmp_path, tmp_path / "nothing")] == [None] * 4
 
 
 @pytest.mark.parametrize(
@@ -65,31 +65,35 @@ def test_no_file(file: Path, tmp_path: Path) -> None:
 )
 def test_made_to_crash(file: Path, body: bytes) -> None:
     """Marshalled bytes that ask for gigabytes, or nest without end, are not looked at: nothing vouches for them."""
-    for data in (body, kept.MAGIC + body, kept.MAGIC + len(body).to_bytes(4, "big") + b"\0\0\0\0" + body):
+    for data in (
+        body,
+        trusted_cache.MAGIC + body,
+        trusted_cache.MAGIC + len(body).to_bytes(4, "big") + b"\0\0\0\0" + body,
+    ):
         file.write_bytes(data)
 
-        assert kept.load(str(file)) is None
+        assert trusted_cache.load(str(file)) is None
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged(file: Path, data: st.DataObject) -> None:
     """With any byte changed, or any end cut off, nothing is believed."""
-    kept.store(str(file), VALUE)
+    replace_cache(str(file), VALUE)
     whole = file.read_bytes()
     at = data.draw(st.integers(0, len(whole) - 1))
     byte = data.draw(st.integers(0, 255).filter(lambda byte: byte != whole[at]))
     cut = data.draw(st.booleans())
     file.write_bytes(whole[:at] if cut else whole[:at] + bytes([byte]) + whole[at + 1 :])
 
-    assert kept.load(str(file)) is None
+    assert trusted_cache.load(str(file)) is None
 
 
 def test_another_python(file: Path) -> None:
     """What another version of Python marshalled is not read."""
     file.write_bytes(file.read_bytes().replace(b"cpython", b"jython2"))
 
-    assert kept.load(str(file)) is None
+    assert trusted_cache.load(str(file)) is None
 
 
 @pytest.mark.parametrize("name", ["worktree-state", "unchanged", "config"])
@@ -116,11 +120,11 @@ def test_state_that_others_could_write(project: Project) -> None:
     project.write("a", "one\n")
     camera = Camera(project)
     camera.take()
-    assert look.load(str(camera.state))[1] is not None
+    assert stat_check.load(str(camera.state))[1] is not None
 
     camera.state.chmod(0o620)
 
     with pytest.raises(PermissionError):
-        look.load(str(camera.state))
+        stat_check.load(str(camera.state))
     camera.take()
     assert stat.S_IMODE(camera.state.stat().st_mode) == 0o600

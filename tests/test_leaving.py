@@ -9,7 +9,7 @@ from talk import Talk
 from test_export import spoken
 from tokens import tokens
 
-from gitcp.ops.secrets import Cleaner, Sieve
+from gitcp.secrets.checkpoint_scan import Cleaner, Sieve
 
 from driver import Project
 

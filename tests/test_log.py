@@ -12,9 +12,9 @@ from talk import Talk
 from terminal import SGR
 
 from gitcp.errors import StoreDamaged
+from gitcp.history import log
+from gitcp.history.log import Selection
 from gitcp.model import Checkpoint
-from gitcp.ops import log
-from gitcp.ops.log import Selection
 from gitcp.store import Store
 
 from driver import Project

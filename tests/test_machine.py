@@ -26,12 +26,14 @@ from modelled import Id, Kept, Model, Operation, Tree, captured, is_ignored, par
 import gitcp
 from gitcp import wire
 from gitcp.errors import BadValue, Refused, RevisionNotFound
+from gitcp.lifecycle import delete, prune
 from gitcp.model import Host
-from gitcp.ops import delete, materialise, prune, tag, trash
-from gitcp.ops import undo as undo_op
-from gitcp.ops.request import Request
-from gitcp.ops.restore import Report
+from gitcp.restoring import materialise
+from gitcp.restoring import undo as undo_op
+from gitcp.restoring.request import Request
+from gitcp.restoring.restore import Report
 from gitcp.retention import Policy
+from gitcp.state import tag, trash
 
 from driver import Project
 

@@ -15,7 +15,7 @@ from talk import SESSION, Talk
 
 from gitcp.errors import BadValue
 from gitcp.model import Handoff, Note
-from gitcp.ops import note as op
+from gitcp.state import note as op
 
 from driver import SOURCE, Project
 from samples import open_store

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from gitcp import wire
 from gitcp.model import CheckpointId
-from gitcp.ops import oplog
-from gitcp.ops.oplog import Operation, Standing, standing
+from gitcp.state import oplog
+from gitcp.state.oplog import Operation, Standing, standing
 
 from driver import SOURCE, Project
 from samples import START, open_store
@@ -159,7 +159,7 @@ def test_many_writers(project: Project) -> None:
     """Processes that write at once lose no line, and no number is given twice."""
     program = (
         "import os; from pathlib import Path; from datetime import UTC, datetime\n"
-        "from gitcp.git.repo import Repository; from gitcp.model import Host; from gitcp.ops import oplog\n"
+        "from gitcp.git.repo import Repository; from gitcp.model import Host; from gitcp.state import oplog\n"
         "repo = Repository.open(Path.cwd(), Host(os.environ, Path(os.environ['HOME']), lambda: datetime.now(UTC)))\n"
         "for n in range(10): oplog.record(repo, 'fork', str(n))\n"
     )

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from terminal import SGR
 
-from gitcp.cli import rendering, table, words
+from gitcp.cli import humanize, rendering, table
 from gitcp.cli.output import RED, Output, Styled
 from gitcp.cli.safe import flat, safe
 from gitcp.cli.table import Column
@@ -213,7 +213,7 @@ def cells(line: str) -> int:
 )
 def test_ago(seconds: int, said: str) -> None:
     """A time is told by its largest unit; a clock that went wrong is said to have."""
-    assert words.ago(NOW - timedelta(seconds=seconds), NOW) == said
+    assert humanize.ago(NOW - timedelta(seconds=seconds), NOW) == said
 
 
 @given(st.integers(0, 10**12))
@@ -221,7 +221,7 @@ def test_ago_is_always_said(seconds: int) -> None:
     """Any time in the past is so many of something ago."""
     past = NOW - timedelta(seconds=seconds % (2000 * 365 * 86400))
 
-    assert re.fullmatch(r"just now|[0-9,]+ (second|minute|hour|day|week|month|year)s? ago", words.ago(past, NOW))
+    assert re.fullmatch(r"just now|[0-9,]+ (second|minute|hour|day|week|month|year)s? ago", humanize.ago(past, NOW))
 
 
 @pytest.mark.parametrize(
@@ -237,10 +237,10 @@ def test_ago_is_always_said(seconds: int) -> None:
 )
 def test_size(number: int, said: str) -> None:
     """Sizes are in the unit that fits, in steps of 1024."""
-    assert words.size(number) == said
+    assert humanize.size(number) == said
 
 
 def test_listed() -> None:
     """A list is cut with how many more there are; one that fits is whole."""
-    assert words.listed(["a", "b"], 2) == ["a", "b"]
-    assert words.listed(["a", "b", "c", "d"], 2) == ["a", "b", "… and 2 more"]
+    assert humanize.listed(["a", "b"], 2) == ["a", "b"]
+    assert humanize.listed(["a", "b", "c", "d"], 2) == ["a", "b", "… and 2 more"]

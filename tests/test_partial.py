@@ -10,8 +10,8 @@ import pytest
 from capturing import Camera
 
 from gitcp.git import repack
-from gitcp.ops.check import check
-from gitcp.ops.stats import usage
+from gitcp.lifecycle.check import check
+from gitcp.lifecycle.stats import usage
 from gitcp.worktree import blobs
 from gitcp.worktree.blobs import SEED_FROM
 

@@ -7,7 +7,7 @@ import os
 import pytest
 from back import finish, restore, save
 
-from gitcp.ops import restore as op
+from gitcp.restoring import restore as op
 
 from driver import Project
 

@@ -15,9 +15,9 @@ from talk import SESSION, Talk
 from gitcp.adapters.base import Placement, Write
 from gitcp.git.objects import Objects
 from gitcp.model import Checkpoint
-from gitcp.ops import placing
-from gitcp.ops import save as save_op
-from gitcp.ops.placing import Placed
+from gitcp.restoring import placing
+from gitcp.restoring.placing import Placed
+from gitcp.saving import save as save_op
 
 from driver import Project
 from samples import open_store

@@ -15,7 +15,7 @@ from talk import SESSION, Talk
 from gitcp import wire
 from gitcp.adapters import claude_code
 from gitcp.model import Checkpoint
-from gitcp.ops import placing
+from gitcp.restoring import placing
 from gitcp.value import replace
 
 from driver import Project

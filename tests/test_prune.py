@@ -13,12 +13,13 @@ from pruned import fork, grow, holdings, in_trash, own_refs, story, tagged
 
 from gitcp.errors import BadValue, Refused, RevisionNotFound, StoreDamaged
 from gitcp.git import refs
+from gitcp.lifecycle import prune
+from gitcp.lifecycle.check import check
+from gitcp.lifecycle.prune import Report, Request
 from gitcp.model import Checkpoint, CheckpointId, Host
-from gitcp.ops import oplog, prune, rewrite, tag, trash
-from gitcp.ops import undo as undo_op
-from gitcp.ops.check import check
-from gitcp.ops.prune import Report, Request
+from gitcp.restoring import undo as undo_op
 from gitcp.retention import Policy
+from gitcp.state import oplog, rewrite, tag, trash
 from gitcp.store import Store
 from gitcp.value import replace
 

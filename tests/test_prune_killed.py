@@ -15,7 +15,7 @@ from dying import die, finish, is_whole, shrink
 from pruned import Refs, all_refs, holdings, in_trash, own_refs, story
 
 from gitcp.model import CheckpointId, Oid
-from gitcp.ops import rewrite
+from gitcp.state import rewrite
 
 from driver import Project
 from samples import open_store

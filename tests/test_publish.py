@@ -9,9 +9,9 @@ import pytest
 from talk import Talk
 from tokens import tokens
 
-from gitcp.git import linked
+from gitcp.git import worktrees
 from gitcp.git.objects import MOST_LOOSE
-from gitcp.ops import publish
+from gitcp.review import publish
 from gitcp.secrets.scan import fingerprint
 
 from driver import Project
@@ -175,13 +175,13 @@ def test_beside_a_repack(spoken: Project, monkeypatch: pytest.MonkeyPatch) -> No
     store = open_store(spoken)
     checkpoint = store.read(next(iter(store.sessions().values())))
     plan = publish.plan(store, publish.Request(checkpoint, "topic", trust=True))
-    set_branch = linked.set_branch
+    set_branch = worktrees.set_branch
 
     def late(*args: Any) -> bool:
         spoken.git("repack", "-adq")
         return set_branch(*args)
 
-    monkeypatch.setattr(linked, "set_branch", late)
+    monkeypatch.setattr(worktrees, "set_branch", late)
     publish.publish(store, plan)
 
     assert spoken.git("rev-list", "--count", "topic")

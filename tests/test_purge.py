@@ -19,12 +19,14 @@ from gitcp.errors import Refused
 from gitcp.git import refs
 from gitcp.git.objects import MOST_LOOSE
 from gitcp.git.trees import TreeEntry
+from gitcp.lifecycle import prune, purge
+from gitcp.lifecycle.check import check
+from gitcp.lifecycle.edit import Edit, Editor
 from gitcp.model import FILE, Handoff, Note, Run, SkipReason, Source, State
-from gitcp.ops import conversation, prune, purge, steps, tag
-from gitcp.ops.check import check
-from gitcp.ops.edit import Edit, Editor
 from gitcp.retention import Policy
+from gitcp.saving import conversation
 from gitcp.secrets.scan import fingerprint
+from gitcp.state import steps, tag
 from gitcp.store import Store
 
 from driver import Project

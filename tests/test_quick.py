@@ -50,7 +50,7 @@ def loads_click(project: Project, *options: str) -> bool:
     env = {**os.environ, "PYTHONPATH": str(SOURCE)}
     done = subprocess.run(command, cwd=project.root, env=env, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(("nothing changed since ", "saved ")) or {"-q", "--quiet"} & {*options}
-    return any(line.rpartition("|")[2].strip() in ("click", "gitcp.ops.save") for line in done.stderr.splitlines())
+    return any(line.rpartition("|")[2].strip() in ("click", "gitcp.saving.save") for line in done.stderr.splitlines())
 
 
 OPTIONS = [

@@ -13,7 +13,7 @@ import pytest
 from real_agents import CLAUDE, claude
 from test_hook import log_of, until
 
-from gitcp.ops.rollback import BEFORE_PROMPT, TURN_END
+from gitcp.restoring.rollback import BEFORE_PROMPT, TURN_END
 
 from driver import SOURCE, Project
 from scripted_model import ScriptedModel, said

@@ -10,8 +10,10 @@ import pytest
 from tokens import tokens
 
 from gitcp.model import Note, Oid
-from gitcp.ops import redact, secrets, tag
-from gitcp.ops.secrets import Sieve
+from gitcp.secrets import checkpoint_scan
+from gitcp.secrets.checkpoint_scan import Sieve
+from gitcp.sharing import redact
+from gitcp.state import tag
 from gitcp.store import Store, Summary
 
 from driver import Project
@@ -103,7 +105,9 @@ def test_only_what_is_new(project: Project, hub: Path) -> None:
     assert len(set(objects(hub)) - first) < 12
     assert "rewritten there or here" in project.gitcp("fetch", check=0).out
     allowed = [
-        option for finding in secrets.texts(store, list(store.sessions().values())) for option in ("--allow", finding)
+        option
+        for finding in checkpoint_scan.texts(store, list(store.sessions().values()))
+        for option in ("--allow", finding)
     ]
     refused = project.gitcp("push", "--session", "alpha", *allowed)
     assert refused.code in (12, 15)
@@ -112,7 +116,7 @@ def test_only_what_is_new(project: Project, hub: Path) -> None:
 def searched(store: Store, tip: Oid) -> list[Summary]:
     """A chain, the oldest first, that was searched for secrets."""
     nodes = list(store.history(tip))[::-1]
-    secrets.findings(store, (node.commit for node in nodes))
+    checkpoint_scan.findings(store, (node.commit for node in nodes))
     return nodes
 
 
@@ -126,7 +130,7 @@ def test_same_every_time(project: Project) -> None:
     again = open_store(project)
 
     assert redact.chains(again, searched(again, tip), Sieve()).becomes == first
-    assert secrets.findings(again, first.values()) == ()
+    assert checkpoint_scan.findings(again, first.values()) == ()
     assert all(old != new for old, new in first.items())
 
 
@@ -136,7 +140,7 @@ def test_clean_stays(project: Project) -> None:
     save(store, "alpha", {b"a": b"clean\n"}, {"main": b'{"role":"user"}\n'})
     made = save(store, "alpha", {b"a": f"K={TOKEN}\n".encode()}, {"main": b'{"role":"user"}\n'})
     nodes = list(store.history(made.commit))[::-1]
-    allowed = {found.id for found in secrets.findings(store, [made.commit])}
+    allowed = {found.id for found in checkpoint_scan.findings(store, [made.commit])}
     before = objects(project.root)
 
     for allow, same in ((allowed, 2), (set[str](), 1)):

@@ -11,11 +11,12 @@ from talk import SESSION, Talk
 
 from gitcp.errors import GitcpError
 from gitcp.git import refs
+from gitcp.lifecycle import check
+from gitcp.lifecycle import rename as op
 from gitcp.model import Oid
-from gitcp.ops import check, effects, oplog, rewrite
-from gitcp.ops import rename as op
-from gitcp.ops import save as save_op
-from gitcp.ops import session as session_op
+from gitcp.saving import save as save_op
+from gitcp.saving import session as session_op
+from gitcp.state import effects, oplog, rewrite
 from gitcp.store import Store
 
 from driver import SOURCE, Project

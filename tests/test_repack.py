@@ -16,8 +16,8 @@ from gitcp.git import repack
 from gitcp.git.loose import write_loose
 from gitcp.git.objects import MOST_LOOSE
 from gitcp.git.packs import PackWriter
+from gitcp.lifecycle.check import check
 from gitcp.model import CheckpointId, Oid
-from gitcp.ops.check import check
 
 from driver import Project
 from samples import open_store, save

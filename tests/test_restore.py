@@ -31,13 +31,13 @@ from back import (
 )
 
 from gitcp.errors import BadValue, DiskFull, Refused, StoreBusy, StoreDamaged
+from gitcp.fastpath import stat_check
 from gitcp.git import trees
 from gitcp.model import Checkpoint, Note, Trigger
-from gitcp.ops import journal
-from gitcp.ops import restore as op
-from gitcp.ops.apply import BATCH
-from gitcp.ops.restore import Request
-from gitcp.worktree import look
+from gitcp.restoring import restore as op
+from gitcp.restoring.apply import BATCH
+from gitcp.restoring.restore import Request
+from gitcp.state import journal
 from gitcp.worktree.paths import problem
 from gitcp.worktree.snapshot import Limits
 from gitcp.worktree.writer import Prepared, Writer
@@ -1004,8 +1004,8 @@ def test_files_changed_while_it_asks(project: Project, monkeypatch: pytest.Monke
     time.sleep(0.02)  # until what is remembered is trusted
     save(project)
     store = open_store(project)
-    monkeypatch.setattr(look, "_may_fork", lambda: True)
-    look.start(os.fsencode(project.root), str(store.repo.git_dir / "gitcp/worktree-state"))
+    monkeypatch.setattr(stat_check, "_may_fork", lambda: True)
+    stat_check.start(os.fsencode(project.root), str(store.repo.git_dir / "gitcp/worktree-state"))
     request = Request(target, project.root)
     agreed = op.plan(store, request)
     project.write("b", "mine\n")

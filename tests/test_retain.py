@@ -16,10 +16,11 @@ import gitcp
 from gitcp.api.checkpoints import Checkpoints
 from gitcp.git.trees import EMPTY_TREE
 from gitcp.integrations.thread import Thread
+from gitcp.lifecycle import auto_retention
+from gitcp.lifecycle.check import check
+from gitcp.lifecycle.stats import stats
 from gitcp.model import Agent, CheckpointId, Host, State, Trigger
-from gitcp.ops import oplog, retain, rewrite, tag, trash
-from gitcp.ops.check import check
-from gitcp.ops.stats import stats
+from gitcp.state import oplog, rewrite, tag, trash
 from gitcp.store import Store
 
 from driver import Project
@@ -76,7 +77,7 @@ def test_off(project: Project) -> None:
     """Without a setting nothing is dropped and nothing is written."""
     store = daily(project, 5)
 
-    assert retain.after_save(store, last(store)) is None
+    assert auto_retention.after_save(store, last(store)) is None
     assert len(numbers(project)) == 5
     assert not project.root.joinpath(".git/gitcp/limits.json").exists()
 
@@ -92,7 +93,7 @@ def test_count(project: Project) -> None:
     store = at(project, START + 8 * DAY)
 
     with project.guard():
-        done = retain.after_save(store, last(store))
+        done = auto_retention.after_save(store, last(store))
 
     assert done is not None
     assert done.automatic
@@ -110,13 +111,13 @@ def test_age(project: Project) -> None:
     project.git("config", "gitcp.maxAge", "3d")
     store = at(project, START + 8 * DAY)
 
-    retain.after_save(store, last(store))
+    auto_retention.after_save(store, last(store))
     assert numbers(project) == [6, 7, 8, 9]
 
     project.git("config", "gitcp.maxAge", "1m")
     store = at(project, START + 8 * DAY)
     save(store, "alpha", created=START + 8 * DAY)
-    retain.after_save(at(project, START + 8 * DAY), last(store))
+    auto_retention.after_save(at(project, START + 8 * DAY), last(store))
     assert numbers(project) == [9, 10]
 
 
@@ -126,7 +127,7 @@ def test_size(project: Project) -> None:
     project.git("config", "gitcp.maxSize", "75k")
     store = at(project, START + 7 * DAY)
 
-    done = retain.after_save(store, last(store))
+    done = auto_retention.after_save(store, last(store))
 
     assert done is not None
     assert numbers(project) == [6, 7, 8]
@@ -151,7 +152,7 @@ def test_seldom(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
         for _ in range(count):
             save(open_store(project), "alpha", created=START + 2 * DAY + after)
             store = at(project, START + 2 * DAY + after)
-            retain.after_save(store, last(store))
+            auto_retention.after_save(store, last(store))
         return len(looks)
 
     assert saved(timedelta(0), 1) == 1
@@ -167,11 +168,11 @@ def test_an_hour_later_nothing_is_beyond(project: Project, monkeypatch: pytest.M
     project.git("config", "gitcp.maxCheckpoints", "100")
     project.git("config", "gitcp.maxAge", "30d")
     store = at(project, START + 2 * DAY)
-    retain.after_save(store, last(store))
+    auto_retention.after_save(store, last(store))
     monkeypatch.setattr(rewrite, "read", lambda *_: pytest.fail("looked"))
 
     store = at(project, START + 3 * DAY)
-    assert retain.after_save(store, last(store)) is None
+    assert auto_retention.after_save(store, last(store)) is None
 
 
 def test_a_damaged_memo(project: Project) -> None:
@@ -181,7 +182,7 @@ def test_a_damaged_memo(project: Project) -> None:
     project.write(".git/gitcp/limits.json", '{"limits": 7, "looked": []}')
     store = at(project, START + 4 * DAY)
 
-    retain.after_save(store, last(store))
+    auto_retention.after_save(store, last(store))
 
     assert numbers(project) == [4, 5]
 
@@ -191,12 +192,12 @@ def test_safety_and_expiry(project: Project) -> None:
     daily(project, 6, trigger=Trigger.BEFORE_RESTORE)
     project.git("config", "gitcp.maxCheckpoints", "1")
     store = at(project, START + 10 * DAY)
-    retain.after_save(store, last(store))
+    auto_retention.after_save(store, last(store))
     assert numbers(project) == [5, 6]
 
     later = at(project, START + 30 * DAY)
     save(later, "alpha", created=START + 30 * DAY)
-    retain.after_save(at(project, START + 30 * DAY), last(later))
+    auto_retention.after_save(at(project, START + 30 * DAY), last(later))
 
     assert numbers(project) == [7]
     assert len(trash.entries(open_store(project))) == 1
@@ -255,7 +256,7 @@ def test_a_look_that_fails(project: Project) -> None:
     assert not report.exists()
     store = open_store(project)
     store.repo.host = Host(store.repo.host.env, store.repo.host.home, lambda: datetime.now().astimezone())
-    assert not retain.is_due_after(store, last(store))
+    assert not auto_retention.is_due_after(store, last(store))
 
 
 WAYS: dict[str, Callable[[Project, Checkpoints], object]] = {
@@ -301,7 +302,7 @@ def test_a_state_of_a_graph(project: Project) -> None:
         project.git("config", name, limit)
     store = at(project, START)
 
-    assert retain.after_save(store, last(store)) is None
+    assert auto_retention.after_save(store, last(store)) is None
     done = project.gitcp("prune", "--keep-last", "1", "--yes", check=0)
     assert "every checkpoint is kept" in done.out, done
     assert numbers(project) == [*range(1, 9)]

@@ -17,12 +17,13 @@ from back import SESSION, contents, finish, kept, last, redo, save, undo
 from gitcp.errors import BadValue, DiskFull, Refused
 from gitcp.git import trees
 from gitcp.model import FILE, SYMLINK, Base, Entry, Oid, Snapshot
-from gitcp.ops import apply, journal
-from gitcp.ops import revert as op
-from gitcp.ops.merge import Merged, by_git, merge
-from gitcp.ops.request import Request
-from gitcp.ops.restore import Report
-from gitcp.ops.revert import Plan
+from gitcp.restoring import apply
+from gitcp.restoring import revert as op
+from gitcp.restoring.merge import Merged, by_git, merge
+from gitcp.restoring.request import Request
+from gitcp.restoring.restore import Report
+from gitcp.restoring.revert import Plan
+from gitcp.state import journal
 from gitcp.store import Store
 from gitcp.worktree.snapshot import Limits
 

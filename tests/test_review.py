@@ -16,13 +16,13 @@ from markdown_it.token import Token
 from talk import Talk
 from tokens import tokens
 
-from gitcp.ops import review as op
-from gitcp.ops.activity import Activity, Ran
-from gitcp.ops.diffstat import FileStat
-from gitcp.ops.interdiff import Differs, Moved, Since
-from gitcp.ops.review import Step, Story, Told
-from gitcp.pages import comment
-from gitcp.pages import review as page
+from gitcp.history.activity import Activity, Ran
+from gitcp.history.diffstat import FileStat
+from gitcp.review import review as op
+from gitcp.review.interdiff import Differs, Moved, Since
+from gitcp.review.pages import comment
+from gitcp.review.pages import review as page
+from gitcp.review.review import Step, Story, Told
 from gitcp.secrets.scan import fingerprint
 from gitcp.value import replace
 

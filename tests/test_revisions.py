@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from gitcp import revisions
 from gitcp.errors import RevisionAmbiguous, RevisionNotFound
 from gitcp.git import refs
+from gitcp.history import revisions
 from gitcp.model import CheckpointId, Oid
-from gitcp.ops import tag
+from gitcp.state import tag
 from gitcp.store import NEAR, Store
 
 from driver import Project

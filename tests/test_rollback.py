@@ -9,7 +9,7 @@ import pytest
 from test_hook import Claude, triggers
 
 from gitcp.model import CheckpointId, Oid
-from gitcp.ops.rollback import BEFORE_PROMPT, LAST, TURN_END, Choice, Point, choose
+from gitcp.restoring.rollback import BEFORE_PROMPT, LAST, TURN_END, Choice, Point, choose
 
 from driver import Project
 

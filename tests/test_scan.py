@@ -16,7 +16,8 @@ from capturing import Camera, git_tree, untracked
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gitcp.worktree import look, rules
+from gitcp.fastpath import stat_check
+from gitcp.worktree import rules
 from gitcp.worktree.include import Include
 from gitcp.worktree.nested import git_dir_of, head_of
 from gitcp.worktree.snapshot import Limits
@@ -164,8 +165,8 @@ def make(project: Project, edit: Edit) -> None:
 @given(rounds=st.lists(st.lists(edits(), max_size=5), min_size=1, max_size=6))
 def test_like_git(monkeypatch: pytest.MonkeyPatch, forked: bool, rounds: list[list[Edit]]) -> None:
     """After any edits the tree is the one `git add --all` makes, and the untracked files are those git sees."""
-    monkeypatch.setattr(look, "FORK_ABOVE", 0 if forked else 1 << 30)
-    monkeypatch.setattr(look, "_may_fork", lambda: True)
+    monkeypatch.setattr(stat_check, "FORK_ABOVE", 0 if forked else 1 << 30)
+    monkeypatch.setattr(stat_check, "_may_fork", lambda: True)
     with tempfile.TemporaryDirectory() as directory:
         project = Project(Path(directory) / "project")
         project.commit()

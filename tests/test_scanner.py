@@ -13,8 +13,8 @@ import pytest
 from talk import Talk
 from tokens import tokens
 
-from gitcp.ops import scanner_report
-from gitcp.ops.scanner_report import Reported
+from gitcp.secrets import external_report
+from gitcp.secrets.external_report import Reported
 from gitcp.secrets.scan import fingerprint, redact, scan
 
 from driver import Project
@@ -295,17 +295,17 @@ def test_reports() -> None:
     ]
     hashed = {"results": {"4.txt": [{"type": "AWS Access Key", "line_number": 5, "hashed_secret": "00"}]}}
 
-    assert scanner_report.parse(json.dumps(leaks).encode()) == (Reported("1.txt", 3, "aws-access-token", b"AKIA"),)
-    assert scanner_report.parse("\n".join(map(json.dumps, hogs)).encode()) == (
+    assert external_report.parse(json.dumps(leaks).encode()) == (Reported("1.txt", 3, "aws-access-token", b"AKIA"),)
+    assert external_report.parse("\n".join(map(json.dumps, hogs)).encode()) == (
         Reported("2.txt", 4, "aws", b"AKIB"),
         Reported("3.txt", 1, "git-hub", b"ghp"),
     )
-    assert scanner_report.parse(json.dumps(hogs[0]).encode())[0].rule == "aws"
-    assert scanner_report.parse(json.dumps(hashed).encode()) == (Reported("4.txt", 5, "aws-access-key", b""),)
-    assert [scanner_report.parse(text) for text in (b"", b"[]", b"null", b"\n")] == [()] * 4
+    assert external_report.parse(json.dumps(hogs[0]).encode())[0].rule == "aws"
+    assert external_report.parse(json.dumps(hashed).encode()) == (Reported("4.txt", 5, "aws-access-key", b""),)
+    assert [external_report.parse(text) for text in (b"", b"[]", b"null", b"\n")] == [()] * 4
     for text in (b"{", b"[1]", b'{"a": 1}', b'[{"RuleID": 1, "File": "x", "Secret": ""}]', b"[" * 100_000):
         with pytest.raises(ValueError, match="no report"):
-            scanner_report.parse(text)
+            external_report.parse(text)
 
 
 def test_overlaps() -> None:

@@ -12,8 +12,8 @@ from tokens import tokens
 from gitcp.conversation.segments import LARGEST
 from gitcp.errors import StoreDamaged
 from gitcp.model import Oid
-from gitcp.ops import scanned, secrets
-from gitcp.ops.secrets import Sieve
+from gitcp.secrets import checkpoint_scan, scan_cache
+from gitcp.secrets.checkpoint_scan import Sieve
 from gitcp.secrets.scan import VERSION, fingerprint
 from gitcp.store import Store
 
@@ -32,11 +32,11 @@ def store(project: Project) -> Store:
     return open_store(project)
 
 
-def found(store: Store, session: str = "alpha", allowed: tuple[str, ...] = ()) -> tuple[secrets.Finding, ...]:
+def found(store: Store, session: str = "alpha", allowed: tuple[str, ...] = ()) -> tuple[checkpoint_scan.Finding, ...]:
     """What a scan of a whole session finds."""
     tip = store.tip(session)
     assert tip is not None
-    return secrets.findings(store, [s.commit for s in reversed(list(store.history(tip)))], allowed)
+    return checkpoint_scan.findings(store, [s.commit for s in reversed(list(store.history(tip)))], allowed)
 
 
 def test_places(store: Store) -> None:
@@ -77,7 +77,7 @@ def test_cache(store: Store, project: Project, monkeypatch: pytest.MonkeyPatch) 
     """What was clean is not read again, what was not is found again, and other rules look at everything anew."""
     save(store, "alpha", {b"clean": b"nothing\n", b"not": TOKEN.encode()})
     first = found(store)
-    before = len(scanned.load(store.repo))
+    before = len(scan_cache.load(store.repo))
     read: list[str] = []
     real = store.objects.read_blob
 
@@ -93,16 +93,16 @@ def test_cache(store: Store, project: Project, monkeypatch: pytest.MonkeyPatch) 
     read.clear()
     assert [f.path for f in found(store)] == [b"not"]
     assert len(read) == 4  # the one with the token, the new file, metadata and README
-    assert len(scanned.load(store.repo)) > before
-    path = store.repo.store_dir / scanned.NAME
+    assert len(scan_cache.load(store.repo)) > before
+    path = store.repo.store_dir / scan_cache.NAME
     path.write_bytes(b"\0" * 32 + path.read_bytes()[len(VERSION) // 2 :])
-    assert scanned.load(store.repo) == frozenset()
+    assert scan_cache.load(store.repo) == frozenset()
 
 
 def test_cache_cannot_be_written(store: Store) -> None:
     """Without a cache everything is scanned, and found."""
     save(store, "alpha", {b"a": TOKEN.encode()})
-    (store.repo.store_dir / scanned.NAME).mkdir()
+    (store.repo.store_dir / scan_cache.NAME).mkdir()
 
     assert [f.id for f in found(store)] == [ID]
 
@@ -121,9 +121,9 @@ def test_redacted() -> None:
     """Text that is to leave is scanned and redacted by the same rules, with the same IDs."""
     text = f"a {TOKEN} b {OTHER}".encode()
 
-    assert {f.id for f in secrets.in_text(text, "report")} > {ID}
-    assert secrets.in_text(text, "report", sieve=Sieve({ID}))[0].rule == "npm-token"
-    assert secrets.redacted(text, Sieve({ID})) == f"a {TOKEN} b [REDACTED:npm-token]".encode()
+    assert {f.id for f in checkpoint_scan.in_text(text, "report")} > {ID}
+    assert checkpoint_scan.in_text(text, "report", sieve=Sieve({ID}))[0].rule == "npm-token"
+    assert checkpoint_scan.redacted(text, Sieve({ID})) == f"a {TOKEN} b [REDACTED:npm-token]".encode()
 
 
 def test_command(project: Project, tmp_path: Path) -> None:

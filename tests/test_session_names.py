@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from talk import Talk
 
-from gitcp.ops import session
+from gitcp.saving import session
 
 from driver import Project
 from samples import open_store

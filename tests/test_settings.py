@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from gitcp.errors import BadValue
-from gitcp.ops import settings
+from gitcp.state import settings
 from gitcp.worktree.snapshot import Limits
 
 from driver import Project

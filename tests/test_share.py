@@ -16,8 +16,9 @@ from gitcp.errors import StoreDamaged
 from gitcp.git import trees
 from gitcp.git.trees import TreeEntry
 from gitcp.model import FILE, RESERVED, SYMLINK, TREE, Oid
-from gitcp.ops import foreign, remotes, tag
 from gitcp.secrets.scan import fingerprint
+from gitcp.sharing import remotes, verify_incoming
+from gitcp.state import tag
 from gitcp.store import Store
 
 from driver import Project
@@ -152,7 +153,7 @@ def test_grown_on_both_sides(ada: Project, bob: Project, hub: Path) -> None:
 
 def test_pushed_meanwhile(ada: Project, hub: Path) -> None:
     """A ref that moved since it was looked at is not moved: the lease is what was seen."""
-    from gitcp.ops import push
+    from gitcp.sharing import push
 
     store = open_store(ada)
     plan = push.plan(store, remotes.choose(store.repo, "hub"), ["alpha"], ())
@@ -403,7 +404,7 @@ def with_metadata(store: Store, text: bytes) -> Oid:
 
 def validated(project: Project, tip: Oid) -> int:
     """How many checkpoints a fetch would take, seen by a process of its own."""
-    return len(foreign.validate(open_store(project), "alpha", tip, frozenset()))
+    return len(verify_incoming.validate(open_store(project), "alpha", tip, frozenset()))
 
 
 def test_bad_entries(project: Project, store: Store) -> None:
@@ -476,7 +477,7 @@ def test_sizes(project: Project, store: Store, monkeypatch: pytest.MonkeyPatch) 
 
     with pytest.raises(StoreDamaged, match="names more than"):
         validated(project, bomb)
-    monkeypatch.setattr(foreign, "LARGEST", 1)
+    monkeypatch.setattr(verify_incoming, "LARGEST", 1)
     with pytest.raises(StoreDamaged, match=r"has \d+ bytes"):
         validated(project, recommitted(store))
 

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 from members import GROUP, Member, meet, needs_root
 
-from gitcp import shared
 from gitcp.errors import Refused
-from gitcp.git import refs
+from gitcp.git import refs, shared
 from gitcp.model import Oid
 
 from driver import Project

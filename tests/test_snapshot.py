@@ -19,12 +19,13 @@ from typing import Any
 import pytest
 from capturing import Camera, git_tree, host
 
+from gitcp.fastpath import stat_check
 from gitcp.git import trees
 from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
 from gitcp.git.trees import EMPTY_TREE
 from gitcp.model import EXECUTABLE, FILE, GITLINK, SYMLINK, Entry, IndexEntry, Oid, SkipReason
-from gitcp.worktree import look, reading, scan
+from gitcp.worktree import reading, scan
 from gitcp.worktree import snapshot as snapshot_module
 from gitcp.worktree.paths import TEMPORARY
 from gitcp.worktree.records import Record
@@ -1118,7 +1119,7 @@ def test_names_traded_where_renaming_leaves_no_trace(camera: Camera, monkeypatch
         camera.project.write(name, name)
     time.sleep(0.02)
     camera.take()
-    monkeypatch.setattr(look, "_otherwise", lambda *_: [])
+    monkeypatch.setattr(stat_check, "_otherwise", lambda *_: [])
     root = camera.project.root / "dir"
     for name, to in (("one", "aside"), ("other", "one"), ("aside", "other")):
         os.rename(root / name, root / to)
@@ -1169,7 +1170,7 @@ def test_directory_that_changes_after_the_look(camera: Camera, monkeypatch: pyte
     camera.project.write("dir/file", "x")
     time.sleep(0.02)
     camera.take()
-    looked = look.changed
+    looked = stat_check.changed
 
     def changed(*args: Any) -> list[Any]:
         found = looked(*args)
@@ -1177,7 +1178,7 @@ def test_directory_that_changes_after_the_look(camera: Camera, monkeypatch: pyte
         time.sleep(0.02)
         return found
 
-    monkeypatch.setattr(look, "changed", changed)
+    monkeypatch.setattr(stat_check, "changed", changed)
     with open(camera.project.root / "dir/file", "a") as file:
         file.write("more")
     objects = Objects(camera.repo, dry=True)
@@ -1193,8 +1194,8 @@ def test_look_in_parts(camera: Camera, monkeypatch: pytest.MonkeyPatch, parts: i
         camera.project.write(f"d{number % 7}/sub/{number}", "x")
     time.sleep(0.02)
     camera.take()
-    monkeypatch.setattr(look, "FORK_ABOVE", 0 if parts == 2 else 1 << 30)
-    monkeypatch.setattr(look, "_may_fork", lambda: True)
+    monkeypatch.setattr(stat_check, "FORK_ABOVE", 0 if parts == 2 else 1 << 30)
+    monkeypatch.setattr(stat_check, "_may_fork", lambda: True)
     for path in ("d0/sub/0", "d3/sub/3", "d6/sub/6"):
         camera.project.write(path, "edited\n")
     camera.project.remove("d5")
@@ -1210,9 +1211,9 @@ def test_child_that_dies(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> Non
     camera.project.write("dir/file", "x")
     time.sleep(0.02)
     camera.take()
-    monkeypatch.setattr(look, "FORK_ABOVE", 0)
-    monkeypatch.setattr(look, "_may_fork", lambda: True)
-    monkeypatch.setattr(look, "_answer", lambda *_: os._exit(1))
+    monkeypatch.setattr(stat_check, "FORK_ABOVE", 0)
+    monkeypatch.setattr(stat_check, "_may_fork", lambda: True)
+    monkeypatch.setattr(stat_check, "_answer", lambda *_: os._exit(1))
     camera.project.write("dir/file", "edited\n")
     camera.project.write("tracked", "edited\n")
 
@@ -1225,7 +1226,7 @@ def test_no_fork_beside_threads() -> None:
     thread = threading.Thread(target=done.wait)
     thread.start()
     try:
-        assert not look._may_fork()
+        assert not stat_check._may_fork()
     finally:
         done.set()
         thread.join()

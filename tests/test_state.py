@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from capturing import Camera
 
-from gitcp import kept
-from gitcp.worktree import look, state
+from gitcp.fastpath import stat_check, trusted_cache
+from gitcp.worktree import state
 
 from driver import Project
 
@@ -28,11 +28,11 @@ def camera(project: Project) -> Camera:
 
 def parts(path: Path) -> list[int]:
     """The lengths of the parts of a state file."""
-    data, at, found = path.read_bytes(), len(kept.MAGIC), []
+    data, at, found = path.read_bytes(), len(trusted_cache.MAGIC), []
     while at < len(data):
         length = int.from_bytes(data[at : at + 4], "big")
         found.append(length)
-        at += kept.PART + length
+        at += trusted_cache.PART + length
     return found
 
 
@@ -84,7 +84,7 @@ def test_two_at_once(camera: Camera) -> None:
     camera.take()
     later = camera.state.read_bytes()
     camera.state.write_bytes(earlier)  # another process read this
-    known = look.identity(os.stat(camera.state))
+    known = stat_check.identity(os.stat(camera.state))
     camera.state.write_bytes(later)
     repo = camera.repo
 
@@ -104,5 +104,5 @@ def test_a_torn_end(camera: Camera, cut: int) -> None:
     camera.take()
     camera.state.write_bytes(camera.state.read_bytes()[:-cut])
 
-    assert look.unpack(camera.state.read_bytes()) is None
+    assert stat_check.unpack(camera.state.read_bytes()) is None
     assert camera.take().blob(b"dir7/file") == b"changed\n"

@@ -6,8 +6,8 @@ import os
 
 from pruned import story
 
-from gitcp.ops import prune
-from gitcp.ops.stats import stats
+from gitcp.lifecycle import prune
+from gitcp.lifecycle.stats import stats
 
 from driver import Project
 from samples import open_store

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import gitcp
 from gitcp.errors import BadValue, RevisionNotFound
-from gitcp.ops import steps
+from gitcp.state import steps
 
 from driver import Project
 

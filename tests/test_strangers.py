@@ -11,7 +11,7 @@ from tokens import tokens
 
 from gitcp.git import remote
 from gitcp.model import Oid
-from gitcp.ops import fetch, remotes
+from gitcp.sharing import fetch, remotes
 
 from driver import Project
 from samples import open_store

@@ -1,4 +1,4 @@
-"""gitcp.durable: many files are synced at a time, and whatever happens to one is said of that one."""
+"""gitcp.git.fsync: many files are synced at a time, and whatever happens to one is said of that one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gitcp import durable
+from gitcp.git import fsync as syncing
 
 
 @pytest.fixture
@@ -26,18 +26,18 @@ def test_each_is_synced_once(descriptors: list[int], monkeypatch: pytest.MonkeyP
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", synced.append)
 
-    assert durable.sync(descriptors) == [None] * 100
+    assert syncing.sync(descriptors) == [None] * 100
     assert sorted(synced) == sorted(descriptors)
-    assert durable.sync([]) == []
+    assert syncing.sync([]) == []
 
 
 def test_they_wait_together(descriptors: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Each goes on only when as many as may wait have begun: one after the other would break the gate."""
-    gate = threading.Barrier(durable.AT_ONCE, timeout=60)
+    gate = threading.Barrier(syncing.AT_ONCE, timeout=60)
     monkeypatch.setattr(os, "fsync", lambda descriptor: gate.wait())
 
-    count = durable.AT_ONCE * durable.EACH
-    assert durable.sync(descriptors[:count]) == [None] * count
+    count = syncing.AT_ONCE * syncing.EACH
+    assert syncing.sync(descriptors[:count]) == [None] * count
 
 
 def test_an_error_is_that_of_its_file(descriptors: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +50,7 @@ def test_an_error_is_that_of_its_file(descriptors: list[int], monkeypatch: pytes
         synced.append(descriptor)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    said = durable.sync(descriptors)
+    said = syncing.sync(descriptors)
 
     assert [number for number, error in enumerate(said) if error is not None] == [10, 11]
     assert len(synced) == 98
@@ -68,7 +68,7 @@ def test_an_interruption_comes_through(descriptors: list[int], monkeypatch: pyte
 
     monkeypatch.setattr(os, "fsync", fsync)
     with pytest.raises(KeyboardInterrupt):
-        durable.sync(descriptors)
+        syncing.sync(descriptors)
 
     assert len(ended) == len(begun) - 1
 
@@ -82,7 +82,7 @@ def test_begun_while_something_else_goes_on(descriptors: list[int], monkeypatch:
         synced.append(descriptor)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    ended = durable.begin_sync(descriptors)
+    ended = syncing.begin_sync(descriptors)
     assert not synced
     gate.set()
 
@@ -93,10 +93,10 @@ def test_begun_while_something_else_goes_on(descriptors: list[int], monkeypatch:
 def test_begun_and_failed(descriptors: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """What went wrong there is raised where the end is asked for; an error of the system is returned."""
     monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(errno.EIO, "EIO")))
-    assert [error.errno for error in durable.begin_sync(descriptors)() if error] == [errno.EIO] * 100
-    monkeypatch.setattr(durable, "sync", lambda _: (_ for _ in ()).throw(MemoryError()))
+    assert [error.errno for error in syncing.begin_sync(descriptors)() if error] == [errno.EIO] * 100
+    monkeypatch.setattr(syncing, "sync", lambda _: (_ for _ in ()).throw(MemoryError()))
     with pytest.raises(MemoryError):
-        durable.begin_sync(descriptors)()
+        syncing.begin_sync(descriptors)()
 
 
 def test_without_threads(descriptors: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,10 +106,10 @@ def test_without_threads(descriptors: list[int], monkeypatch: pytest.MonkeyPatch
         raise RuntimeError("can't start new thread")
 
     synced: list[int] = []
-    monkeypatch.setattr(durable, "start_new_thread", none_left)
+    monkeypatch.setattr(syncing, "start_new_thread", none_left)
     monkeypatch.setattr(os, "fsync", synced.append)
 
-    assert durable.sync(descriptors) == [None] * 100
+    assert syncing.sync(descriptors) == [None] * 100
     assert synced == descriptors
 
 
@@ -123,7 +123,7 @@ def test_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
     open_before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
 
-    durable.sync_paths(paths)
+    syncing.sync_paths(paths)
     assert sorted(synced) == sorted(path.stat().st_ino for path in paths if path.exists())
 
     def fail(descriptor: int) -> None:
@@ -131,5 +131,5 @@ def test_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="Input/output"):
-        durable.sync_paths(paths)
+        syncing.sync_paths(paths)
     assert (len(os.listdir("/proc/self/fd")) if open_before else 0) == open_before

@@ -7,7 +7,7 @@ import pytest
 from gitcp.errors import BadValue, Refused, RevisionNotFound, StoreDamaged
 from gitcp.git import refs
 from gitcp.model import Checkpoint
-from gitcp.ops import tag
+from gitcp.state import tag
 from gitcp.store import Store
 from gitcp.value import replace
 

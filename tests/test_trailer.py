@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gitcp.automation.install import scripts, shipped
 from gitcp.errors import BadValue
-from gitcp.hooks import scripts, shipped
 
 from driver import SOURCE, Project
 

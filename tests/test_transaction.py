@@ -225,7 +225,7 @@ def test_killed_anywhere(checkpoints: Checkpoints, project: Project) -> None:
 RECOVERED = (
     KILLED.partition("    try:")[0]
     + """
-    from gitcp.ops import transaction
+    from gitcp.running import transaction
     transaction.recover(checkpoints.store())
 """
 )

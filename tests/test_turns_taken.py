@@ -17,9 +17,9 @@ import pytest
 import gitcp
 from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
+from gitcp.lifecycle.check import check
 from gitcp.model import Oid
-from gitcp.ops.check import check
-from gitcp.ops.save import Saved
+from gitcp.saving.save import Saved
 from gitcp.worktree import scan, snapshot
 from gitcp.worktree.records import Record
 from gitcp.worktree.snapshot import Limits, Taken
@@ -152,7 +152,7 @@ def test_it_is_deleted_while_the_tree_is_scanned(shared: Project, monkeypatch: p
             gone(shared, "one")
         return taken
 
-    monkeypatch.setattr("gitcp.ops.save.take", interrupted)
+    monkeypatch.setattr("gitcp.saving.save.take", interrupted)
     saved(shared.root, "two")
 
     assert takes == [2]

@@ -16,9 +16,9 @@ from talk import Talk
 
 from gitcp.errors import Refused, StoreDamaged
 from gitcp.model import Checkpoint
-from gitcp.ops import journal
-from gitcp.ops import restore as op
-from gitcp.ops.restore import Report, Request
+from gitcp.restoring import restore as op
+from gitcp.restoring.restore import Report, Request
+from gitcp.state import journal
 from gitcp.worktree.snapshot import Limits
 
 from driver import File, Project

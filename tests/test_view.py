@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from talk import Talk
 from tokens import tokens
 
-from gitcp.ops.patches import FilePatch, parse
-from gitcp.ops.view import Story, story
-from gitcp.pages.prose import blocks
-from gitcp.pages.view import render
+from gitcp.review.pages.prose import blocks
+from gitcp.review.pages.view import render
+from gitcp.review.patches import FilePatch, parse
+from gitcp.review.view import Story, story
 
 from driver import Project
 from samples import open_store, save

@@ -16,8 +16,8 @@ from browser import CHROMIUM, Browser
 from payloads import PAYLOADS
 
 from gitcp.model import Agent, Base, Handoff, Note, Run, Trigger
-from gitcp.ops.view import story
-from gitcp.pages.view import render
+from gitcp.review.pages.view import render
+from gitcp.review.view import story
 from gitcp.store import Store
 from gitcp.value import replace
 

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from talk import Talk
 
+from gitcp.automation import watch as op
+from gitcp.automation.watch import Pace, Task
 from gitcp.errors import GitcpError
 from gitcp.model import Host, Trigger
-from gitcp.ops import watch as op
-from gitcp.ops.save import Saved
-from gitcp.ops.watch import Pace, Task
+from gitcp.saving.save import Saved
 from gitcp.store import Store
 from gitcp.worktree.watcher import Stop, Watcher
 

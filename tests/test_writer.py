@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from gitcp import durable
 from gitcp.errors import BadValue, DiskFull, GitcpError, Refused
+from gitcp.git import fsync
 from gitcp.worktree.directories import PathBlocked
 from gitcp.worktree.paths import is_temporary
 from gitcp.worktree.writer import Writer
@@ -829,7 +829,7 @@ def test_every_change_of_a_name_is_flushed(
 def test_flushed_while_something_else_goes_on(writer: Writer, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every directory, however many; what changes meanwhile is for the next flush. An error is raised at the end."""
     synced: list[int] = []
-    for number in range(3 * durable.OPEN):
+    for number in range(3 * fsync.OPEN):
         writer.make_directory(b"d%d/e" % number)
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
     with writer.flushing():

@@ -1,5 +1,6 @@
-"""The agents gitcp knows, and those that other packages add. One adapter is asked, by name; each is imported when it is
-needed, and by a save only if its agent was ever used here: importing them all takes longer than the save.
+"""The agents gitcp knows, and those that other packages add. One adapter is asked, by name; each is
+imported when it is needed, and by a save only if its agent was ever used here: importing them all
+takes longer than the save.
 """
 
 from __future__ import annotations
@@ -7,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
 from gitcp import wire
 from gitcp.adapters import base, installed
 from gitcp.adapters.base import Adapter, Found, Running
 from gitcp.errors import BadValue
 from gitcp.model import Host
-from gitcp.typed import NamedTuple
 
 
 class Builtin(NamedTuple):
@@ -56,7 +57,9 @@ def load(name: str) -> Adapter:
 
 
 def load_or_generic(name: str) -> Adapter:
-    """The adapter of this name, or the generic one: a stored conversation can be shown whoever wrote it."""
+    """The adapter of this name, or the generic one: a stored conversation can be shown whoever
+    wrote it.
+    """
     try:
         return load(name)
     except BadValue:
@@ -75,7 +78,9 @@ def find_all(cwd: Path, host: Host) -> tuple[Found, ...]:
 
 
 def located(agent: str, session_id: str, host: Host) -> Found | None:
-    """An agent's session by its id, wherever it belongs; None if it is not there, or its adapter cannot tell."""
+    """An agent's session by its id, wherever it belongs; None if it is not there, or its adapter
+    cannot tell.
+    """
     if base.SESSION_ID.fullmatch(session_id) is None:
         return None
     try:
@@ -103,7 +108,9 @@ def running(host: Host) -> Running | None:
 
 
 def recognise(lines: Iterable[bytes]) -> Running | None:
-    """Whose transcript it is that begins with these lines, and of which session; None if it is none of ours."""
+    """Whose transcript it is that begins with these lines, and of which session; None if it is none
+    of ours.
+    """
     for line in lines:
         fields = wire.parse_line(line) or {}
         inner = {name: held for name in ("payload", "data") if isinstance(held := fields.get(name), dict)}

@@ -1,31 +1,32 @@
-"""What an adapter is, and the values it speaks in. One adapter knows one agent: where its conversations lie, how they
-are read, and where they go so that the agent's own resume continues.
+"""What an adapter is, and the values it speaks in. One adapter knows one agent: where its
+conversations lie, how they are read, and where they go so that the agent's own resume continues.
 
-An adapter is a module whose functions satisfy `Adapter`. It decides and never does: nothing here or in an adapter
-writes a file. Environment, home and working directory are arguments. Formats drift, so whatever a line holds that is
-not understood is passed over, never refused: the bytes are kept by `gitcp.conversation` whatever they say.
+An adapter is a module whose functions satisfy `Adapter`. It decides and never does: nothing here or
+in an adapter writes a file. Environment, home and working directory are arguments. Formats drift,
+so whatever a line holds that is not understood is passed over, never refused: the bytes are kept by
+`gitcp.conversation` whatever they say.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, BinaryIO, Literal, NamedTuple, Protocol
 
 from gitcp import wire
 from gitcp.errors import StoreDamaged
 from gitcp.model import Agent, Capture, Digest, Host, Stream
-from gitcp.patterns import pattern
-from gitcp.typed import Any, BinaryIO, Literal, NamedTuple, Protocol
 from gitcp.value import Value, replace
 
 SHOWN = 200
 """Characters of a message that a digest keeps."""
 
-SESSION_ID = pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-STREAM_PART = pattern(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
-PLACE_PART = pattern(r"[^\x00-\x1f\x7f/\\\ud800-\udfff]{1,200}")
+SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+STREAM_PART = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+PLACE_PART = re.compile(r"[^\x00-\x1f\x7f/\\\ud800-\udfff]{1,200}")
 
 IMAGE = "[image]"
 IMAGES = {"png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif", "webp": "image/webp"}
@@ -45,7 +46,9 @@ Reader = Callable[[], Iterator[bytes]]
 
 
 class Found(Value):
-    """A session of an agent: its id, its main file, and when that was last written (seconds since 1970)."""
+    """A session of an agent: its id, its main file, and when that was last written (seconds since
+    1970).
+    """
 
     agent: str
     session_id: str
@@ -61,8 +64,9 @@ class Running(NamedTuple):
 
 
 class Image(Value):
-    """An image in a message. The agent keeps its bytes (`data`, as base64 text) or says where it is (`place`, a path or
-    a URL). `media` is its type, like "image/png", or "image" where that is not known.
+    """An image in a message. The agent keeps its bytes (`data`, as base64 text) or says where it is
+    (`place`, a path or a URL). `media` is its type, like "image/png", or "image" where that is not
+    known.
     """
 
     media: str
@@ -99,8 +103,8 @@ class Message(Value):
 
 
 class Stored(Value):
-    """A stored conversation: whose it is, its streams, and how each is read. `aside` is a directory of gitcp's own, for
-    what an agent does not find by itself.
+    """A stored conversation: whose it is, its streams, and how each is read. `aside` is a directory
+    of gitcp's own, for what an agent does not find by itself.
     """
 
     agent: Agent
@@ -111,8 +115,8 @@ class Stored(Value):
 class Write(Value):
     """A file that a conversation needs, whole in `content`.
 
-    "create": it is not there, and is made with mode 0600 (directories 0700). "append": its `skip` bytes are the
-    beginning of the content, and the rest is added. "same": it is there already.
+    "create": it is not there, and is made with mode 0600 (directories 0700). "append": its `skip`
+    bytes are the beginning of the content, and the rest is added. "same": it is there already.
     """
 
     path: Path
@@ -151,28 +155,39 @@ class Adapter(Protocol):
     NAME: str
 
     def find(self, cwd: Path, host: Host) -> tuple[Found, ...]:
-        """The agent's sessions for this directory, newest first. Raises nothing: what cannot be read is not found."""
+        """The agent's sessions for this directory, newest first. Raises nothing: what cannot be
+        read is not found.
+        """
 
     def watched(self, cwd: Path, host: Host) -> tuple[Path, ...]:
-        """Paths, there or not, whose stat changes whenever `find` or `capture` could say something else."""
+        """Paths, there or not, whose stat changes whenever `find` or `capture` could say something
+        else.
+        """
 
     def running(self, host: Host) -> str | None:
         """The session id of the agent that is running us, by the environment."""
 
     def capture(self, found: Found) -> Capture:
-        """The streams of a session, and the directory that it is resumed in. A file is read when it is stored."""
+        """The streams of a session, and the directory that it is resumed in. A file is read when it
+        is stored.
+        """
 
     def digest(self, before: Digest, lines: Iterable[bytes]) -> Digest:
-        """What listings show after these lines of the main stream, given what they showed before them."""
+        """What listings show after these lines of the main stream, given what they showed before
+        them.
+        """
 
     def messages(self, lines: Iterable[bytes]) -> Iterator[Message]:
         """The parts of a stream that are shown, in its order."""
 
     def before(self, lines: Iterable[bytes], message_id: str) -> int | None:
-        """The offset at which the user message with this id begins, None if the stream does not have it."""
+        """The offset at which the user message with this id begins, None if the stream does not
+        have it.
+        """
 
     def place(self, stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
-        """Where the files go so that the agent, run in `cwd`, continues. Reads what is there, writes nothing.
+        """Where the files go so that the agent, run in `cwd`, continues. Reads what is there,
+        writes nothing.
 
         An existing file is kept: it is the same, or it is a beginning and is completed; if any says something else,
         everything goes under `new_id`. Raises StoreDamaged for a stored name that would lead elsewhere, Refused if
@@ -250,7 +265,9 @@ def shown(text: str) -> str:
 
 
 def first_line(path: Path) -> dict[str, Any]:
-    """The object on the first line of a file, empty where there is none or it is too long to be one."""
+    """The object on the first line of a file, empty where there is none or it is too long to be
+    one.
+    """
     try:
         with open(path, "rb") as file:
             return wire.parse_line(file.readline(LONGEST_LINE)) or {}
@@ -259,8 +276,8 @@ def first_line(path: Path) -> dict[str, Any]:
 
 
 def renamed(content: Reader, old: str, new: str) -> Reader:
-    """The content with another session id for `old` in its first line, where some agents look for it; no other byte
-    differs. With "" for `old`, it stays as it is.
+    """The content with another session id for `old` in its first line, where some agents look for
+    it; no other byte differs. With "" for `old`, it stays as it is.
     """
 
     def chunks() -> Iterator[bytes]:
@@ -341,11 +358,14 @@ def plan_writes(files: Sequence[tuple[Path, Reader]]) -> tuple[Write, ...] | Non
 
 
 def _meet(path: Path, content: Reader) -> tuple[How, int] | None:
-    """What is to be done to a file so that it holds `content`, and how much of it is there; None if it cannot."""
+    """What is to be done to a file so that it holds `content`, and how much of it is there; None if
+    it cannot.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
-        # Where nothing can be, making it will say why; what is there and cannot be read says something else.
+        # Where nothing can be, making it will say why; what is there and cannot be read says
+        # something else.
         return None if os.path.lexists(path) else ("create", 0)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)

@@ -1,11 +1,13 @@
 """Claude Code: transcripts below `~/.claude/projects`, one directory for each working directory.
 
-    <projects>/<directory>/<session>.jsonl                     the main stream, only ever appended to
-    <projects>/<directory>/<session>/subagents/agent-<id>.jsonl, agent-<id>.meta.json
-    <projects>/<directory>/<session>/tool-results/<name>       large outputs that the transcript only names
+    <projects>/<directory>/<session>.jsonl                     the main stream, only ever appended
+    to <projects>/<directory>/<session>/subagents/agent-<id>.jsonl, agent-<id>.meta.json
+    <projects>/<directory>/<session>/tool-results/<name>       large outputs that the transcript
+    only names
 
-The name of a directory follows from the path and cannot be turned back, so that two paths may share one; what the
-lines say of their `cwd` decides then. To resume elsewhere, or under another id, only names need to change.
+The name of a directory follows from the path and cannot be turned back, so that two paths may share
+one; what the lines say of their `cwd` decides then. To resume elsewhere, or under another id, only
+names need to change.
 
 Lines are looked at and never rewritten.
 """
@@ -17,13 +19,13 @@ import re
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from gitcp import wire
 from gitcp.adapters import base
 from gitcp.adapters.base import Found, Image, Latest, Message, Placement, Stored, Write
 from gitcp.errors import Refused, StoreDamaged
 from gitcp.model import Agent, Capture, Digest, Host, LastMessage, Source
-from gitcp.typed import Any
 from gitcp.value import replace
 
 NAME = "claude-code"
@@ -59,7 +61,9 @@ NOT_TYPED = (
 
 
 def find(cwd: Path, host: Host) -> tuple[Found, ...]:
-    """The sessions started in `cwd` or at the root of its repository, and the one that is running us; newest first."""
+    """The sessions started in `cwd` or at the root of its repository, and the one that is running
+    us; newest first.
+    """
     places = base.roots(cwd)
     found = {}
     for directory in _directories(places, host):
@@ -81,7 +85,9 @@ def located(session_id: str, host: Host) -> Found | None:
 
 
 def watched(cwd: Path, host: Host) -> tuple[Path, ...]:
-    """The directories of this directory's sessions, and for each session its transcript and what lies beside it."""
+    """The directories of this directory's sessions, and for each session its transcript and what
+    lies beside it.
+    """
     places = base.roots(cwd)
     names = {directory_name(place) for place in places} | {_chosen_name(host) or ""} - {""}
     beside = (path for found in find(cwd, host) for path in (found.path, *_places(found.path)))
@@ -100,12 +106,16 @@ def running(host: Host) -> str | None:
 
 
 def transcript(cwd: Path, session_id: str, host: Host) -> Path:
-    """The main file of a session started in `cwd`, whether or not it is there. Raises StoreDamaged for an odd id."""
+    """The main file of a session started in `cwd`, whether or not it is there. Raises StoreDamaged
+    for an odd id.
+    """
     return _project_directory(cwd, host) / f"{base.check_session_id(session_id)}.jsonl"
 
 
 def directory_name(path: str) -> str:
-    """The name Claude Code gives the directory for an absolute path: all but letters and digits become dashes."""
+    """The name Claude Code gives the directory for an absolute path: all but letters and digits
+    become dashes.
+    """
     if not path.isascii():
         from unicodedata import normalize  # rarely needed
 
@@ -147,7 +157,8 @@ def _project_directory(cwd: Path, host: Host) -> Path:
     computed = _projects(host) / (_chosen_name(host) or directory_name(place))
     if len(computed.name) <= LONGEST or os.path.isdir(computed):
         return computed
-    # Versions differ in the hash at the end of a long name; what a version has made for this very path is right.
+    # Versions differ in the hash at the end of a long name; what a version has made for this very
+    # path is right.
     others = _directories({place}, host)
     return next((d for d in others if any(_cwd(path) == place for path in _transcripts(d))), computed)
 
@@ -178,7 +189,9 @@ def _found(path: Path) -> Found | None:
 
 
 def _belongs(path: Path, places: set[str]) -> bool:
-    """Whether a transcript was not started at another path that only shares the name of its directory."""
+    """Whether a transcript was not started at another path that only shares the name of its
+    directory.
+    """
     cwd, name = _cwd(path), path.parent.name
     if cwd is None or cwd in places:
         return True
@@ -205,7 +218,9 @@ def _cwd(path: Path) -> str | None:
 
 
 def capture(found: Found) -> Capture:
-    """The transcript, its sub-agents' and the tool results kept beside it. Regular files only, no links."""
+    """The transcript, its sub-agents' and the tool results kept beside it. Regular files only, no
+    links.
+    """
     session_id = found.session_id if base.SESSION_ID.fullmatch(found.session_id) else None
     main = Source(MAIN, path=found.path, live=True, place=f"{SESSION}.jsonl")
     sources = (main, *_beside(found.path.with_suffix("")))
@@ -213,10 +228,11 @@ def capture(found: Found) -> Capture:
 
 
 def _directory(path: Path) -> Path | None:
-    """The working directory whose sessions lie where this transcript does, as one of its lines names it.
+    """The working directory whose sessions lie where this transcript does, as one of its lines
+    names it.
 
-    A session that changes its directory stays where it began; one that was restored elsewhere names its old directory
-    until it goes on.
+    A session that changes its directory stays where it began; one that was restored elsewhere names
+    its old directory until it goes on.
     """
     name = path.parent.name
     first = _cwd(path)
@@ -255,7 +271,9 @@ def _files(directory: Path) -> list[Path]:
 
 
 def stream_name(kind: str, below: str) -> str:
-    """The stream that a file of a session is kept in; `below` is its path in the directory `kind`. Odd ones by hash."""
+    """The stream that a file of a session is kept in; `below` is its path in the directory `kind`.
+    Odd ones by hash.
+    """
     group, plain = "tool-results", below
     if kind == "subagents":
         agent, meta = SUBAGENT.fullmatch(below), SUBAGENT_META.fullmatch(below)
@@ -270,7 +288,9 @@ def stream_name(kind: str, below: str) -> str:
 
 
 def digest(before: Digest, lines: Iterable[bytes]) -> Digest:
-    """Counts every line of a user or the assistant, tool results too, but none that was put in for the model alone."""
+    """Counts every line of a user or the assistant, tool results too, but none that was put in for
+    the model alone.
+    """
     for line in lines:
         fields = wire.parse_line(line)
         if fields is not None:
@@ -309,7 +329,9 @@ def _title(fields: dict[str, Any]) -> str | None:
 
 
 def prompt(fields: dict[str, Any]) -> str:
-    """What a person typed, "" for a line that is none: a tool's result, a summary, a slash command, a notice."""
+    """What a person typed, "" for a line that is none: a tool's result, a summary, a slash command,
+    a notice.
+    """
     if fields.get("isMeta") or fields.get("isCompactSummary") or fields.get("isVisibleInTranscriptOnly"):
         return ""
     content = base.message_of(fields).get("content")
@@ -321,7 +343,9 @@ def prompt(fields: dict[str, Any]) -> str:
 
 
 def messages(lines: Iterable[bytes]) -> Iterator[Message]:
-    """The parts of turns in the order of the file, whichever branch of the conversation they are on."""
+    """The parts of turns in the order of the file, whichever branch of the conversation they are
+    on.
+    """
     tools: dict[str, str] = {}
     for line in lines:
         fields = wire.parse_line(line) or {}
@@ -389,10 +413,11 @@ def before(lines: Iterable[bytes], message_id: str) -> int | None:
 
 
 def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
-    """Into the directory for `cwd`, under the session's own id, or under `new_id` where that went on meanwhile.
+    """Into the directory for `cwd`, under the session's own id, or under `new_id` where that went
+    on meanwhile.
 
-    The bytes stay as they are under a new id too: the agent goes by the file's name, and the next save finds every
-    segment stored.
+    The bytes stay as they are under a new id too: the agent goes by the file's name, and the next
+    save finds every segment stored.
     """
     directory = _project_directory(cwd, host)
     own = stored.agent.session_id
@@ -408,7 +433,9 @@ def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
 
 
 def _latest(session_id: str, main: Write) -> Latest | None:
-    """Return the session that `--continue` resumes, that of the newest transcript; None if it is this one."""
+    """Return the session that `--continue` resumes, that of the newest transcript; None if it is
+    this one.
+    """
     if main.how != "same":
         return None
     there = filter(None, map(_found, _transcripts(main.path.parent)))

@@ -1,12 +1,14 @@
 """Copilot CLI: a directory for each session below `~/.copilot/session-state`.
 
     <session-state>/<session>/events.jsonl        what was said and done, only ever appended to
-    <session-state>/<session>/workspace.yaml      where the session works; made again where it is missing
-    <session-state>/<session>/checkpoints/, files/, research/, plan.md       what the agent wrote down beside it
+    <session-state>/<session>/workspace.yaml      where the session works; made again where it is
+    missing <session-state>/<session>/checkpoints/, files/, research/, plan.md       what the agent
+    wrote down beside it
 
-Its resume needs the events. It goes to the directory that workspace.yaml names, wherever it was started; so a session
-that works elsewhere is never continued in its own place. Not kept are workspace.yaml, locks, Copilot's own copies of
-files for its rewind, and session.db, which is changed while it runs.
+Its resume needs the events. It goes to the directory that workspace.yaml names, wherever it was
+started; so a session that works elsewhere is never continued in its own place. Not kept are
+workspace.yaml, locks, Copilot's own copies of files for its rewind, and session.db, which is
+changed while it runs.
 
 To resume under another id, the directory's name and the id in the first line change.
 """
@@ -18,13 +20,13 @@ import re
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from gitcp import wire
 from gitcp.adapters import base
 from gitcp.adapters.base import Found, Image, Message, Placement, Reader, Stored, Write
 from gitcp.errors import Refused, StoreDamaged
 from gitcp.model import Agent, Capture, Digest, Host, LastMessage, Source
-from gitcp.typed import Any
 from gitcp.value import replace
 
 NAME = "copilot"
@@ -49,7 +51,9 @@ CWD = re.compile(rb'"cwd":\s*("(?:[^"\\]|\\.)*")')
 
 
 def find(cwd: Path, host: Host) -> tuple[Found, ...]:
-    """The sessions that work in `cwd` or at the root of its repository, and the one that runs us; newest first."""
+    """The sessions that work in `cwd` or at the root of its repository, and the one that runs us;
+    newest first.
+    """
     places, own = base.roots(cwd), running(host)
     found = [
         session
@@ -184,7 +188,9 @@ def _data(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def digest(before: Digest, lines: Iterable[bytes]) -> Digest:
-    """Counts what the user and the assistant said and what tools gave back; a sub-agent's are not counted."""
+    """Counts what the user and the assistant said and what tools gave back; a sub-agent's are not
+    counted.
+    """
     for line in lines:
         fields = wire.parse_line(line) or {}
         data, kind = _data(fields), fields.get("type")
@@ -227,9 +233,11 @@ def messages(lines: Iterable[bytes]) -> Iterator[Message]:
 
 
 def has_called(events: bytes, hook: str, stamp: int) -> bool:
-    """Whether these events say that a hook was called at `stamp` (milliseconds since 1970), or later.
+    """Whether these events say that a hook was called at `stamp` (milliseconds since 1970), or
+    later.
 
-    Of some hooks Copilot writes down the very payload, which has that time; of others only when it wrote.
+    Of some hooks Copilot writes down the very payload, which has that time; of others only when it
+    wrote.
     """
     from datetime import datetime  # not where sessions are looked for
 
@@ -312,7 +320,8 @@ def before(lines: Iterable[bytes], message_id: str) -> int | None:
 
 
 def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
-    """Under the session's own id, or under `new_id` where that went on meanwhile or works elsewhere.
+    """Under the session's own id, or under `new_id` where that went on meanwhile or works
+    elsewhere.
 
     A file of ours says that it works in `cwd`, where Copilot has written none.
     """
@@ -359,7 +368,9 @@ def _renamed(read: Reader, stored: Stored, session_id: str) -> Reader:
 
 
 def _target(place: str) -> tuple[str, ...]:
-    """Where a file goes, below the session's directory. What a checkpoint says of it is not trusted."""
+    """Where a file goes, below the session's directory. What a checkpoint says of it is not
+    trusted.
+    """
     parts = base.place_parts(place)
     if parts is None or len(parts) < 2 or parts[0] != SESSION or "/".join(parts[1:]).startswith(LEFT_OUT):
         raise StoreDamaged(f"a stream would be written to {place[:200]!r}: {base.NOTHING}", hint=base.CHECK)

@@ -1,23 +1,25 @@
-"""Any conversation of any agent: a file or bytes given by hand, kept byte for byte, understood as far as it goes.
+"""Any conversation of any agent: a file or bytes given by hand, kept byte for byte, understood as
+far as it goes.
 
-The formats are "jsonl" (a JSON value on each line), "json" (one document) and "text". It stands in, too, for an agent
-whose adapter is not here. Nothing resumes such a conversation, so a restore only puts it where people find it.
+The formats are "jsonl" (a JSON value on each line), "json" (one document) and "text". It stands in,
+too, for an agent whose adapter is not here. Nothing resumes such a conversation, so a restore only
+puts it where people find it.
 """
 
 from __future__ import annotations
 
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from gitcp import wire
 from gitcp.adapters import base
 from gitcp.adapters.base import Found, Message, Placement, Stored
 from gitcp.errors import ConversationUnreadable, Refused, StoreDamaged
 from gitcp.model import Capture, Digest, Host, LastMessage, Source, Stream
-from gitcp.patterns import pattern
-from gitcp.typed import Any
 from gitcp.value import replace
 
 NAME = "generic"
@@ -28,7 +30,7 @@ HEAD = 64 << 10
 LARGEST_DOCUMENT = 16 << 20
 USERS = ("user", "human")
 IDS = ("uuid", "id", "message_id")
-SHA256 = pattern(r"[0-9a-f]{64}")
+SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def find(cwd: Path, host: Host) -> tuple[Found, ...]:  # noqa: ARG001 -- the protocol's
@@ -134,7 +136,9 @@ def _entries(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def _values(lines: Iterator[bytes]) -> Iterator[Any]:
-    """The value of each line; or one, where they make a document, which must be small enough to be read at once."""
+    """The value of each line; or one, where they make a document, which must be small enough to be
+    read at once.
+    """
     first = next((line for line in lines if line.strip()), b"")
     value = _value(first)
     if isinstance(value, dict):
@@ -206,10 +210,12 @@ def _id(entry: dict[str, Any]) -> str | None:
 # ---------------------------------------------------------------- placing
 
 
-def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:  # noqa: ARG001 -- the protocol's
+# the protocol's
+def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:  # noqa: ARG001
     """Into a directory of its own where restored conversations are kept: no agent reads it.
 
-    The directory is named by the content, so that the same conversation is there once however often it is restored.
+    The directory is named by the content, so that the same conversation is there once however often
+    it is restored.
     """
     main = next((stream for stream, _ in stored.streams if stream.name == MAIN), None)
     if main is None or SHA256.fullmatch(main.sha256) is None:
@@ -225,7 +231,9 @@ def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:  
 
 
 def _target(stream: Stream) -> tuple[str, ...]:
-    """Where a stream goes: under the name that its file had where that is a plain one, else under its own."""
+    """Where a stream goes: under the name that its file had where that is a plain one, else under
+    its own.
+    """
     name, place = stream.name, base.place_parts(stream.place)
     if name == MAIN and place is not None and len(place) == 1 and "{" not in place[0]:
         return place

@@ -10,22 +10,24 @@ from typing import Any, Self
 from gitcp.api.checkpoints import Checkpoints
 from gitcp.api.session import Session
 from gitcp.api.transaction import TransactionBlock
+from gitcp.history.sessions import Session as Listed
+from gitcp.history.show import Listing
+from gitcp.lifecycle.check import CheckReport
+from gitcp.lifecycle.fork import Forked
+from gitcp.lifecycle.prune import Plan as PrunePlan
+from gitcp.lifecycle.prune import Report as PruneReport
 from gitcp.model import Checkpoint, FileChange
-from gitcp.ops.check import CheckReport
-from gitcp.ops.fork import Forked
-from gitcp.ops.prune import Plan as PrunePlan
-from gitcp.ops.prune import Report as PruneReport
-from gitcp.ops.restore import Plan, Report
-from gitcp.ops.revert import Plan as RevertPlan
-from gitcp.ops.save import Saved
-from gitcp.ops.sessions import Session as Listed
-from gitcp.ops.show import Listing
+from gitcp.restoring.restore import Plan, Report
+from gitcp.restoring.revert import Plan as RevertPlan
 from gitcp.retention import Policy
+from gitcp.saving.save import Saved
 from gitcp.store import Summary
 
 
 class AsyncCheckpoints:
-    """Checkpoints whose calls are awaited; `blocking` is what they are calls of. Arguments are the same."""
+    """Checkpoints whose calls are awaited; `blocking` is what they are calls of. Arguments are the
+    same.
+    """
 
     def __init__(self, blocking: Checkpoints) -> None:
         self.blocking = blocking

@@ -1,35 +1,43 @@
-"""The checkpoints of one repository, as a program sees them. Thin: each method makes a request of one operation."""
+"""The checkpoints of one repository, as a program sees them. Thin: each method makes a request of
+one operation.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gitcp import revisions
 from gitcp.api.moves import Moves
 from gitcp.api.opened import numbered
 from gitcp.api.session import Session
 from gitcp.api.transaction import TransactionBlock
 from gitcp.git import refs
+from gitcp.history import diff, log, revisions, sessions, show
+from gitcp.history.show import Listing
+from gitcp.lifecycle import check
+from gitcp.lifecycle.check import CheckReport
 from gitcp.model import Checkpoint, FileChange
-from gitcp.ops import check, diff, log, restore, sessions, settings, show, tag
-from gitcp.ops import session as session_op
-from gitcp.ops.check import CheckReport
-from gitcp.ops.compensate import LIMIT
-from gitcp.ops.conversation import MAIN
-from gitcp.ops.restore import Plan, Report
-from gitcp.ops.show import Listing
+from gitcp.restoring import restore
+from gitcp.restoring.restore import Plan, Report
+from gitcp.running.compensate import LIMIT
+from gitcp.saving import session as session_op
+from gitcp.saving.conversation import MAIN
+from gitcp.state import settings, tag
 from gitcp.store import Summary
 
 
 class Checkpoints(Moves):
-    """The checkpoints of one repository. Each call opens the store anew, so threads may share this object.
+    """The checkpoints of one repository. Each call opens the store anew, so threads may share this
+    object.
 
-    A revision is what the command line takes: `@`, `@~2`, `12`, `SESSION@12`, a tag, `:/text`. `session` says which one
-    is current, by its very name or a beginning; `save` alone wants the very name, since it may make a new one.
+    A revision is what the command line takes: `@`, `@~2`, `12`, `SESSION@12`, a tag, `:/text`.
+    `session` says which one is current, by its very name or a beginning; `save` alone wants the
+    very name, since it may make a new one.
     """
 
     def session(self, name: str) -> Session:
-        """The session of this name, new or not: for `with`, with its position and steps. Raises BadValue."""
+        """The session of this name, new or not: for `with`, with its position and steps. Raises
+        BadValue.
+        """
         return Session(self, refs.check_name(name, "session"))
 
     def transaction(
@@ -41,7 +49,8 @@ class Checkpoints(Moves):
         compensate: Sequence[str] = (),
         limit: float = LIMIT,
     ) -> TransactionBlock:
-        """For `with`: a checkpoint before the block; if the block fails, compensations are run and files go back.
+        """For `with`: a checkpoint before the block; if the block fails, compensations are run and
+        files go back.
 
         `compensate` are commands that would undo what the block does outside of the files; each is ended after `limit`
         seconds. Transactions may be nested. One that was killed is finished when the next one begins.
@@ -51,14 +60,18 @@ class Checkpoints(Moves):
     # ------------------------------------------------------------ name and look
 
     def tag(self, name: str, revision: str = "@", *, text: str | None = None, force: bool = False) -> None:
-        """Name a checkpoint. Raises BadValue, RevisionNotFound, Refused if the name is on another one."""
+        """Name a checkpoint. Raises BadValue, RevisionNotFound, Refused if the name is on another
+        one.
+        """
         store = self.store()
         tag.create(store, name, self._read(store, revision), text=text, force=force, now=self.host.now())
 
     def log(
         self, revision: str = "@", *, session: str | None = None, limit: int | None = None, phase: str | None = None
     ) -> tuple[Summary, ...]:
-        """The checkpoints up to a revision, or of a range `A..B`, newest first; none where there are none at all."""
+        """The checkpoints up to a revision, or of a range `A..B`, newest first; none where there
+        are none at all.
+        """
         store = self.store()
         current = session_op.current(store, session)
         if current is None and revision == "@":
@@ -82,7 +95,9 @@ class Checkpoints(Moves):
         return b"".join(show.stream(store, self._read(store, revision, session), stream))
 
     def diff(self, old: str = "@", new: str | None = None, *, session: str | None = None) -> tuple[FileChange, ...]:
-        """The paths that differ between two checkpoints, or between one and the files as they are now."""
+        """The paths that differ between two checkpoints, or between one and the files as they are
+        now.
+        """
         store = self.store()
         before = self._read(store, old, session)
         if new is not None:
@@ -95,7 +110,9 @@ class Checkpoints(Moves):
         return sessions.listing(self.store())[0]
 
     def check(self) -> CheckReport:
-        """Read everything that is stored, and compare it with its names. Damage raises nothing: it is in the report."""
+        """Read everything that is stored, and compare it with its names. Damage raises nothing: it
+        is in the report.
+        """
         return check.check(self.store())
 
     # ------------------------------------------------------------ go back
@@ -148,6 +165,8 @@ class Checkpoints(Moves):
         return restore.redo(store, lambda id: self.request(store, numbered(store, id)))
 
     def finish(self, *, forward: bool) -> Report:
-        """Carry an interrupted restore to its target, or back. Raises Refused if none was interrupted."""
+        """Carry an interrupted restore to its target, or back. Raises Refused if none was
+        interrupted.
+        """
         store = self.store()
         return restore.finish(store, lambda id: self.request(store, numbered(store, id)), forward=forward)

@@ -1,4 +1,6 @@
-"""A repository that was opened by a program: where it is, by whose clock, and how it is saved and restored."""
+"""A repository that was opened by a program: where it is, by whose clock, and how it is saved and
+restored.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,21 @@ from gitcp.api import pushed
 from gitcp.errors import BadValue, GitcpError, RevisionNotFound
 from gitcp.git import refs
 from gitcp.git.repo import Repository
+from gitcp.lifecycle import housekeeping
 from gitcp.model import Agent, Checkpoint, CheckpointId, Handoff, Host, Note, Trigger
-from gitcp.ops import housekeeping, restore, save, settings
-from gitcp.ops import session as session_op
-from gitcp.ops.save import Saved
+from gitcp.restoring import restore
+from gitcp.saving import save
+from gitcp.saving import session as session_op
+from gitcp.saving.save import Saved
+from gitcp.state import settings
 from gitcp.store import Store
 from gitcp.value import EMPTY
 
 
 class Opened:
-    """What Checkpoints and Session stand on. Each call opens the store anew, so threads may share it."""
+    """What Checkpoints and Session stand on. Each call opens the store anew, so threads may share
+    it.
+    """
 
     def __init__(self, path: Path, host: Host) -> None:
         self.path = path
@@ -27,7 +34,9 @@ class Opened:
         self.root = self.store().repo.root
 
     def store(self) -> Store:
-        """A store for the calling thread: what all operations below take, for what has no method here."""
+        """A store for the calling thread: what all operations below take, for what has no method
+        here.
+        """
         return Store(Repository.open(self.path, self.host))
 
     # ------------------------------------------------------------ save
@@ -51,11 +60,13 @@ class Opened:
         include: Sequence[str] = (),
         force: bool = False,
     ) -> Saved:
-        """Save files and conversation. Raises a GitcpError, and leaves no checkpoint, if anything could not be done.
+        """Save files and conversation. Raises a GitcpError, and leaves no checkpoint, if anything
+        could not be done.
 
-        With `session` the checkpoint goes to that session and no agent is asked: its conversation is what is given
-        (bytes, a file, or streams by name, "main" among them), else the one it had. Without, it is as `gitcp save`
-        decides. Where nothing changed, none is made; what is returned has the last one.
+        With `session` the checkpoint goes to that session and no agent is asked: its conversation
+        is what is given (bytes, a file, or streams by name, "main" among them), else the one it
+        had. Without, it is as `gitcp save` decides. Where nothing changed, none is made; what is
+        returned has the last one.
         """
         texts, place = ({key: str(value) for key, value in pairs.items()} for pairs in (facts, position))
         note = Note(label, phase, objective, texts, handoff or Handoff(), place, tuple(compensate))

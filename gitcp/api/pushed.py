@@ -8,7 +8,7 @@ from pathlib import Path
 from gitcp.adapters import base, generic
 from gitcp.errors import BadValue
 from gitcp.model import Agent, Capture, Source
-from gitcp.ops.conversation import MAIN
+from gitcp.saving.conversation import MAIN
 from gitcp.value import replace
 
 Stream = bytes | Path
@@ -16,7 +16,8 @@ Pushed = Stream | Mapping[str, Stream]
 
 
 def capture(pushed: Pushed, agent: Agent | str | None, format: str | None) -> Capture:
-    """The conversation as a save takes it. Each stream is kept to its last byte; a file is read when it is stored.
+    """The conversation as a save takes it. Each stream is kept to its last byte; a file is read
+    when it is stored.
 
     `format` is the name of an adapter, or "jsonl", "json", "text"; found out from the first bytes unless it is given.
     Raises BadValue for a stream that cannot be called so, ConversationUnreadable for a file that is not there.

@@ -11,18 +11,21 @@ from types import TracebackType
 from typing import Any, Self
 
 from gitcp.api.opened import Opened, numbered, within_limits
-from gitcp.durable import make_own_directory, open_shared
 from gitcp.errors import RevisionNotFound
+from gitcp.git.fsync import make_own_directory, open_shared
 from gitcp.model import Checkpoint, Trigger
-from gitcp.ops import journal, restore, save, settings, steps
-from gitcp.ops.restore import Report
-from gitcp.ops.save import Saved
-from gitcp.ops.session import GIVEN, Choice
+from gitcp.restoring import restore
+from gitcp.restoring.restore import Report
+from gitcp.saving import save
+from gitcp.saving.save import Saved
+from gitcp.saving.session import GIVEN, Choice
+from gitcp.state import journal, settings, steps
 from gitcp.store import Store
 
 
 class Session:
-    """A line of checkpoints that belongs to a program, under a name of its choosing. No agent is asked for anything.
+    """A line of checkpoints that belongs to a program, under a name of its choosing. No agent is
+    asked for anything.
 
     `with` saves what is there when the block ends well; when it does not, the files stay as they are.
     """
@@ -56,11 +59,12 @@ class Session:
         return self.opened.save(label, session=self.name, **given)
 
     def resume(self) -> Report | None:
-        """Bring the files back to the last checkpoint, as they must be for a program to go on from its position.
+        """Bring the files back to the last checkpoint, as they must be for a program to go on from
+        its position.
 
-        What a crash left behind is saved first, and a restore that was interrupted is finished. A checkpoint that was
-        only made to be safe (before a restore) is passed over. Where there is none yet, what is there now is saved as
-        the beginning, and None is returned.
+        What a crash left behind is saved first, and a restore that was interrupted is finished. A
+        checkpoint that was only made to be safe (before a restore) is passed over. Where there is
+        none yet, what is there now is saved as the beginning, and None is returned.
         """
         store = self.opened.store()
         if journal.unfinished(store.repo) is not None:
@@ -82,7 +86,8 @@ class Session:
     # ------------------------------------------------------------ steps
 
     def step(self, name: str, do: Callable[[], Any] | None = None, *, key: str = "") -> Any:
-        """The result of a step: the recorded one if it was done before, else what `do` gives back, now recorded.
+        """The result of a step: the recorded one if it was done before, else what `do` gives back,
+        now recorded.
 
         `name` and `key` together say which step it is. The result, a JSON value, and the files that the step wrote are
         in one checkpoint. Of several threads or processes that come to the same step, one does it and the others get
@@ -131,7 +136,9 @@ def only(store: Store, session: str, digest: str) -> Iterator[None]:
 
 
 def _locked(path: Path) -> int:
-    """A descriptor of the locked file that is at `path` now: who waited may have got one that was removed."""
+    """A descriptor of the locked file that is at `path` now: who waited may have got one that was
+    removed.
+    """
     while True:
         descriptor = open_shared(path, os.O_RDWR)
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -12,19 +12,23 @@ from gitcp.api.opened import Opened, keep_house
 from gitcp.errors import GitcpError
 from gitcp.git import refs
 from gitcp.model import CheckpointId, Note, Run
-from gitcp.ops import save, settings, transaction
-from gitcp.ops.compensate import LIMIT
-from gitcp.ops.masking import masked
-from gitcp.ops.session import GIVEN, Choice
-from gitcp.ops.transaction import Failure, Open
+from gitcp.running import transaction
+from gitcp.running.compensate import LIMIT
+from gitcp.running.transaction import Failure, Open
+from gitcp.saving import save
+from gitcp.saving.session import GIVEN, Choice
+from gitcp.state import settings
+from gitcp.state.masking import masked
 from gitcp.store import Store
 
 
 class TransactionBlock:
-    """One transaction, used once. Where it failed, `failure` says afterwards what was done about it.
+    """One transaction, used once. Where it failed, `failure` says afterwards what was done about
+    it.
 
-    The exception goes on its way. If files cannot go back, or a checkpoint cannot be made, a GitcpError is raised from
-    it, and the transaction is finished when the next one begins, or by `gitcp run --recover`.
+    The exception goes on its way. If files cannot go back, or a checkpoint cannot be made, a
+    GitcpError is raised from it, and the transaction is finished when the next one begins, or by
+    `gitcp run --recover`.
     """
 
     def __init__(
@@ -56,7 +60,9 @@ class TransactionBlock:
         return self._open().transaction.before
 
     def compensate(self, command: str) -> None:
-        """Record what would undo something that was just done outside of the files. Before doing it is safer still."""
+        """Record what would undo something that was just done outside of the files. Before doing it
+        is safer still.
+        """
         store = self._opened.store()
         request = save.Request(
             cwd=self._opened.path,

@@ -1,19 +1,21 @@
-"""What `gitcp restore` does once its options are read. Loads no click: the plain forms come here directly."""
+"""What `gitcp restore` does once its options are read. Loads no click: the plain forms come here
+directly.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from gitcp.cli import restoring, words
+from gitcp.cli import humanize, restore_view
 from gitcp.cli.context import Context
 from gitcp.errors import BadValue, RevisionNotFound
 from gitcp.model import Checkpoint
-from gitcp.ops import restore as op
-from gitcp.ops.plan import FilePlan
-from gitcp.ops.restore import Plan, Request
-from gitcp.typed import Any
+from gitcp.restoring import restore as op
+from gitcp.restoring.plan import FilePlan
+from gitcp.restoring.restore import Plan, Request
 from gitcp.value import replace
 
 HELP = "gitcp restore -h"
@@ -53,7 +55,7 @@ def perform(context: Context, given: Mapping[str, Any]) -> None:
     elif given["to"] is not None:
         _materialise(context, request, given)
     else:
-        restoring.carry_out(
+        restore_view.carry_out(
             context,
             request,
             lambda agreed: op.restore(context.store, request, agreed),
@@ -90,40 +92,40 @@ def _target(context: Context, given: Mapping[str, Any]) -> tuple[Checkpoint, Any
         raise BadValue("a revision, --at, --phase and --message each say which checkpoint: give one", hint=HELP)
     if ways in ([], ["revision"]):
         return context.checkpoint(given["revision"] or "@", given["session"]), None
-    from gitcp import dates, revisions
+    from gitcp.history import dates, revisions
 
     store, session = context.store, context.session(given["session"])
     if given["message"] is not None:
-        from gitcp.ops.message import before_message
+        from gitcp.restoring.message import before_message
 
         found, rewound = before_message(store, session, given["message"])
         return found, rewound
     if given["at"] is not None:
         time = dates.parse(given["at"], context.host.now(), end=True)
         target = store.read(revisions.at(store, session, time))
-        context.output.say(f"at {words.moment(time)}: {target.id}, of {words.moment(target.created)}")
+        context.output.say(f"at {humanize.moment(time)}: {target.id}, of {humanize.moment(target.created)}")
         return target, None
     target = store.read(revisions.in_phase(store, session, given["phase"]))
-    context.output.say(f"phase {given['phase']}: {target.id}, of {words.moment(target.created)}")
+    context.output.say(f"phase {given['phase']}: {target.id}, of {humanize.moment(target.created)}")
     return target, None
 
 
 def _print_plan(context: Context, request: Request, given: Mapping[str, Any]) -> None:
     if given["to"] is not None:
-        from gitcp.ops.materialise import whole
+        from gitcp.restoring.materialise import whole
 
         files = whole(context.store, request.target.snapshot, request.paths) if request.files else FilePlan()
         plan = Plan(request.target, files, None, (), ())
     else:
         plan = op.plan(context.store, request)
     if given["as_json"]:
-        context.output.document(restoring.plan_document(plan, request))
+        context.output.document(restore_view.plan_document(plan, request))
     else:
-        restoring.print_plan(context, plan, request, context.output.line)
+        restore_view.print_plan(context, plan, request, context.output.line)
 
 
 def _materialise(context: Context, request: Request, given: Mapping[str, Any]) -> None:
-    from gitcp.ops.materialise import materialise
+    from gitcp.restoring.materialise import materialise
 
     if given["index"]:
         raise BadValue("a directory of its own has no index: leave out --index or --to", hint=HELP)
@@ -134,8 +136,8 @@ def _materialise(context: Context, request: Request, given: Mapping[str, Any]) -
         fields = objects.report(report, request.stored[0], (), saved_first=False)
         context.output.document(objects.document("restore", fields))
     else:
-        restoring.print_report(context, report, (), back="", directory=given["to"])
-    restoring.end_as(report)
+        restore_view.print_report(context, report, (), back="", directory=given["to"])
+    restore_view.end_as(report)
 
 
 def _finish(context: Context, given: Mapping[str, Any]) -> None:
@@ -151,5 +153,5 @@ def _finish(context: Context, given: Mapping[str, Any]) -> None:
         fields = objects.report(report, report.target.conversation, (), saved_first=True)
         context.output.document(objects.document("restore", fields))
     else:
-        restoring.print_report(context, report, (), back="undo")
-    restoring.end_as(report)
+        restore_view.print_report(context, report, (), back="undo")
+    restore_view.end_as(report)

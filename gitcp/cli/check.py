@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import click
 
-from gitcp.cli import objects, words
+from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import CODES, end
 from gitcp.cli.options import Command, json_option, pass_context, session_option
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.errors import StoreDamaged
-from gitcp.ops.check import CheckReport, check
+from gitcp.lifecycle.check import CheckReport, check
 
 
 @click.command(cls=Command)
 @session_option
 @json_option
 @pass_context
-def command(context: Context, session: str | None, *, as_json: bool) -> None:  # noqa: ARG001 -- --session is on every command
+# --session is on every command
+def command(context: Context, session: str | None, *, as_json: bool) -> None:  # noqa: ARG001
     """Verify that every checkpoint is whole
 
-    Each object that a checkpoint is made of is read and compared with its name, each conversation with its digest. What
-    is damaged is listed, with the checkpoints it belongs to.
+    Each object that a checkpoint is made of is read and compared with its name, each conversation
+    with its digest. What is damaged is listed, with the checkpoints it belongs to.
 
       gitcp check
       gitcp check --json
@@ -37,7 +38,7 @@ def command(context: Context, session: str | None, *, as_json: bool) -> None:  #
 
 def _progress(context: Context, done: int, of: int) -> None:
     if done * 100 // of != (done - 1) * 100 // of:
-        context.output.progress(f"checking {done:,} of {words.count(of, 'checkpoint')}")
+        context.output.progress(f"checking {done:,} of {humanize.count(of, 'checkpoint')}")
 
 
 def _fields(report: CheckReport) -> dict[str, object]:
@@ -55,7 +56,7 @@ def _fields(report: CheckReport) -> dict[str, object]:
 
 def _print(context: Context, report: CheckReport) -> None:
     output = context.output
-    extent = f"{words.count(report.checkpoints, 'checkpoint')}, {words.count(report.objects, 'object')}"
+    extent = f"{humanize.count(report.checkpoints, 'checkpoint')}, {humanize.count(report.objects, 'object')}"
     if report.promised:
         extent += f", {report.promised:,} of them only on the remote"
     if report.ok:
@@ -65,4 +66,4 @@ def _print(context: Context, report: CheckReport) -> None:
         output.line(Styled("damaged", RED), f"  {problem.object}: {problem.what}")
         for affected in problem.checkpoints:
             output.line(f"    {affected}")
-    output.line(f"{words.count(len(report.problems), 'problem')}  ({extent})")
+    output.line(f"{humanize.count(len(report.problems), 'problem')}  ({extent})")

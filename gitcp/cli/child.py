@@ -1,7 +1,9 @@
-"""Runs the user's command as if it were run by itself: terminal, signals, exit code; and keeps the end of its output.
+"""Runs the user's command as if it were run by itself: terminal, signals, exit code; and keeps the
+end of its output.
 
-On a terminal it gets one of its own, so that it behaves as on ours: what is typed goes to it byte by byte, ^C too, and
-our size is its size. Elsewhere its output passes through pipes. Its input is ours.
+On a terminal it gets one of its own, so that it behaves as on ours: what is typed goes to it byte
+by byte, ^C too, and our size is its size. Elsewhere its output passes through pipes. Its input is
+ours.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from gitcp.durable import write_all
+from gitcp.git.fsync import write_all
 
 KEPT = 1 << 16
 CHUNK = 1 << 16
@@ -32,7 +34,9 @@ PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, sign
 
 
 class Ended(NamedTuple):
-    """How a command ended, as a shell says it (128 and the signal's number), how long it took, what it said last."""
+    """How a command ended, as a shell says it (128 and the signal's number), how long it took, what
+    it said last.
+    """
 
     code: int
     milliseconds: int
@@ -47,7 +51,9 @@ class Started(NamedTuple):
 
 
 def run(command: Sequence[str], cwd: Path, env: Mapping[str, str], keep: int, *, out: int = 1) -> Ended:
-    """Run a command to its end. `keep` is a descriptor that it inherits, `out` where its output goes."""
+    """Run a command to its end. `keep` is a descriptor that it inherits, `out` where its output
+    goes.
+    """
     begun = time.monotonic()
     held = bytearray()
     with ExitStack() as stack:
@@ -111,8 +117,8 @@ def _copy_size(ours: int) -> None:
 
 
 def _pump(started: Started, held: bytearray) -> None:
-    """Pass everything on until the command is gone and has said what it had to say. What it left running may go on, and
-    is not listened to for longer than a moment.
+    """Pass everything on until the command is gone and has said what it had to say. What it left
+    running may go on, and is not listened to for longer than a moment.
     """
     gone = None
     with selectors.DefaultSelector() as selector:
@@ -164,7 +170,9 @@ class _Receiver:
 
 @contextmanager
 def _signals_passed_on() -> Iterator[_Receiver]:
-    """Signals for us go to the command; ^C reaches it by itself, and it is for the command to end by it."""
+    """Signals for us go to the command; ^C reaches it by itself, and it is for the command to end
+    by it.
+    """
     receiver = _Receiver()
     with ExitStack() as stack:
         for number in PASSED_ON:

@@ -12,11 +12,11 @@ from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import REVISION, SECONDS, WORDS, Command, json_option, pass_context, session_option, trust_option
 from gitcp.errors import Refused, RevisionNotFound
-from gitcp.ops import compensate as op
-from gitcp.ops import effects as recorded
-from gitcp.ops import trust
-from gitcp.ops.compensate import LIMIT
-from gitcp.ops.effects import DONE, Effect
+from gitcp.restoring import trust
+from gitcp.running import compensate as op
+from gitcp.running.compensate import LIMIT
+from gitcp.state import effects as recorded
+from gitcp.state.effects import DONE, Effect
 
 
 @click.command(cls=Command)
@@ -31,8 +31,8 @@ from gitcp.ops.effects import DONE, Effect
 def command(context: Context, /, revision: str | None, session: str | None, **given: Any) -> None:
     """Run compensations: what undoes effects outside of the files
 
-    Those recorded after REV, or all of the session, the newest first. Each is shown and asked about, and runs at most
-    once, whatever happens. A restore runs none of them.
+    Those recorded after REV, or all of the session, the newest first. Each is shown and asked
+    about, and runs at most once, whatever happens. A restore runs none of them.
 
       gitcp save "database made" --compensate "dropdb shop"
       gitcp compensate --list

@@ -1,6 +1,8 @@
-"""What every command starts from: the host, the repository, the current session. Opened when first asked for.
+"""What every command starts from: the host, the repository, the current session. Opened when first
+asked for.
 
-The environment, the home directory, the clock and the working directory are read here and nowhere below.
+The environment, the home directory, the clock and the working directory are read here and nowhere
+below.
 """
 
 from __future__ import annotations
@@ -10,11 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gitcp.cli.output import Output
 from gitcp.errors import BadValue, GitcpError, RevisionNotFound, StoreDamaged
 from gitcp.model import Checkpoint, CheckpointId, Host, Oid
-from gitcp.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gitcp.store import Store
@@ -54,10 +56,12 @@ class Context:
         return store
 
     def _finish_moves(self, store: Store) -> None:
-        """Finish a prune or the like that was interrupted. What cannot be is said, and is in nobody's way."""
+        """Finish a prune or the like that was interrupted. What cannot be is said, and is in
+        nobody's way.
+        """
         if not os.path.exists(store.repo.common_dir / "gitcp" / "moves.json"):
             return
-        from gitcp.ops import rewrite
+        from gitcp.state import rewrite
 
         try:
             with store.lock():
@@ -71,7 +75,7 @@ class Context:
     def _mention_unfinished(self, store: Store) -> None:
         if not any(os.path.lexists(store.repo.git_dir / "gitcp" / name) for name in ("restore.json", "runs")):
             return
-        from gitcp.ops import journal
+        from gitcp.state import journal
 
         try:
             begun = journal.unfinished(store.repo)
@@ -87,7 +91,8 @@ class Context:
             self._mention_runs(store)
 
     def _mention_runs(self, store: Store) -> None:
-        from gitcp.ops import transaction  # rarely: while something is run, or after it was interrupted
+        # rarely: while something is run, or after it was interrupted
+        from gitcp.running import transaction
 
         for each in transaction.interrupted(store.repo):
             self.output.say(f"note: the run of {each.label} was interrupted here; gitcp run --recover finishes it")
@@ -102,7 +107,7 @@ class Context:
 
     def interrupted(self) -> str:
         """What to type after ^C: nothing, unless a restore was under way."""
-        from gitcp.ops import journal
+        from gitcp.state import journal
 
         try:
             begun = "store" in self.__dict__ and journal.unfinished(self.store.repo) is not None
@@ -111,8 +116,10 @@ class Context:
         return "gitcp restore --continue  (or --abort)" if begun else ""
 
     def limits(self, include: tuple[str, ...] = ()) -> Limits:
-        """What a save takes here. A setting that cannot be read has its default, and that is said once."""
-        from gitcp.ops import settings
+        """What a save takes here. A setting that cannot be read has its default, and that is said
+        once.
+        """
+        from gitcp.state import settings
 
         mistakes: list[BadValue] = []
         found = settings.limits(self.store.repo, include, mistakes)
@@ -129,7 +136,7 @@ class Context:
     @cached_property
     def tags(self) -> dict[Oid, tuple[str, ...]]:
         """The names of tags by the commit they are on."""
-        from gitcp.ops import log
+        from gitcp.history import log
 
         return log.tags(self.store)
 
@@ -140,7 +147,7 @@ class Context:
 
     def current(self, given: str | None) -> str | None:
         """The current session; `given` is what --session said."""
-        from gitcp.ops import session
+        from gitcp.saving import session
 
         return session.current(self.store, given)
 
@@ -152,7 +159,9 @@ class Context:
         return found
 
     def noting_damage(self, run: Callable[[], int]) -> int:
-        """Run a command. An object that it could not read is written down, so that the next save trusts it no more."""
+        """Run a command. An object that it could not read is written down, so that the next save
+        trusts it no more.
+        """
         try:
             return run()
         except StoreDamaged as error:
@@ -174,7 +183,7 @@ class Context:
 
     def checkpoint(self, revision: str, session: str | None) -> Checkpoint:
         """The checkpoint that a revision means."""
-        from gitcp import revisions
+        from gitcp.history import revisions
 
         current = self.current(session) if revision != "@" else self.session(session)
         return self.store.read(revisions.resolve(self.store, revision, current=current))
@@ -183,9 +192,9 @@ class Context:
         """The same context, over what was fetched without its files, if `revision` is there alone."""
         if "/" not in revision:
             return self
-        from gitcp.ops import part
+        from gitcp.sharing import partial_fetch
 
-        found = part.beside(self.store, revision)
+        found = partial_fetch.beside(self.store, revision)
         if found is None:
             return self
         from copy import copy  # a millisecond
@@ -196,7 +205,9 @@ class Context:
         return other
 
     def with_path(self, error: RevisionNotFound, given: Iterable[object], command: str) -> RevisionNotFound:
-        """The error of a revision that is not found, with the hint that it lacks its `--` where it names a path."""
+        """The error of a revision that is not found, with the hint that it lacks its `--` where it
+        names a path.
+        """
         words = (word for word in given if isinstance(word, str))
         path = next((word for word in words if os.path.lexists(self.cwd / word)), None)
         if path is None or type(error) is not RevisionNotFound:
@@ -211,7 +222,9 @@ class Context:
         return self.store.read(commit)
 
     def inside(self, paths: tuple[bytes, ...]) -> tuple[bytes, ...]:
-        """Paths as given, relative to `cwd`, as paths of the repository. Empty if one of them is all of it."""
+        """Paths as given, relative to `cwd`, as paths of the repository. Empty if one of them is
+        all of it.
+        """
         found = tuple(map(self._inside, paths))
         return () if b"" in found else found
 

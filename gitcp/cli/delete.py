@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from gitcp.cli import asking, objects, words
+from gitcp.cli import confirm, humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import WORDS, Command, json_option, pass_context, session_option, yes_option
 from gitcp.cli.output import GREEN, Styled
-from gitcp.ops import delete as op
-from gitcp.ops import session as session_op
-from gitcp.ops.delete import Plan, Report
+from gitcp.lifecycle import delete as op
+from gitcp.lifecycle.delete import Plan, Report
+from gitcp.saving import session as session_op
 from gitcp.wire import Json
 
 
@@ -21,12 +21,13 @@ from gitcp.wire import Json
 @session_option
 @json_option
 @pass_context
-def command(context: Context, name: str, session: str | None, *, dry_run: bool, yes: bool, as_json: bool) -> None:  # noqa: ARG001 -- --session is on every command
+# --session is on every command
+def command(context: Context, name: str, session: str | None, *, dry_run: bool, yes: bool, as_json: bool) -> None:  # noqa: ARG001
     """Drop a whole session
 
-    With its checkpoints and the tags on them. What another session was forked from stays with that one. It is in the
-    trash for 14 days: `gitcp undo` brings it back. Your files and the agent's conversation are not touched, nor is
-    what a remote has.
+    With its checkpoints and the tags on them. What another session was forked from stays with that
+    one. It is in the trash for 14 days: `gitcp undo` brings it back. Your files and the agent's
+    conversation are not touched, nor is what a remote has.
 
       gitcp delete e7ba
       gitcp delete e7ba --dry-run
@@ -46,7 +47,7 @@ def carry_out(context: Context, session: str, *, yes: bool, as_json: bool, of: i
     agreed = None if yes else op.plan(context.store, session)
     if agreed is not None:
         no = "not deleted: nothing was changed"
-        asking.ask(context, "Delete?", _lines(agreed), nobody="nothing was deleted", no=no)
+        confirm.ask(context, "Delete?", _lines(agreed), nobody="nothing was deleted", no=no)
     _report(context, op.delete(context.store, session, agreed, of), as_json=as_json)
 
 
@@ -59,10 +60,12 @@ def _show(context: Context, plan: Plan, *, as_json: bool) -> None:
 
 
 def _lines(plan: Plan) -> list[str]:
-    lines = [f"delete session {plan.session}: {words.count(len(plan.checkpoints), 'checkpoint')}"]
+    lines = [f"delete session {plan.session}: {humanize.count(len(plan.checkpoints), 'checkpoint')}"]
     lines += [f"  tags that go with it: {', '.join(plan.tags)}"] if plan.tags else []
     lines += (
-        [f"  {words.count(len(plan.shared), 'checkpoint')} that a fork begins with would stay"] if plan.shared else []
+        [f"  {humanize.count(len(plan.shared), 'checkpoint')} that a fork begins with would stay"]
+        if plan.shared
+        else []
     )
     return lines + [f"  {id} is what undo or redo go to next" for id in plan.needed]
 
@@ -71,7 +74,7 @@ def _report(context: Context, done: Report, *, as_json: bool) -> None:
     if as_json:
         context.output.document(objects.document("delete", _fields(done.plan, done.operation.trash)))
         return
-    count = words.count(len(done.plan.checkpoints), "checkpoint")
+    count = humanize.count(len(done.plan.checkpoints), "checkpoint")
     context.output.line(Styled("deleted", GREEN), f" session {done.plan.session}: {count}")
     context.output.line("undo with: gitcp undo")
 

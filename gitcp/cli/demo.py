@@ -9,7 +9,7 @@ import click
 
 from gitcp.cli.context import Context
 from gitcp.cli.options import Command, pass_context
-from gitcp.ops.demo import run
+from gitcp.demo import run
 
 
 @click.command(cls=Command)
@@ -18,7 +18,8 @@ from gitcp.ops.demo import run
 def command(context: Context, keep: str | None) -> None:
     """Show gitcp at work in a scratch repository
 
-    An agent's session is saved, wrecked, restored and undone, and every byte is compared. Nothing of yours is touched.
+    An agent's session is saved, wrecked, restored and undone, and every byte is compared. Nothing
+    of yours is touched.
 
       gitcp demo
       gitcp demo --keep /tmp/demo

@@ -14,8 +14,8 @@ from gitcp.cli.context import Context
 from gitcp.cli.failure import end
 from gitcp.cli.options import REVISION, WithPaths, json_option, pass_context, paths_given, session_option
 from gitcp.cli.output import GREEN, RED, Styled
+from gitcp.history import diff as op
 from gitcp.model import Capture, Checkpoint, Conversation
-from gitcp.ops import diff as op
 from gitcp.worktree.paths import display
 
 
@@ -88,7 +88,7 @@ def _messages(context: Context, a: Checkpoint, b: Checkpoint | None, given: dict
 
 def _conversation_now(context: Context, a: Checkpoint) -> Conversation | Capture | None:
     """The conversation as its agent has it, where that can be found; else the one stored last."""
-    from gitcp.ops.session import choose
+    from gitcp.saving.session import choose
 
     capture = choose(context.store, context.cwd, session=a.id.session).capture
     if capture is not None:

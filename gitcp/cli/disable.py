@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
+from gitcp.automation.install import plan
 from gitcp.cli import enabling
 from gitcp.cli.context import Context
 from gitcp.cli.options import Command, json_option, pass_context, yes_option
-from gitcp.hooks import plan
 
 
 @click.command(cls=Command)
@@ -22,8 +22,8 @@ from gitcp.hooks import plan
 def command(context: Context, /, **given: Any) -> None:
     """Take back what enable set up
 
-    Exactly what gitcp put into an agent's settings is taken out again, and its own files are removed; everything else
-    stays as it is. Without AGENT, for every agent. The checkpoints stay.
+    Exactly what gitcp put into an agent's settings is taken out again, and its own files are
+    removed; everything else stays as it is. Without AGENT, for every agent. The checkpoints stay.
 
       gitcp disable
       gitcp disable codex --user

@@ -5,13 +5,13 @@ from __future__ import annotations
 import click
 
 from gitcp import __version__, wire
-from gitcp.cli import objects, words
+from gitcp.automation.install.health import AgentHealth, Health, examine
+from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import end
 from gitcp.cli.options import Command, json_option, pass_context
 from gitcp.cli.output import DIM, GREEN, RED, YELLOW, Styled
 from gitcp.errors import RepositoryNotFound
-from gitcp.hooks.health import AgentHealth, Health, examine
 from gitcp.wire import Json
 
 
@@ -21,8 +21,8 @@ from gitcp.wire import Json
 def command(context: Context, *, as_json: bool) -> None:
     """Look whether everything is in place
 
-    Which agents are installed, where they are enabled, when a hook last saved here, what went wrong in hooks, and what
-    to type next. Ends with 1 if there is a problem. Nothing is changed.
+    Which agents are installed, where they are enabled, when a hook last saved here, what went wrong
+    in hooks, and what to type next. Ends with 1 if there is a problem. Nothing is changed.
 
       gitcp doctor
     """
@@ -47,7 +47,9 @@ def _print(context: Context, health: Health) -> None:
         line("no repository here")
     else:
         sessions, checkpoints = health.store.sessions, health.store.checkpoints
-        line(f"{words.count(sessions, 'session')}, {words.count(checkpoints, 'checkpoint')} in {health.store.root}")
+        line(
+            f"{humanize.count(sessions, 'session')}, {humanize.count(checkpoints, 'checkpoint')} in {health.store.root}"
+        )
     if health.agents:
         names = ("agent", "version", "here", "at home", "last saved by a hook")
         show(context.output, tuple(map(Column, names)), (_row(context, agent) for agent in health.agents))
@@ -63,7 +65,7 @@ def _print(context: Context, health: Health) -> None:
 
 
 def _row(context: Context, agent: AgentHealth) -> tuple[str, ...]:
-    saved = words.ago(agent.last_hook, context.host.now()) if agent.last_hook else "never"
+    saved = humanize.ago(agent.last_hook, context.host.now()) if agent.last_hook else "never"
     return agent.target.title, agent.version or "not on the PATH", agent.project, agent.user, saved
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gitcp.cli.output import GREEN, RED, Styled
-from gitcp.ops.effects import DONE, FAILED, TIMEOUT, Effect
+from gitcp.state.effects import DONE, FAILED, TIMEOUT, Effect
 
 SAID = {
     None: "not run",

@@ -9,15 +9,15 @@ from typing import Any
 
 import click
 
-from gitcp.cli import asking, objects, words
+from gitcp.automation.install import scripts
+from gitcp.automation.install.agents import GIT, NAMES, TARGETS, Target, detected, named
+from gitcp.automation.install.apply import Report, apply
+from gitcp.automation.install.plan import Change, Left, Plan, Scope
+from gitcp.cli import confirm, humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.output import BOLD, CYAN, GREEN, RED, YELLOW, Part, Styled
 from gitcp.errors import BadValue, DiskFull, GitcpError
-from gitcp.hooks import scripts
-from gitcp.hooks.agents import GIT, NAMES, TARGETS, Target, detected, named
-from gitcp.hooks.apply import Report, apply
-from gitcp.hooks.plan import Change, Left, Plan, Scope
 from gitcp.wire import Json
 
 COLOURS = {"+": GREEN, "-": RED, "@": CYAN}
@@ -44,8 +44,8 @@ def meant(
 
 
 def carry_out(context: Context, plan: Plan, given: Mapping[str, Any], *, verb: str) -> None:
-    """Show the plan, ask, apply, report. Ends the command if it was done in part. Raises Refused if nobody agreed,
-    DiskFull or GitcpError if nothing could be done.
+    """Show the plan, ask, apply, report. Ends the command if it was done in part. Raises Refused if
+    nobody agreed, DiskFull or GitcpError if nothing could be done.
     """
     as_json, changes = given["as_json"], plan.changes
     report = None
@@ -71,17 +71,19 @@ def _nothing_done(context: Context, left: tuple[Left, ...]) -> GitcpError:
     reasons = tuple(f"{_shown(context, each.path)}: {each.why}" for each in left)
     if any(each.full for each in left):
         return DiskFull("the disk is full: nothing was changed", reasons, hint="free some space")
-    return GitcpError(f"{words.count(len(left), 'file')} cannot be changed: nothing was changed", reasons)
+    return GitcpError(f"{humanize.count(len(left), 'file')} cannot be changed: nothing was changed", reasons)
 
 
 def _agree(context: Context, plan: Plan, verb: str) -> None:
     print_plan(context, plan, context.output.say)
     no = f"not {verb}d: nothing was changed"
-    asking.ask(context, f"{verb.capitalize()}?", nobody="nothing was changed", no=no)
+    confirm.ask(context, f"{verb.capitalize()}?", nobody="nothing was changed", no=no)
 
 
 def print_plan(context: Context, plan: Plan, line: Callable[..., None]) -> None:
-    """What would change, file by file, with the lines that do; of files that are gitcp's own only the name."""
+    """What would change, file by file, with the lines that do; of files that are gitcp's own only
+    the name.
+    """
     for step in plan.steps:
         line(Styled(step.target.title, BOLD), *([] if step.changes or step.left else [": nothing to do"]))
         for change in step.changes:

@@ -10,15 +10,15 @@ from typing import Any
 import click
 
 from gitcp import wire
-from gitcp.cli import leaving, objects, words
+from gitcp.cli import humanize, objects, output_file
 from gitcp.cli.context import Context
 from gitcp.cli.options import REVISION, WORDS, Command, json_option, pass_context, session_option
 from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.errors import BadValue
 from gitcp.model import Checkpoint
-from gitcp.ops import export as op
-from gitcp.ops import settings
-from gitcp.ops.export import Exported, Format, Request
+from gitcp.sharing import export as op
+from gitcp.sharing.export import Exported, Format, Request
+from gitcp.state import settings
 
 ENDINGS = {".bundle": Format.BUNDLE, ".json": Format.JSON, ".jsonl": Format.TRANSCRIPT, ".md": Format.MARKDOWN}
 FORMATS = [each.value for each in Format]
@@ -40,9 +40,9 @@ FORMATS = [each.value for each in Format]
 def command(context: Context, /, **given: Any) -> None:
     """Write a session or a conversation to a file
 
-    A bundle holds the session up to REV: files, conversation, tags. The others hold the conversation of REV: json and
-    atif for programs, transcript as the agent wrote it, markdown for people. What is written is scanned for secrets
-    first; with one in it nothing is written.
+    A bundle holds the session up to REV: files, conversation, tags. The others hold the
+    conversation of REV: json and atif for programs, transcript as the agent wrote it, markdown for
+    people. What is written is scanned for secrets first; with one in it nothing is written.
 
       gitcp export -o session.bundle
       gitcp export 12 -o talk.md
@@ -60,14 +60,14 @@ def command(context: Context, /, **given: Any) -> None:
         redact=given["redact"],
     )
     if path is not None:
-        leaving.require_free(path, force=given["force"])
+        output_file.require_free(path, force=given["force"])
     fields = objects.document("export", objects.checkpoint(checkpoint, context.tags.get(checkpoint.commit, ())))
     made = op.export(context.store, request, fields)
     if path is None:
         context.output.data(made.data)
         _say_redacted(context, made)
         return
-    leaving.write(path, made.data, force=given["force"])
+    output_file.write(path, made.data, force=given["force"])
     if given["as_json"]:
         context.output.document(objects.document("exported", _fields(request, path, made)))
     else:
@@ -98,7 +98,7 @@ def _fields(request: Request, path: Path, made: Exported) -> wire.Json:
 
 
 def _print(context: Context, checkpoint: Checkpoint, name: str, made: Exported) -> None:
-    many = f"{words.count(made.checkpoints, 'checkpoint')}, " if made.checkpoints > 1 else ""
+    many = f"{humanize.count(made.checkpoints, 'checkpoint')}, " if made.checkpoints > 1 else ""
     what = Styled(str(checkpoint.id), BOLD)
     context.output.line(Styled("exported", GREEN), " ", what, f" to {name}  ({many}{len(made.data):,} bytes)")
     _say_redacted(context, made)
@@ -106,5 +106,5 @@ def _print(context: Context, checkpoint: Checkpoint, name: str, made: Exported) 
 
 def _say_redacted(context: Context, made: Exported) -> None:
     if made.redacted:
-        count = words.count(len({finding.id for finding in made.redacted}), "secret")
+        count = humanize.count(len({finding.id for finding in made.redacted}), "secret")
         context.output.say(f"{count} left out; what is stored here is as it was")

@@ -1,4 +1,5 @@
-"""Errors → exit codes and two lines on stderr. The only place that knows which error has which code.
+"""Errors → exit codes and two lines on stderr. The only place that knows which error has which
+code.
 
 No traceback reaches a user; a mistake of ours says how to get one.
 """
@@ -9,11 +10,11 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple
 
 from gitcp import errors, wire
 from gitcp.cli.safe import safe
-from gitcp.durable import FULL
-from gitcp.typed import TYPE_CHECKING, NamedTuple
+from gitcp.git.fsync import FULL
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -39,7 +40,9 @@ NOBODY_READS = 141
 
 
 class Failure(NamedTuple):
-    """What is said of an error: its exit code, what happened, what to type next, and what could have been meant."""
+    """What is said of an error: its exit code, what happened, what to type next, and what could
+    have been meant.
+    """
 
     code: int
     message: str
@@ -48,7 +51,9 @@ class Failure(NamedTuple):
 
 
 class NotWritten(Exception):
-    """What a command prints could not be written, with the system's error; what the command did before stands."""
+    """What a command prints could not be written, with the system's error; what the command did
+    before stands.
+    """
 
     def __init__(self, error: OSError) -> None:
         super().__init__(str(error))
@@ -57,7 +62,9 @@ class NotWritten(Exception):
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """What is done inside writes to stdout, and nothing else. Raises NotWritten; BrokenPipeError is no failure."""
+    """What is done inside writes to stdout, and nothing else. Raises NotWritten; BrokenPipeError is
+    no failure.
+    """
     try:
         yield
     except BrokenPipeError:
@@ -123,7 +130,9 @@ def _interrupted(hint: str) -> Failure:
 
 
 def _is_click(error: Exception, name: str) -> bool:
-    """Whether it is this error of click's; where click is not loaded (gitcp.cli.saving) there is none."""
+    """Whether it is this error of click's; where click is not loaded (gitcp.cli.saving) there is
+    none.
+    """
     click = sys.modules.get("click")
     return click is not None and isinstance(error, getattr(click, name))
 
@@ -188,7 +197,9 @@ def _utf8(text: str) -> str:
 
 
 def _stop_writing() -> None:
-    """What is still in buffers and cannot be written goes nowhere, so that nothing complains about it at the end."""
+    """What is still in buffers and cannot be written goes nowhere, so that nothing complains about
+    it at the end.
+    """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         try:

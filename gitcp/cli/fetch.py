@@ -7,16 +7,16 @@ from typing import Any
 import click
 
 from gitcp import wire
-from gitcp.cli import objects, words
+from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import WORDS, Command, json_option, pass_context
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.errors import StoreDamaged
-from gitcp.ops import fetch as op
-from gitcp.ops import part, remotes
-from gitcp.ops.fetch import Fetched
-from gitcp.ops.push import State
+from gitcp.sharing import fetch as op
+from gitcp.sharing import partial_fetch, remotes
+from gitcp.sharing.fetch import Fetched
+from gitcp.sharing.push import State
 
 SAID = {
     State.SAME: "as here",
@@ -38,8 +38,8 @@ SAID = {
 def command(context: Context, /, **given: Any) -> None:
     """Get sessions from a remote, to look at or to go on with
 
-    What arrives is checked whole before it gets a name, and your own sessions stay as they are. It is then called
-    REMOTE/SESSION. Restoring it needs --trust: it comes from somebody else.
+    What arrives is checked whole before it gets a name, and your own sessions stay as they are. It
+    is then called REMOTE/SESSION. Restoring it needs --trust: it comes from somebody else.
 
       gitcp fetch
       gitcp fetch private --list
@@ -50,7 +50,7 @@ def command(context: Context, /, **given: Any) -> None:
     if given["listing"] and given["no_files"]:
         raise click.UsageError("--list downloads nothing at all: leave out --no-files")
     if given["no_files"]:
-        found = part.fetch_part(context.store, source, given["sessions"])
+        found = partial_fetch.fetch_part(context.store, source, given["sessions"])
     elif given["listing"]:
         found = op.listing(context.store, source)
     else:
@@ -91,10 +91,10 @@ def _print(context: Context, remote: str, one: Fetched, *, listing: bool, whole:
     elif listing:
         context.output.line(f"{name}  {one.tip[:10]}")
     elif not whole:
-        count = words.count(one.checkpoints, "checkpoint") + " new, without their files"
+        count = humanize.count(one.checkpoints, "checkpoint") + " new, without their files"
         said = f"look: gitcp show {name}, all of it: gitcp fetch {remote} {one.session}"
         context.output.line(Styled("fetched", GREEN), f" {name}  ({count}); {said}")
     else:
         said = SAID[one.state].format(name=name) if one.state else ""
-        new = words.count(one.checkpoints, "checkpoint") + " new"
+        new = humanize.count(one.checkpoints, "checkpoint") + " new"
         context.output.line(Styled("fetched", GREEN), f" {name}  ({new}); {said}")

@@ -13,7 +13,7 @@ def time(context: Context, text: str | None, *, end: bool) -> datetime | None:
     """The time that was typed, None where none was; of a day alone its start, or its end."""
     if text is None:
         return None
-    from gitcp import dates
+    from gitcp.history import dates
 
     return dates.parse(text, context.host.now(), end=end)
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from gitcp.cli import objects, words
+from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import WORDS, Command, json_option, pass_context, session_option
 from gitcp.cli.output import CYAN, DIM, RED, YELLOW, Styled
-from gitcp.ops.find import PLACES, Hit, Needle, find
+from gitcp.history.find import PLACES, Hit, Needle, find
 from gitcp.worktree.paths import display
 
 AROUND = 60
@@ -79,7 +79,7 @@ def _print(context: Context, hits: list[Hit]) -> None:
     now, last = context.host.now(), None
     for hit in hits:
         if hit.summary.id != last:
-            when = Styled(words.ago(hit.summary.created, now), DIM)
+            when = Styled(humanize.ago(hit.summary.created, now), DIM)
             context.output.line(Styled(str(hit.summary.id), YELLOW), f"  {hit.summary.subject}  ", when)
             last = hit.summary.id
         where = display(hit.where) + (f":{hit.line}" if hit.line else "")

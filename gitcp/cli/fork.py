@@ -9,14 +9,14 @@ from typing import Any
 
 import click
 
-from gitcp.cli import objects, restoring
+from gitcp.cli import objects, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import REVISION, WORDS, Command, json_option, pass_context, session_option, trust_option
 from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.errors import BadValue
-from gitcp.ops import fork as op
-from gitcp.ops.fork import Forked
+from gitcp.lifecycle import fork as op
+from gitcp.lifecycle.fork import Forked
 
 
 @click.command(cls=Command)
@@ -31,8 +31,8 @@ from gitcp.ops.fork import Forked
 def command(context: Context, /, **given: Any) -> None:
     """Begin a new session at a checkpoint, beside the old one
 
-    Both go on, each with a conversation of its own. Files, HEAD and branches of this working tree stay as they are:
-    go there with `gitcp restore`, or take a working tree for it.
+    Both go on, each with a conversation of its own. Files, HEAD and branches of this working tree
+    stay as they are: go there with `gitcp restore`, or take a working tree for it.
 
       gitcp fork
       gitcp fork 12 --name postgres
@@ -68,11 +68,11 @@ def _print(context: Context, forked: Forked, directory: str) -> None:
         output.line(f"its files are in {directory}{on}")
     elif forked.branch is not None:
         output.line(f"branch {forked.branch} is made; HEAD stays where it is")
-    restoring.kept(output.line, "not as they were", forked.kept)
+    restore_view.kept(output.line, "not as they were", forked.kept)
     if forked.worktree is None:
         output.line(f"the files here stay as they are; go there with: gitcp restore {made.id}")
     if forked.placed is not None:
-        restoring.print_resume(context, forked.placed, directory)
+        restore_view.print_resume(context, forked.placed, directory)
     elif forked.worktree is not None:
         output.line("continue with: ", Styled(f"cd {shlex.quote(directory)}", BOLD))
     else:

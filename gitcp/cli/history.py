@@ -1,19 +1,21 @@
-"""What `gitcp log` does once its options are read. Loads no click: the plain forms come here directly."""
+"""What `gitcp log` does once its options are read. Loads no click: the plain forms come here
+directly.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from itertools import islice
+from typing import Any, TypeVar
 
 from gitcp.cli import filters, rendering
 from gitcp.cli.context import Context
 from gitcp.cli.output import YELLOW, Styled
 from gitcp.errors import BadValue
+from gitcp.history.log import Line, Selection, graph, line, lines, select
 from gitcp.model import Oid
-from gitcp.ops.log import Line, Selection, graph, line, lines, select
 from gitcp.store import Summary
-from gitcp.typed import Any, TypeVar
 
 CHUNK = 500
 HELP = "gitcp log -h"
@@ -84,7 +86,7 @@ def _selection(context: Context, given: Mapping[str, Any]) -> Selection:
 
 
 def _range(context: Context, given: Mapping[str, Any]) -> tuple[Oid | None, Oid]:
-    from gitcp import revisions
+    from gitcp.history import revisions
 
     text = given["revision"] or "@"
     current = context.session(given["session"]) if text == "@" else context.current(given["session"])
@@ -140,7 +142,7 @@ def _texts(context: Context, summary: Summary, given: Mapping[str, Any]) -> Iter
     """The texts of what changed that were asked for."""
     if not (given["stat"] or given["patch"]):
         return
-    from gitcp.ops.diff import base_tree, compare  # the whole of saving is behind it
+    from gitcp.history.diff import base_tree, compare  # the whole of saving is behind it
 
     store = context.store
     base = Oid(summary.trailers.get("Gitcp-Base", ""))

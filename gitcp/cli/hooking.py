@@ -1,8 +1,9 @@
-"""`gitcp hook AGENT EVENT`: what agents call, many times a turn. It never fails them, never blocks them, says nothing.
+"""`gitcp hook AGENT EVENT`: what agents call, many times a turn. It never fails them, never blocks
+them, says nothing.
 
-The event is judged first (gitcp.policy), then what is remembered (gitcp.cli.memo): most events end there, with nothing
-else loaded. What is saved is saved by a process of its own, which outlives the agent and is waited for only so long
-(gitcp.cli.bounded).
+The event is judged first (gitcp.policy), then what is remembered (gitcp.fastpath.hook_memo): most
+events end there, with nothing else loaded. What is saved is saved by a process of its own, which
+outlives the agent and is waited for only so long (gitcp.cli.bounded).
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import os
 import sys
 import time
 
-from gitcp import shared
-from gitcp.cli import bounded, lean, memo, quick
-from gitcp.cli.apart import apart
-from gitcp.ops import turnstart
+from gitcp.cli import bounded
+from gitcp.cli.background import apart
+from gitcp.fastpath import answer, hook_memo, stat_check
+from gitcp.git import shared
 from gitcp.policy import events, payload, triggers
-from gitcp.worktree import look
+from gitcp.state import turn_start
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,12 +33,16 @@ if TYPE_CHECKING:
 LOG_SIZE = 1 << 17
 BUSY = "hook.busy"
 LAGGING = {"claude-code": 0.5, "copilot": 5.0}
-"""Agents that write into their transcript after they called, and the seconds that this is waited for."""
+"""Agents that write into their transcript after they called, and the seconds that this is waited
+for.
+"""
 
 LAGGING_BEFORE_TOOL = 2.0
 
 REWRITING = ("gemini",)
-"""Agents that delete the transcript of a session that they resume and write it anew: it is whole at the next prompt."""
+"""Agents that delete the transcript of a session that they resume and write it anew: it is whole at
+the next prompt.
+"""
 
 TOLD = ("claude-code", "codex", "copilot", "gemini", "opencode")
 """Agents that take words from a hook."""
@@ -46,11 +51,15 @@ STARTED = {"claude-code": "CLAUDE_PROJECT_DIR"}
 """Where agents say that they were started, of those that change their directory as they work."""
 
 DEAF_AT_START = ("gemini", "opencode")
-"""Agents told with a prompt only: one does not listen before, one forgets the prompt that comes after words."""
+"""Agents told with a prompt only: one does not listen before, one forgets the prompt that comes
+after words.
+"""
 
 
 def run(arguments: Sequence[str], until: float) -> int:
-    """`gitcp hook ARGUMENTS`, which ends when `time.monotonic` is at `until`; the exit code, which is 0."""
+    """`gitcp hook ARGUMENTS`, which ends when `time.monotonic` is at `until`; the exit code, which
+    is 0.
+    """
     called: list[_Called] = []
     try:
         if arguments[:1] == ["git"]:
@@ -69,18 +78,22 @@ def run(arguments: Sequence[str], until: float) -> int:
 
 
 def _answer_git(arguments: Sequence[str], until: float) -> None:
-    """Do what git called for. What does not end in time is killed: git's files are not changed behind its back."""
+    """Do what git called for. What does not end in time is killed: git's files are not changed
+    behind its back.
+    """
 
     def work() -> None:
-        from gitcp.cli import trailing  # not for an agent
+        from gitcp.cli import prepare_commit_msg  # not for an agent
 
-        trailing.run(arguments)
+        prepare_commit_msg.run(arguments)
 
     apart(work, lambda _: None, until, goes_on=False)
 
 
 def _answer(called: Sequence[_Called], until: float) -> None:
-    """Do what the event calls for, in each working tree. They share the time that the agent waits, and one tells."""
+    """Do what the event calls for, in each working tree. They share the time that the agent waits,
+    and one tells.
+    """
     told = False
     for each in called:
         telling = not told and each.may_tell()
@@ -98,17 +111,19 @@ class _Called:
 
     def __init__(self, event: Event, root: str, git_dir: str) -> None:
         self.event, self.root, self.git_dir = event, root, git_dir
-        self.settings = memo.settings(git_dir)
-        self.last = memo.last(git_dir, event.agent, event.session_id)
+        self.settings = hook_memo.settings(git_dir)
+        self.last = hook_memo.last(git_dir, event.agent, event.session_id)
 
     def calls_for_a_save(self) -> bool:
         """Whether there may be something to save, as far as that can be told at once."""
         return self.settings is None or self._calls_for_a_save(self.settings)
 
     def begin_turn(self) -> None:
-        """Where this is a prompt for which nothing is saved, write down that the turn begins at the last checkpoint."""
+        """Where this is a prompt for which nothing is saved, write down that the turn begins at the
+        last checkpoint.
+        """
         if self.event.kind == events.PROMPT and self.last is not None:
-            turnstart.write(self.git_dir, self.last.tip[1])
+            turn_start.write(self.git_dir, self.last.tip[1])
 
     def worker(self, *, telling: bool) -> Callable[[], None]:
         """Give the work to be done in a process of its own: tell, and save."""
@@ -136,19 +151,23 @@ class _Called:
             return bool(self._behind())
         if self.last is None or (self.event.kind == events.TURN and self.event.stamp):
             return True  # a transcript that is written later looks as it did
-        if not memo.is_unchanged(self.root, self.git_dir, self.last, files_alone=trigger == "tools"):
+        if not hook_memo.is_unchanged(self.root, self.git_dir, self.last, files_alone=trigger == "tools"):
             return True
         return self.event.kind == events.TURN and not self._has_written()
 
     def _has_written(self) -> bool:
-        """Whether the transcript has what the agent said at the end of its turn; True where that is never to come."""
+        """Whether the transcript has what the agent said at the end of its turn; True where that is
+        never to come.
+        """
         awaited = _awaited(self.event)
         if not isinstance(awaited, bytes) or not awaited or self.last is None or self._waited_in_vain():
             return True
-        return memo.ends_with(self.last.transcript or self.event.transcript, awaited)
+        return hook_memo.ends_with(self.last.transcript or self.event.transcript, awaited)
 
     def _waited_in_vain(self) -> bool:
-        """Whether the transcript of this session was waited for, did not come, and is not there now either."""
+        """Whether the transcript of this session was waited for, did not come, and is not there now
+        either.
+        """
         return self.last is not None and self.last.is_missing
 
     def _size(self, path: str) -> int:
@@ -159,8 +178,7 @@ class _Called:
 
     def _save(self) -> None:
         """Do everything that takes time."""
-        look.start(os.fsencode(self.root), os.path.join(self.git_dir, "gitcp", quick.STATE))
-        lean.prepare()
+        stat_check.start(os.fsencode(self.root), os.path.join(self.git_dir, "gitcp", answer.STATE))
         with _Busy(os.path.join(self.git_dir, "gitcp")):
             self._save_here()
 
@@ -173,20 +191,23 @@ class _Called:
         if self.event.kind != events.START:
             self._record(context, trigger, self.event.session_id, self.event.transcript)
             return
-        memo.forget_old(self.git_dir)
+        hook_memo.forget_old(self.git_dir)
         for session_id, transcript in self._behind():
             self._record(context, trigger, session_id, transcript, late=True)
 
     def _behind(self) -> list[tuple[str, str]]:
-        """The agent's sessions whose last words are not saved, but one that it is writing anew at this moment."""
-        found = memo.behind(self.git_dir, self.event.agent)
+        """The agent's sessions whose last words are not saved, but one that it is writing anew at
+        this moment.
+        """
+        found = hook_memo.behind(self.git_dir, self.event.agent)
         resumed = self.event.session_id if self.event.agent in REWRITING else ""
         return [(session_id, transcript) for session_id, transcript in found if session_id != resumed]
 
     def _asked(self, context: Context) -> Settings:
         """The settings as they are; what cannot be read is passed over."""
         from gitcp.errors import BadValue
-        from gitcp.ops import settings
+        from gitcp.saving import unchanged
+        from gitcp.state import settings
 
         if self.settings is not None:
             return self.settings
@@ -195,15 +216,16 @@ class _Called:
         for error in mistakes:
             self.log(error)
         if not mistakes:
-            memo.remember_settings(context.store, found)
+            unchanged.remember_settings(context.store, found)
         return found
 
     def _record(self, context: Context, trigger: str, session_id: str, transcript: str, *, late: bool = False) -> None:
+        from gitcp.automation import hook
         from gitcp.model import Trigger
-        from gitcp.ops import hook
+        from gitcp.saving import unchanged
 
         store = context.store
-        files = memo.deciding(store)
+        files = unchanged.deciding(store)
         occasion = hook.Occasion(
             cwd=context.cwd,
             agent=self.event.agent,
@@ -218,26 +240,28 @@ class _Called:
         )
         saved = hook.record(store, occasion)
         if saved is not None and self.event.kind == events.PROMPT:
-            turnstart.write(str(store.repo.git_dir), saved.checkpoint.commit)
+            turn_start.write(str(store.repo.git_dir), saved.checkpoint.commit)
         if saved is not None and saved.damage:
             self._report(store, saved.damage)
         if saved is not None and saved.saved:
             self._retain(store, saved.checkpoint.id)
         if saved is not None and session_id:
             missing = self._waited_in_vain() or bool(occasion.awaited)
-            memo.remember(store, self.event.agent, session_id, saved, files, transcript, missing=missing)
+            unchanged.remember_hook(store, self.event.agent, session_id, saved, files, transcript, missing=missing)
 
     def _report(self, store: Store, found: str) -> None:
-        """Write down that a session was damaged, for `gitcp doctor` and for the agent's next prompt."""
+        """Write down that a session was damaged, for `gitcp doctor` and for the agent's next
+        prompt.
+        """
         from gitcp.errors import StoreDamaged
-        from gitcp.ops import untold
+        from gitcp.restoring import restore_notice
 
         self.log(StoreDamaged(found))
-        untold.leave_notice(store, f"{found}; `gitcp check` names what is damaged")
+        restore_notice.leave_notice(store, f"{found}; `gitcp check` names what is damaged")
 
     def _retain(self, store: Store, saved: CheckpointId) -> None:
         from gitcp.errors import BadValue, GitcpError
-        from gitcp.ops import housekeeping
+        from gitcp.lifecycle import housekeeping
 
         try:
             housekeeping.after_save(store, saved)
@@ -248,7 +272,7 @@ class _Called:
 
     def _limits(self, context: Context) -> Limits:
         from gitcp.errors import BadValue
-        from gitcp.ops import settings
+        from gitcp.state import settings
 
         mistakes: list[BadValue] = []
         found = settings.limits(context.store.repo, mistakes=mistakes)
@@ -264,12 +288,17 @@ class _Called:
         return listens and event.agent in TOLD and any(map(os.path.exists, left))
 
     def _tell(self) -> None:
-        """Print what the agent is to know: that files went back to a checkpoint, or that a session was damaged."""
-        from gitcp.ops import untold
+        """Print what the agent is to know: that files went back to a checkpoint, or that a session
+        was damaged.
+        """
+        from gitcp.restoring import restore_notice
 
         try:
             store = self._context().store
-            found = (untold.take_notice(store), untold.take(store, self.event.agent, self.event.session_id))
+            found = (
+                restore_notice.take_notice(store),
+                restore_notice.take(store, self.event.agent, self.event.session_id),
+            )
             text = "\n".join(filter(None, found)) or None
             if text is not None:
                 self._print(text)
@@ -289,13 +318,15 @@ class _Called:
         from gitcp.cli.context import Context
 
         context = Context(("hook",))
-        inside = _is_inside(self.event.cwd, self.root) and quick.discover(self.event.cwd) == (self.root, self.git_dir)
+        inside = _is_inside(self.event.cwd, self.root) and answer.discover(self.event.cwd) == (self.root, self.git_dir)
         context.directory = self.event.cwd if inside else self.root
         context.finishing = True  # it has nothing to say
         return context
 
     def log(self, error: BaseException) -> None:
-        """Write down what went wrong. Not that there is no repository that gitcp could work in: that is no error."""
+        """Write down what went wrong. Not that there is no repository that gitcp could work in:
+        that is no error.
+        """
         from gitcp.cli.failure import describe
         from gitcp.cli.safe import safe
         from gitcp.errors import RepositoryNotFound
@@ -317,11 +348,12 @@ def _wait_less() -> None:
 
 
 class _Busy:
-    """Marks a working tree as one in which a hook is at work, and shortens the agent's wait if another has been for too
-    long: that one hangs, and this one may do the same.
+    """Marks a working tree as one in which a hook is at work, and shortens the agent's wait if
+    another has been for too long: that one hangs, and this one may do the same.
 
-    The mark is a lock on an empty file, which the system releases however the process ends; the file's time says since
-    when. Nothing waits for the lock, and without it the work is done all the same.
+    The mark is a lock on an empty file, which the system releases however the process ends; the
+    file's time says since when. Nothing waits for the lock, and without it the work is done all the
+    same.
     """
 
     def __init__(self, directory: str) -> None:
@@ -332,13 +364,14 @@ class _Busy:
         import fcntl  # not where nothing is saved
         from pathlib import Path
 
-        from gitcp.durable import open_shared
+        from gitcp.git.fsync import open_shared
 
         try:
             shared.make_directory(os.path.dirname(self._path))
             self._descriptor = open_shared(Path(self._path), os.O_RDWR | os.O_NONBLOCK)
             since = os.fstat(self._descriptor).st_mtime
-            fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # a child of ours does not have this one
+            # a child of ours does not have this one
+            fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.utime(self._descriptor)
         except (BlockingIOError, PermissionError):
             if self._descriptor is not None and time.time() - since > bounded.OVERDUE:
@@ -352,10 +385,12 @@ class _Busy:
 
 
 def _append(path: str, line: str) -> None:
-    """Add a line to the log; when it has become long, its older half goes. Where it cannot be written there is none."""
+    """Add a line to the log; when it has become long, its older half goes. Where it cannot be
+    written there is none.
+    """
     from pathlib import Path  # only where something went wrong
 
-    from gitcp.durable import open_shared, replace_file
+    from gitcp.git.fsync import open_shared, replace_file
 
     if os.path.islink(os.path.dirname(path)):
         return
@@ -374,24 +409,27 @@ def _append(path: str, line: str) -> None:
 
 
 def _places(event: Event) -> list[tuple[str, str]]:
-    """The working tree that the event is about, and those of other repositories that the agent was started in: one that
-    went into a submodule still works on the project, and what is in one is in no checkpoint of the other.
+    """The working tree that the event is about, and those of other repositories that the agent was
+    started in: one that went into a submodule still works on the project, and what is in one is in
+    no checkpoint of the other.
     """
     started = os.environ.get(STARTED.get(event.agent, ""), "")
-    found = (_where(event), quick.discover("."), quick.discover(started) if os.path.isabs(started) else None)
+    found = (_where(event), answer.discover("."), answer.discover(started) if os.path.isabs(started) else None)
     by_repository: dict[str, tuple[str, str]] = {}
     for place in found:
         if place is not None:
-            by_repository.setdefault(quick.common(place[1]), place)
+            by_repository.setdefault(answer.common(place[1]), place)
     return list(by_repository.values())
 
 
 def _where(event: Event) -> tuple[str, str] | None:
-    """The working tree that the event is about: the one we run in, unless the agent names one inside of it."""
-    here = quick.discover(".")
+    """The working tree that the event is about: the one we run in, unless the agent names one
+    inside of it.
+    """
+    here = answer.discover(".")
     named = event.cwd if os.path.isabs(event.cwd) else ""
     if here is None or (named and _is_inside(named, here[0])):
-        return quick.discover(named) if named else here
+        return answer.discover(named) if named else here
     return here
 
 
@@ -404,14 +442,17 @@ def _is_inside(path: str, root: str) -> bool:
 
 
 def _patience(event: Event) -> float:
-    """The seconds for which what the agent is about to write is waited for. It stands still before a tool."""
+    """The seconds for which what the agent is about to write is waited for. It stands still before
+    a tool.
+    """
     patience = LAGGING.get(event.agent, 0.0)
     return min(patience, LAGGING_BEFORE_TOOL) if event.kind == events.BEFORE_TOOL else patience
 
 
 def _awaited(event: Event) -> bytes | tuple[str, int]:
-    """What the agent is about to write into its transcript: the call of its tool, or the end of what it said; of one
-    that writes down that it calls, the event and the time that it gave this call.
+    """What the agent is about to write into its transcript: the call of its tool, or the end of
+    what it said; of one that writes down that it calls, the event and the time that it gave this
+    call.
     """
     if event.agent not in LAGGING or event.kind not in (events.BEFORE_TOOL, events.TURN):
         return b""

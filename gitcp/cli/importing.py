@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 
 from gitcp import wire
-from gitcp.cli import objects, words
+from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import WORDS, Command, json_option, pass_context
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.errors import StoreDamaged
-from gitcp.ops import importing as op
-from gitcp.ops.importing import Imported
+from gitcp.sharing import importing as op
+from gitcp.sharing.importing import Imported
 
 
 @click.command("import", cls=Command)
@@ -23,8 +23,8 @@ from gitcp.ops.importing import Imported
 def command(context: Context, /, *, file: str, agent: str | None, as_json: bool) -> None:
     """Take in what somebody exported: a bundle, JSON, or an agent's transcript
 
-    What is in FILE is checked whole before it gets a name, and your own sessions stay as they are. It is then called
-    imported/SESSION. Restoring it needs --trust: it comes from somebody else.
+    What is in FILE is checked whole before it gets a name, and your own sessions stay as they are.
+    It is then called imported/SESSION. Restoring it needs --trust: it comes from somebody else.
 
       gitcp import session.bundle
       gitcp log imported/e7baae82
@@ -58,6 +58,6 @@ def _print(context: Context, one: Imported) -> None:
     if one.refused:
         context.output.line(Styled("refused", RED), f" {name}: {one.refused}")
         return
-    new = words.count(one.checkpoints, "checkpoint") + " new"
+    new = humanize.count(one.checkpoints, "checkpoint") + " new"
     context.output.line(Styled("imported", GREEN), f" {name}  ({new})")
     context.output.line(f"look: gitcp show {name}, continue: gitcp restore {name} --trust")

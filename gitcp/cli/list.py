@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from gitcp.cli import objects, words
+from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import Command, json_option, pass_context, session_option
-from gitcp.ops.log import Selection, select
+from gitcp.history.log import Selection, select
 from gitcp.store import Summary
 
 
@@ -53,7 +53,7 @@ def _print(context: Context, found: list[Summary], *, whole: bool) -> None:
     rows = (
         (
             str(summary.id) if whole else str(summary.id.number),
-            words.ago(summary.created, now),
+            humanize.ago(summary.created, now),
             summary.trailers.get("Gitcp-Trigger", ""),
             _changed(summary),
             summary.trailers.get("Gitcp-Messages", ""),

@@ -24,7 +24,7 @@ def command(context: Context) -> None:
       claude mcp add gitcp -- gitcp mcp
     """
     try:
-        from gitcp.cli.serving import Tools  # half a second, and an extra
+        from gitcp.cli.mcp_server import Tools  # half a second, and an extra
     except ImportError as error:
         if error.name is None or not error.name.startswith(("mcp", "pydantic")):
             raise

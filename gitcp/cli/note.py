@@ -13,12 +13,12 @@ from gitcp.cli.context import Context
 from gitcp.cli.options import Command, exact_session_option, json_option, note_options, pass_context
 from gitcp.cli.output import BOLD, Styled
 from gitcp.cli.saving import note_of
-from gitcp.durable import replace_file
 from gitcp.errors import GitcpError
+from gitcp.git.fsync import replace_file
 from gitcp.model import Note
-from gitcp.ops import note as op
-from gitcp.ops import session as session_op
-from gitcp.ops.note import Waiting
+from gitcp.saving import session as session_op
+from gitcp.state import note as op
+from gitcp.state.note import Waiting
 
 EDITED = "note.txt"
 EXPLAINED = """

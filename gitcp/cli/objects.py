@@ -9,24 +9,24 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gitcp import wire
 from gitcp.model import Agent, Checkpoint, Conversation, Entry, FileChange, Handoff, Run, Skip
-from gitcp.typed import TYPE_CHECKING
 from gitcp.wire import Json
 
 if TYPE_CHECKING:
     from gitcp.adapters.base import Message
-    from gitcp.ops import revert as revert_op
-    from gitcp.ops.effects import Effect
-    from gitcp.ops.find import Hit
-    from gitcp.ops.fork import Forked
-    from gitcp.ops.note import Waiting
-    from gitcp.ops.placing import Placed
-    from gitcp.ops.plan import Kept
-    from gitcp.ops.restore import Plan, Report
-    from gitcp.ops.rollback import Choice
-    from gitcp.ops.why import Known, Line
+    from gitcp.history.find import Hit
+    from gitcp.history.why import Known, Line
+    from gitcp.lifecycle.fork import Forked
+    from gitcp.restoring import revert as revert_op
+    from gitcp.restoring.placing import Placed
+    from gitcp.restoring.plan import Kept
+    from gitcp.restoring.restore import Plan, Report
+    from gitcp.restoring.rollback import Choice
+    from gitcp.state.effects import Effect
+    from gitcp.state.note import Waiting
     from gitcp.store import Summary
 
 MAIN = "main"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from gitcp import wire
-from gitcp.cli import objects, words
+from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import Command, json_option, pass_context, session_option
-from gitcp.ops import oplog
-from gitcp.ops.oplog import Operation
+from gitcp.state import oplog
+from gitcp.state.oplog import Operation
 
 
 @click.command(cls=Command)
@@ -52,7 +52,7 @@ def _print(context: Context, found: tuple[Operation, ...]) -> None:
 
     columns = (Column("", right=True), Column("when"), Column("operation", "yellow"), Column("what", cut=True))
     now = context.host.now()
-    rows = ((str(each.number), words.ago(each.time, now), _name(each), each.said) for each in found)
+    rows = ((str(each.number), humanize.ago(each.time, now), _name(each), each.said) for each in found)
     show(context.output, columns, rows)
 
 

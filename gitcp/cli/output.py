@@ -10,11 +10,11 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import NamedTuple, TextIO
 
 from gitcp import wire
 from gitcp.cli.failure import writing
 from gitcp.cli.safe import safe
-from gitcp.typed import NamedTuple, TextIO
 
 BOLD = "1"
 DIM = "2"

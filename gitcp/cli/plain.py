@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-
-from gitcp.typed import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

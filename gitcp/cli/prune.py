@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from gitcp import dates
-from gitcp.cli import dropping
+from gitcp.cli import prune_view
 from gitcp.cli.context import Context
 from gitcp.cli.options import Command, json_option, pass_context, session_option, yes_option
-from gitcp.ops import prune as op
-from gitcp.ops.prune import Request
+from gitcp.history import dates
+from gitcp.lifecycle import prune as op
+from gitcp.lifecycle.prune import Request
 from gitcp.retention import Policy
 
 COUNT = click.IntRange(0)
@@ -55,12 +55,12 @@ def command(context: Context, /, **given: Any) -> None:
     """
     request = Request(_policy(given), context.session(given["session"]) if given["session"] else None, given["expire"])
     if given["dry_run"]:
-        dropping.show(context, op.plan(context.store, request), as_json=given["as_json"])
+        prune_view.show(context, op.plan(context.store, request), as_json=given["as_json"])
         return
     agreed = None if given["yes"] else op.plan(context.store, request)
     if agreed:
-        dropping.agree(context, agreed)
-    dropping.report(context, op.prune(context.store, request, agreed), as_json=given["as_json"])
+        prune_view.agree(context, agreed)
+    prune_view.report(context, op.prune(context.store, request, agreed), as_json=given["as_json"])
 
 
 def _policy(given: dict[str, Any]) -> Policy:

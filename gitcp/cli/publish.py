@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from gitcp import wire
-from gitcp.cli import asking, objects, words
+from gitcp.cli import confirm, humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     REVISION,
@@ -21,9 +21,9 @@ from gitcp.cli.options import (
 )
 from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.errors import Refused
-from gitcp.ops import publish as op
-from gitcp.ops import settings
-from gitcp.ops.publish import Plan
+from gitcp.review import publish as op
+from gitcp.review.publish import Plan
+from gitcp.state import settings
 
 
 @click.command(cls=Command)
@@ -58,7 +58,7 @@ def command(context: Context, /, **given: Any) -> None:
     if not given["yes"]:
         try:
             said = "no branch was made"
-            asking.ask(context, "Make the branch?", _lines(plan), nobody=said, no=said)
+            confirm.ask(context, "Make the branch?", _lines(plan), nobody=said, no=said)
         except Refused:
             context.store.objects.discard()
             raise
@@ -66,7 +66,7 @@ def command(context: Context, /, **given: Any) -> None:
     if given["as_json"]:
         context.output.document(objects.document("publish", _fields(plan)))
         return
-    name, count = plan.request.branch, words.count(len(plan.commits), "commit")
+    name, count = plan.request.branch, humanize.count(len(plan.commits), "commit")
     what = Styled(str(plan.request.checkpoint.id), BOLD)
     context.output.line(Styled("published", GREEN), " ", what, f" as branch {name}  ({count})")
     context.output.line(f"send it with: git push REMOTE {name}")
@@ -96,9 +96,9 @@ def _show(context: Context, plan: Plan, *, as_json: bool) -> None:
 def _lines(plan: Plan) -> list[str]:
     moved = f", which is at {plan.old[:10]} now" if plan.old else ""
     lines = [f"branch {plan.request.branch}{moved}, on top of {plan.base[:10]}:"]
-    lines += [f"  {each.commit[:10]}  {words.count(each.files, 'file')}  {each.subject}" for each in plan.commits]
+    lines += [f"  {each.commit[:10]}  {humanize.count(each.files, 'file')}  {each.subject}" for each in plan.commits]
     if plan.masked:
-        lines.append(f"  {words.count(plan.masked, 'secret')} in the conversation left out")
+        lines.append(f"  {humanize.count(plan.masked, 'secret')} in the conversation left out")
     return lines
 
 

@@ -10,14 +10,14 @@ from typing import Any
 import click
 
 from gitcp import wire
-from gitcp.cli import asking, objects, words
+from gitcp.cli import confirm, humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import WORDS, Command, json_option, pass_context, session_option, yes_option
 from gitcp.cli.output import GREEN, YELLOW, Styled
 from gitcp.git import refs
-from gitcp.ops import purge as op
-from gitcp.ops import trash
-from gitcp.ops.purge import Plan, Report, Request
+from gitcp.lifecycle import purge as op
+from gitcp.lifecycle.purge import Plan, Report, Request
+from gitcp.state import trash
 from gitcp.worktree.paths import display
 
 PATH = click.Path(path_type=bytes)
@@ -72,7 +72,7 @@ def _agree(context: Context, plan: Plan) -> None:
         return
     no, hint = "not purged: nothing was changed", "the same with --yes"
     question = "Purge? This cannot be undone."
-    asking.ask(context, question, _lines(plan), nobody="nothing was purged", no=no, hint=hint)
+    confirm.ask(context, question, _lines(plan), nobody="nothing was purged", no=no, hint=hint)
 
 
 def _show(context: Context, plan: Plan, *, as_json: bool) -> None:
@@ -90,7 +90,9 @@ def _lines(plan: Plan) -> list[str]:
     lines = [f"{place:{width}}  in {trash.said(ids)}" for place, ids in places.items()]
     lines += [f"tag {name}" for name in plan.tags] + [f"the trash of {name}" for name in plan.trash]
     lines += [f"{display(os.fsencode(path.name))}, beside the checkpoints" for path in plan.beside]
-    return [*lines, f"would change {words.count(len(plan.checkpoints), 'checkpoint')}"] if lines else [_nothing(plan)]
+    return (
+        [*lines, f"would change {humanize.count(len(plan.checkpoints), 'checkpoint')}"] if lines else [_nothing(plan)]
+    )
 
 
 def _nothing(plan: Plan) -> str:
@@ -103,7 +105,9 @@ def _report(context: Context, request: Request, done: Report, *, as_json: bool) 
         output.document(objects.document("purge", _fields(plan)))
         return
     if plan:
-        output.line(Styled("purged", GREEN), f" {request.said} from {words.count(len(plan.checkpoints), 'checkpoint')}")
+        output.line(
+            Styled("purged", GREEN), f" {request.said} from {humanize.count(len(plan.checkpoints), 'checkpoint')}"
+        )
         output.line("what your files and the agent's transcripts still hold, the next save stores again")
         output.line(f"git keeps the old objects for a while. To be rid of all that nothing names: {FREE}")
     else:

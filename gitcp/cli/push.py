@@ -7,16 +7,18 @@ from typing import Any
 import click
 
 from gitcp import wire
-from gitcp.cli import objects, words
+from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import WORDS, Command, json_option, pass_context, session_option
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.cli.secrets import fields as finding_fields
 from gitcp.errors import GitcpError
-from gitcp.ops import push as op
-from gitcp.ops import remotes, secrets, settings
-from gitcp.ops.push import Item, Report, State
+from gitcp.secrets import checkpoint_scan
+from gitcp.sharing import push as op
+from gitcp.sharing import remotes
+from gitcp.sharing.push import Item, Report, State
+from gitcp.state import settings
 
 SAID = {
     State.SAME: "is there already",
@@ -61,7 +63,7 @@ def command(context: Context, /, **given: Any) -> None:
     else:
         _print(context, plan, report, dry=given["dry_run"])
     if given["dry_run"] and plan.findings:
-        raise secrets.refused(plan.findings, op.NOTHING)
+        raise checkpoint_scan.refused(plan.findings, op.NOTHING)
     _end(report)
 
 
@@ -91,10 +93,10 @@ def _print(context: Context, plan: op.Plan, report: Report, *, dry: bool) -> Non
     refused = dict(report.refused)
     left = {finding.id for finding in plan.redacted}
     if left and plan.sending:
-        context.output.say(f"without {words.count(len(left), 'secret')}: a redacted copy is what is sent")
+        context.output.say(f"without {humanize.count(len(left), 'secret')}: a redacted copy is what is sent")
     for item in plan.items:
         what = f"{item.kind} {item.name}"
-        new = f"  ({words.count(item.checkpoints, 'checkpoint')} new)" if item.kind == "session" else ""
+        new = f"  ({humanize.count(item.checkpoints, 'checkpoint')} new)" if item.kind == "session" else ""
         if item in refused:
             context.output.line(Styled("refused", RED), f" {what}: {refused[item]}")
         elif item in report.sent:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from gitcp.cli import delete, dropping, restoring
+from gitcp.cli import delete, prune_view, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.options import Command, json_option, pass_context, session_option, yes_option
-from gitcp.ops import prune
-from gitcp.ops import restore as op
-from gitcp.ops.undo import to_redo
+from gitcp.lifecycle import prune
+from gitcp.restoring import restore as op
+from gitcp.restoring.undo import to_redo
 
 
 @click.command(cls=Command)
@@ -27,12 +27,12 @@ def command(context: Context, session: str | None, *, yes: bool, as_json: bool) 
     """
     found = to_redo(context.store)
     if found is None:
-        restoring.walk(context, op.redo, lambda known: known.redo, yes=yes, as_json=as_json, back="undo")
+        restore_view.walk(context, op.redo, lambda known: known.redo, yes=yes, as_json=as_json, back="undo")
         return
     if found.what == "delete":
         delete.carry_out(context, next(iter(found.dropped)), yes=yes, as_json=as_json, of=found.number)
         return
     agreed = None if yes else prune.plan_again(context.store, found)
     if agreed:
-        dropping.agree(context, agreed)
-    dropping.report(context, prune.again(context.store, found, agreed), as_json=as_json)
+        prune_view.agree(context, agreed)
+    prune_view.report(context, prune.again(context.store, found, agreed), as_json=as_json)

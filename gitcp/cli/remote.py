@@ -10,8 +10,8 @@ from gitcp import wire
 from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import WORDS, Command, json_option, pass_context
-from gitcp.ops import remotes as op
-from gitcp.ops.remotes import Remote
+from gitcp.sharing import remotes as op
+from gitcp.sharing.remotes import Remote
 
 
 @click.command(cls=Command)

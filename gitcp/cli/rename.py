@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from gitcp.cli import objects, words
+from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import WORDS, Command, json_option, pass_context
 from gitcp.cli.output import BOLD, GREEN, Styled
-from gitcp.ops import rename as op
-from gitcp.ops import session as session_op
+from gitcp.lifecycle import rename as op
+from gitcp.saving import session as session_op
 
 
 @click.command(cls=Command)
@@ -30,5 +30,5 @@ def command(context: Context, name: str, new: str, *, as_json: bool) -> None:
         fields = {"session": done.new, "before": done.old, "checkpoints": done.count}
         context.output.document(objects.document("rename", fields))
     else:
-        what = words.count(done.count, "checkpoint")
+        what = humanize.count(done.count, "checkpoint")
         context.output.line(Styled("renamed", GREEN), f" {done.old} to ", Styled(done.new, BOLD), f"  ({what})")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from gitcp.cli import words
+from gitcp.cli import humanize
 from gitcp.cli.output import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Output, Styled
 from gitcp.model import FileChange, Handoff, Kind, Note, Run
-from gitcp.typed import TYPE_CHECKING
 from gitcp.worktree.paths import display
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ def head(output: Output, found: Summary, tags: Sequence[str], now: datetime) -> 
     """What a commit says of its checkpoint, as git log says it of a commit."""
     said = found.trailers.get
     output.line(Styled(f"checkpoint {found.id}", YELLOW), decoration(tags))
-    output.line(f"Date:     {words.moment(found.created)}  ({words.ago(found.created, now)})")
+    output.line(f"Date:     {humanize.moment(found.created)}  ({humanize.ago(found.created, now)})")
     phase = f"phase {said('Gitcp-Phase')}" if said("Gitcp-Phase") else ""
     why = [said("Gitcp-Trigger", ""), said("Gitcp-Agent", ""), phase]
     output.line(f"Trigger:  {', '.join(filter(None, why))}")
-    messages = f", {words.count(int(said('Gitcp-Messages', '0')), 'message')}" if said("Gitcp-Messages") else ""
+    messages = f", {humanize.count(int(said('Gitcp-Messages', '0')), 'message')}" if said("Gitcp-Messages") else ""
     skipped = f", {said('Gitcp-Skipped')} not captured" if said("Gitcp-Skipped") else ""
     output.line(f"Files:    {said('Gitcp-Files', '')}{skipped}{messages}")
     if said("Gitcp-Restored-From"):
@@ -128,5 +128,5 @@ def messages(output: Output, found: Iterable[Message], longest: int | None = Non
 
 def _body(text: str, longest: int | None) -> Iterator[str]:
     if longest is not None and len(text) > longest:
-        text = f"{text[:longest]}\n… {words.count(len(text) - longest, 'character')} more"
+        text = f"{text[:longest]}\n… {humanize.count(len(text) - longest, 'character')} more"
     yield from text.rstrip("\n").split("\n")

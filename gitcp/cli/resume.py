@@ -11,14 +11,14 @@ from typing import Any, NoReturn
 import click
 
 from gitcp import wire
-from gitcp.cli import objects, restoring
+from gitcp.cli import objects, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.options import REVISION, Command, json_option, pass_context, session_option, trust_option, yes_option
 from gitcp.errors import GitcpError
-from gitcp.ops import restore as op
-from gitcp.ops import resume, trust
-from gitcp.ops.placing import Placed
-from gitcp.ops.restore import Request
+from gitcp.restoring import restore as op
+from gitcp.restoring import resume, trust
+from gitcp.restoring.placing import Placed
+from gitcp.restoring.restore import Request
 from gitcp.value import replace
 
 
@@ -55,13 +55,13 @@ def command(context: Context, /, **given: Any) -> None:
             _require(context, each[0])
     if plan:
         if not given["yes"]:
-            restoring.agree(context, request, plan)
+            restore_view.agree(context, request, plan)
         report = op.restore(context.store, request, plan)
         if not given["as_json"]:
-            restoring.print_report(context, report, plan.effects, back="undo")
+            restore_view.print_report(context, report, plan.effects, back="undo")
         if report.failed or report.placed is None:
             context.output.say("the agent was not started: not everything was restored")
-            restoring.end_as(report)
+            restore_view.end_as(report)
         placed = resume.continuing(report.placed, request.target)
     if given["as_json"]:
         _print(context, request, placed, given, needed=False)
@@ -97,7 +97,7 @@ def _print(context: Context, request: Request, placed: Placed, given: dict[str, 
         meant = [str(target)] if given["revision"] is not None else ["--session", target.session]
         context.output.line(shlex.join(["gitcp", "resume", *meant]))
     else:
-        context.output.line(restoring.continuation(context, placed))
+        context.output.line(restore_view.continuation(context, placed))
 
 
 def _require(context: Context, program: str) -> None:

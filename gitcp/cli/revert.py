@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gitcp.cli import asking, objects, restoring, words
+from gitcp.cli import confirm, humanize, objects, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import (
@@ -21,10 +21,10 @@ from gitcp.cli.options import (
 )
 from gitcp.cli.output import BOLD, GREEN, RED, YELLOW, Styled
 from gitcp.errors import Refused
-from gitcp.ops import revert as op
-from gitcp.ops.request import Request
-from gitcp.ops.restore import Report
-from gitcp.ops.revert import Plan
+from gitcp.restoring import revert as op
+from gitcp.restoring.request import Request
+from gitcp.restoring.restore import Report
+from gitcp.restoring.revert import Plan
 from gitcp.worktree.paths import display
 
 
@@ -62,7 +62,7 @@ def command(context: Context, /, **given: Any) -> None:
         _refuse(context, plan, given)
     if plan.files and not given["yes"]:
         _print_plan(plan, context.output.say)
-        asking.ask(context, "Revert?", nobody="nothing was changed", no="not reverted: nothing was changed")
+        confirm.ask(context, "Revert?", nobody="nothing was changed", no="not reverted: nothing was changed")
     report = op.revert(context.store, plan)
     if given["as_json"]:
         context.output.document(objects.document("revert", objects.revert(plan, report)))
@@ -99,41 +99,41 @@ def _refuse(context: Context, plan: Plan, given: dict[str, Any]) -> None:
 
 def _print_plan(plan: Plan, line: Callable[..., None]) -> None:
     target, files = plan.request.target, plan.files
-    line("take back ", Styled(str(plan.request.span), YELLOW), restoring.quoted(target))
+    line("take back ", Styled(str(plan.request.span), YELLOW), restore_view.quoted(target))
     if plan.affected:
         line("  changed again since by")
-        for text in words.listed([_said(each) for each in plan.affected], restoring.MOST):
+        for text in humanize.listed([_said(each) for each in plan.affected], restore_view.MOST):
             line(f"    {text}")
     _conflicts(plan, line)
-    restoring.changes(files, line)
-    restoring.kept(line, "left alone", files.kept)
+    restore_view.changes(files, line)
+    restore_view.kept(line, "left alone", files.kept)
     if not files and not plan.conflicts:
         line("  nothing: what it changed is not there any more")
 
 
 def _said(touched: op.Touched) -> str:
-    paths = ", ".join(words.listed([display(path) for path in touched.paths], 3))
+    paths = ", ".join(humanize.listed([display(path) for path in touched.paths], 3))
     return f"{touched.summary.id}  {touched.summary.subject}: {paths}"
 
 
 def _conflicts(plan: Plan, line: Callable[..., None]) -> None:
     if plan.conflicts:
-        line(Styled(f"  {words.count(len(plan.conflicts), 'conflict')}", RED))
-        for text in words.listed([f"{display(c.path)}  ({c.why})" for c in plan.conflicts], restoring.MOST):
+        line(Styled(f"  {humanize.count(len(plan.conflicts), 'conflict')}", RED))
+        for text in humanize.listed([f"{display(c.path)}  ({c.why})" for c in plan.conflicts], restore_view.MOST):
             line(f"    {text}")
 
 
 def _print_report(context: Context, plan: Plan, report: Report) -> None:
     output, target = context.output, plan.request.target
-    what = Styled(f"{plan.request.span}{restoring.quoted(target)}", BOLD)
+    what = Styled(f"{plan.request.span}{restore_view.quoted(target)}", BOLD)
     if report.checkpoint is None:
         output.line("nothing of ", what, " is there to take back: nothing was changed")
     else:
         in_part = report.failed or plan.conflicts
         output.line(Styled("reverted in part", RED) if in_part else Styled("reverted", GREEN), " ", what)
-    restoring.group(output.line, words.count(len(report.written), "file") + " written", report.written)
-    restoring.group(output.line, words.count(len(report.removed), "file") + " removed", report.removed)
+    restore_view.group(output.line, humanize.count(len(report.written), "file") + " written", report.written)
+    restore_view.group(output.line, humanize.count(len(report.removed), "file") + " removed", report.removed)
     _conflicts(plan, output.line)
-    restoring.kept(output.line, "left alone", report.kept)
+    restore_view.kept(output.line, "left alone", report.kept)
     if report.checkpoint is not None:
         output.line("undo with: gitcp undo")

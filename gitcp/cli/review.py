@@ -11,14 +11,16 @@ from typing import Any
 import click
 
 from gitcp import wire
-from gitcp.cli import leaving, objects
+from gitcp.cli import objects, output_file
 from gitcp.cli.context import Context
 from gitcp.cli.options import WORDS, Command, json_option, pass_context
 from gitcp.errors import BadValue
 from gitcp.model import Oid
-from gitcp.ops import links, secrets, settings
-from gitcp.ops import review as op
-from gitcp.ops.review import Asked, Step, Story
+from gitcp.review import links
+from gitcp.review import review as op
+from gitcp.review.review import Asked, Step, Story
+from gitcp.secrets import checkpoint_scan
+from gitcp.state import settings
 
 KINDS = (".md", ".html", ".json")
 HEX = re.compile(r"[0-9a-f]{40}")
@@ -68,7 +70,7 @@ def command(context: Context, /, **given: Any) -> None:
     thread = _Thread(context) if given["post"] else None
     story = _clean(context, _told(context, given, thread), given)
     for name in given["files"]:
-        leaving.write(context.cwd / name, _made(story, name, given["max_bytes"]), force=given["force"])
+        output_file.write(context.cwd / name, _made(story, name, given["max_bytes"]), force=given["force"])
         context.output.say(f"wrote {name}")
     if thread is not None:
         thread.put(_markdown(story, given["max_bytes"]).decode(), dry=given["dry_run"])
@@ -82,9 +84,9 @@ class _Thread:
     """The comments of the request that this job is about, and the one of ours among them."""
 
     def __init__(self, context: Context) -> None:
-        from gitcp.forge.places import find  # HTTP: only to post
-        from gitcp.forge.post import Thread
-        from gitcp.pages.comment import marked
+        from gitcp.review.forge.places import find  # HTTP: only to post
+        from gitcp.review.forge.post import Thread
+        from gitcp.review.pages.comment import marked
 
         self._output = context.output
         self._place = find(context.host.env)
@@ -138,14 +140,14 @@ def _clean(context: Context, story: Story, given: dict[str, Any]) -> Story:
     """What may leave. Raises SecretsFound where something in it may not."""
     allowed = settings.allowed_secrets(context.store.repo) | set(given["allow"])
     text = "\n".join(op.texts(story)).encode("utf-8", "replace")
-    sieve = secrets.sieve(context.store, (), allowed, [text])
+    sieve = checkpoint_scan.sieve(context.store, (), allowed, [text])
     if given["redact"]:
-        secrets.require_placed(sieve)
-        clean: Story = op.rewritten(story, secrets.Cleaner(sieve, [text]).cleaned)
+        checkpoint_scan.require_placed(sieve)
+        clean: Story = op.rewritten(story, checkpoint_scan.Cleaner(sieve, [text]).cleaned)
         return clean
-    found = secrets.in_text(text, "review", sieve=sieve)
+    found = checkpoint_scan.in_text(text, "review", sieve=sieve)
     if found:
-        raise secrets.refused(found)
+        raise checkpoint_scan.refused(found)
     return story
 
 
@@ -154,7 +156,7 @@ def _made(story: Story, name: str, most: int) -> bytes:
         case ".md":
             return _markdown(story, most)
         case ".html":
-            from gitcp.pages import review  # jinja2: only for a page
+            from gitcp.review.pages import review  # jinja2: only for a page
 
             return review.render(story).encode("utf-8", "replace")
         case ".json":
@@ -163,7 +165,7 @@ def _made(story: Story, name: str, most: int) -> bytes:
 
 
 def _markdown(story: Story, most: int) -> bytes:
-    from gitcp.pages import comment
+    from gitcp.review.pages import comment
 
     return comment.render(story, most).encode("utf-8", "replace")
 
@@ -171,7 +173,7 @@ def _markdown(story: Story, most: int) -> bytes:
 def _check(path: Path, *, force: bool) -> None:
     if path.suffix not in KINDS:
         raise BadValue(f"{path.name} ends in none of {', '.join(KINDS)}: nothing was written")
-    leaving.require_free(path, force=force)
+    output_file.require_free(path, force=force)
 
 
 def fields(story: Story) -> wire.Json:

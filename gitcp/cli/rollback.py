@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from gitcp.cli import restoring
+from gitcp.cli import restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.options import Command, json_option, pass_context, session_option, yes_option
 from gitcp.errors import Refused
-from gitcp.ops import restore as op
-from gitcp.ops import rollback
-from gitcp.ops.rollback import Choice
+from gitcp.restoring import restore as op
+from gitcp.restoring import rollback
+from gitcp.restoring.rollback import Choice
 
 
 @click.command(cls=Command)
@@ -35,7 +35,7 @@ def command(context: Context, session: str | None, *, dry_run: bool, yes: bool, 
     if dry_run:
         _print_plan(context, request, choice, as_json=as_json)
         return
-    restoring.carry_out(
+    restore_view.carry_out(
         context,
         request,
         lambda agreed: op.restore(context.store, request, agreed),
@@ -60,7 +60,7 @@ def _choice(context: Context, given: str | None) -> Choice:
 def _print_plan(context: Context, request: op.Request, choice: Choice, *, as_json: bool) -> None:
     plan = op.plan(context.store, request)
     if as_json:
-        context.output.document(restoring.plan_document(plan, request, choice))
+        context.output.document(restore_view.plan_document(plan, request, choice))
         return
-    restoring.print_plan(context, plan, request, context.output.line)
-    restoring.explain(context, choice, context.output.line)
+    restore_view.print_plan(context, plan, request, context.output.line)
+    restore_view.explain(context, choice, context.output.line)

@@ -6,16 +6,17 @@ from typing import Any
 
 import click
 
-from gitcp.cli import child, effects, objects, restoring, saving, words
+from gitcp.cli import child, effects, humanize, objects, restore_view, saving
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import WORDS, Command, exact_session_option, json_option, pass_context
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.errors import Refused
 from gitcp.model import Checkpoint, Run
-from gitcp.ops import masking, transaction
-from gitcp.ops.compensate import LIMIT
-from gitcp.ops.transaction import Failure, Open, Request
+from gitcp.running import transaction
+from gitcp.running.compensate import LIMIT
+from gitcp.running.transaction import Failure, Open, Request
+from gitcp.state import masking
 
 
 class WithProgram(Command):
@@ -136,10 +137,10 @@ def _tell_failure(context: Context, failure: Failure, run: Run | None = None) ->
     elif report is None:
         say(f"the files are back at {before}")
     else:
-        restored = f"{words.count(len(report.written), 'file')} written, {len(report.removed):,} removed"
+        restored = f"{humanize.count(len(report.written), 'file')} written, {len(report.removed):,} removed"
         what = "only some of the files are" if report.failed else "the files are"
         say(f"{what} back at {before}  ({restored})")
-        restoring.kept(say, "left alone", report.kept)
+        restore_view.kept(say, "left alone", report.kept)
 
 
 def _recover(context: Context, given: dict[str, Any]) -> None:

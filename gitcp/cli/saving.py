@@ -6,15 +6,16 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from gitcp.cli import quick, words
+from gitcp.cli import humanize
 from gitcp.cli.context import Context
 from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.errors import BadValue, GitcpError
+from gitcp.lifecycle import housekeeping
 from gitcp.model import Checkpoint, CheckpointId, Handoff, Note, Skip, Trigger
-from gitcp.ops import housekeeping
-from gitcp.ops.save import Request, Saved, save
-from gitcp.typed import Any
+from gitcp.saving import unchanged
+from gitcp.saving.save import Request, Saved, save
 from gitcp.value import replace
 from gitcp.worktree.paths import display
 
@@ -62,7 +63,7 @@ def perform(context: Context, given: Mapping[str, Any]) -> None:
         retain(context, saved.checkpoint.id)
     if not saved.saved and _is_repeatable(context, given, saved):
         said = (saved.reason, *_rest(saved))
-        quick.remember(context.store, saved, context.arguments[1:], "".join(f"{line}\n" for line in said))
+        unchanged.remember_answer(context.store, saved, context.arguments[1:], "".join(f"{line}\n" for line in said))
 
 
 def _is_repeatable(context: Context, given: Mapping[str, Any], saved: Saved) -> bool:
@@ -144,15 +145,15 @@ def _print(context: Context, saved: Saved) -> None:
 
 def _rest(saved: Saved) -> list[str]:
     """What is said of every save, whether a checkpoint was made or not."""
-    left_out = words.listed([said(skip) for skip in saved.taken.snapshot.skipped], SHOWN)
+    left_out = humanize.listed([said(skip) for skip in saved.taken.snapshot.skipped], SHOWN)
     return [f"conversation: {saved.why}", *(f"not saved: {line}" for line in left_out)]
 
 
 def _extent(checkpoint: Checkpoint) -> str:
-    files = words.count(checkpoint.changed, "file") + " changed"
+    files = humanize.count(checkpoint.changed, "file") + " changed"
     if checkpoint.conversation is None:
         return f"{files}, no conversation"
-    return f"{files}, {words.count(checkpoint.conversation.digest.messages, 'message')}"
+    return f"{files}, {humanize.count(checkpoint.conversation.digest.messages, 'message')}"
 
 
 def said(skip: Skip) -> str:

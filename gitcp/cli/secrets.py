@@ -7,15 +7,15 @@ from typing import Any
 import click
 
 from gitcp import wire
-from gitcp.cli import objects, words
+from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import REVISION, WORDS, Command, json_option, pass_context, session_option
 from gitcp.cli.output import RED, YELLOW, Styled
 from gitcp.errors import BadValue, SecretsFound
 from gitcp.model import Oid
-from gitcp.ops import secrets as op
-from gitcp.ops import settings
-from gitcp.ops.secrets import Finding
+from gitcp.secrets import checkpoint_scan as op
+from gitcp.secrets.checkpoint_scan import Finding
+from gitcp.state import settings
 from gitcp.worktree.paths import display
 
 
@@ -47,7 +47,7 @@ def command(context: Context, /, **given: Any) -> None:
             show(context, finding)
     if found:
         raise SecretsFound(
-            f"{words.count(len({f.id for f in found}), 'secret')} found. Nothing was sent, nothing was changed",
+            f"{humanize.count(len({f.id for f in found}), 'secret')} found. Nothing was sent, nothing was changed",
             hint="gitcp secrets --allow ID  lets one pass that is none",
         )
     if not given["as_json"]:

@@ -7,11 +7,11 @@ from itertools import islice
 import click
 
 from gitcp import wire
-from gitcp.cli import filters, objects, words
+from gitcp.cli import filters, humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import WORDS, Command, json_option, pass_context, session_option
-from gitcp.ops import sessions as op
-from gitcp.ops.sessions import Selection, Session
+from gitcp.history import sessions as op
+from gitcp.history.sessions import Selection, Session
 
 
 @click.command(cls=Command)
@@ -93,7 +93,7 @@ def _print(context: Context, found: tuple[Session, ...], current: str | None) ->
             session.name,
             session.last.agent.name if session.last.agent else "",
             str(session.count),
-            words.ago(session.last.created, now),
+            humanize.ago(session.last.created, now),
             session.forked_from or "",
             ", ".join(session.tags),
             session.title,

@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
-from gitcp.cli import objects, rendering, words
+from gitcp.cli import humanize, objects, rendering
 from gitcp.cli.context import Context
 from gitcp.cli.options import REVISION, WORDS, Command, json_option, pass_context, session_option
 from gitcp.cli.output import BOLD, Styled
 from gitcp.cli.saving import said
 from gitcp.errors import RevisionNotFound
+from gitcp.history import show
+from gitcp.history.diff import compare, tree_before
 from gitcp.model import Checkpoint, Conversation
-from gitcp.ops import show
-from gitcp.ops.diff import compare, tree_before
 from gitcp.worktree.paths import display
 
 MOST = 20
@@ -140,7 +140,7 @@ def _print_peculiar(context: Context, found: Checkpoint) -> None:
         "In conflict": list(dict.fromkeys(display(entry.path) for entry in snapshot.conflicts)),
     }
     for title, lines in blocks.items():
-        rendering.items(context.output, f"{title} ({len(lines):,})", words.listed(list(lines), MOST))
+        rendering.items(context.output, f"{title} ({len(lines):,})", humanize.listed(list(lines), MOST))
 
 
 def _at(path: bytes, commit: str | None) -> str:
@@ -149,8 +149,8 @@ def _at(path: bytes, commit: str | None) -> str:
 
 def _print_conversation(context: Context, conversation: Conversation) -> None:
     output, digest = context.output, conversation.digest
-    about = [words.count(digest.messages, "message"), words.size(conversation.bytes), conversation.format]
-    about += [words.count(len(conversation.streams), "stream")] if len(conversation.streams) > 1 else []
+    about = [humanize.count(digest.messages, "message"), humanize.size(conversation.bytes), conversation.format]
+    about += [humanize.count(len(conversation.streams), "stream")] if len(conversation.streams) > 1 else []
     output.line(Styled("Conversation", BOLD), f"  {', '.join(about)}")
     if digest.title:
         output.line(f"  {digest.title}")

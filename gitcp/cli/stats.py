@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from gitcp import wire
-from gitcp.cli import objects, words
+from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import Command, json_option, pass_context, session_option
-from gitcp.ops.stats import Stats, stats
+from gitcp.lifecycle.stats import Stats, stats
 from gitcp.worktree.paths import display
 
 
@@ -32,19 +32,25 @@ def command(context: Context, session: str | None, *, as_json: bool) -> None:  #
     for title, text in _rows(found):
         context.output.line(f"{title:<15}{text}")
     for each in found.largest:
-        versions = words.count(each.versions, "version")
-        context.output.line(f"  {words.size(each.bytes):>10}  {display(each.path)}  ({versions})")
+        versions = humanize.count(each.versions, "version")
+        context.output.line(f"  {humanize.size(each.bytes):>10}  {display(each.path)}  ({versions})")
 
 
 def _rows(found: Stats) -> list[tuple[str, str]]:
-    checkpoints = words.count(found.checkpoints, "checkpoint")
+    checkpoints = humanize.count(found.checkpoints, "checkpoint")
     rows = [
-        ("checkpoints", f"{checkpoints} in {words.count(found.sessions, 'session')}, {words.count(found.tags, 'tag')}"),
-        ("size", f"{words.size(found.bytes)}, of it conversations {words.size(found.conversations)}"),
-        ("shared", f"{words.size(found.shared)} with the project's own history"),
-        ("last 7 days", f"{words.count(found.recent, 'checkpoint')}, {words.size(found.recent_bytes)}"),
-        ("trash", f"{words.count(found.trash, 'entry', 'entries')}, {words.size(found.trash_bytes)}"),
-        ("gitcp prune", f"would drop {found.prune:,} and free {words.size(found.prune_bytes)} when the trash expires"),
+        (
+            "checkpoints",
+            f"{checkpoints} in {humanize.count(found.sessions, 'session')}, {humanize.count(found.tags, 'tag')}",
+        ),
+        ("size", f"{humanize.size(found.bytes)}, of it conversations {humanize.size(found.conversations)}"),
+        ("shared", f"{humanize.size(found.shared)} with the project's own history"),
+        ("last 7 days", f"{humanize.count(found.recent, 'checkpoint')}, {humanize.size(found.recent_bytes)}"),
+        ("trash", f"{humanize.count(found.trash, 'entry', 'entries')}, {humanize.size(found.trash_bytes)}"),
+        (
+            "gitcp prune",
+            f"would drop {found.prune:,} and free {humanize.size(found.prune_bytes)} when the trash expires",
+        ),
     ]
     return [*rows, ("largest", "")] if found.largest else rows
 

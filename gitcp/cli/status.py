@@ -7,13 +7,13 @@ from collections import Counter
 import click
 
 from gitcp import wire
-from gitcp.cli import objects, rendering, words
+from gitcp.cli import humanize, objects, rendering
 from gitcp.cli.context import Context
 from gitcp.cli.options import Command, json_option, pass_context, session_option
 from gitcp.cli.output import BOLD, YELLOW, Output, Styled
 from gitcp.cli.saving import said
+from gitcp.history.status import Growth, Status, status
 from gitcp.model import Checkpoint
-from gitcp.ops.status import Growth, Status, status
 
 MOST = 20
 
@@ -90,7 +90,7 @@ def _print(context: Context, found: Status) -> None:
 
 
 def _print_last(context: Context, last: Checkpoint) -> None:
-    when = words.ago(last.created, context.host.now())
+    when = humanize.ago(last.created, context.host.now())
     tags = rendering.decoration(context.tags.get(last.commit, ()))
     context.output.line(
         Styled("Last saved    ", BOLD), Styled(str(last.id), YELLOW), tags, f"  {when}", _quoted(last.note.label)
@@ -104,11 +104,11 @@ def _print_files(output: Output, found: Status) -> None:
         kinds = Counter(change.kind.value for change in found.changes)
         since = "changed since then" if found.last else "changed since the last commit"
         numbers = ", ".join(f"{number:,} {kind}" for kind, number in sorted(kinds.items()))
-        output.line(Styled("Files         ", BOLD), f"{words.count(len(found.changes), 'file')} {since}: {numbers}")
+        output.line(Styled("Files         ", BOLD), f"{humanize.count(len(found.changes), 'file')} {since}: {numbers}")
         rendering.changed(output, found.changes, MOST)
     if found.skipped:
-        output.line(Styled("Not captured  ", BOLD), words.count(len(found.skipped), "path"))
-        for line in words.listed([said(skip) for skip in found.skipped], MOST):
+        output.line(Styled("Not captured  ", BOLD), humanize.count(len(found.skipped), "path"))
+        for line in humanize.listed([said(skip) for skip in found.skipped], MOST):
             output.line(f"  {line}")
 
 
@@ -117,8 +117,8 @@ def _growth(found: Growth) -> str:
     if found.now == found.stored:
         return f"{who}: as it was saved".lstrip(": ")
     if found.now < found.stored:
-        return f"{who}: {words.size(found.stored - found.now)} shorter than what was saved".lstrip(": ")
-    return f"{who}: {words.size(found.now - found.stored)} more than was saved".lstrip(": ")
+        return f"{who}: {humanize.size(found.stored - found.now)} shorter than what was saved".lstrip(": ")
+    return f"{who}: {humanize.size(found.now - found.stored)} more than was saved".lstrip(": ")
 
 
 def _quoted(label: str | None) -> str:

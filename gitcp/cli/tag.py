@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from gitcp.cli import objects, words
+from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import REVISION, WORDS, Command, json_option, pass_context, session_option
 from gitcp.cli.output import YELLOW, Styled
-from gitcp.ops import tag as op
+from gitcp.state import tag as op
 
 
 @click.command(cls=Command)
@@ -75,5 +75,5 @@ def _print_all(context: Context, *, as_json: bool) -> None:
 
     now = context.host.now()
     columns = (Column("tag", "yellow"), Column("checkpoint"), Column("when"), Column("subject", cut=True))
-    rows = ((name, str(summary.id), words.ago(summary.created, now), summary.subject) for name, summary in found)
+    rows = ((name, str(summary.id), humanize.ago(summary.created, now), summary.subject) for name, summary in found)
     show(context.output, columns, rows)

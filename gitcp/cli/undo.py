@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from gitcp.cli import objects, restoring, words
+from gitcp.cli import humanize, objects, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.options import Command, json_option, pass_context, session_option, yes_option
 from gitcp.cli.output import GREEN, Styled
-from gitcp.ops import restore as op
-from gitcp.ops import trash
-from gitcp.ops.oplog import Operation
-from gitcp.ops.undo import to_undo
+from gitcp.restoring import restore as op
+from gitcp.restoring.undo import to_undo
+from gitcp.state import trash
+from gitcp.state.oplog import Operation
 
 
 @click.command(cls=Command)
@@ -34,7 +34,7 @@ def command(context: Context, operation: int | None, session: str | None, *, yes
     if found is not None:
         _bring_back(context, found, as_json=as_json)
     else:
-        restoring.walk(context, op.undo, lambda known: known.undo, yes=yes, as_json=as_json, back="redo")
+        restore_view.walk(context, op.undo, lambda known: known.undo, yes=yes, as_json=as_json, back="redo")
 
 
 def _bring_back(context: Context, operation: Operation, *, as_json: bool) -> None:
@@ -44,6 +44,6 @@ def _bring_back(context: Context, operation: Operation, *, as_json: bool) -> Non
         fields = {"operation": operation.number, "checkpoints": [str(id) for id in done.checkpoints]}
         context.output.document(objects.document("brought-back", fields))
         return
-    count = words.count(len(done.checkpoints), "checkpoint")
+    count = humanize.count(len(done.checkpoints), "checkpoint")
     context.output.line(Styled("brought back", GREEN), f" {count}: {trash.said(done.checkpoints)}")
     context.output.line("redo with: gitcp redo")

@@ -11,18 +11,20 @@ from typing import Any
 
 import click
 
-from gitcp import revisions, wire
-from gitcp.cli import objects, words
+from gitcp import wire
+from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import REVISION, WORDS, Command, json_option, pass_context, session_option
 from gitcp.cli.output import YELLOW, Styled
 from gitcp.cli.secrets import fields as finding_fields
 from gitcp.errors import BadValue
-from gitcp.ops import secrets, settings
-from gitcp.ops import view as op
-from gitcp.ops.secrets import Finding, Sieve
-from gitcp.ops.view import Story
-from gitcp.pages.view import render
+from gitcp.history import revisions
+from gitcp.review import view as op
+from gitcp.review.pages.view import render
+from gitcp.review.view import Story
+from gitcp.secrets import checkpoint_scan
+from gitcp.secrets.checkpoint_scan import Finding, Sieve
+from gitcp.state import settings
 
 STDOUT = "-"
 
@@ -52,11 +54,11 @@ def command(context: Context, /, revision: str, session: str | None, **given: An
     story = op.story(context.store, after, last)
     allowed = settings.allowed_secrets(context.store.repo) | set(given["allow"])
     leaves = given["redact"] or given["file"] is not None
-    sieve = secrets.sieve(context.store, (), allowed, [op.texts(story)]) if leaves else Sieve(allowed)
+    sieve = checkpoint_scan.sieve(context.store, (), allowed, [op.texts(story)]) if leaves else Sieve(allowed)
     found = op.findings(story, sieve)
     if found and given["file"] is not None and not given["redact"]:
-        raise secrets.refused(found)
-    secrets.require_placed(sieve)
+        raise checkpoint_scan.refused(found)
+    checkpoint_scan.require_placed(sieve)
     story = op.redacted(story, sieve) if found and given["redact"] else story
     page = render(story, warning="" if given["redact"] else _warning(found))
     if given["file"] == STDOUT:
@@ -71,7 +73,7 @@ def command(context: Context, /, revision: str, session: str | None, **given: An
 def _warning(found: tuple[Finding, ...]) -> str:
     if not found:
         return ""
-    count = words.count(len({finding.id for finding in found}), "secret")
+    count = humanize.count(len({finding.id for finding in found}), "secret")
     return (
         f"There is what looks like {count} in this page: do not hand it on. One to hand on: gitcp view --redact -o FILE"
     )
@@ -117,9 +119,9 @@ def _tell(context: Context, story: Story, file: Path, found: tuple[Finding, ...]
         }
         context.output.document(objects.document("view", fields))
         return
-    counted = f"{words.count(len(story.steps), 'checkpoint')}, {words.count(messages, 'message')}"
+    counted = f"{humanize.count(len(story.steps), 'checkpoint')}, {humanize.count(messages, 'message')}"
     context.output.line(f"{'opened' if given['opened'] else 'wrote'} {file}  ({counted})")
-    count = words.count(len({finding.id for finding in found}), "secret")
+    count = humanize.count(len({finding.id for finding in found}), "secret")
     if found and given["redact"]:
         context.output.say(f"{count} redacted")
     elif found:

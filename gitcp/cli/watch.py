@@ -10,16 +10,16 @@ from typing import Any
 
 import click
 
-from gitcp.cli import objects, words
+from gitcp.automation import watch as op
+from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import describe
 from gitcp.cli.options import SECONDS, Command, exact_session_option, json_option, pass_context
 from gitcp.cli.output import BOLD, DIM, GREEN, Styled
 from gitcp.errors import BadValue
 from gitcp.model import Checkpoint
-from gitcp.ops import settings
-from gitcp.ops import watch as op
-from gitcp.ops.save import Saved
+from gitcp.saving.save import Saved
+from gitcp.state import settings
 from gitcp.store import Store
 from gitcp.worktree.watcher import Stop, Watcher
 
@@ -100,10 +100,10 @@ def _tell(context: Context, found: Saved | Exception, *, as_json: bool) -> None:
 
 
 def _print(context: Context, found: Checkpoint) -> None:
-    talk = f", {words.count(found.conversation.digest.messages, 'message')}" if found.conversation else ""
+    talk = f", {humanize.count(found.conversation.digest.messages, 'message')}" if found.conversation else ""
     context.output.line(
-        Styled(words.moment(found.created), DIM),
+        Styled(humanize.moment(found.created), DIM),
         Styled("  saved ", GREEN),
         Styled(str(found.id), BOLD),
-        f"  {found.trigger.value}  ({words.count(found.changed, 'file')} changed{talk})",
+        f"  {found.trigger.value}  ({humanize.count(found.changed, 'file')} changed{talk})",
     )

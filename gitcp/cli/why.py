@@ -8,12 +8,12 @@ import shlex
 
 import click
 
-from gitcp.cli import objects, words
+from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import REVISION, Command, json_option, pass_context, session_option
 from gitcp.cli.output import BOLD, YELLOW, Styled
-from gitcp.ops import why as op
-from gitcp.ops.why import Known, Line
+from gitcp.history import why as op
+from gitcp.history.why import Known, Line
 from gitcp.worktree.paths import display
 
 PLACE = re.compile(r"(.+):([0-9]{1,9})", re.DOTALL)
@@ -62,7 +62,7 @@ def _print_line(context: Context, path: bytes, line: Line) -> None:
         return
     label = f' "{made.note.label}"' if made.note.label else ""
     verb = "was there when the session began:" if line.began else "came in with"
-    when = words.ago(made.created, context.host.now())
+    when = humanize.ago(made.created, context.host.now())
     output.line(f"{verb} ", Styled(str(made.id), YELLOW), f"{label}  ({when}, {made.trigger.value})")
     prompt = made.conversation.digest.last_prompt if made.conversation else None
     name = shlex.quote(os.fsdecode(path))
@@ -79,6 +79,6 @@ def _print_path(context: Context, path: bytes, known: Known) -> None:
     output, now = context.output, context.host.now()
     output.line(Styled(display(path), BOLD), f"  {known.missing}" if known.missing else "")
     for summary in known.changed[:MOST]:
-        output.line(f"  {summary.id}", f"  {summary.subject}  ({words.ago(summary.created, now)})")
+        output.line(f"  {summary.id}", f"  {summary.subject}  ({humanize.ago(summary.created, now)})")
     if len(known.changed) > MOST:
         output.line(f"  … and {len(known.changed) - MOST:,} more: --json lists them")

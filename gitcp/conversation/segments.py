@@ -16,18 +16,18 @@ This is not a parser: a line is whatever ends in a line feed, and nothing is ass
 from __future__ import annotations
 
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gitcp.errors import ConversationUnreadable, StoreDamaged
 from gitcp.git import trees
 from gitcp.git.packs import oid_of
 from gitcp.model import FILE, Entry, Oid, Source
-from gitcp.patterns import pattern
-from gitcp.typed import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from gitcp.git.objects import Objects
@@ -42,7 +42,7 @@ ATTEMPTS = 4
 PAUSE = 0.01
 WIDTH = 16
 LEVELS = b"abcdefgh"
-NAME = pattern(rb"[a-h](?:/[0-9a-f])*/([0-9]{12})\.jsonl")
+NAME = re.compile(rb"[a-h](?:/[0-9a-f])*/([0-9]{12})\.jsonl")
 
 Read = Callable[[int, int], bytes]
 """read(start, size): exactly those bytes. Raises _Moved where the file no longer has them."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
 
 from gitcp.conversation import segments
 from gitcp.conversation.segments import BlobReader, Segment
 from gitcp.model import Oid
-from gitcp.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from hashlib import _Hash

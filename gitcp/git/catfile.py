@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git.packs import oid_of
 from gitcp.model import Oid
-from gitcp.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import IO

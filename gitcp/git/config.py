@@ -7,15 +7,16 @@ is a cache: anything unexpected in it means asking git again.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-from gitcp import kept, shared
-from gitcp.durable import make_own_directory
-from gitcp.hashes import sha1
-from gitcp.typed import NamedTuple
+from gitcp.fastpath import trusted_cache
+from gitcp.git import shared
+from gitcp.git.fsync import make_own_directory, replace_cache
 
 NAME = "config"
 SHARED = "core.sharedrepository"
@@ -94,8 +95,8 @@ def _decided(repo: Place) -> list[str]:
         head = (repo.git_dir / "HEAD").read_text("utf-8", "surrogateescape")
     except OSError:
         head = ""
-    digest = sha1("\0".join(env).encode("utf-8", "surrogateescape"))
-    return [str(repo.git_dir), head, digest.hex()]
+    digest = hashlib.sha1("\0".join(env).encode("utf-8", "surrogateescape"), usedforsecurity=False)
+    return [str(repo.git_dir), head, digest.hexdigest()]
 
 
 _PLACES = ("HOME", "XDG_CONFIG_HOME")
@@ -124,7 +125,7 @@ def _stat(path: str) -> tuple[int, ...] | None:
 
 
 def _remembered(path: Path) -> tuple[list[str], Files, dict[str, str]] | None:
-    found: tuple[list[str], Files, dict[str, str]] | None = kept.load(str(path))
+    found: tuple[list[str], Files, dict[str, str]] | None = trusted_cache.load(str(path))
     return found
 
 
@@ -137,6 +138,6 @@ def _remember(repo: Place, decided: list[str], files: Files, settings: dict[str,
         return
     try:
         make_own_directory(directory)
-        kept.store(str(directory / NAME), (decided, files, settings))
+        replace_cache(directory / NAME, (decided, files, settings))
     except (OSError, ValueError):
         return

@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
 
-from gitcp.durable import open_own, replace_file
 from gitcp.errors import StoreDamaged
+from gitcp.git.fsync import open_own, replace_file
 from gitcp.git.refs import HEX
 from gitcp.git.trees import TreeReader, is_content
 from gitcp.model import TREE
-from gitcp.typed import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,14 +6,14 @@ save; whatever is rarer (a split or a sparse index, a format to come) is asked o
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import struct
+from typing import TYPE_CHECKING, NamedTuple
 
 from gitcp.errors import GitcpError, GitFailed
-from gitcp.hashes import sha1
 from gitcp.model import EXECUTABLE, FILE, GITLINK, SYMLINK, IndexEntry, Oid
-from gitcp.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from gitcp.git.repo import Repository
@@ -74,7 +74,8 @@ class Folder:
         data = self._data
         # The name too: version 4 writes a part of it.
         seen = [data[start + 24 : start + 28] + data[start + 40 : end] + name for name, _, start, end in self.entries]
-        return sha1(b"\0".join(seen), b"\0\0", b"/".join(sorted(self.folders)))
+        everything = b"\0".join((*seen, b"", b"/".join(sorted(self.folders))))
+        return hashlib.sha1(everything, usedforsecurity=False).digest()
 
 
 class Index(NamedTuple):

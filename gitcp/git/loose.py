@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
-from gitcp import shared
-from gitcp.durable import FULL, sync_paths
 from gitcp.errors import DiskFull, GitcpError, StoreDamaged
+from gitcp.git import shared
+from gitcp.git.fsync import FULL, sync_paths
 from gitcp.git.packs import deflated, oid_of
-from gitcp.hashes import begun
 from gitcp.model import Oid
-from gitcp.typed import BinaryIO
 
 CHUNK = 1 << 20
 TRIES = 100
@@ -70,7 +70,7 @@ def open_loose(directory: Path, oid: Oid) -> BinaryIO | None:
 
 def inflate(file: BinaryIO, oid: Oid) -> Iterator[bytes]:
     """The content of a loose blob, and at its end the proof that it is the blob of this name."""
-    stream, digest, size = zlib.decompressobj(), begun(os.fstat(file.fileno()).st_size), -1
+    stream, digest, size = zlib.decompressobj(), hashlib.sha1(usedforsecurity=False), -1
     try:
         while not stream.eof:
             with _unreadable(oid):

@@ -6,6 +6,7 @@ new objects go loose, many go into one pack. Everything is fsynced at `flush`, w
 
 from __future__ import annotations
 
+import hashlib
 import os
 import struct
 import zlib
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gitcp.errors import StoreDamaged
 from gitcp.git import damage
@@ -34,7 +36,6 @@ from gitcp.git.repack import note
 from gitcp.git.trees import EMPTY_TREE, TreeEntry, diff, parse, serialise, sort_key
 from gitcp.git.unpack import LARGEST, read_packed
 from gitcp.model import FileChange, Oid
-from gitcp.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gitcp.git.gathering import Gathering
@@ -342,8 +343,6 @@ class Objects:
 
     def write_stream(self, size: int, chunks: Iterable[bytes]) -> Oid | None:
         """Store a blob of `size` bytes without holding it in memory. None if `chunks` do not add up to `size`."""
-        import hashlib  # not for what is small
-
         digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
         compressor = zlib.compressobj(LEVEL)
         temporary = self._directory / f"tmp_obj_gitcp_{os.urandom(6).hex()}"

@@ -6,6 +6,7 @@ gitcp.git.unpack.
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 import os
 import struct
@@ -16,13 +17,12 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
-from gitcp import shared
-from gitcp.durable import make_directories, sync_directory, sync_file, sync_paths, write_all
 from gitcp.errors import StoreDamaged
-from gitcp.hashes import sha1
+from gitcp.git import shared
+from gitcp.git.fsync import make_directories, sync_directory, sync_file, sync_paths, write_all
 from gitcp.model import Oid
-from gitcp.typed import BinaryIO, NamedTuple
 
 KINDS = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
 LEVEL = 1
@@ -273,7 +273,7 @@ def packed(objects: Mapping[Oid, tuple[str, bytes]], deflate: Callable[[bytes], 
         place += len(entry)
         parts.append(entry)
     data = b"".join(parts)
-    checksum = sha1(data)
+    checksum = hashlib.sha1(data, usedforsecurity=False).digest()
     return SmallPack(data + checksum, index_of(places, checksum))
 
 
@@ -298,7 +298,7 @@ def index_of(places: Mapping[bytes, tuple[int, int]], checksum: bytes) -> bytes:
             checksum,
         )
     )
-    return body + sha1(body)
+    return body + hashlib.sha1(body, usedforsecurity=False).digest()
 
 
 def indexes(objects_dir: Path) -> list[PackIndex]:
@@ -324,7 +324,9 @@ def pack_times(directories: Iterable[Path]) -> list[float]:
 
 def oid_of(kind: str, data: bytes | memoryview) -> Oid:
     """The name git gives an object."""
-    return Oid(sha1(b"%s %d\0" % (kind.encode(), len(data)), data).hex())
+    digest = hashlib.sha1(b"%s %d\0" % (kind.encode(), len(data)), usedforsecurity=False)
+    digest.update(data)  # never joined: a large object would be held twice
+    return Oid(digest.hexdigest())
 
 
 def deflated(data: bytes) -> bytes:
@@ -356,8 +358,6 @@ def _entry_header(kind: int, size: int) -> bytes:
 
 
 def _sha1_of(file: BinaryIO) -> bytes:
-    import hashlib  # not for the few objects that a save writes loose
-
     digest = hashlib.sha1(usedforsecurity=False)
     file.seek(0)
     while block := file.read(1 << 20):

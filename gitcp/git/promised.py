@@ -6,10 +6,10 @@ Only `bring` fetches.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from gitcp.errors import GitFailed
 from gitcp.git import remote
-from gitcp.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gitcp.git.repo import Repository

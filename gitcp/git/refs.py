@@ -15,11 +15,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from gitcp import shared
-from gitcp.durable import FULL, make_directories, sync_directory, write_new
 from gitcp.errors import BadValue, DiskFull, GitcpError, Refused, StoreBusy, StoreDamaged
+from gitcp.git import shared
+from gitcp.git.fsync import FULL, make_directories, sync_directory, write_new
 from gitcp.model import Oid
-from gitcp.patterns import pattern
 
 PREFIX = "refs/gitcp/"
 SESSIONS = PREFIX + "sessions/"
@@ -27,8 +26,8 @@ TAGS = PREFIX + "tags/"
 TRASH = PREFIX + "trash/"
 REMOTES = PREFIX + "remotes/"
 
-HEX = pattern(r"[0-9a-f]{40}\Z")
-NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}\Z")
+HEX = re.compile(r"[0-9a-f]{40}\Z")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}\Z")
 NOTHING = Oid("0" * 40)
 """What no object is called."""
 

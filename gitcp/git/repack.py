@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gitcp.durable import make_own_directory, open_shared, read_own, replace_file, sync_directory
+from gitcp.git.fsync import make_own_directory, open_shared, read_own, replace_file, sync_directory
 from gitcp.git.packs import PackIndex, is_held, let_go
-from gitcp.patterns import pattern
-from gitcp.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gitcp.git.repo import Repository
@@ -34,7 +34,7 @@ PACKS = 16
 SETTLED = 3600.0
 """Seconds after which nobody is still about to name an object that was found stored."""
 
-OBJECT = pattern(r"[0-9a-f]{38}")
+OBJECT = re.compile(r"[0-9a-f]{38}")
 
 NOTES = "packs"
 LEFT = "left"

@@ -13,10 +13,9 @@ from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from pathlib import Path
 
-from gitcp import shared
-from gitcp.durable import make_own_directory
 from gitcp.errors import GitFailed, Refused, RepositoryNotFound
-from gitcp.git import config, process
+from gitcp.git import config, process, shared
+from gitcp.git.fsync import make_own_directory
 from gitcp.model import Base, Host, Oid
 
 TYPE_CHECKING = False

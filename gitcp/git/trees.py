@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from typing import NamedTuple, Protocol, Union
 
 from gitcp.errors import StoreDamaged
 from gitcp.model import GITLINK, TREE, Entry, FileChange, Oid
-from gitcp.patterns import pattern
-from gitcp.typed import NamedTuple, Protocol, Union
 
 EMPTY_TREE = Oid("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
 EMPTY_BLOB = Oid("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")
@@ -17,7 +16,7 @@ EMPTY_BLOB = Oid("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")
 DEEP = 200
 """A tree is changed only where fewer directories than these lie one in another."""
 
-_ENTRY = pattern(rb"([0-7]+) ([^\0]*)\0(.{20})", re.DOTALL)
+_ENTRY = re.compile(rb"([0-7]+) ([^\0]*)\0(.{20})", re.DOTALL)
 
 
 class TreeEntry(NamedTuple):

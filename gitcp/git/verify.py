@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from gitcp import shared
+from gitcp.git import shared
 from gitcp.git.objects import Objects
 from gitcp.git.packs import PackIndex
 from gitcp.git.repo import Repository

@@ -17,11 +17,12 @@ from gitcp.api.session import only
 from gitcp.conversation import segments
 from gitcp.errors import BadValue, StoreDamaged
 from gitcp.model import Agent, Capture, Checkpoint, Note, Source, Stream, Trigger
-from gitcp.ops import save, settings
-from gitcp.ops import session as session_op
-from gitcp.ops.conversation import MAIN, stored
-from gitcp.ops.save import Heed, Saved
-from gitcp.ops.session import GIVEN, Choice
+from gitcp.saving import save
+from gitcp.saving import session as session_op
+from gitcp.saving.conversation import MAIN, stored
+from gitcp.saving.save import Heed, Saved
+from gitcp.saving.session import GIVEN, Choice
+from gitcp.state import settings
 from gitcp.store import Store
 from gitcp.value import EMPTY, Value, replace
 

@@ -10,12 +10,14 @@ from typing import IO
 from gitcp import readme
 from gitcp.api.opened import Opened
 from gitcp.errors import RevisionNotFound
+from gitcp.history import show
 from gitcp.integrations import tarball
 from gitcp.integrations.thread import encode, parsed
 from gitcp.model import Agent, Capture, Checkpoint, CheckpointId, Note, Snapshot, Source, Trigger
-from gitcp.ops import conversation, numbers, show
-from gitcp.ops.conversation import MAIN
-from gitcp.ops.save import UNKNOWN, changes_between
+from gitcp.saving import conversation
+from gitcp.saving.conversation import MAIN
+from gitcp.saving.save import UNKNOWN, changes_between
+from gitcp.state import numbers
 from gitcp.store import Store
 from gitcp.value import replace
 

@@ -20,10 +20,10 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from gitcp.langgraph.book import Book
 from gitcp.langgraph.keys import asked
+from gitcp.langgraph.thread_store import Book
 from gitcp.model import Host
-from gitcp.ops.restore import Report
+from gitcp.restoring.restore import Report
 
 R = TypeVar("R")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from gitcp import wire
 from gitcp.model import Conversation, Oid
-from gitcp.ops.conversation import Growing
+from gitcp.saving.conversation import Growing
 from gitcp.store import Store
 
 ROLES = {"human": "user", "ai": "assistant"}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from gitcp.git.trees import TreeEntry
 from gitcp.model import TREE, Oid
-from gitcp.typed import TYPE_CHECKING
 from gitcp.worktree.records import Past, Record
 
 if TYPE_CHECKING:

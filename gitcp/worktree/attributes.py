@@ -6,10 +6,9 @@ both are seen from a few words and the file's own bytes, and then no command is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-
-from gitcp.patterns import pattern
-from gitcp.typed import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from gitcp.git.repo import Repository
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 UNSPECIFIED = "unspecified"
 NAMES = ("text", "eol", "crlf", "ident", "filter", "working-tree-encoding")
 
-_WORD = pattern(rb"(?:^|[\s!-])(text|binary|eol|crlf|ident|filter|working-tree-encoding)(?=[\s=]|$)")
+_WORD = re.compile(rb"(?:^|[\s!-])(text|binary|eol|crlf|ident|filter|working-tree-encoding)(?=[\s=]|$)")
 
 
 def words_in(content: bytes) -> set[str]:

@@ -6,11 +6,11 @@ tick. What is remembered of a scan holds only as long as its basis is the same.
 
 from __future__ import annotations
 
+import hashlib
 import os
+from typing import TYPE_CHECKING, NamedTuple
 
 from gitcp.git import damage
-from gitcp.hashes import sha1
-from gitcp.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,4 +115,4 @@ def _content(path: Path | str | None) -> bytes | None:
 
 
 def _digest(content: bytes | None) -> str:
-    return "" if content is None else sha1(content).hex()
+    return "" if content is None else hashlib.sha1(content, usedforsecurity=False).hexdigest()

@@ -10,14 +10,14 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from gitcp.errors import StoreDamaged
+from gitcp.fastpath.stat_check import UNSETTLED
 from gitcp.git.index import STAGE, Index, Slot, git_mode
 from gitcp.git.trees import lookup
 from gitcp.model import SYMLINK, Oid, SkipReason
-from gitcp.typed import TYPE_CHECKING
 from gitcp.worktree.attributes import Attributes, Suspicion
-from gitcp.worktree.look import UNSETTLED
 from gitcp.worktree.reading import Unstable, blocks, consume, read, reason, settled
 from gitcp.worktree.records import RAW, File, Record
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.git.packs import oid_of
 from gitcp.model import Conversion, Oid
-from gitcp.typed import NamedTuple
 from gitcp.worktree.attributes import UNSPECIFIED, Attributes, autocrlf_of
 
 _LONE_LF = re.compile(rb"(?<!\r)\n")

@@ -7,10 +7,10 @@ import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from errno import ELOOP, ENOTDIR
+from typing import NamedTuple
 
-from gitcp.durable import write_all
 from gitcp.errors import GitcpError, Refused
-from gitcp.typed import NamedTuple, Union
+from gitcp.git.fsync import write_all
 from gitcp.worktree.paths import display
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -25,7 +25,7 @@ KINDS = {
 }
 
 
-Root = Union[str, bytes, os.PathLike[str], os.PathLike[bytes]]
+Root = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
 class PathBlocked(Refused):

@@ -11,9 +11,9 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from gitcp.errors import GitcpError
-from gitcp.typed import TypeVar
 
 TRIES = 3
 BLOCK = 1 << 20

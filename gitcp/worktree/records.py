@@ -11,12 +11,12 @@ import marshal
 import stat
 import struct
 from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
+from gitcp.fastpath.stat_check import GONE, UNSETTLED
 from gitcp.git.index import INTENT_TO_ADD, SKIP_WORKTREE, STAGE, Folder, Slot
 from gitcp.git.trees import TreeEntry
 from gitcp.model import GITLINK, RESERVED, Oid, SkipReason
-from gitcp.typed import Any, NamedTuple
-from gitcp.worktree.look import GONE, UNSETTLED
 
 USUAL_BITS = frozenset((0o644, 0o755, 0o664, 0o775))
 RAW = "raw"

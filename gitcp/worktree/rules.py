@@ -6,18 +6,18 @@ directory, and notices when the rules are not those of the scan before.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from gitcp.errors import StoreDamaged
-from gitcp.hashes import sha1
+from gitcp.fastpath.stat_check import UNSETTLED
 from gitcp.model import Oid
-from gitcp.typed import TYPE_CHECKING
 from gitcp.worktree.attributes import NAMES, words_in
 from gitcp.worktree.basis import excludes
 from gitcp.worktree.ignore import Ignore
-from gitcp.worktree.look import UNSETTLED
 from gitcp.worktree.reading import Unstable, content, read, settled
 from gitcp.worktree.records import Past, Record, is_absent
 
@@ -174,4 +174,4 @@ class Rules:
 
 
 def _digest(content: bytes | None) -> bytes | None:
-    return None if content is None else sha1(content)
+    return None if content is None else hashlib.sha1(content, usedforsecurity=False).digest()

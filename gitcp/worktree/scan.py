@@ -9,27 +9,27 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from gitcp.errors import GitcpError
+from gitcp.fastpath.stat_check import ANYTHING, GONE, UNSETTLED
 from gitcp.git.index import Folder, Index, Slot, git_mode
 from gitcp.model import GITLINK, RESERVED, SkipReason
-from gitcp.typed import TYPE_CHECKING
 from gitcp.value import Value
 from gitcp.worktree import nested
 from gitcp.worktree.blobs import Blobs, Job
 from gitcp.worktree.dependencies import DEPENDENCIES, is_overfull
-from gitcp.worktree.look import ANYTHING, GONE, UNSETTLED
 from gitcp.worktree.paths import TEMPORARY, is_temporary, name_problem, problem
 from gitcp.worktree.reading import reason, settled
 from gitcp.worktree.records import File, Past, Record
 from gitcp.worktree.rules import Rules
 
 if TYPE_CHECKING:
+    from gitcp.fastpath.stat_check import Touched
     from gitcp.git.objects import Objects
     from gitcp.worktree.attributes import Suspicion
     from gitcp.worktree.basis import Basis
     from gitcp.worktree.include import Include
-    from gitcp.worktree.look import Touched
 
 BATCH = 4096
 """Files that are held at most before they are captured, so that memory does not grow with the tree."""

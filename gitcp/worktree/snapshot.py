@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Container
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gitcp.fastpath import stat_check
 from gitcp.git import index as git_index
 from gitcp.model import Oid, Snapshot
-from gitcp.typed import TYPE_CHECKING, Any, NamedTuple
 from gitcp.value import Value
-from gitcp.worktree import look, nested, state
+from gitcp.worktree import nested, state
 from gitcp.worktree.assembly import write_trees
 from gitcp.worktree.basis import Basis, basis_of
 from gitcp.worktree.reading import settled, tick
@@ -22,11 +23,11 @@ from gitcp.worktree.records import Past, PlainLine, Record, with_tree
 from gitcp.worktree.summary import fold, snapshot_of
 
 if TYPE_CHECKING:
+    from gitcp.fastpath.stat_check import Touched
     from gitcp.git.index import Index
     from gitcp.git.objects import Objects
     from gitcp.git.repo import Repository
     from gitcp.worktree.attributes import Suspicion
-    from gitcp.worktree.look import Touched
     from gitcp.worktree.scan import Scan
     from gitcp.worktree.state import Memory
 
@@ -166,9 +167,9 @@ class _Work:
         """What is remembered, brought up to date."""
         index = None if found == memory.index_file else git_index.read(self._repo)
         touched = self._looked(memory) if since is None else since.touched()
-        touched |= dict.fromkeys(self._moved(memory), look.ANYTHING)
+        touched |= dict.fromkeys(self._moved(memory), stat_check.ANYTHING)
         if index is not None:
-            touched |= dict.fromkeys(_reindexed(memory, index), look.ANYTHING)
+            touched |= dict.fromkeys(_reindexed(memory, index), stat_check.ANYTHING)
         if not touched:
             write_trees(self._objects, {}, Past(memory.lines, None))
             return memory if index is None else memory._replace(index_file=self._kept(found))
@@ -187,14 +188,14 @@ class _Work:
     def _looked(self, memory: Memory) -> dict[bytes, Touched]:
         from gitcp.worktree import attributes, blobs, include, scan  # noqa: F401 -- loads while the children look
 
-        changed = look.answer(self._root, memory.file.identity)
+        changed = stat_check.answer(self._root, memory.file.identity)
         if changed is None:
-            changed = look.changed(self._root, list(memory.lines.items()))
+            changed = stat_check.changed(self._root, list(memory.lines.items()))
         return dict(changed)
 
     def anew(self, memory: Memory | None, found: git_index.Found | None) -> Memory:
         """A scan of everything. Files that are as remembered are not read again, if their blobs can be trusted."""
-        look.forget()  # what was seen before this scan is nothing for the one after it
+        stat_check.forget()  # what was seen before this scan is nothing for the one after it
         index = git_index.read(self._repo)
         if memory is not None and memory.contents != self._basis.contents:
             memory = None

@@ -11,11 +11,10 @@ from __future__ import annotations
 import fcntl
 import os
 from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gitcp import kept
-from gitcp.durable import create
-from gitcp.typed import TYPE_CHECKING, Any, NamedTuple
-from gitcp.worktree import look
+from gitcp.fastpath import stat_check, trusted_cache
+from gitcp.git.fsync import create
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,7 +64,7 @@ class Memory(NamedTuple):
 def load(repo: Repository, basis: Basis) -> Memory | None:
     """What is remembered of this working tree, None if nothing. Never raises, never writes."""
     try:
-        identity, (head, lines, notes) = look.load(str(repo.git_dir / "gitcp" / NAME))
+        identity, (head, lines, notes) = stat_check.load(str(repo.git_dir / "gitcp" / NAME))
         place, tree, index, words, folded, decisions, contents = head
     except (OSError, ValueError, TypeError):
         return None
@@ -97,7 +96,7 @@ def _append(path: Path, memory: Memory, head: tuple[Any, ...]) -> bool:
         return False
     lines = {directory: memory.lines.get(directory) for directory in memory.changed}
     notes = {directory: memory.notes.get(directory) for directory in memory.changed}
-    part = kept.part((head, lines, notes))
+    part = trusted_cache.part((head, lines, notes))
     try:
         file = open(os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW), "r+b", buffering=0)
     except FileNotFoundError:
@@ -105,12 +104,15 @@ def _append(path: Path, memory: Memory, head: tuple[Any, ...]) -> bool:
     with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         status = os.fstat(file.fileno())
-        file.seek(len(kept.MAGIC))
+        file.seek(len(trusted_cache.MAGIC))
         first = int.from_bytes(file.read(4), "big")
-        if look.identity(status) != memory.file.identity or status.st_size + len(part) > first + first // 4 + SPARE:
+        if (
+            stat_check.identity(status) != memory.file.identity
+            or status.st_size + len(part) > first + first // 4 + SPARE
+        ):
             return False
         file.write(part)
-        memory.file.identity = look.identity(os.fstat(file.fileno()))
+        memory.file.identity = stat_check.identity(os.fstat(file.fileno()))
     return True
 
 
@@ -118,10 +120,10 @@ def _write(path: Path, memory: Memory, head: tuple[Any, ...]) -> None:
     temporary = path.with_name(f"{NAME}.{os.getpid()}")
     try:
         with open(create(temporary), "wb") as file:
-            file.write(kept.MAGIC)
-            file.write(kept.part((head, memory.lines, memory.notes)))
+            file.write(trusted_cache.MAGIC)
+            file.write(trusted_cache.part((head, memory.lines, memory.notes)))
             file.flush()
-            identity = look.identity(os.fstat(file.fileno()))
+            identity = stat_check.identity(os.fstat(file.fileno()))
         os.rename(temporary, path)
     except BaseException:
         with suppress(OSError):

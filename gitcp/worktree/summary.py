@@ -8,11 +8,11 @@ folded out of the lines.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
+from gitcp.fastpath.stat_check import GONE
 from gitcp.git.index import entry_of
 from gitcp.model import Base, Conversion, NestedRepository, Oid, Skip, SkipReason, Snapshot, Submodule
-from gitcp.typed import Any
-from gitcp.worktree.look import GONE
 from gitcp.worktree.records import PlainLine
 
 Notes = Mapping[bytes, Mapping[str, list[Any]]]

@@ -14,10 +14,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from errno import EEXIST, EINVAL, ENOENT, ENOTDIR, ENOTEMPTY
+from typing import TYPE_CHECKING, NamedTuple
 
-from gitcp import durable
 from gitcp.errors import BadValue, DiskFull, GitcpError
-from gitcp.typed import TYPE_CHECKING, NamedTuple
+from gitcp.git import fsync
 from gitcp.worktree.directories import (
     KINDS,
     Directories,
@@ -147,7 +147,7 @@ class Writer:
     def sync(self, batch: Sequence[Prepared]) -> list[GitcpError | None]:
         """The second part: what they hold is on the disk then. One that fails is dropped; its error is returned."""
         try:
-            said = durable.sync([prepared.descriptor for prepared in batch])
+            said = fsync.sync([prepared.descriptor for prepared in batch])
         except BaseException:
             for prepared in batch:
                 self.drop(prepared)
@@ -258,9 +258,9 @@ class Writer:
     def flushing(self) -> Iterator[None]:
         """The same, done when the block ends, which meanwhile need not wait. What it changes is for the next flush."""
         left = sorted(self._touched)
-        while len(left) > durable.OPEN:
-            with self._syncing(left[: durable.OPEN]):
-                left = left[durable.OPEN :]
+        while len(left) > fsync.OPEN:
+            with self._syncing(left[: fsync.OPEN]):
+                left = left[fsync.OPEN :]
         with self._syncing(left):
             yield
 
@@ -274,7 +274,7 @@ class Writer:
                     descriptor = self._find(directory)
                     if descriptor is not None:  # else it is gone again, and its parent was touched too
                         there[directory] = os.dup(descriptor)
-            ended = durable.begin_sync(list(there.values()))
+            ended = fsync.begin_sync(list(there.values()))
             try:
                 yield
             finally:
@@ -398,7 +398,7 @@ def _reporting(action: str, path: bytes, kept: str = KEPT) -> Iterator[None]:
 
 def _told(error: OSError, action: str, path: bytes, kept: str = KEPT) -> GitcpError:
     what = f"cannot {action} {display(path) or '.'}"
-    if error.errno in durable.FULL:
+    if error.errno in fsync.FULL:
         return DiskFull(f"the disk is full: {what}. {kept}", hint="free some space, then try again")
     told = PathShut if isinstance(error, PermissionError) else GitcpError
     return told(f"{what}: {error.strerror}. {kept}")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from talk import Talk
 
-from gitcp.ops.check import check
+from gitcp.lifecycle.check import check
 
 from driver import Project, Result
 from samples import open_store

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from talk import SESSION, Talk
 
 from faults import process
-from gitcp.ops.check import check
+from gitcp.lifecycle.check import check
 
 from driver import Result
 from samples import open_store

@@ -28,8 +28,8 @@ from talk import Talk
 
 from faults import process
 from gitcp.cli import context
+from gitcp.lifecycle.check import check
 from gitcp.model import Oid
-from gitcp.ops.check import check
 
 from driver import SOURCE, Project
 from samples import open_store

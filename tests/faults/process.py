@@ -28,7 +28,10 @@ from driver import SOURCE, Project, Result
 SUBREAPER = 36
 """<sys/prctl.h>: who lost its parent becomes our child."""
 
-PACKAGES = ("adapters", "cli", "conversation", "git", "ops", "policy", "secrets", "worktree")
+PACKAGES = (
+    *("adapters", "automation", "cli", "conversation", "fastpath", "git", "history", "lifecycle", "policy"),
+    *("restoring", "review", "running", "saving", "secrets", "sharing", "state", "worktree"),
+)
 
 
 def load() -> None:
@@ -36,7 +39,7 @@ def load() -> None:
     for package in PACKAGES:
         directory = Path(gitcp.__file__).parent / package
         for module in iter_modules([str(directory)]):
-            if (package, module.name) not in {("cli", "mcp"), ("cli", "serving")}:
+            if (package, module.name) not in {("cli", "mcp"), ("cli", "mcp_server")}:
                 import_module(f"gitcp.{package}.{module.name}")
     gc.freeze()  # a fork need not copy what nobody changes
 

@@ -17,9 +17,9 @@ from talk import Talk
 from faults import tracer
 from faults.process import Forking, forked, typed
 from faults.tracer import SHORT, Call, Fault, Traced
+from gitcp.lifecycle.check import check
 from gitcp.model import CheckpointId, Oid
-from gitcp.ops import journal, trash
-from gitcp.ops.check import check
+from gitcp.state import journal, trash
 from gitcp.store import Store
 from gitcp.worktree.paths import is_temporary
 

@@ -1,14 +1,16 @@
 """Codex: rollouts below `~/.codex/sessions`, one file for each thread, by day.
 
     <home>/sessions/<year>/<month>/<day>/rollout-<time>-<thread>.jsonl     only ever appended to
-    <home>/archived_sessions/…, and *.jsonl.zst                          put away: not resumed from there
+    <home>/archived_sessions/…, and *.jsonl.zst                          put away: not resumed from
+    there
 
-The first line says who a thread is. `cwd` is where it began. A sub-agent is a thread of its own that names the root
-thread as its `session_id`. A fork holds only what is new: its `history_base` names the thread that it goes on from, and
-how many of its bytes. The databases beside the rollouts are made from these, and made again where they are missing.
+The first line says who a thread is. `cwd` is where it began. A sub-agent is a thread of its own
+that names the root thread as its `session_id`. A fork holds only what is new: its `history_base`
+names the thread that it goes on from, and how many of its bytes. The databases beside the rollouts
+are made from these, and made again where they are missing.
 
-To resume elsewhere nothing needs to change. To resume under another id, the file's name and the id in its first line
-do; whatever else names the thread is not looked at.
+To resume elsewhere nothing needs to change. To resume under another id, the file's name and the id
+in its first line do; whatever else names the thread is not looked at.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from gitcp import wire
 from gitcp.adapters import base
@@ -27,7 +30,6 @@ from gitcp.adapters.codex.placing import MAIN
 from gitcp.adapters.codex.rollouts import ROLLOUT, Rollout
 from gitcp.adapters.codex.transcript import before, digest, messages
 from gitcp.model import Agent, Capture, Host, Source
-from gitcp.typed import Any
 from gitcp.value import replace
 
 __all__ = ["NAME", "before", "capture", "digest", "find", "located", "messages", "place", "running", "watched"]
@@ -50,8 +52,8 @@ SUBAGENT = re.compile(rb'"thread_source":\s*"subagent"|"source":\s*\{\s*"subagen
 
 
 def find(cwd: Path, host: Host) -> tuple[Found, ...]:
-    """The threads begun in `cwd` or at the root of its repository, those that a restore brought here, and the one that
-    is running us; newest first. Sub-agents are part of theirs.
+    """The threads begun in `cwd` or at the root of its repository, those that a restore brought
+    here, and the one that is running us; newest first. Sub-agents are part of theirs.
     """
     places, own = base.roots(cwd), running(host)
     real: dict[bytes, str] = {}
@@ -72,14 +74,18 @@ def located(thread: str, host: Host) -> Found | None:
 
 
 def watched(cwd: Path, host: Host) -> tuple[Path, ...]:
-    """The directories that rollouts lie in, this directory's rollouts, and those that may turn out to be."""
+    """The directories that rollouts lie in, this directory's rollouts, and those that may turn out
+    to be.
+    """
     sessions = rollouts.sessions(host)
     moved = (rollout.path for rollout in rollouts.rollouts(sessions) if _is_placed(rollout))
     return (sessions, *rollouts.days(sessions), *moved, *(found.path for found in find(cwd, host)))
 
 
 def running(host: Host) -> str | None:
-    """The thread named by the environment of a command that Codex runs; for a sub-agent, its root's."""
+    """The thread named by the environment of a command that Codex runs; for a sub-agent, its
+    root's.
+    """
     named = (host.env.get(name, "") for name in ("CODEX_SESSION_ID", "CODEX_THREAD_ID"))
     return next((thread for thread in named if base.SESSION_ID.fullmatch(thread)), None)
 
@@ -136,7 +142,9 @@ def capture(found: Found) -> Capture:
 
 
 def _directory(path: Path) -> str | None:
-    """Where a thread went on last, or else where it began: Codex resumes it anywhere, and works where it is started."""
+    """Where a thread went on last, or else where it began: Codex resumes it anywhere, and works
+    where it is started.
+    """
     try:
         last = _last_cwd(path, path.stat().st_size, {})
     except OSError:
@@ -150,7 +158,9 @@ def _source(name: str, path: Path) -> Source:
 
 
 def _ancestors(sessions: Path, meta: dict[str, Any], thread: str) -> Iterator[tuple[str, Path]]:
-    """The threads that a fork goes on from, nearest first. One put away is kept as it lies, compressed or not."""
+    """The threads that a fork goes on from, nearest first. One put away is kept as it lies,
+    compressed or not.
+    """
     seen = {thread}
     while len(seen) < DEEPEST:
         origin = meta.get("history_base")
@@ -179,7 +189,8 @@ def _children(sessions: Path, day: Path, root: str) -> Iterator[tuple[str, Path]
 
 
 def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
-    """Where Codex looks for a thread, under its own id, or under `new_id` where that went on meanwhile.
+    """Where Codex looks for a thread, under its own id, or under `new_id` where that went on
+    meanwhile.
 
     `--last` uses Codex's own database, which has a rollout only after it was resumed by its id or written to.
     """

@@ -1,4 +1,6 @@
-"""The files that Codex keeps its threads in: which there are, and what their names and first lines say."""
+"""The files that Codex keeps its threads in: which there are, and what their names and first lines
+say.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,12 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from gitcp.adapters import base
 from gitcp.adapters.codex.transcript import payload_of
 from gitcp.errors import StoreDamaged
 from gitcp.model import Host
-from gitcp.typed import Any, NamedTuple
 
 ROLLOUT = re.compile(r"rollout-(\d{4})-(\d\d)-(\d\d)T\d\d-\d\d-\d\d-([A-Za-z0-9][A-Za-z0-9_-]{0,63})\.jsonl")
 PACKED = ".zst"
@@ -96,7 +98,9 @@ def files_of(sessions: Path, thread: str) -> list[Path]:
 
 
 def named(name: str) -> re.Match[str]:
-    """The parts of a rollout's name: year, month, day, thread. Raises StoreDamaged for any other name."""
+    """The parts of a rollout's name: year, month, day, thread. Raises StoreDamaged for any other
+    name.
+    """
     found = ROLLOUT.fullmatch(name.removesuffix(PACKED))
     if found is None:
         raise StoreDamaged(f"a stream would be written to {name[:200]!r}: {base.NOTHING}", hint=base.CHECK)
@@ -104,6 +108,8 @@ def named(name: str) -> re.Match[str]:
 
 
 def by_name(sessions: Path, name: str) -> Path:
-    """The path of a rollout: it lies in the directory of the day in its name. Raises StoreDamaged for an odd name."""
+    """The path of a rollout: it lies in the directory of the day in its name. Raises StoreDamaged
+    for an odd name.
+    """
     year, month, day, _ = named(name).groups()
     return sessions / year / month / day / name

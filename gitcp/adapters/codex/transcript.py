@@ -1,14 +1,16 @@
-"""What the lines of a rollout say: items of the conversation, and records about them, which are passed over."""
+"""What the lines of a rollout say: items of the conversation, and records about them, which are
+passed over.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from gitcp import wire
 from gitcp.adapters import base
 from gitcp.adapters.base import Image, Message
 from gitcp.model import Digest, LastMessage
-from gitcp.typed import Any
 from gitcp.value import replace
 
 NOT_TYPED = (
@@ -73,7 +75,9 @@ def messages(lines: Iterable[bytes]) -> Iterator[Message]:
 
 
 def _shown(payload: dict[str, Any], tools: dict[str, str]) -> Message | None:
-    """An item as it is shown, None for one that was put in for the model alone. Calls are entered in `tools`."""
+    """An item as it is shown, None for one that was put in for the model alone. Calls are entered
+    in `tools`.
+    """
     kind, call = str(payload.get("type")), str(payload.get("call_id"))
     shown = Message("assistant", "", base.string(payload, "id"))
     if kind == "message":

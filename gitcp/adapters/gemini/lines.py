@@ -1,17 +1,17 @@
-"""What the lines of a chat of Gemini CLI say. A message that comes again under its id replaces the one before; a line
-may replace the whole history, or take its end back.
+"""What the lines of a chat of Gemini CLI say. A message that comes again under its id replaces the
+one before; a line may replace the whole history, or take its end back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
+from typing import Any, NamedTuple
 
 from gitcp import wire
 from gitcp.adapters import base
 from gitcp.adapters.base import Image, Message
 from gitcp.model import Digest, LastMessage
-from gitcp.typed import Any, NamedTuple
 from gitcp.value import replace
 
 NOT_TYPED = ("<session_context>", "<hook_context>")
@@ -67,7 +67,9 @@ def replaced_by(fields: dict[str, Any]) -> list[dict[str, Any]] | None:
 
 
 def digest(before: Digest, lines: Iterable[bytes]) -> Digest:
-    """Counts what people and the agent said, and its calls of tools; a history put in the place of another anew."""
+    """Counts what people and the agent said, and its calls of tools; a history put in the place of
+    another anew.
+    """
     for line in lines:
         fields = wire.parse_line(line) or {}
         replaced = replaced_by(fields)
@@ -129,8 +131,9 @@ def _history(lines: Iterable[bytes]) -> list[dict[str, Any]]:
 
 
 def _shown(message: dict[str, Any], tools: dict[str, str], told: set[str], answered: set[str]) -> Iterator[Message]:
-    """The parts of a message. Each call has one result: the one in a message of its own, if `told` has the call's id,
-    else the one beside the call. Calls are entered in `tools`, results in `answered`.
+    """The parts of a message. Each call has one result: the one in a message of its own, if `told`
+    has the call's id, else the one beside the call. Calls are entered in `tools`, results in
+    `answered`.
     """
     roles = {"user": "user", "gemini": "assistant"}
     text = _text(message.get("content"))
@@ -228,7 +231,9 @@ def _text(content: Any) -> str:
 
 
 def before(lines: Iterable[bytes], message_id: str) -> int | None:
-    """The offset of the line of the user's message with this id, which it keeps however often it is listed again."""
+    """The offset of the line of the user's message with this id, which it keeps however often it is
+    listed again.
+    """
     needle = message_id.encode("utf-8", "replace")
     for offset, line in base.offsets(lines):
         if needle in line:

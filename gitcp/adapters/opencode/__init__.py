@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from gitcp import wire
 from gitcp.adapters import base
@@ -22,7 +23,6 @@ from gitcp.adapters.opencode import database, documents, lines
 from gitcp.adapters.opencode.lines import before, digest, messages
 from gitcp.errors import ConversationUnreadable, Refused, StoreDamaged
 from gitcp.model import Agent, Capture, Host, Source
-from gitcp.typed import Any, NamedTuple
 from gitcp.value import replace
 
 __all__ = ["NAME", "before", "capture", "digest", "find", "located", "messages", "place", "running", "watched"]
@@ -43,7 +43,9 @@ class Kept(NamedTuple):
 
 
 def find(cwd: Path, host: Host) -> tuple[Found, ...]:
-    """The sessions started in `cwd` or at the root of its repository, newest first; sub-agents' are no sessions."""
+    """The sessions started in `cwd` or at the root of its repository, newest first; sub-agents' are
+    no sessions.
+    """
     path = database.path_of(host)
     if not path.exists():
         return ()
@@ -66,7 +68,8 @@ def located(session_id: str, host: Host) -> Found | None:
     return None if updated is None else Found(NAME, session_id, path, updated)
 
 
-def watched(cwd: Path, host: Host) -> tuple[Path, ...]:  # noqa: ARG001 -- one database for all directories
+# one database for all directories
+def watched(cwd: Path, host: Host) -> tuple[Path, ...]:  # noqa: ARG001
     """The database, and the log that changes of it go to first."""
     path = database.path_of(host)
     return (path.parent, path, path.with_name(f"{path.name}-wal"))
@@ -113,8 +116,9 @@ def _stream(row: dict[str, Any]) -> str:
 
 
 def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
-    """Into documents that `opencode import` takes, unless the database has it all, under the session's own id, or under
-    one made from `new_id` where that went on meanwhile or belongs to another directory.
+    """Into documents that `opencode import` takes, unless the database has it all, under the
+    session's own id, or under one made from `new_id` where that went on meanwhile or belongs to
+    another directory.
     """
     kept, own = _kept(stored), stored.agent.session_id
     placement = _plan(stored, kept, cwd, host, own) if own is not None else None
@@ -144,7 +148,9 @@ def _messages(read: Reader) -> Callable[[], Iterator[bytes]]:
 
 
 def _plan(stored: Stored, kept: list[Kept], cwd: Path, host: Host, session_id: str) -> Placement | None:
-    """How the sessions get into the database under this id; None if what is there says something else."""
+    """How the sessions get into the database under this id; None if what is there says something
+    else.
+    """
     if documents.ID.fullmatch(session_id) is None:
         raise StoreDamaged(f"{session_id[:80]!r} cannot be a session id: {base.NOTHING}", hint=base.CHECK)
     there = _there(host, session_id)
@@ -190,7 +196,9 @@ def _there(host: Host, session_id: str) -> dict[str, database.Session]:
 
 
 def _aside(stored: Stored) -> Path:
-    """A directory named by the content, so that the same conversation is there once however often it is restored."""
+    """A directory named by the content, so that the same conversation is there once however often
+    it is restored.
+    """
     assert stored.aside is not None
     named = sorted(f"{stream.name} {stream.sha256}" for stream, _ in stored.streams)
     return stored.aside / sha256("\n".join(named).encode()).hexdigest()[:16]

@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from gitcp import wire
 from gitcp.model import Host
-from gitcp.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import sqlite3
@@ -29,7 +29,9 @@ class Unreadable(Exception):
 
 
 class Session(NamedTuple):
-    """One session: its row by column, and its messages in order, each with its parts, as lines of JSON."""
+    """One session: its row by column, and its messages in order, each with its parts, as lines of
+    JSON.
+    """
 
     row: dict[str, Any]
     messages: tuple[bytes, ...]
@@ -42,13 +44,15 @@ def path_of(host: Host) -> Path:
 
 
 def sessions_in(path: Path, directories: set[str]) -> list[tuple[str, float]]:
-    """The sessions started in these directories, no sub-agent's, and when each last changed; newest first.
+    """The sessions started in these directories, no sub-agent's, and when each last changed; newest
+    first.
 
     Raises Unreadable.
     """
     marks = ",".join("?" * len(directories))
     wanted = f"parent_id is null and directory in ({marks})"
-    query = f"select id, time_updated from session where {wanted} order by 2 desc, 1"  # noqa: S608 -- marks alone
+    # marks alone
+    query = f"select id, time_updated from session where {wanted} order by 2 desc, 1"  # noqa: S608
     with _open(path) as database:
         return [(id, updated / 1000) for id, updated in database.execute(query, sorted(directories))]
 
@@ -61,7 +65,8 @@ def updated(path: Path, session_id: str) -> float | None:
 
 
 def read(path: Path, session_id: str) -> list[Session]:
-    """A session and those of its sub-agents, as they are at one moment; it comes first. Empty if it is not there.
+    """A session and those of its sub-agents, as they are at one moment; it comes first. Empty if it
+    is not there.
 
     Raises Unreadable.
     """

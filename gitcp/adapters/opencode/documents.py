@@ -1,5 +1,6 @@
-"""What `opencode import` takes: a session and its messages in one JSON document. Under another id of the session every
-message and part needs another id too, since the program passes over those that it has.
+"""What `opencode import` takes: a session and its messages in one JSON document. Under another id
+of the session every message and part needs another id too, since the program passes over those that
+it has.
 """
 
 from __future__ import annotations
@@ -7,13 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
+from typing import Any
 
 from gitcp import wire
-from gitcp.typed import Any
 
 ID = re.compile(r"(ses|msg|prt)_[A-Za-z0-9]{1,60}")
 KEPT = 16
-"""Characters of an id that say what it is and when it was made, by which the program sorts; the others are chance."""
+"""Characters of an id that say what it is and when it was made, by which the program sorts; the
+others are chance.
+"""
 
 LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -32,7 +35,8 @@ def other_id(id: str, seed: str) -> str:
 
 
 def renaming(lines: Iterable[bytes], ids: dict[str, str]) -> Renamed:
-    """Gives every id of a session, and of the messages and parts on the lines, its other one, and changes nothing else.
+    """Gives every id of a session, and of the messages and parts on the lines, its other one, and
+    changes nothing else.
 
     `ids` are those of the sessions, old and new; the lines' own follow from them.
     """

@@ -1,14 +1,16 @@
-"""What the lines of a conversation of opencode say: one message and its parts each, and at the head its session."""
+"""What the lines of a conversation of opencode say: one message and its parts each, and at the head
+its session.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from gitcp import wire
 from gitcp.adapters import base
 from gitcp.adapters.base import Image, Message
 from gitcp.model import Digest, LastMessage
-from gitcp.typed import Any
 from gitcp.value import replace
 
 ROLES = ("user", "assistant")
@@ -17,7 +19,9 @@ ENDED = ("completed", "error")
 
 
 def head(row: dict[str, Any]) -> bytes:
-    """The first line of a conversation: what a listing shows of its session, and that seldom changes."""
+    """The first line of a conversation: what a listing shows of its session, and that seldom
+    changes.
+    """
     return wire.dumps({"session": {name: row.get(name) for name in ("id", "title", "version")}}).rstrip() + b"\n"
 
 

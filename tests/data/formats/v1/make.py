@@ -28,8 +28,9 @@ from gitcp.adapters import claude_code
 from gitcp.git import refs
 from gitcp.git.repo import Repository
 from gitcp.model import Checkpoint, CheckpointId, Handoff, Host, Note, Trigger
-from gitcp.ops import restore, tag
-from gitcp.ops.save import Request, save
+from gitcp.restoring import restore
+from gitcp.saving.save import Request, save
+from gitcp.state import tag
 from gitcp.store import Store
 from gitcp.value import replace
 from gitcp.worktree.snapshot import Limits

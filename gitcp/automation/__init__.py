@@ -1,0 +1,1 @@
+"""Saves that nobody types: agents' hooks, what installs them, and `watch`."""

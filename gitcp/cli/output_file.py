@@ -1,0 +1,63 @@
+"""Writes a file that the user asked for: whole or not at all, mode 0600, and over no other file unless told so."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from gitcp.errors import BadValue, DiskFull, GitcpError, Refused
+from gitcp.git.fsync import FULL
+
+
+def require_free(path: Path, *, force: bool) -> None:
+    """Raise Refused if something is at `path`, BadValue if no file can be there."""
+    if not path.parent.is_dir():
+        raise BadValue(f"{path.parent} is no directory: nothing was written", hint=f"mkdir {path.parent}")
+    if path.is_dir():
+        raise BadValue(f"{path} is a directory: nothing was written", hint="name a file: -o FILE")
+    if os.path.lexists(path) and not force:
+        raise Refused(f"{path} exists already: nothing was written", hint="--force replaces it")
+
+
+def write(path: Path, data: bytes, *, force: bool) -> None:
+    """Write `data` to a temporary file beside `path`, and give it that name. Raises Refused, DiskFull, GitcpError."""
+    _tidy(path)
+    temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}")
+    try:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if force:
+            os.replace(temporary, path)
+        else:
+            os.link(temporary, path)  # fails where a file came there meanwhile
+    except FileExistsError:
+        raise Refused(f"{path} exists already: nothing was written", hint="--force replaces it") from None
+    except OSError as error:
+        if error.errno in FULL:
+            raise DiskFull(f"the disk is full: {path} was not written", hint="free some space") from None
+        raise GitcpError(f"{path} cannot be written: {error.strerror}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _tidy(path: Path) -> None:
+    """Remove what processes that were killed left of the same file."""
+    beginning = f".{path.name[:200]}."
+    with suppress(OSError):
+        for name in os.listdir(path.parent):
+            number = name.removeprefix(beginning)
+            if name.startswith(beginning) and number.isascii() and number.isdigit() and not _is_alive(int(number)):
+                path.with_name(name).unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,91 @@
+"""What prune, delete and redo share: the plan is shown, a person agrees, the report follows."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from gitcp.cli import confirm, humanize, objects
+from gitcp.cli.context import Context
+from gitcp.cli.output import GREEN, Styled
+from gitcp.lifecycle.prune import Plan, Report
+from gitcp.retention import Verdict
+from gitcp.store import Summary
+from gitcp.wire import Json
+
+
+def show(context: Context, plan: Plan, *, as_json: bool) -> None:
+    """Every checkpoint with what would become of it, and why."""
+    if as_json:
+        context.output.document(objects.document("prune-plan", _fields(plan, None, plan.expired)))
+        return
+    from gitcp.cli.table import Column, show  # rich: only for a table
+
+    now = context.host.now()
+    columns = (
+        Column("checkpoint"),
+        Column("when"),
+        Column("", "yellow"),
+        Column("because"),
+        Column("subject", cut=True),
+    )
+    rows = (
+        (str(node.id), humanize.ago(node.created, now), "keep" if v.keep else "drop", v.reason, node.subject)
+        for node, v in plan.verdicts
+    )
+    with context.output.paged(context.core_pager):
+        show(context.output, columns, rows)
+        for line in _summary(plan):
+            context.output.line(line)
+
+
+def agree(context: Context, plan: Plan) -> None:
+    """Say what would go, and ask. Raises Refused if nobody agreed."""
+    no = "not dropped: nothing was changed"
+    confirm.ask(context, "Drop?", _summary(plan), nobody="nothing was dropped", no=no)
+
+
+def report(context: Context, done: Report, *, as_json: bool) -> None:
+    """What was dropped, and the way back."""
+    output = context.output
+    if as_json:
+        trash = done.operation.trash if done.operation else None
+        output.document(objects.document("prune", _fields(done.plan, trash, done.expired)))
+        return
+    if done.operation is None and not done.expired:
+        output.line("nothing was dropped: every checkpoint is kept")
+    if done.operation is not None:
+        output.line(Styled("dropped", GREEN), f" {_extent(done.plan)}")
+        output.line("undo with: gitcp undo")
+    for name in done.expired:
+        output.line(f"forgotten: what was dropped at {name}")
+    for session in done.plan.damaged:
+        output.say(f"note: session {session} is damaged and was left as it is; gitcp delete {session} removes it")
+
+
+def _summary(plan: Plan) -> list[str]:
+    dropped = Counter(node.id.session for node, _ in plan.dropped)
+    kept = Counter(node.id.session for node, v in plan.verdicts if v.keep)
+    lines = [f"{session}: drop {count:,}, keep {kept[session]:,}" for session, count in sorted(dropped.items())]
+    lines += [f"forget what was dropped at {name}" for name in plan.expired]
+    lines += [f"{session}: damaged, left as it is (gitcp check)" for session in plan.damaged]
+    return lines or ["nothing would be dropped: every checkpoint is kept"]
+
+
+def _extent(plan: Plan) -> str:
+    sessions = len({node.id.session for node, _ in plan.dropped})
+    of = f" of {humanize.count(sessions, 'session')}" if sessions > 1 else ""
+    kept = sum(v.keep for _, v in plan.verdicts)
+    return f"{humanize.count(len(plan.dropped), 'checkpoint')}{of}, kept {kept:,}"
+
+
+def _fields(plan: Plan, trash: str | None, expired: tuple[str, ...]) -> Json:
+    return {
+        "dropped": [_verdict(each) for each in plan.dropped],
+        "kept": [_verdict(each) for each in plan.verdicts if each[1].keep],
+        "trash": trash,
+        "expired": list(expired),
+    }
+
+
+def _verdict(found: tuple[Summary, Verdict]) -> Json:
+    return {"id": str(found[0].id), "reason": found[1].reason}

@@ -1,0 +1,224 @@
+"""What is promised to be on disk before it is synced where it belongs: one file, synced once for each promise.
+
+Who saves many times a minute writes a small pack each time, and moves a ref. To sync all of that takes five turns of
+the disk. So the same bytes are first appended to `<git dir>/gitcp/ahead`, and that alone is synced; only then pack and
+ref are made, for everybody to see: whatever a power cut leaves of them can be made again. As long as the system runs
+they cannot be lost, and when enough have gathered they are synced together (`settle`). After a power cut the file has
+what they had: `settle` makes them again, which whoever opens the store does first. Linux only: elsewhere nobody can
+tell whether the system was started anew.
+
+The promises stand at the beginning of the file, and zeros follow: to write over them is synced in half the time that
+it takes where the file grows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from gitcp.errors import DiskFull, FormatTooNew, GitcpError, StoreDamaged
+from gitcp.git import refs
+from gitcp.git.fsync import FULL, open_own, open_shared, read_own, sync_directory, sync_file
+from gitcp.git.packs import SmallPack
+from gitcp.model import Oid
+
+NAME = "ahead"
+MOST = 64
+"""So many promises are settled together; by then most packs were put together, and synced."""
+ROOM = 128 << 10
+"""The file's size is a multiple of this, so that few promises make it grow."""
+START = b"gitcp-ahead "
+BOOT = "/proc/sys/kernel/random/boot_id"
+HEADER = re.compile(rb"gitcp-ahead 1 (\S+) (\S+) ([0-9a-f]{40}|-) ([0-9a-f]{40}) (\S*) ([0-9a-f]{40})\n")
+OTHER = re.compile(rb"gitcp-ahead (?!1 )[0-9]+ ")
+
+
+class Promise(NamedTuple):
+    """That a ref moves from `old` to `new`, and that these packs are there. `boot` is the running system's."""
+
+    boot: str
+    ref: str
+    old: Oid | None
+    new: Oid
+    packs: tuple[SmallPack, ...]
+
+
+def running() -> str | None:
+    """What tells this run of the system from all others, None where nothing does."""
+    try:
+        with open(BOOT, encoding="ascii") as file:
+            return file.read().strip() or None
+    except OSError:
+        return None
+
+
+class Ahead:
+    """The file of one repository. Who writes to it, or settles, holds the store's lock."""
+
+    def __init__(self, common_dir: Path) -> None:
+        self._common = common_dir
+        self._path = common_dir / "gitcp" / NAME
+        self._remember(0, 0, b"")
+
+    @cached_property
+    def _run(self) -> str:
+        """What `running` says: a run of the system outlasts every process."""
+        return running() or "-"
+
+    def is_left(self) -> bool:
+        """Whether there are promises that an earlier run of the system made."""
+        with suppress(OSError), open(open_own(self._path), "rb") as file:
+            found = HEADER.match(file.readline(1 << 10))
+            return found is not None and found[1].decode("ascii", "replace") != running()
+        return False
+
+    def promise(self, ref: str, old: Oid | None, new: Oid, packs: Iterable[SmallPack]) -> None:
+        """Once this returns, no power cut loses the packs, and the ref is at `new` or where somebody moved it later.
+
+        Raises DiskFull or GitcpError; then nothing is promised.
+        """
+        data = encode(Promise(self._run, ref, old, new, tuple(packs)))
+        try:
+            descriptor = self._open()
+            try:
+                self._look(descriptor)
+                _append(descriptor, self._end, data)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            if error.errno in FULL:
+                raise DiskFull(
+                    "the disk is full: no checkpoint was made", hint="free some space and save again"
+                ) from None
+            raise GitcpError(f"{self._path} cannot be written: {error.strerror}. No checkpoint was made") from None
+        self._remember(self._end + len(data), self._count + 1, data)
+
+    def is_due(self) -> bool:
+        """Whether it is time to settle."""
+        return self._count >= MOST
+
+    def settle(self) -> None:
+        """Make all that was promised durable where it belongs; then nothing is promised any more."""
+        try:
+            if not self._path.stat().st_size:
+                return
+        except FileNotFoundError:
+            return
+        promises = list(decode(read_own(self._path)))
+        now = running()
+        for promise in promises:
+            for pack in promise.packs:
+                pack.ensure(self._common / "objects" / "pack", again=promise.boot != now)
+        sync_directory(self._common / "objects" / "pack")
+        for ref in {promise.ref for promise in promises}:
+            self._settle_ref([promise for promise in promises if promise.ref == ref], now)
+        descriptor = self._open()
+        try:
+            os.ftruncate(descriptor, 0)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        self._remember(0, 0, b"")
+
+    def _settle_ref(self, promises: list[Promise], now: str | None) -> None:
+        last = promises[-1]
+        if last.boot == now:  # the system has run all the time: it is where it was moved to
+            with suppress(FileNotFoundError):  # packed by git, or deleted
+                sync_file(self._common / last.ref)
+                sync_directory((self._common / last.ref).parent)
+            return
+        known = {oid for promise in promises for oid in (promise.old, promise.new)}
+        try:
+            found = refs.read_ref(self._common, last.ref)
+        except StoreDamaged:  # its bytes were lost, its name was not: whatever is packed is older
+            (self._common / last.ref).unlink()
+            found = refs.read_ref(self._common, last.ref)
+            known.add(found)
+        if found in known:
+            refs.update_ref(self._common, last.ref, last.new, found)
+
+    def _remember(self, end: int, count: int, last: bytes) -> None:
+        """There are so many promises; `last` ends at `end`."""
+        self._end, self._count = end, count
+        self._place, self._line = end - len(last), last.partition(b"\n")[0]
+
+    def _look(self, descriptor: int) -> None:
+        """See where the promises end. One that a crash cut short was none, and goes."""
+        size = os.fstat(descriptor).st_size
+        if self._is_as_left(descriptor, size):
+            return
+        data = os.pread(descriptor, size, 0)
+        found = [encode(promise) for promise in decode(data)]
+        self._remember(sum(map(len, found)), len(found), found[-1] if found else b"")
+        if data[self._end :].strip(b"\0"):
+            os.ftruncate(descriptor, self._end)
+
+    def _is_as_left(self, descriptor: int, size: int) -> bool:
+        """Whether nobody has promised or settled since this did: its last promise stands there, and none after it."""
+        if not self._count:
+            return not size
+        after = os.pread(descriptor, len(START), self._end)
+        return os.pread(descriptor, len(self._line), self._place) == self._line and not after.strip(b"\0")
+
+    def _open(self) -> int:
+        try:
+            return os.open(self._path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            descriptor = open_shared(self._path, os.O_RDWR)
+            sync_directory(self._path.parent)
+            sync_directory(self._path.parent.parent)
+            return descriptor
+
+
+def decode(data: bytes) -> Iterator[Promise]:
+    """The promises in a file, up to one that is not whole. Raises FormatTooNew."""
+    place = 0
+    while (found := HEADER.match(data, place)) is not None:
+        sizes = [int(size) for size in re.split(rb"[+,]", found[5]) if size]
+        end = found.end() + sum(sizes)
+        if len(data) < end or _checksum(data[place : found.start(6)], data[found.end() : end]) != found[6]:
+            return
+        parts, start = [], found.end()
+        for size in sizes:
+            parts.append(data[start : start + size])
+            start += size
+        boot, ref, old, new = (found[number].decode("utf-8", "surrogateescape") for number in range(1, 5))
+        packs = tuple(SmallPack(*pair) for pair in zip(parts[::2], parts[1::2], strict=True))
+        yield Promise(boot, ref, None if old == "-" else Oid(old), Oid(new), packs)
+        place = end
+    if OTHER.match(data, place):
+        raise FormatTooNew("a newer gitcp has written here last", hint="pip install --upgrade gitcp-checkpoints")
+
+
+def encode(promise: Promise) -> bytes:
+    sizes = ",".join(f"{len(pack.content)}+{len(pack.listing)}" for pack in promise.packs)
+    head = f"gitcp-ahead 1 {promise.boot} {promise.ref} {promise.old or '-'} {promise.new} {sizes} ".encode()
+    body = b"".join(part for pack in promise.packs for part in pack)
+    return head + _checksum(head, body) + b"\n" + body
+
+
+def _append(descriptor: int, place: int, data: bytes) -> None:
+    end = place + len(data)
+    try:
+        if end > os.fstat(descriptor).st_size:
+            data += bytes(-end % ROOM)
+        written = os.pwrite(descriptor, data, place)
+        while written < len(data):
+            written += os.pwrite(descriptor, data[written:], place + written)
+        os.fdatasync(descriptor)
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(descriptor, place)
+        raise
+
+
+def _checksum(head: bytes, body: bytes) -> bytes:
+    digest = hashlib.sha1(head, usedforsecurity=False)
+    digest.update(body)  # never joined: a large record would be held twice
+    return digest.hexdigest().encode()

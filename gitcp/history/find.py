@@ -1,0 +1,236 @@
+"""Find: a text in the prompts, answers, tools, notes, paths and files of all checkpoints. Reads only.
+
+A hit is where something came in: the first checkpoint whose file has this line, whose conversation this message. So
+each distinct blob is read once, however many checkpoints hold it, and git finds out which are new where.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import groupby
+from typing import NamedTuple
+
+from gitcp import adapters
+from gitcp.conversation.segments import NAME
+from gitcp.errors import GitFailed, StoreDamaged
+from gitcp.git.promised import is_partial
+from gitcp.git.trees import is_content
+from gitcp.history import history
+from gitcp.model import RESERVED, Checkpoint, Note, Oid
+from gitcp.store import CONVERSATION, METADATA, Store, Summary
+from gitcp.value import Value
+from gitcp.worktree.paths import display
+
+PLACES = ("prompts", "answers", "tools", "notes", "paths", "files")
+KINDS = {"prompts": "prompt", "answers": "answer", "tools": "tool", "notes": "note", "paths": "path", "files": "file"}
+SAID = {"user": "prompts", "assistant": "answers", "thinking": "answers", "summary": "answers"}
+
+BINARY_HEAD = 8000
+STREAM = re.compile(re.escape(RESERVED + b"/" + CONVERSATION + b"/") + rb"(.+?)/(" + NAME.pattern + rb")")
+
+
+class Needle:
+    """What is looked for: a text as it is, or a regular expression."""
+
+    def __init__(self, text: str, *, regex: bool = False, ignore_case: bool = False) -> None:
+        self._pattern = re.compile(text if regex else re.escape(text), re.IGNORECASE if ignore_case else 0)
+        self._fold = ignore_case
+        # What stands in JSON may be escaped; letters, digits and blanks are not.
+        runs = [] if regex else re.findall(r"[A-Za-z0-9 ]+", text)
+        probe = max(runs, key=len, default="").encode("ascii")
+        self._probe = probe.lower() if ignore_case else probe
+
+    def may_be_in(self, data: bytes) -> bool:
+        """False where the text cannot be, whatever the bytes stand for."""
+        return self._probe in (data.lower() if self._fold else data)
+
+    def find(self, text: str) -> tuple[int, int] | None:
+        """Where the first match begins and ends."""
+        found = self._pattern.search(text)
+        return found.span() if found else None
+
+
+class Hit(Value):
+    """A line that matches, and the checkpoint it came in with. `where` is a path, a tool or the part of a note.
+
+    `start` and `end` bound the match in `text`. `line` counts the lines of a file from 1, `message` is a message's id.
+    """
+
+    summary: Summary
+    kind: str
+    where: bytes
+    text: str
+    start: int
+    end: int
+    line: int | None = None
+    message: str | None = None
+
+
+class _New(NamedTuple):
+    """A blob that no earlier checkpoint had, and where it came in."""
+
+    commit: Oid
+    path: bytes
+    oid: Oid
+
+
+def find(store: Store, tips: Iterable[Oid], needle: Needle, places: Sequence[str] = PLACES) -> list[Hit]:
+    """Every hit behind `tips`, the newest first. Of several chains, one that breaks is left out.
+
+    Raises StoreDamaged, or GitFailed, if the only one breaks.
+    """
+    search = _Search(store, needle, places)
+    new: list[_New] = []
+    seen: set[Oid] = set()
+    for commit, changes in _changed(store, list(tips)):
+        search.order[commit] = len(search.order)
+        for path, old, entry in ((change.path, change.old, change.new) for change in changes):
+            if entry is None:
+                continue
+            if old is None and not path.startswith(RESERVED + b"/"):
+                search.path(commit, path)
+            if is_content(entry.mode) and entry.oid not in seen and search.wants(path):
+                seen.add(entry.oid)
+                new.append(_New(commit, path, entry.oid))
+    for _, group in groupby(_read(store, new), key=lambda item: (item[0].commit, _stream(item[0].path))):
+        search.blobs(list(group))
+    return sorted(search.hits, key=lambda hit: -search.order[hit.summary.commit])
+
+
+def _changed(store: Store, tips: list[Oid]) -> Iterable[history.Changed]:
+    try:
+        return list(history.changed(store, tips))
+    except (StoreDamaged, GitFailed):
+        if len(tips) == 1:
+            raise
+    whole = []
+    for tip in tips:
+        with suppress(StoreDamaged, GitFailed):
+            list(history.changed(store, [tip]))
+            whole.append(tip)
+    return history.changed(store, whole) if whole else ()
+
+
+def _stream(path: bytes) -> bytes:
+    """The stream that a segment is of, else the path itself."""
+    found = STREAM.fullmatch(path)
+    return found[1] if found else b"/" + path
+
+
+def _read(store: Store, new: Sequence[_New]) -> Iterator[tuple[_New, bytes]]:
+    """What the blobs hold, in order, one at a time; of a partial clone, as far as they are here."""
+    if is_partial(store.repo):
+        new = [item for item in new if store.objects.exists(item.oid)]
+    with store.repo.git_reading("cat-file", "--batch", "--buffer", input=_names(new)) as out:
+        for item in new:
+            size = out.readline().rpartition(b" ")[2].strip()
+            if size.isdigit():  # else it is missing: `check` names it, and the rest is searched
+                yield item, out.read(int(size))
+                out.read(1)
+
+
+def _names(items: Iterable[_New]) -> bytes:
+    return "".join(item.oid + "\n" for item in items).encode("ascii")
+
+
+class _Search:
+    """One search: what was found so far, what of it was said before, and the order of the checkpoints."""
+
+    def __init__(self, store: Store, needle: Needle, places: Sequence[str]) -> None:
+        self.hits: list[Hit] = []
+        self.order: dict[Oid, int] = {}
+        self._store = store
+        self._needle = needle
+        self._places = frozenset(places)
+        self._said: set[tuple[object, ...]] = set()
+        self._last: Checkpoint | None = None
+
+    def wants(self, path: bytes) -> bool:
+        """Whether what lies at a path is searched at all."""
+        if not path.startswith(RESERVED + b"/"):
+            return "files" in self._places
+        if path == RESERVED + b"/" + METADATA:
+            return "notes" in self._places
+        return STREAM.fullmatch(path) is not None and bool(self._places & {"prompts", "answers", "tools"})
+
+    def path(self, commit: Oid, path: bytes) -> None:
+        """A path that came in."""
+        if "paths" in self._places:
+            self._match(commit, "paths", path, display(path), key=(path,))
+
+    def blobs(self, found: Sequence[tuple[_New, bytes]]) -> None:
+        """New blobs of one file, note or stream of one checkpoint."""
+        commit, path, _ = found[0][0]
+        data = b"".join(part for _, part in found)
+        if not self._needle.may_be_in(data):
+            return
+        stream = STREAM.fullmatch(path)
+        if stream is not None:
+            self._talk(commit, stream[1], data)
+        elif path == RESERVED + b"/" + METADATA:
+            for name, text in _texts(self._checkpoint(commit).note):
+                self._match(commit, "notes", name.encode(), text, key=(name, text))
+        elif b"\0" not in data[:BINARY_HEAD]:
+            self._lines(commit, "files", path, data)
+
+    def _lines(self, commit: Oid, place: str, where: bytes, data: bytes) -> None:
+        for number, line in enumerate(data.decode("utf-8", "surrogateescape").split("\n"), 1):
+            self._match(commit, place, where, line, key=(where, line), line=number)
+
+    def _talk(self, commit: Oid, stream: bytes, data: bytes) -> None:
+        """What was said in new segments; those of a rewritten end hold old messages too, which are known."""
+        conversation = self._checkpoint(commit).conversation
+        if conversation is None or stream.partition(b"/")[0] not in (b"main", b"agents"):
+            self._lines(commit, "tools", stream, data)
+            return
+        for message in adapters.for_format(conversation.format).messages(data.split(b"\n")):
+            place = "tools" if message.tool else SAID.get(message.role, "tools")
+            if place in self._places:
+                key = (message.role, message.id, message.time, message.text)
+                where = (message.tool or "").encode("utf-8", "replace")
+                self._match(commit, place, where, message.text, key=key, message=message.id)
+
+    def _match(
+        self,
+        commit: Oid,
+        place: str,
+        where: bytes,
+        text: str,
+        *,
+        key: tuple[object, ...],
+        line: int | None = None,
+        message: str | None = None,
+    ) -> None:
+        span = self._needle.find(text)
+        if span is None or (place, *key) in self._said or place not in self._places:
+            return
+        self._said.add((place, *key))
+        start, end = text.rfind("\n", 0, span[0]) + 1, text.find("\n", span[0])
+        shown = text[start : end if end >= 0 else len(text)]
+        summary = self._store.summary(commit)
+        hit = Hit(summary, KINDS[place], where, shown, span[0] - start, min(span[1] - start, len(shown)), line, message)
+        self.hits.append(hit)
+
+    def _checkpoint(self, commit: Oid) -> Checkpoint:
+        if self._last is None or self._last.commit != commit:
+            self._last = self._store.read(commit)
+        return self._last
+
+
+def _texts(note: Note) -> Iterator[tuple[str, str]]:
+    """What a note says, piece by piece."""
+    handoff = note.handoff
+    single = {"label": note.label, "phase": note.phase, "objective": note.objective, "task": handoff.task}
+    yield from ((name, text) for name, text in single.items() if text)
+    several = {
+        "decided": handoff.decisions,
+        "failed": handoff.failed,
+        "next": handoff.next,
+        "active": handoff.active,
+        "compensation": note.compensations,
+    }
+    yield from ((name, text) for name, texts in several.items() for text in texts)
+    for name, pairs in (("fact", note.facts), ("position", note.position)):
+        yield from ((name, f"{key} = {value}") for key, value in pairs.items())

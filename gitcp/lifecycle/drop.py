@@ -1,0 +1,48 @@
+"""Drop: checkpoints that a program names go from their session, into the trash. What shares them keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+from gitcp.git import refs
+from gitcp.model import Oid
+from gitcp.retention import ranges
+from gitcp.state import rewrite, trash
+from gitcp.state.oplog import Operation
+from gitcp.state.rewrite import Move
+from gitcp.store import Store, Summary
+
+Chosen = Callable[[Iterable[Summary]], Collection[Oid]]
+"""Which of a session's checkpoints are to go."""
+
+
+def drop(store: Store, session: str, chosen: Chosen) -> Operation | None:
+    """Write a session's chain without what is chosen; None if nothing is. Without any checkpoint left, it goes too.
+
+    Tags, and sessions that were forked from this one, keep what they are on. Writes refs under `refs/gitcp/` and files
+    in `<git dir>/gitcp/`. Raises StoreDamaged, with nothing changed, if a checkpoint cannot be read.
+    """
+    with store.lock():
+        rewrite.finish(store)
+        tip = store.tip(session)
+        if tip is None:
+            return None
+        forest = rewrite.read(store, {session: tip}, {})
+        dropped = frozenset(chosen(forest.nodes.values()))
+        if not dropped:
+            return None
+        becomes = rewrite.rewrite(store, forest, dropped)
+        move = Move(refs.SESSIONS + session, tip, becomes[tip])
+        ids = [forest.nodes[commit].id for commit in forest.nodes if commit in dropped]
+        now = store.repo.host.now()
+        name = trash.new_name(store, now)
+        operation = Operation(
+            number=0,
+            time=now,
+            what="prune",
+            said=f"dropped {trash.said(ids)}",
+            worktree=store.repo.worktree_name,
+            trash=name,
+            dropped=ranges(ids),
+        )
+        return rewrite.carry_out(store, [*rewrite.put_away([move], name), move], operation)

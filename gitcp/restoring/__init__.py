@@ -1,0 +1,1 @@
+"""Restore: ref → commit → plan → apply, with undo, redo, revert and resume."""

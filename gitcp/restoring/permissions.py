@@ -1,0 +1,63 @@
+"""Permission bits that a checkpoint does not record, kept so that undo gives files the very bits they had.
+
+A checkpoint does not tell 0644 from 0664, nor from what the umask gives a new file, which differs between users. That
+is enough to restore by, but an undo has to be exact. So a restore writes down the bits of the files that it changes
+where a restore of its safety checkpoint would give them others.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+
+from gitcp.model import EXECUTABLE, FILE, Snapshot
+from gitcp.restoring.apply import ordinary
+from gitcp.restoring.plan import FilePlan, Side
+from gitcp.restoring.written import Written
+from gitcp.store import Store
+from gitcp.value import replace
+from gitcp.worktree.snapshot import Taken
+from gitcp.worktree.writer import Writer
+
+Bits = tuple[tuple[bytes, int], ...]
+"""Paths with their permission bits."""
+
+
+def unrecorded(store: Store, files: FilePlan, before: Taken) -> Bits:
+    """Return the permission bits of the files that `files` changes, where restoring `before` would set others."""
+    if not store.repo.is_set("core.filemode", default=True):
+        return ()
+    usual = {is_executable: ordinary(executable=is_executable) for is_executable in (True, False)}
+    return tuple(
+        (path, bits)
+        for path, bits in _changed(files, before)
+        if path not in before.snapshot.modes and bits != usual[bool(bits & 0o100)]
+    )
+
+
+def _changed(files: FilePlan, before: Taken) -> Iterator[tuple[bytes, int]]:
+    for path in sorted(files.files):
+        stamp = before.stamp(path)
+        if stamp is not None and stat.S_ISREG(stamp.mode):
+            yield path, stat.S_IMODE(stamp.mode)
+
+
+def completed(store: Store, wanted: Snapshot, before: Written, tree: Writer) -> Snapshot:
+    """The snapshot to go back to, with the bits that the files had which a restore changed: `before` lists them.
+
+    Left out are files that have them already.
+    """
+    known, side = dict(before.bits), Side(store.objects, wanted)
+    modes = dict(wanted.modes)
+    for path in sorted({*before.files, *known} - modes.keys()):
+        entry = side.entry(path)
+        if entry is not None and entry.mode in {FILE, EXECUTABLE}:
+            bits = known.get(path, ordinary(executable=entry.mode == EXECUTABLE))
+            if not _has(tree, path, bits):
+                modes[path] = bits
+    return replace(wanted, modes=modes) if modes != wanted.modes else wanted
+
+
+def _has(tree: Writer, path: bytes, bits: int) -> bool:
+    status = tree.lstat(path)
+    return status is not None and stat.S_ISREG(status.st_mode) and stat.S_IMODE(status.st_mode) == bits

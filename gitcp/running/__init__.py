@@ -1,0 +1,1 @@
+"""Transactions around a command, and the compensations for what they did elsewhere."""

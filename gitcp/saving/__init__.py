@@ -1,0 +1,1 @@
+"""Save: capture → snapshot → commit → ref, and the decision which session and whose conversation."""

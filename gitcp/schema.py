@@ -1,0 +1,111 @@
+"""What may stand where in `checkpoint.json`: types, and of what becomes a path or a ref also the spelling.
+
+Checked when it is written, so that nothing is stored that cannot be read back, and when it is read, since a checkpoint
+may come from somebody else. Fields that are not named here may be there and hold anything; what must be there, and what
+the words mean, the decoder knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+NATURAL = range(1 << 63)
+PATH = (str, {"base64": str})
+TEXTS = [str]
+PAIRS = {str: str}
+SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
+ID = re.compile(rf"{SESSION.pattern}@[1-9][0-9]{{0,17}}")
+SPAN = re.compile(rf"{ID.pattern}\.\.{ID.pattern}")
+
+INDEX = [
+    {
+        "path": PATH,
+        "mode": str,
+        "oid": str,
+        "stage": NATURAL,
+        "intent_to_add": bool,
+        "skip_worktree": bool,
+        "assume_unchanged": bool,
+    }
+]
+FILES = {
+    "total": NATURAL,
+    "skipped": [{"path": PATH, "reason": str, "detail": str}],
+    "raw": [PATH],
+    "converted": [{"path": PATH, "eol": str, "ident": bool, "encoding": str, "lfs": bool}],
+    "empty_directories": [PATH],
+    "modes": [{"path": PATH, "mode": str}],
+    "submodules": [{"path": PATH, "commit": str}],
+    "nested": [{"path": PATH, "head": str}],
+    "absent": [PATH],
+    "staged": INDEX,
+    "untracked": [PATH],
+    "conflicts": INDEX,
+}
+CHECKPOINT = {
+    "format": range(1, 1 << 63),
+    "session": SESSION,
+    "number": range(1, 10**18),
+    "created": str,
+    "trigger": str,
+    "agent": {"name": str, "session_id": str, "version": str, "model": str},
+    "base": {"commit": str, "branch": str, "operation": str},
+    "files": FILES,
+    "changed": NATURAL,
+    "conversation": {
+        "format": str,
+        "messages": NATURAL,
+        "last_message": {"role": str, "text": str, "id": str},
+        "last_prompt": str,
+        "title": str,
+        "directory": PATH,
+        "worktree": str,
+        "streams": [{"name": str, "bytes": NATURAL, "sha256": str, "place": str, "torn": NATURAL}],
+    },
+    "label": str,
+    "phase": str,
+    "objective": str,
+    "facts": PAIRS,
+    "handoff": {"task": str, "decisions": TEXTS, "failed": TEXTS, "next": TEXTS, "active": TEXTS},
+    "position": PAIRS,
+    "compensations": TEXTS,
+    "run": {"command": TEXTS, "exit_code": range(-1 << 31, 1 << 32), "milliseconds": NATURAL, "output": str},
+    "compensated": PAIRS,
+    "state": {"key": str},
+    "restored_from": ID,
+    "forked_from": ID,
+    "reverted": SPAN,
+}
+
+
+def misfit(value: Any, shape: Any = CHECKPOINT, place: str = "metadata") -> str | None:
+    """Where in `value` something stands that does not belong there ("metadata.files.raw[2]"), None if all is well.
+
+    A shape is a type, a range of integers, a pattern, a tuple of alternatives, a list of one shape for every item, a
+    dict of the shapes of named fields, or `PAIRS`.
+    """
+    inner: Iterable[tuple[Any, Any, str]]
+    if type(shape) is list and isinstance(value, list):
+        inner = ((item, shape[0], f"[{number}]") for number, item in enumerate(value))
+    elif type(shape) is dict and isinstance(value, dict):
+        inner = ((item, shape.get(str) or shape.get(name), f".{name}") for name, item in value.items())
+    else:
+        return None if _fits(value, shape) else place
+    for item, wanted, step in inner:
+        if wanted is None or type(item) is wanted:  # no field of ours, or as most are: seen without a call
+            continue
+        if wrong := misfit(item, wanted, place + step):
+            return wrong
+    return None
+
+
+def _fits(value: Any, shape: Any) -> bool:
+    if isinstance(shape, tuple):
+        return any(misfit(value, alternative) is None for alternative in shape)
+    if isinstance(shape, range):
+        return type(value) is int and value in shape
+    if isinstance(shape, re.Pattern):
+        return isinstance(value, str) and shape.fullmatch(value) is not None
+    return type(value) is shape

@@ -1,0 +1,1 @@
+"""Push, fetch, export and import, and the verification of what comes in."""

@@ -1,0 +1,161 @@
+"""A conversation as an ATIF trajectory: the Agent Trajectory Interchange Format, by which runs of agents are exchanged.
+
+https://github.com/harbor-framework/harbor/blob/main/rfcs/0001-trajectory-format.md, version 1.7. One step is what
+somebody said: a user, the system, or the agent with its thinking, its calls of tools and what these gave back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from gitcp import wire
+from gitcp.adapters.base import IMAGE, IMAGES, Image, Message
+from gitcp.history import tool_results
+from gitcp.model import Checkpoint
+from gitcp.wire import Json
+
+VERSION = "ATIF-v1.7"
+USERS = ("user", "human")
+AGENTS = ("assistant", "model", "thinking", "agent")
+
+
+def render(checkpoint: Checkpoint, messages: Iterable[Message]) -> Json:
+    """The trajectory of a checkpoint's conversation. Pure."""
+    steps = _Steps()
+    for message in messages:
+        steps.add(message)
+    steps.close()
+    agent, note = checkpoint.agent, checkpoint.note
+    who: Json = {"name": agent.name if agent else "unknown", "version": (agent and agent.version) or "unknown"}
+    if agent and agent.model:
+        who["model_name"] = agent.model
+    return {
+        "schema_version": VERSION,
+        "session_id": (agent and agent.session_id) or checkpoint.id.session,
+        "agent": who,
+        "steps": steps.done,
+        "final_metrics": {"total_steps": len(steps.done)},
+        "extra": {
+            "checkpoint": str(checkpoint.id),
+            "commit": checkpoint.commit,
+            "tree": checkpoint.root,
+            "base": checkpoint.snapshot.base.commit,
+            "created": wire.encode_time(checkpoint.created),
+            "label": note.label,
+            "phase": note.phase,
+            "objective": note.objective,
+        },
+    }
+
+
+class _Open(NamedTuple):
+    """A call that nothing answered: its tool, its id in the trajectory, the agent's own id, and its step."""
+
+    tool: str
+    id: str
+    call: str | None
+    step: Json
+
+
+class _Steps:
+    """The steps so far, and the calls of tools that nothing answered yet.
+
+    A result goes to its call, however late it comes. A second result of a call, and one without a call, is a step of
+    the system's. A call that nothing answered gets an empty result that says so.
+    """
+
+    def __init__(self) -> None:
+        self.done: list[Json] = []
+        self.open: list[_Open] = []
+        self.ids: set[str] = set()
+
+    def add(self, message: Message) -> None:
+        """Take one message more."""
+        if message.role == "tool":
+            self._result(message)
+        elif message.role in AGENTS:
+            self._said(message)
+        else:
+            self._step("user" if message.role in USERS else "system", message)["message"] = _content(message)
+
+    def _said(self, message: Message) -> None:
+        """What the agent said, thought or called. What comes after a call of a tool is a step of its own."""
+        step = self.done[-1] if self.done else {}
+        is_call = message.role != "thinking" and message.tool is not None
+        ended = "observation" in step if is_call else "tool_calls" in step or bool(step.get("message"))
+        if step.get("source") != "agent" or ended:
+            step = self._step("agent", message)
+        if is_call:
+            self._call(step, message)
+        elif message.role == "thinking":
+            step["reasoning_content"] = "\n".join(filter(None, (step.get("reasoning_content"), message.text)))
+        else:
+            step["message"] = _content(message)
+
+    def _call(self, step: Json, message: Message) -> None:
+        name = message.tool or "?"
+        id = message.call or f"call-{len(self.ids) + 1}"
+        while id in self.ids:  # ids are unique in a trajectory, which an agent's need not be
+            id += "-again"
+        self.ids.add(id)
+        arguments = wire.parse_line(message.text.encode("utf-8", "replace"))
+        call = {"tool_call_id": id, "function_name": name, "arguments": arguments or {"input": message.text}}
+        step.setdefault("tool_calls", []).append(call)
+        self.open.append(_Open(name, id, message.call, step))
+
+    def _result(self, message: Message) -> None:
+        """What a tool gave back belongs to the call that it names."""
+        found = tool_results.take(self.open, message)
+        if found is None:
+            self._result_of_none(message)
+            return
+        self._answer(found, _content(message), {"error": True} if message.failed else {})
+
+    def _answer(self, call: _Open, content: Any, extra: Json) -> None:
+        given = call.step.setdefault("observation", {"results": []})["results"]
+        given.append({"source_call_id": call.id, "content": content, **({"extra": extra} if extra else {})})
+
+    def close(self) -> None:
+        """Give each call that nothing answered an empty result."""
+        for call in self.open:
+            self._answer(call, "", {"missing": True})
+        self.open.clear()
+
+    def _result_of_none(self, message: Message) -> None:
+        step = self._step("system", message)
+        step["observation"] = {"results": [{"content": _content(message)}]}
+
+    def _step(self, source: str, message: Message) -> Json:
+        step: Json = {"step_id": len(self.done) + 1, "source": source, "message": ""}
+        if message.time and _is_time(message.time):
+            step["timestamp"] = message.time
+        self.done.append(step)
+        return step
+
+
+def _content(message: Message) -> str | list[Json]:
+    """What a message says, its images named: as parts where the agent says where one is, else as text. No bytes."""
+    parts = [_part(image) for image in message.images]
+    if not parts or message.text != IMAGE:
+        parts.insert(0, {"type": "text", "text": message.text})
+    if all(part["type"] == "text" for part in parts):
+        return "\n".join(part["text"] for part in parts if part["text"])
+    return parts
+
+
+def _part(image: Image) -> Json:
+    if image.place is not None and image.media in IMAGES.values():
+        return {"type": "image", "source": {"media_type": image.media, "path": image.place}}
+    size = image.size()
+    known = f"{size:,} bytes" if size is not None else image.place
+    return {"type": "text", "text": f"[image: {', '.join(filter(None, (image.media, known)))}]"}
+
+
+def _is_time(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True

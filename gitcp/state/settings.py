@@ -1,0 +1,298 @@
+"""What the user and the team set: git config `gitcp.*`, else `.gitcp.toml`, else the defaults.
+
+`.gitcp.toml` is committed and so comes from anybody: it holds numbers and patterns, nothing that is run, and a key that
+is not known is a mistake, since it was meant to have an effect.
+
+A setting that cannot be read stops nothing that saves or goes back: its default is used, and the mistake is reported.
+Where a setting protects (secrets that may leave, what a prune drops) the mistake is an error.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from gitcp.errors import BadValue
+from gitcp.git.repo import Repository
+from gitcp.policy.settings import AUTOMATIC, Settings
+from gitcp.value import Value, replace
+from gitcp.worktree.snapshot import Limits
+
+if TYPE_CHECKING:
+    from gitcp.retention import Limits as StoreLimits
+
+FILE = ".gitcp.toml"
+LARGEST_FILE = 1 << 16
+LARGEST = 10**12
+"""More than any size in bytes or time in seconds that a setting has reason to be."""
+SIZE = re.compile(r"(\d{1,15})\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
+FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+SPAN = re.compile(r"(\d{1,6})\s*([smhd]?)", re.IGNORECASE)
+SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+SCANNER_LIMIT = 300
+
+Values = dict[str, Any]
+
+
+class Scanner(Value):
+    """The user's own secret scanner: what is run, and for how many seconds at most."""
+
+    command: tuple[str, ...]
+    limit: int = SCANNER_LIMIT
+
+
+def limits(repo: Repository, include: Sequence[str] = (), mistakes: list[BadValue] | None = None) -> Limits:
+    """The limits in force, with the `include` patterns given by hand added.
+
+    A setting that cannot be read has its default; each mistake is appended to `mistakes`.
+    """
+    values = _values(repo, "save", [] if mistakes is None else mistakes)
+    chosen = Limits(
+        max_untracked_file=values.get("max_file_size", Limits().max_untracked_file),
+        max_dependency_files=values.get("max_dependency_files", Limits().max_dependency_files),
+        include=tuple(values.get("include", ())),
+    )
+    return replace(chosen, include=(*chosen.include, *include)) if include else chosen
+
+
+def policy(repo: Repository, mistakes: list[BadValue] | None = None) -> Settings:
+    """What is set about automatic checkpoints. Mistakes are treated as by `limits`."""
+    passed: list[BadValue] = [] if mistakes is None else mistakes
+    values, default = _values(repo, "hooks", passed), Settings()
+    return Settings(
+        off=frozenset(name for name, wanted in _values(repo, "triggers", passed).items() if not wanted),
+        interval=values.get("interval", default.interval),
+        risky=tuple(values.get("risky_commands", ())),
+        tests=tuple(values.get("tests", ())),
+        large_rewrite=values.get("large_rewrite", default.large_rewrite),
+    )
+
+
+def retention(repo: Repository) -> StoreLimits:
+    """What the store may hold before a save prunes it. Raises BadValue, naming the setting."""
+    from gitcp.retention import Limits as StoreLimits  # most saves have no limit set
+
+    count, values = _values(repo, "hooks").get("max_checkpoints"), _values(repo, "prune")
+    age = values.get("max_age")
+    return StoreLimits(count or None, timedelta(seconds=age) if age else None, values.get("max_size") or None)
+
+
+def allowed_secrets(repo: Repository) -> frozenset[str]:
+    """The IDs of secrets that may leave: those in git config and those of the team. Raises BadValue."""
+    return frozenset(id for found in (_team, _own) for id in found(repo, "secrets").get("allow_secrets", ()))
+
+
+def allow_secret(repo: Repository, id: str) -> None:
+    """Let a secret pass from now on: its ID is added to git's config of this repository."""
+    if id not in allowed_secrets(repo):
+        repo.git("config", "--local", "--add", in_git("secrets", "allow_secrets"), id)
+
+
+def scanner(repo: Repository) -> Scanner | None:
+    """The secret scanner that is run too: of git config alone, since it is a command. Raises BadValue."""
+    name = "gitcp.secretScanner"
+    text = repo.config.get(name.lower())
+    if not text:
+        return None
+    import shlex  # only where there is one
+
+    try:
+        command = tuple(shlex.split(text))
+    except ValueError as error:
+        raise BadValue(f"{name} is {text!r}, which is no command: {error}", hint=f"git config {name} COMMAND") from None
+    if not command:
+        return None
+    given = repo.config.get(f"{name}Timeout".lower())
+    return Scanner(command, _span(given, f"{name}Timeout") if given is not None else SCANNER_LIMIT)
+
+
+def _values(repo: Repository, section: str, mistakes: list[BadValue] | None = None) -> Values:
+    """What is set in a section. Raises BadValue for a mistake, unless they are collected."""
+    return {**_team(repo, section, mistakes), **_own(repo, section, mistakes)}
+
+
+@contextmanager
+def _collected(mistakes: list[BadValue] | None) -> Iterator[None]:
+    """Append a mistake to the list, each once; without a list it is raised."""
+    try:
+        yield
+    except BadValue as error:
+        if mistakes is None:
+            raise
+        if str(error) not in map(str, mistakes):
+            mistakes.append(error)
+
+
+def _own(repo: Repository, section: str, mistakes: list[BadValue] | None = None) -> Values:
+    """What git config says."""
+    found: Values = {}
+    for key, read in SECTIONS[section].items():
+        name = in_git(section, key)
+        text = repo.config.get(name.lower())
+        if text is not None:
+            with _collected(mistakes):
+                found[key] = read(_all(repo, name) if read is _patterns else text, name)
+    return found
+
+
+def in_git(section: str, key: str) -> str:
+    """What a setting is called in git config."""
+    if section == "triggers":
+        return f"gitcp.trigger.{key}"
+    first, *others = key.split("_")
+    return f"gitcp.{first}{''.join(word.capitalize() for word in others)}"
+
+
+def _all(repo: Repository, name: str) -> list[str]:
+    listed = repo.git("config", "--get-all", "-z", name, accept=(0, 1))
+    return [os.fsdecode(value) for value in listed.split(b"\0") if value]
+
+
+def _team(repo: Repository, wanted: str, mistakes: list[BadValue] | None = None) -> Values:
+    """What `.gitcp.toml` says in one section."""
+    found: Values = {}
+    text = None
+    with _collected(mistakes):
+        text = _read(repo)
+    if text is None:
+        return found
+    sections: dict[str, Values] = {}
+    with _collected(mistakes):
+        sections = _sections(_parsed(text), text, mistakes)
+    for key, value in sections.get(wanted, {}).items():
+        with _collected(mistakes):
+            found[key] = SECTIONS[wanted][key](value, f"{wanted}.{key} in {_place(text, wanted, key)}")
+    return found
+
+
+def _parsed(text: str) -> Values:
+    import tomllib  # 5 ms, and most projects have no such file
+
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # also for numbers and nesting beyond any measure
+        raise BadValue(f"{FILE} cannot be read: {error}", hint=f"mend {FILE}") from None
+
+
+def _sections(document: Values, text: str, mistakes: list[BadValue] | None) -> dict[str, Values]:
+    """The tables that are known, with the keys that are."""
+    with _collected(mistakes):
+        _refuse_unknown([key for key in document if key not in SECTIONS], list(SECTIONS))
+    found: dict[str, Values] = {}
+    for name, section in document.items():
+        with _collected(mistakes):
+            if not isinstance(section, dict):
+                raise BadValue(f"{_place(text, '', name)}: {name} is not a table", hint=f"write [{name}]")
+            known = SECTIONS.get(name, {})
+            found[name] = {key: value for key, value in section.items() if key in known}
+            unknown = [f"{name}.{key}" for key in section if key not in known and name in SECTIONS]
+            _refuse_unknown(unknown, [f"{name}.{key}" for key in known])
+    return found
+
+
+def _place(text: str, section: str, key: str) -> str:
+    """The file and, where it is found, the line on which a key is set: `.gitcp.toml:3`."""
+    inside = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        table = re.match(r"\s*\[\s*([\w.\"'-]+)\s*\]", line)
+        inside = table[1].strip("\"'") if table else inside
+        if not table and inside == section and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", line):
+            return f"{FILE}:{number}"
+    return FILE
+
+
+def _read(repo: Repository) -> str | None:
+    """The file's text; None if there is none. Whatever lies there, this neither blocks nor reads without end."""
+    try:
+        descriptor = os.open(repo.root / FILE, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise BadValue(f"{FILE} cannot be read: {error.strerror}", hint=f"mend {FILE}") from None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_FILE:
+            raise BadValue(f"{FILE} is not a small file", hint=f"mend {FILE}")
+        data = os.read(descriptor, LARGEST_FILE)
+    except OSError as error:
+        raise BadValue(f"{FILE} cannot be read: {error.strerror}", hint=f"mend {FILE}") from None
+    finally:
+        os.close(descriptor)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise BadValue(f"{FILE} is not UTF-8", hint=f"mend {FILE}") from None
+
+
+def _refuse_unknown(keys: Sequence[str], known: Sequence[str]) -> None:
+    if keys:
+        hint = f"known are {', '.join(known)}"
+        raise BadValue(f"{FILE} has settings that gitcp does not know: {', '.join(keys)}", hint=hint)
+
+
+def _size(value: object, name: str) -> int:
+    """A number, or one with git's suffixes k, m, g."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST:
+        return value
+    found = SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is None:
+        raise BadValue(f"{name} is {value!r}, which is no size", hint="write it like 500k, 20m or 1g")
+    return int(found[1]) * FACTORS[found[2].lower()]
+
+
+def _patterns(value: object, name: str) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise BadValue(f"{name} is not a list of patterns", hint='write it like ["*.log", "data/**"]')
+    return value
+
+
+def _number(value: object, name: str) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST:
+        return value
+    if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value.strip()):
+        return int(value)
+    raise BadValue(f"{name} is {value!r}, which is no number", hint="write it like 100")
+
+
+def _span(value: object, name: str) -> int:
+    """Seconds, or a number with s, m, h or d."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST:
+        return value
+    found = SPAN.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is None:
+        raise BadValue(f"{name} is {value!r}, which is no time", hint="write it like 90s, 30m or 2h; 0 for never")
+    return int(found[1]) * SECONDS[found[2].lower()]
+
+
+def _switch(value: object, name: str) -> bool:
+    switched = (
+        value if isinstance(value, bool) else SWITCH.get(value.strip().lower()) if isinstance(value, str) else None
+    )
+    if switched is None:
+        raise BadValue(f"{name} is {value!r}, which is neither true nor false", hint="write true or false")
+    return switched
+
+
+Reader = Callable[[object, str], Any]
+
+SECTIONS: dict[str, dict[str, Reader]] = {
+    "save": {"max_file_size": _size, "max_dependency_files": _size, "include": _patterns},
+    "secrets": {"allow_secrets": _patterns},
+    "hooks": {
+        "interval": _span,
+        "large_rewrite": _size,
+        "risky_commands": _patterns,
+        "tests": _patterns,
+        "max_checkpoints": _number,
+    },
+    "prune": {"max_age": _span, "max_size": _size},
+    "triggers": dict.fromkeys(AUTOMATIC, _switch),
+}
+"""Every setting: its section in `.gitcp.toml`, its name there, and how it is read."""
