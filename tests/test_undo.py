@@ -442,6 +442,28 @@ def test_ignored_directory_that_was_there(project: Project) -> None:
     exactly(project, target)
 
 
+@pytest.mark.parametrize("where", [".git/info/exclude", ".git/ours", ".gitignore", "hidden/.gitignore"])
+@pytest.mark.parametrize("is_saved", [True, False])
+def test_what_was_hidden_stays(project: Project, where: str, *, is_saved: bool) -> None:
+    """Rules that no checkpoint has hid files and an empty directory. They are gone by the time of the undo."""
+    project.git("config", "core.excludesFile", str(project.root / ".git/ours"))
+    (first, _), _ = versions(project, 2)
+    project.write(where, "*\n" if where.startswith("hidden") else ".env\nhidden\n/.gitignore\n")
+    project.write(".env" if where == ".git/info/exclude" else "hidden/.env", "token\n", 0o600)
+    project.write("hidden/deep/er", "mine\n")
+    os.makedirs(project.path("hidden/empty"))
+    before = contents(project)
+    restore(project, first)
+    after = contents(project)
+    project.remove(where)
+    gone = {os.fsencode(where)}
+    if is_saved:
+        save(project)
+    for step, wanted in ((undo, before), (redo, after), (undo, before)):
+        step(project)
+        assert contents(project) == {path: file for path, file in wanted.items() if path not in gone}
+
+
 def test_larger_than_the_limit(project: Project) -> None:
     """A tracked file comes back that is too large for one that is not tracked."""
     project.write("large", "x" * 2000)
@@ -559,6 +581,24 @@ def test_abort_takes_back_what_is_ignored(project: Project, monkeypatch: pytest.
     assert contents(project) == before
 
 
+def test_abort_leaves_what_was_hidden(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule is gone that hid a file when a restore began: --abort leaves the file, and so does the undo of that."""
+    (first, _), _ = versions(project, 2)
+    project.write(".git/info/exclude", ".env\n")
+    project.write(".env", "token\n")
+    before = contents(project)
+    with monkeypatch.context() as patched:
+        patched.setattr(op, "_save_after", crash)
+        with pytest.raises(KeyboardInterrupt):
+            restore(project, first)
+    after = contents(project)
+    project.write(".git/info/exclude", "")
+    finish(project, forward=False)
+    assert contents(project) == before
+    undo(project)
+    assert contents(project) == after
+
+
 def crash(*_: object, **__: object) -> None:
     """The end of a process."""
     raise KeyboardInterrupt
@@ -582,12 +622,12 @@ def test_an_older_store(project: Project) -> None:
 
 
 def test_lists_are_not_left(project: Project) -> None:
-    """The lists of what restores wrote go when their restores are forgotten."""
+    """The lists of what restores wrote go when their restores are forgotten, and so do the ignore rules beside them."""
     (first, _), (second, _) = versions(project, 2)
     directory = open_store(project).repo.state_dir / journal.WRITTEN
     for target in (first, second) * 2:
         restore(project, target)
-    assert len(os.listdir(directory)) == 4
+    assert len(os.listdir(directory)) == 5
     journal.set_restores(open_store(project).repo, journal.Restores())
     assert os.listdir(directory) == []
 
@@ -601,6 +641,7 @@ ANY_RULES = st.sampled_from([b"", b"*.log\n", b"*.log\n!keep.log\n", b"/a\n", b"
     rules=st.tuples(ANY_RULES, ANY_RULES),
     excluded=st.tuples(ANY_RULES, ANY_RULES, st.sampled_from([b"", b"*.log\n", b"b\n", b"/a\n", b"*\n"])),
     tracked=st.tuples(st.booleans(), st.booleans()),
+    more=st.booleans(),
 )
 def test_any_rules(
     tmp_path_factory: pytest.TempPathFactory,
@@ -608,6 +649,7 @@ def test_any_rules(
     rules: tuple[bytes, bytes],
     excluded: tuple[bytes, bytes, bytes],
     tracked: tuple[bool, bool],
+    more: bool,
 ) -> None:
     """Whatever is ignored before, after and besides since: undo gives back every file, and redo those of after."""
     project = Project(tmp_path_factory.mktemp("any") / "project")
@@ -628,7 +670,7 @@ def test_any_rules(
         note(f"{before=}\n{after=}\n{kept(report)=}")
         if report.checkpoint is None:
             return
-    project.write(".git/info/exclude", excluded[1] + excluded[2])  # fewer rules would show what was there before
+    project.write(".git/info/exclude", excluded[1] + excluded[2] if more else excluded[2])
     with project.guard():
         for step, wanted in ((undo, before), (redo, after), (undo, before)):
             step(project)

@@ -18,6 +18,7 @@ from gitcp.model import GITLINK, SYMLINK, TREE, Conversion, Entry, FileChange, O
 from gitcp.value import Value
 from gitcp.worktree import rules
 from gitcp.worktree.paths import display, folded, problem
+from gitcp.worktree.rules import OutsideRules
 
 ORDINARY = -1
 """Permission bits as the umask gives them, where the target did not record any."""
@@ -100,6 +101,23 @@ class Disk(Protocol):
     def lacks_lfs(self, entry: Entry) -> str: ...
 
 
+class Beside(Value):
+    """What is known of the two states beside their snapshots.
+
+    `not_there` are paths that the target did not have, ignored or not; `standing` are directories that it had, though
+    it does not say so; `rules` are the ignore rules that were in force beside those in it, None if that is not known:
+    then those of now. `held` are paths that the snapshot of now has where nothing else was captured.
+    """
+
+    not_there: Collection[bytes] = ()
+    held: Collection[bytes] = ()
+    standing: Collection[bytes] = ()
+    rules: OutsideRules | None = None
+
+
+NOTHING_BESIDE = Beside()
+
+
 class Side:
     """One of the two snapshots, asked path by path. Each directory of its tree is indexed once."""
 
@@ -167,25 +185,22 @@ def plan_files(
     sides: tuple[Snapshot, Snapshot],
     scope: Collection[bytes],
     disk: Disk,
-    not_there: Collection[bytes] = (),
-    held: Collection[bytes] = (),
-    standing: Collection[bytes] = (),
+    beside: Beside = NOTHING_BESIDE,
 ) -> FilePlan:
     """The plan that turns the files of the first snapshot, which is now, into those of the second, the target.
 
     `scope` limits it to these paths and what is below them, unless ALONE is behind them (empty: everywhere).
-    `not_there` are paths of which it is known that the target did not have them, ignored or not; `standing` are
-    directories that it had, though it does not say so. `held` are paths that the first snapshot has where nothing else
-    was captured. Raises Refused for a target with a path that no file may have: no save made it.
+    Raises Refused for a target with a path that no file may have: no save made it.
     """
-    now, target = Side(reader, sides[0], held), Side(reader, sides[1], standing)
+    now, target = Side(reader, sides[0], beside.held), Side(reader, sides[1], beside.standing)
     if SkipReason.NOT_HELD.value in target.unseen.values():
         return FilePlan()
     changes = [change for change in _changes(reader, now, target) if within(change.path, scope)]
     _refuse_bad((*(change.path for change in changes if change.new is not None), *target.snapshot.empty_directories))
     empty = [path for path in now.snapshot.empty_directories if within(path, scope) or _leads_to(path, scope)]
     doubtful = [*(change.path for change in changes if change.new is None), *empty]
-    ignored = _ignored(repo, reader, target, [path for path in doubtful if path not in not_there], set(empty), disk)
+    doubtful = [path for path in doubtful if path not in beside.not_there]
+    ignored = _ignored(repo, reader, target, doubtful, set(empty), disk, beside.rules)
     judged = [(change, _keep(change, now, target, ignored)) for change in changes]
     kept = [kept for _, kept in judged if kept is not None]
     wanted = [change for change, kept in judged if kept is None]
@@ -288,7 +303,13 @@ def _keep(change: FileChange, now: Side, target: Side, ignored: Collection[bytes
 
 
 def _ignored(
-    repo: Repository, reader: Reader, target: Side, paths: list[bytes], directories: Collection[bytes], disk: Disk
+    repo: Repository,
+    reader: Reader,
+    target: Side,
+    paths: list[bytes],
+    directories: Collection[bytes],
+    disk: Disk,
+    outside: OutsideRules | None,
 ) -> set[bytes]:
     """Those of `paths`, some of them directories, that are ignored by the rules on disk or by those of the target."""
     if not paths:
@@ -299,7 +320,7 @@ def _ignored(
         entry = target.entry(path)
         return reader.read_blob(entry.oid) if entry and entry.mode not in (SYMLINK, GITLINK, TREE) else None
 
-    found = rules.ignored(repo, paths, disk.read) | rules.ignored(repo, paths, then)
+    found = rules.ignored(repo, paths, disk.read) | rules.ignored(repo, paths, then, outside)
     return {path.rstrip(b"/") for path in found}
 
 

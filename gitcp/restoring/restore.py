@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gitcp.errors import ConversationUnreadable, Refused
 from gitcp.git.objects import Objects
@@ -20,7 +20,7 @@ from gitcp.restoring import permissions, placing, restore_notice, trust, written
 from gitcp.restoring.apply import apply_files, leave_edited, still_wrong
 from gitcp.restoring.contents import Contents
 from gitcp.restoring.placing import Placed
-from gitcp.restoring.plan import FilePlan, Kept, Side, plan_files, within
+from gitcp.restoring.plan import Beside, FilePlan, Kept, Side, plan_files, within
 from gitcp.restoring.request import Request, check_paths, know_files, merged_into, somewhere
 from gitcp.restoring.worktree_view import WorktreeDisk
 from gitcp.restoring.written import Found, Written
@@ -31,6 +31,7 @@ from gitcp.state import effects, journal, oplog
 from gitcp.state.journal import Extent, Restores, Step, Unfinished
 from gitcp.store import Store, Summary
 from gitcp.value import Value, replace
+from gitcp.worktree.rules import outside
 from gitcp.worktree.snapshot import Since, Taken, take
 from gitcp.worktree.writer import Writer
 
@@ -157,8 +158,8 @@ def finish(store: Store, request_for: Callable[[CheckpointId], Request], *, forw
             placing.sweep(placed)
         here, after = begun.safety, begun.after
         if not forward:
-            here, bits = present.saved.checkpoint.id, permissions.unrecorded(store, files, present.found.taken)
-            extent = replace(begun.extent, made=files.created, bits=bits)
+            here = present.saved.checkpoint.id
+            extent = replace(begun.extent, made=files.created, **_unrecorded(store, files, present))
             after = Restores((*begun.before.undo, here), begun.before.redo, {**begun.before.extents, here: extent})
         step = begun.step if forward else Step.RESTORE
         return _carry_out(store, request, files, contents, present, placed, (here, after), step, begun)
@@ -283,8 +284,15 @@ def _check_allowed(store: Store, request: Request) -> None:
 def _extent(store: Store, request: Request, files: FilePlan, present: Present) -> Extent:
     """What a restore that carries out `files` changes."""
     limits = files.changed if request.reverted else request.paths
-    bits = permissions.unrecorded(store, files, present.found.taken)
-    return Extent(request.files, request.conversation, request.index, limits, files.created, bits=bits)
+    flags = request.files, request.conversation, request.index
+    return Extent(*flags, limits, files.created, **_unrecorded(store, files, present))
+
+
+def _unrecorded(store: Store, files: FilePlan, present: Present) -> dict[str, Any]:
+    """What the safety checkpoint does not record of what is there, and undoing `files` exactly needs."""
+    taken = present.found.taken
+    rules = outside(store.repo, taken.memory.lines if taken.memory else {}, taken.stamp)
+    return {"bits": permissions.unrecorded(store, files, taken), "rules": written.keep_rules(store.repo, rules)}
 
 
 def _extent_of(known: Restores, target: Checkpoint) -> Extent:
@@ -406,8 +414,9 @@ def _plan_files(
     with Writer(store.repo.root) as tree:
         sides = now.taken.snapshot, permissions.completed(store, request.wanted, now.written, tree)
         disk = WorktreeDisk(tree, contents)
-        not_there, standing = frozenset(now.written.made), now.written.standing
-        files = plan_files(store.repo, objects, sides, scope, disk, not_there, now.held, standing)
+        before = now.written
+        beside = Beside(frozenset(before.made), now.held, before.standing, before.rules)
+        files = plan_files(store.repo, objects, sides, scope, disk, beside)
     known = {one.path for one in files.kept}
     changed = [one for one in now.changed if one.path not in known and within(one.path, scope)]
     return replace(files, kept=tuple(sorted((*files.kept, *changed), key=lambda one: one.path))) if changed else files

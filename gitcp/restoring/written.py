@@ -7,11 +7,12 @@ that back, what is still as it was written is added to the snapshot. What was ch
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gitcp import wire
 from gitcp.errors import StoreDamaged
@@ -30,6 +31,7 @@ from gitcp.state.journal import Restores, Unfinished
 from gitcp.store import Store
 from gitcp.value import EMPTY, Value, replace
 from gitcp.worktree.records import USUAL_BITS
+from gitcp.worktree.rules import OutsideRules
 from gitcp.worktree.snapshot import Stamp, Taken, stamp_of
 from gitcp.worktree.writer import Writer
 
@@ -50,13 +52,15 @@ class Written(Value):
 
     `files` are by path, `made` the files and empty directories that it made where nothing was. `standing` are
     directories that it wrote into and that were there before, though its safety checkpoint does not have them. `bits`
-    are the permissions that files had before it, where that checkpoint does not record them.
+    are the permissions that files had before it, where that checkpoint does not record them. `rules` are the ignore
+    rules that were in force before it and are not in that checkpoint: what they hid was there. None if not known.
     """
 
     files: Mapping[bytes, File] = EMPTY
     made: tuple[bytes, ...] = ()
     standing: frozenset[bytes] = frozenset()
     bits: tuple[tuple[bytes, int], ...] = ()
+    rules: OutsideRules | None = None
 
 
 class Found(NamedTuple):
@@ -112,7 +116,7 @@ def so_far(store: Store, request: Request, begun: Unfinished) -> Written:
     paths = (path for path in begun.paths if not path.endswith(ALONE))
     with Writer(store.repo.root) as tree:
         files = listed(Side(store.objects, request.wanted), paths, tree, Contents(store))
-    return Written(files, begun.extent.made, bits=begun.extent.bits)
+    return Written(files, begun.extent.made, bits=begun.extent.bits, rules=_read_rules(store.repo, begun.extent))
 
 
 def added(repo: Repository, here: CheckpointId, then: Restores, written: Written) -> Restores:
@@ -210,31 +214,64 @@ def _modes(files: Mapping[bytes, File]) -> Iterator[tuple[bytes, int]]:
 
 def keep(repo: Repository, written: Written) -> str:
     """Write the list into a file of its own, whole and fsynced; its name. Raises DiskFull, GitcpError."""
-    name = os.urandom(8).hex()
+    fields: dict[str, object] = {
+        "schema": "gitcp.written/1",
+        "files": [_encode(path, file) for path, file in written.files.items()],
+        "standing": [wire.encode_path(path) for path in sorted(written.standing)],
+    }
+    return _keep(repo, os.urandom(8).hex(), fields)
+
+
+def keep_rules(repo: Repository, rules: OutsideRules) -> str:
+    """Write ignore rules into a file, whole and fsynced; its name, the same for the same rules. Raises as `keep`."""
+    fields: dict[str, object] = {
+        "schema": "gitcp.rules/1",
+        "excludes_file": _encode_rules(rules.excludes_file),
+        "info_exclude": _encode_rules(rules.info_exclude),
+        "files": [[wire.encode_path(path), _encode_rules(data)] for path, data in sorted(rules.files.items())],
+    }
+    return _keep(repo, hashlib.sha1(wire.dumps(fields, small=True), usedforsecurity=False).hexdigest(), fields)
+
+
+def _keep(repo: Repository, name: str, fields: dict[str, object]) -> str:
     directory = repo.state_dir / journal.WRITTEN
     with suppress(OSError):  # the write says why
         make_own_directory(directory)
-    journal.write_fields(
-        directory / name,
-        {
-            "schema": "gitcp.written/1",
-            "files": [_encode(path, file) for path, file in written.files.items()],
-            "standing": [wire.encode_path(path) for path in sorted(written.standing)],
-        },
-    )
+    journal.write_fields(directory / name, fields)
     return name
 
 
 def read(repo: Repository, extent: journal.Extent) -> Written:
     """What the restore with this extent wrote; no files if an older gitcp did it, or if the list is gone or damaged."""
-    directory = repo.git_dir / "gitcp" / journal.WRITTEN
+    rules = _read_rules(repo, extent)
     try:
-        fields = (journal.read_fields(directory / extent.written) if extent.written else None) or {}
+        fields = _read(repo, extent.written)
         files = dict(_decode(row) for row in fields.get("files", ()))
         standing = frozenset(map(wire.decode_path, fields.get("standing", ())))
-        return Written(files, extent.made, standing, extent.bits)
+        return Written(files, extent.made, standing, extent.bits, rules)
     except (StoreDamaged, KeyError, TypeError, ValueError, AttributeError, OSError):
-        return Written(EMPTY, extent.made, bits=extent.bits)
+        return Written(EMPTY, extent.made, bits=extent.bits, rules=rules)
+
+
+def _read_rules(repo: Repository, extent: journal.Extent) -> OutsideRules | None:
+    try:
+        fields = _read(repo, extent.rules)
+        files = {wire.decode_path(path): wire.decode_path(data) for path, data in fields["files"]}
+        return OutsideRules(_decode_rules(fields["excludes_file"]), _decode_rules(fields["info_exclude"]), files)
+    except (StoreDamaged, KeyError, TypeError, ValueError, AttributeError, OSError):
+        return None
+
+
+def _read(repo: Repository, name: str) -> Mapping[str, Any]:
+    return (journal.read_fields(repo.git_dir / "gitcp" / journal.WRITTEN / name) if name else None) or EMPTY
+
+
+def _encode_rules(data: bytes | None) -> object:
+    return None if data is None else wire.encode_path(data)
+
+
+def _decode_rules(field: Any) -> bytes | None:
+    return None if field is None else wire.decode_path(field)
 
 
 def _encode(path: bytes, file: File) -> list[object]:

@@ -35,8 +35,8 @@ class Extent(Value):
     `paths` are its limits (empty: none); of a directory with gitcp.restoring.plan.ALONE behind it nothing below is
     meant. `made` are the files that it made where nothing was: of the state before it is known that they were not
     there. `bits` are the permissions of files that it changed, which the state before does not record
-    (gitcp.restoring.permissions). `written` names the list of everything it wrote (gitcp.restoring.written), "" if
-    there is none.
+    (gitcp.restoring.permissions). `written` names the list of everything it wrote, `rules` the ignore rules that were
+    in force before it and that the state before does not record (both in gitcp.restoring.written); "" if there is none.
     """
 
     files: bool = True
@@ -46,6 +46,7 @@ class Extent(Value):
     made: tuple[bytes, ...] = ()
     written: str = ""
     bits: tuple[tuple[bytes, int], ...] = ()
+    rules: str = ""
 
 
 class Restores(Value):
@@ -197,10 +198,11 @@ def restores(repo: Repository) -> Restores:
 
 
 def set_restores(repo: Repository, value: Restores) -> None:
-    """Write down what can be undone and redone. Lists of what older restores wrote are removed."""
+    """Write down what can be undone and redone. What is listed of older restores is removed."""
     fields = _encode_restores(value)
     write_fields(repo.state_dir / RESTORES, {"schema": "gitcp.restores/1", **fields})
-    named = {extent["written"] for extent in fields["extents"].values()}  # type: ignore[attr-defined]
+    extents = fields["extents"].values()  # type: ignore[attr-defined]
+    named = {extent[field] for extent in extents for field in ("written", "rules")}
     with suppress(OSError):
         for path in (repo.state_dir / WRITTEN).iterdir():
             if path.name not in named:
@@ -238,15 +240,21 @@ def _encode_extent(extent: Extent) -> dict[str, object]:
         "made": [wire.encode_path(path) for path in extent.made],
         "written": extent.written,
         "bits": [[wire.encode_path(path), bits] for path, bits in extent.bits],
+        "rules": extent.rules,
     }
 
 
 def _decode_extent(fields: Mapping[str, Any]) -> Extent:
     paths, made = (tuple(map(wire.decode_path, fields.get(name, ()))) for name in ("limits", "made"))
-    written = str(fields.get("written", ""))
+    written, rules = (str(fields.get(name, "")) for name in ("written", "rules"))
     flags = bool(fields["files"]), bool(fields["conversation"]), bool(fields["index"])
     bits = tuple((wire.decode_path(path), int(mode)) for path, mode in fields.get("bits", ()))
-    return Extent(*flags, paths, made, written if written.isalnum() else "", bits)
+    return Extent(*flags, paths, made, _name(written), bits, _name(rules))
+
+
+def _name(text: str) -> str:
+    """The name of a list beside the journal, "" for anything that none can have."""
+    return text if text.isalnum() else ""
 
 
 def _id(text: str) -> CheckpointId:

@@ -1,7 +1,7 @@
 """Which ignore rules hold where: finds the files that gitcp.worktree.ignore knows how to read.
 
-`ignored` answers for a list of paths, from any tree or from the disk. `Rules` answers during a scan, directory by
-directory, and notices when the rules are not those of the scan before.
+`ignored` answers for a list of paths, from any tree or from the disk. `outside` reads the rules that no tree holds.
+`Rules` answers during a scan, directory by directory, and notices when the rules are not those of the scan before.
 """
 
 from __future__ import annotations
@@ -9,17 +9,18 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from gitcp.errors import StoreDamaged
 from gitcp.fastpath.stat_check import UNSETTLED
 from gitcp.model import Oid
+from gitcp.value import EMPTY, Value
 from gitcp.worktree.attributes import NAMES, words_in
 from gitcp.worktree.basis import excludes
 from gitcp.worktree.ignore import Ignore
 from gitcp.worktree.reading import Unstable, content, read, settled
-from gitcp.worktree.records import Past, Record, is_absent
+from gitcp.worktree.records import Past, PlainLine, Record, is_absent
 
 if TYPE_CHECKING:
     from gitcp.git.objects import Objects
@@ -31,21 +32,57 @@ GITIGNORE = b".gitignore"
 GITATTRIBUTES = b".gitattributes"
 
 
-def ignored(repo: Repository, paths: Iterable[bytes], read: Callable[[bytes], bytes | None]) -> set[bytes]:
+class OutsideRules(Value):
+    """The ignore rules that were in force beside those in a snapshot: of core.excludesFile, of info/exclude, and of
+    `.gitignore` files that are ignored themselves, by their paths.
+    """
+
+    excludes_file: bytes | None = None
+    info_exclude: bytes | None = None
+    files: Mapping[bytes, bytes] = EMPTY
+
+    def root(self, gitignore: bytes | None, *, ignore_case: bool) -> Ignore:
+        """Return the rules at the root of the working tree, with this `.gitignore`."""
+        outside = {"excludes_file": self.excludes_file, "info_exclude": self.info_exclude}
+        return Ignore.root(**outside, gitignore=gitignore, ignore_case=ignore_case)
+
+    def beside(self, read: Callable[[bytes], bytes | None]) -> Callable[[bytes], bytes | None]:
+        """Return what reads a `.gitignore` by `read`, and one that it does not have from `files`."""
+        return lambda path: self.files.get(path) if (found := read(path)) is None else found
+
+
+def outside(repo: Repository, lines: Mapping[bytes, PlainLine], stamp: Callable[[bytes], object]) -> OutsideRules:
+    """Return the rules that hold now and that a snapshot does not have. Writes nothing.
+
+    `lines` are the directories that it saw, `stamp` says nothing of what it did not capture.
+    """
+    files = {}
+    for directory, line in lines.items():
+        if GITIGNORE not in line[2]:  # the names seen there, as they are kept: a fast no for nearly all
+            continue
+        path = directory + b"/" + GITIGNORE if directory else GITIGNORE
+        found = content(os.fsencode(repo.root) + b"/" + path) if stamp(path) is None else None
+        if found is not None:
+            files[path] = found
+    return OutsideRules(*excludes(repo), files)
+
+
+def ignored(
+    repo: Repository,
+    paths: Iterable[bytes],
+    read: Callable[[bytes], bytes | None],
+    then: OutsideRules | None = None,
+) -> set[bytes]:
     """Those of `paths` that git would ignore if they were untracked. A path that ends in "/" is a directory.
 
     The rules are core.excludesFile, info/exclude, and the `.gitignore` files that `read(path)` returns, None where
-    there is none. What lies below an ignored directory is ignored. Writes nothing.
+    there is none; with `then` those of `read` and these. What lies below an ignored directory is ignored. Writes
+    nothing.
     """
-    excludes_file, info_exclude = excludes(repo)
-    found: dict[bytes, Ignore | None] = {
-        b"": Ignore.root(
-            excludes_file=excludes_file,
-            info_exclude=info_exclude,
-            gitignore=read(GITIGNORE),
-            ignore_case=repo.is_set("core.ignorecase", default=False),
-        )
-    }
+    then = OutsideRules(*excludes(repo)) if then is None else then
+    read = then.beside(read)
+    ignore_case = repo.is_set("core.ignorecase", default=False)
+    found: dict[bytes, Ignore | None] = {b"": then.root(read(GITIGNORE), ignore_case=ignore_case)}
 
     def inside(directory: bytes) -> Ignore | None:
         """The rules in a directory; None if it is ignored."""

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from faults import process, verdicts, witness
-from faults.verdicts import Held, Move
+from faults.verdicts import Beside, Held, Move
 from faults.witness import Commit, Disk, Git, Seen
 from faults.work import Tree, User, Work
 
@@ -227,7 +227,7 @@ class Life(Work):
             assert stored.entries == tree.git.read(self.held[origin].about.commit).entries, f"{about.id}, not {origin}"
             return self.held[origin]._replace(about=about, talk=stored.talk)
         seen = outcome.before.seen if about.trigger == "before-restore" else outcome.after.seen
-        return verdicts.held(about, stored, seen, self.beyond)
+        return verdicts.held(about, stored, seen, self.beside(tree.user), self.beyond)
 
     def _leaves_files(self, outcome: Outcome) -> None:
         verdicts.unchanged(*outcome.disks)
@@ -366,10 +366,22 @@ class Life(Work):
         if resume and resume.get("path") and outcome.report["conversation"] and "main" in target.talk:
             assert is_copy(outcome.after.talks[resume["path"]], target.talk["main"]), resume
 
-    def rules(self, user: User, target: Held, paths: Collection[bytes]) -> frozenset[bytes]:
-        """Which of these the ignore files in a checkpoint cover for a user; a directory has a slash at its end."""
+    def beside(self, user: User) -> Beside:
+        """The ignore rules for a user that are in no tree, as they are now."""
+        exclude, excludes_file = self.trees[0].root / ".git/info/exclude", user.home / "excludes"
+        return Beside(exclude.read_bytes(), excludes_file.read_bytes() if excludes_file.exists() else b"", {})
+
+    def rules(self, user: User, target: Held, paths: Collection[bytes]) -> tuple[frozenset[bytes], frozenset[bytes]]:
+        """Which of these the ignore files in a checkpoint cover; a directory has a slash at its end.
+
+        First those that they cover with the rules beside it as they are now and as they were, then those with either.
+        """
         if not paths:
-            return frozenset()
+            return frozenset(), frozenset()
+        now, then = (self._ignored(user, target, paths, beside) for beside in (self.beside(user), target.beside))
+        return now & then, now | then
+
+    def _ignored(self, user: User, target: Held, paths: Collection[bytes], beside: Beside) -> frozenset[bytes]:
         place = self.place / "rules"
         shutil.rmtree(place, ignore_errors=True)
         for path in (b"", *paths):
@@ -377,12 +389,15 @@ class Life(Work):
                 os.makedirs(os.path.join(os.fsencode(place), path), exist_ok=True)
         git = Git(place, user.home)
         git.run("init", "--quiet")
-        shutil.copy(self.trees[0].root / ".git/info/exclude", place / ".git/info/exclude")
-        for path, item in target.files.items():
-            if os.path.basename(path) == b".gitignore" and item.kind == "file":
+        place.joinpath(".git/info/exclude").write_bytes(beside.exclude)
+        place.joinpath(".git/excludes").write_bytes(beside.excludes_file)
+        git.run("config", "core.excludesFile", str(place / ".git/excludes"))
+        held = {path: item.data for path, item in target.files.items() if item.kind == "file"}
+        for path, data in {**beside.files, **held}.items():
+            if os.path.basename(path) == b".gitignore":
                 full = os.path.join(os.fsencode(place), path)
                 os.makedirs(os.path.dirname(full), exist_ok=True)
-                Path(os.fsdecode(full)).write_bytes(item.data)
+                Path(os.fsdecode(full)).write_bytes(data)
         return git.ignored(path.rstrip(b"/") for path in paths)
 
     def rollback(self, tree: Tree) -> None:

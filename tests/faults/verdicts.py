@@ -15,6 +15,14 @@ USUAL = (0o644, 0o664, 0o755, 0o775)
 """Permission bits that a checkpoint need not record; nor what the umask gives a new file."""
 
 
+class Beside(NamedTuple):
+    """The ignore rules that no checkpoint holds: of info/exclude, of core.excludesFile, of files that are not saved."""
+
+    exclude: bytes
+    excludes_file: bytes
+    files: Mapping[bytes, bytes]
+
+
 class Held(NamedTuple):
     """A checkpoint, and what was on the disk when it was made."""
 
@@ -26,6 +34,7 @@ class Held(NamedTuple):
     skipped: dict[bytes, str]
     talk: dict[str, bytes]
     agent: str | None
+    beside: Beside
 
 
 class Move(NamedTuple):
@@ -39,11 +48,11 @@ class Move(NamedTuple):
     merged: bool = False
 
 
-Rules = Callable[[Held, Collection[bytes]], frozenset[bytes]]
-"""Which paths the ignore rules in a checkpoint cover."""
+Rules = Callable[[Held, Collection[bytes]], tuple[frozenset[bytes], frozenset[bytes]]]
+"""Which paths the ignore rules in a checkpoint cover, with those beside it of now and of then; and with one of them."""
 
 
-def held(about: Commit, stored: Stored, seen: Seen, beyond: Collection[bytes] = ()) -> Held:
+def held(about: Commit, stored: Stored, seen: Seen, beside: Beside, beyond: Collection[bytes] = ()) -> Held:
     """The checkpoint, which must hold just what git would have added of what was seen.
 
     What is `beyond` may be held too: an undo saves what its restore wrote, ignored or not.
@@ -68,7 +77,13 @@ def held(about: Commit, stored: Stored, seen: Seen, beyond: Collection[bytes] = 
         assert fits or item.kind != "file", f"{about.id}: {path!r} has {item.mode:o}, {modes.get(path)} is recorded"
     agent = stored.meta.get("agent", {}).get("session_id")
     stood = frozenset(path for path in disk if directory(path, disk))
-    return Held(about, kept, modes, hollow, stood, skipped, stored.talk, agent)
+    hidden = {path: item.data for path, item in disk.items() if _is_rules(path, item) and path not in kept}
+    beside = beside._replace(files=hidden)
+    return Held(about, kept, modes, hollow, stood, skipped, stored.talk, agent, beside)
+
+
+def _is_rules(path: bytes, item: Item) -> bool:
+    return path.rpartition(b"/")[2] == b".gitignore" and item.kind == "file"
 
 
 def _entry(item: Item, *, converted: bool) -> tuple[str, str]:
@@ -207,9 +222,10 @@ class Restored:
         made = still_there(undone, self.old) if undone else set()
         surplus = {path for path in set(captured) - self.wanted.keys() if self._within(path)}
         stays = {path for path in surplus if self._skipped_then(path)} | (surplus & self.before.visible.ignored)
-        stays |= then(self.target, surplus - stays)
-        self._came({path for path in set(captured) - stays if self._within(path)} | made, captured)
-        self._went(surplus - stays, made, set(spare) & set(captured))
+        hidden, perhaps = then(self.target, surplus - stays)
+        spared = set(captured) - stays - perhaps
+        self._came({path for path in spared if self._within(path)} | made, captured)
+        self._went(surplus - stays - perhaps, made, (perhaps - hidden) | (set(spare) & set(captured)))
         self._stayed()
         self._directories(then, captured)
 
@@ -267,7 +283,7 @@ class Restored:
         left = self.after.visible.hollow & emptied - self.target.hollow - self.kept.keys() if not self.scope else set()
         left -= above(self.target.skipped) | self.target.stood
         left -= above(self.new)  # something that is not captured is in it
-        left -= then(self.target, [path + b"/" for path in left])
+        left -= then(self.target, [path + b"/" for path in left])[1]
         left = {path for path in left if not self._skipped_then(path) and path not in self.before.visible.ignored}
         assert not left, f"empty directories are left: {sorted(left)}"
 
@@ -302,12 +318,21 @@ def still_there(move: Move, now: Mapping[bytes, Item]) -> set[bytes]:
     return {path for path in made if now.get(path) == move.after.items[path] and now[path].kind in FILES}
 
 
+def _is_left_alone(path: bytes, move: Move, now: Disk) -> bool:
+    """Whether a file is as it was before a restore: nobody changed it, nor anything that it lies in."""
+    was = move.before.items[path]
+    return was.kind in FILES and move.after.items.get(path) == now.items.get(path) == was
+
+
 def undone(move: Move, start: Disk, end: Disk, kept: Collection[bytes]) -> None:
     """To the byte and the bit what was there before; what was changed in between, as far as it was not."""
     if not differing(start.items, move.after.items):
         wrong = differing(end.items, move.before.items)
         assert not wrong, f"not as before: {tell(wrong, move.before, move.after, end)}"
         return
+    alone = (path for path in move.before.items if _is_left_alone(path, move, start))
+    lost = {path for path in alone if end.items.get(path) != start.items[path]}
+    assert not lost, f"not as ever: {tell(lost, move.before, end)}"
     for path in changed(move):
         if start.items.get(path) == move.after.items.get(path) and path not in kept:
             wanted = move.before.items.get(path)
