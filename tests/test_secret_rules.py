@@ -109,6 +109,16 @@ def test_words_after_a_short_beginning(text: str) -> None:
     assert scan(f"use {text} here".encode()) == ()
 
 
+def test_words_after_a_number() -> None:
+    """What only a bot's token has before it is enough, whatever it is made of; without that it is not found."""
+    token = f"AA{WORDS[:33]}"
+
+    assert [(each.rule, each.text.decode()) for each in scan(f"bot98765432:{token}/getMe".encode())] == [
+        ("telegram-token", token)
+    ]
+    assert scan(f"bot9876543:{token}/getMe".encode()) == ()
+
+
 def test_kinds_of_letters() -> None:
     """What repeats five letters is a placeholder; with six it is a token."""
     assert scan(b"key ghp_" + b"aQ3zK" * 7 + b"z") == ()

@@ -228,6 +228,26 @@ def test_edit_in_the_middle_shares_both_ends(objects: Objects) -> None:
     assert second.kept == 0
 
 
+def test_shared_segments_that_were_lost(project: Project, objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What both have in common and the store has lost is written anew: the agent's file still has it."""
+    monkeypatch.setattr(segments, "LARGEST", 64)
+    monkeypatch.setattr(segments, "SMALL", 16)
+    lines = [numbered(number, 1, 40) for number in range(5)]
+    first = given_bytes(objects, b"".join(lines))
+    objects.flush()
+    for segment in first.segments:
+        project.root.joinpath(".git/objects", segment.oid[:2], segment.oid[2:]).unlink()
+
+    lines[2] = b"changed\n"
+    later = Objects(objects._repo)
+    second = given_bytes(later, b"".join(lines), first.segments)
+    later.flush()
+
+    shared = {segment.oid for segment in first.segments} & {segment.oid for segment in second.segments}
+    assert shared > {first.segments[0].oid, first.segments[-1].oid}
+    assert joined(Objects(objects._repo), second) == b"".join(lines)
+
+
 def test_truncation_shares_the_front(objects: Objects) -> None:
     """A stream cut short keeps the segments it still has whole."""
     data = numbered(0, 10_000)
