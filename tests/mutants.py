@@ -36,6 +36,7 @@ TESTS = {
     "gitcp/restoring/plan.py": (
         "test_restore",
         "test_spelling",
+        "test_permissions",
         "test_revert",
         "test_undo",
         "test_shut_directories",

@@ -33,11 +33,13 @@ from back import (
 from gitcp.errors import BadValue, DiskFull, Refused, StoreBusy, StoreDamaged
 from gitcp.fastpath import stat_check
 from gitcp.git import trees
-from gitcp.model import Checkpoint, Note, Trigger
+from gitcp.model import Checkpoint, NestedRepository, Note, Skip, SkipReason, Trigger
 from gitcp.restoring import restore as op
 from gitcp.restoring.apply import BATCH
+from gitcp.restoring.plan import Side
 from gitcp.restoring.restore import Request
 from gitcp.state import journal
+from gitcp.value import replace
 from gitcp.worktree.paths import problem
 from gitcp.worktree.snapshot import Limits
 from gitcp.worktree.writer import Prepared, Writer
@@ -90,6 +92,7 @@ def test_modes(project: Project) -> None:
     project.remove("locked")
     project.write("locked", "longer\n", mode=0o666)
 
+    assert sorted(plan(project, target).paths) == [b"group", b"locked", b"plain", b"run", b"secret"]
     bring_back(project, target)
 
     assert contents(project) == before
@@ -270,9 +273,10 @@ def test_lfs(project: Project) -> None:
 def test_lfs_object_is_gone(project: Project) -> None:
     """Without its LFS object a file stays as it is, which is said before and after, and the others come back."""
     held, _ = lfs_project(project, b"large\n" * 1000)
+    os.chmod(project.path("file.big"), 0o600)
     project.write("other", "old\n")
     target = save(project)
-    project.write("file.big", b"other")
+    project.write("file.big", b"other", 0o644)
     project.write("other", "new\n")
     held.unlink()
 
@@ -281,7 +285,7 @@ def test_lfs_object_is_gone(project: Project) -> None:
 
     assert report.failed
     assert "LFS" in kept(report)[b"file.big"]
-    assert project.read("file.big") == b"other"
+    assert (project.read("file.big"), project.files()[b"file.big"].mode) == (b"other", 0o644)
     assert project.read("other") == b"old\n"
 
 
@@ -414,6 +418,18 @@ def test_nested_rules_of_then(project: Project) -> None:
 
     assert bring_back(project, target) == {b"sub/other.log": "ignored"}
     assert b"sub/kept.log" not in project.files()
+
+
+def test_rules_for_directories_alone(project: Project) -> None:
+    """A rule that ends with `/` covers a directory, an empty one too, and no file of that name."""
+    project.write(".gitignore", "file/\nempty/\n")
+    target = save(project)
+    project.write(".gitignore", "")
+    project.write("file", "captured\n")
+    os.makedirs(project.path("empty"))
+
+    assert bring_back(project, target) == {}
+    assert set(contents(project)) == {b".gitignore", b"empty"}
 
 
 def test_tracked_but_ignored(project: Project) -> None:
@@ -689,6 +705,24 @@ def test_node_modules_skipped_as_a_unit(project: Project) -> None:
         project.remove(f"node_modules/{number}")
     assert bring_back(project, many, limits=limits) == {b"node_modules/a": "not captured then (too-many)"}
     assert project.read("node_modules/a") == b"changed\n"
+
+
+def test_directories_written_with_a_slash(project: Project) -> None:
+    """What was not looked at then is not removed now, if whoever saved it ended the names of directories with `/`."""
+    project.write("a", "a\n")
+    saved = save(project).snapshot
+    side = Side(
+        open_store(project).objects,
+        replace(saved, skipped=(Skip(b"many/", SkipReason.TOO_MANY),), nested=(NestedRepository(b"lib/", None),)),
+    )
+
+    assert [side.barred(path, then=True) for path in (b"many", b"many/deep/file", b"lib/file", b"a", b"man")] == [
+        "not captured then (too-many)",
+        "not captured then (too-many)",
+        "inside what was then another repository",
+        "",
+        "",
+    ]
 
 
 def test_sparse_checkout(project: Project) -> None:

@@ -19,6 +19,7 @@ from gitcp.model import Checkpoint
 from gitcp.restoring import restore as op
 from gitcp.restoring.restore import Report, Request
 from gitcp.state import journal
+from gitcp.value import replace
 from gitcp.worktree.snapshot import Limits
 
 from driver import File, Project
@@ -619,6 +620,28 @@ def test_an_older_store(project: Project) -> None:
     journal.write_fields(path, fields)
     undo(project)
     assert b"note" not in project.files()
+
+
+def test_an_extent_is_not_known(project: Project) -> None:
+    """Where nothing says what a restore changed, undo takes back the files and the conversation, and not the index."""
+    talk = Talk(project)
+    talk.say("one", "two")
+    project.write("a", "old\n")
+    target = save(project, None)
+    talk.say("three", "four")
+    project.write("a", "new\n")
+    restore(project, target)
+    store = open_store(project)
+    journal.set_restores(store.repo, replace(journal.restores(store.repo), extents={}))
+    project.git("add", "a")
+    staged = project.git("ls-files", "--stage")
+
+    report = undo(project)
+
+    assert project.read("a") == b"new\n"
+    assert report.placed is not None
+    assert report.placed.session_id == talk.session
+    assert project.git("ls-files", "--stage") == staged
 
 
 def test_lists_are_not_left(project: Project) -> None:
