@@ -236,13 +236,36 @@ def test_redo(project: Project) -> None:
     assert operation is not None
     assert operation.number == done.operation.number
 
-    delete.delete(store, next(iter(operation.dropped)), of=operation.number)
+    delete.delete(store, next(iter(operation.dropped)), of=operation)
 
     operation = undo_op.to_undo(open_store(project))
     assert operation is not None
     trash.bring_back(open_store(project), operation)
     assert own_refs(project) == before
     assert [each.what for each in oplog.entries(store.repo)] == ["delete", "undo", "redo", "undo"]
+
+
+def test_redo_leaves_what_was_saved_since(project: Project) -> None:
+    """A session that went on after its delete was undone is not deleted again by redo; `delete` does so, and undo."""
+    for content in ("1", "2"):
+        project.write("a", content)
+        project.gitcp("save", "--session", "only", check=0)
+        project.gitcp("delete", "only", "--yes", check=0)
+        project.gitcp("undo", check=0)
+    project.write("a", "3")
+    project.gitcp("save", "--session", "only", check=0)
+    before = own_refs(project)
+
+    with project.guard():
+        refused = project.gitcp("redo", "--yes", check=12).err
+    assert refused == (
+        "error: session only went on since it was brought back (only@3): nothing was deleted\n  gitcp delete only\n"
+    )
+    assert own_refs(project) == before
+
+    project.gitcp("delete", "only", "--yes", check=0)
+    project.gitcp("undo", check=0)
+    assert own_refs(project) == before
 
 
 def test_command(project: Project) -> None:

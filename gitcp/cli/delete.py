@@ -11,6 +11,7 @@ from gitcp.cli.output import GREEN, Styled
 from gitcp.lifecycle import delete as op
 from gitcp.lifecycle.delete import Plan, Report
 from gitcp.saving import session as session_op
+from gitcp.state.oplog import Operation
 from gitcp.wire import Json
 
 
@@ -42,7 +43,7 @@ def command(context: Context, name: str, session: str | None, *, dry_run: bool, 
         carry_out(context, whole, yes=yes, as_json=as_json)
 
 
-def carry_out(context: Context, session: str, *, yes: bool, as_json: bool, of: int | None = None) -> None:
+def carry_out(context: Context, session: str, *, yes: bool, as_json: bool, of: Operation | None = None) -> None:
     """Delete a session, after asking. `of`: the operation that this redoes."""
     agreed = None if yes else op.plan(context.store, session)
     if agreed is not None:

@@ -30,7 +30,7 @@ def command(context: Context, session: str | None, *, yes: bool, as_json: bool) 
         restore_view.walk(context, op.redo, lambda known: known.redo, yes=yes, as_json=as_json, back="undo")
         return
     if found.what == "delete":
-        delete.carry_out(context, next(iter(found.dropped)), yes=yes, as_json=as_json, of=found.number)
+        delete.carry_out(context, next(iter(found.dropped)), yes=yes, as_json=as_json, of=found)
         return
     agreed = None if yes else prune.plan_again(context.store, found)
     if agreed:

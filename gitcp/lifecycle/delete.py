@@ -46,11 +46,11 @@ def plan(store: Store, session: str) -> Plan:
     return _plan(store, rewrite.read(store, despite_damage=True), session)
 
 
-def delete(store: Store, session: str, agreed: Plan | None = None, of: int | None = None) -> Report:
+def delete(store: Store, session: str, agreed: Plan | None = None, of: Operation | None = None) -> Report:
     """Put a session into the trash, and the tags on what no other session has. `of`: the operation this redoes.
 
     Writes refs under `refs/gitcp/` and files in `<git dir>/gitcp/`. Raises RevisionNotFound, and Refused if it is not
-    what was agreed to any more. Then nothing was changed.
+    what was agreed to any more, or if more would go than by the operation that is redone. Then nothing was changed.
     """
     with store.lock():
         rewrite.finish(store)
@@ -58,6 +58,8 @@ def delete(store: Store, session: str, agreed: Plan | None = None, of: int | Non
         made = _plan(store, forest, session)
         if agreed not in (None, made):
             raise Refused(f"session {session} went on meanwhile: nothing was deleted", hint=f"gitcp delete {session}")
+        if of is not None:
+            _require_no_more(made, of)
         now = store.repo.host.now()
         name = trash.new_name(store, now)
         operation = Operation(
@@ -68,9 +70,18 @@ def delete(store: Store, session: str, agreed: Plan | None = None, of: int | Non
             worktree=store.repo.worktree_name,
             trash=name,
             dropped={session: (), **ranges(made.checkpoints)},
-            of=of,
+            of=of.number if of is not None else None,
         )
         return Report(made, rewrite.carry_out(store, _moves(store, forest, made, name), operation))
+
+
+def _require_no_more(made: Plan, before: Operation) -> None:
+    """Raise Refused if checkpoints would go that did not go before: they were saved since that was undone."""
+    dropped = {(name, number) for name, runs in before.dropped.items() for a, b in runs for number in range(a, b + 1)}
+    since = [id for id in made.checkpoints if (id.session, id.number) not in dropped]
+    if since:
+        what = f"session {made.session} went on since it was brought back ({trash.said(since)})"
+        raise Refused(f"{what}: nothing was deleted", hint=f"gitcp delete {made.session}")
 
 
 def fetched(store: Store) -> dict[str, Oid]:

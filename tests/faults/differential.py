@@ -37,7 +37,7 @@ NAMES = ("one", "two", "three")
 SESSIONS, TAGS = "refs/gitcp/sessions/", "refs/gitcp/tags/"
 RESTORE, DROP = "restore", "drop"
 """The two kinds of operation that `undo` goes back over."""
-REFUSED = ("is another one by now", "is needed now, or gone")
+REFUSED = ("is another one by now", "is needed now, or gone", "went on since")
 """What undo and redo may say to a drop, where somebody else went on in the meantime."""
 
 DOINGS = {
@@ -455,11 +455,12 @@ class Life(Work):
         kind, what = done.pop()
         if kind == DROP:
             self._leaves_files(outcome)
-            wrong = what - self.there.keys() if step == "undo" else what & self.there.keys()
-            moved = was ^ self.there.keys()
-            wrong |= moved - what
+            gone, there = was - self.there.keys(), self.there.keys() - was
+            # A chain comes back whole, with what another drop took of it meanwhile.
+            wrong = gone | (what - self.there.keys()) if step == "undo" else there | (gone - what)
             assert not wrong, f"{step} of a drop: {sorted(wrong)}"
-            undone.append((kind, moved))  # another drop may have been quicker with some of them
+            assert step == "undo" or not what & self.there.keys(), f"{step} of a drop: {sorted(what)} not dropped"
+            undone.append((kind, what if step == "undo" else gone))  # another drop may have been quicker with some
             return
         report = outcome.report
         assert report["target"] == what.back, f"{step} goes to {report['target']}, not {what.back}"
