@@ -259,7 +259,7 @@ def test_redo_leaves_what_was_saved_since(project: Project) -> None:
     with project.guard():
         refused = project.gitcp("redo", "--yes", check=12).err
     assert refused == (
-        "error: session only went on since it was brought back (only@3): nothing was deleted\n  gitcp delete only\n"
+        "error: session only went on since it was brought back (only@3): nothing was deleted\nhint: gitcp delete only\n"
     )
     assert own_refs(project) == before
 
