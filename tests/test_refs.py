@@ -183,6 +183,16 @@ def test_garbage(common: Path, data: bytes) -> None:
     assert not list(common.rglob("*.lock"))
 
 
+def test_a_fifo_in_the_place_of_a_ref(common: Path) -> None:
+    """Nobody waits for who might write into it: it is damage as any other garbage."""
+    common.joinpath(refs.SESSIONS).mkdir(parents=True)
+    os.mkfifo(common / NAME)
+
+    with pytest.raises(StoreDamaged, match=NAME):
+        refs.read_ref(common, NAME)
+    assert refs.list_refs(common, refs.PREFIX, refs.NOTHING) == {NAME: refs.NOTHING}
+
+
 def test_a_directory_in_the_way(common: Path) -> None:
     """A ref cannot be made where there are refs below that name, or where its directory is a ref."""
     assert refs.update_ref(common, NAME + "/below", A, None)
