@@ -149,6 +149,20 @@ def test_nothing_is_written_through_links(common: Path, tmp_path: Path, linked: 
     assert {path: path.is_dir() or path.read_bytes() for path in (target, *target.rglob("*"))} == before
 
 
+def test_a_directory_that_cannot_be_looked_at(common: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it cannot be told whether a link is above a ref, the ref stays, and the error says why."""
+    refs.update_ref(common, NAME, A, None)
+
+    def refuse(path: str) -> Any:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "lstat", refuse)
+        with pytest.raises(StoreBusy, match=r"could not be written \(Permission denied\): it was not changed"):
+            refs.update_ref(common, NAME, B, A)
+    assert refs.read_ref(common, NAME) == A
+
+
 def test_a_directory_that_cannot_be_listed(common: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sessions that cannot be seen are not taken for none: a new one would begin where there is one already."""
     refs.update_ref(common, NAME, A, None)
