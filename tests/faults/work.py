@@ -359,8 +359,15 @@ class Work:
         self.count += 1
         what = self.chance.choice(GITS)
         user = self.chance.choice(self.users) if what.split()[0] in TIDYING else tree.user
+        if what.split()[0] in TIDYING and not self._sees_every_head(user):
+            return  # git itself would lose what only a HEAD that this user may not read has
         self.sh(Tree(tree.root, user), "git", *(words.get(word, word) for word in what.split()), check=False)
         self.ends[f"git {what.split()[0]}"] += 1
+
+    def _sees_every_head(self, user: User) -> bool:
+        """Whether the working trees of others are not private to them."""
+        found = [path.stat() for path in (self.trees[0].root / ".git/worktrees").glob("*")]
+        return user.number is None or all(s.st_uid == user.number or s.st_mode & 0o050 == 0o050 for s in found)
 
     def agent(self, tree: Tree) -> Agent:
         """An agent that works in this tree, perhaps in a directory of it."""
