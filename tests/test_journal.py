@@ -525,3 +525,16 @@ def test_the_journal_cannot_be_written(
     assert journal.unfinished(open_store(project).repo) is None
     restore(project, target)
     assert project.read("a") == b"old\n"
+
+
+def test_done_for_good(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a power loss a restore that was finished is not taken for one that was interrupted."""
+    repo, id = open_store(project).repo, save(project).id
+    journal.begin(repo, journal.Unfinished(id, id, (), journal.Extent()))
+    synced: list[tuple[int, bool]] = []
+    left = repo.state_dir / journal.RESTORE
+    monkeypatch.setattr(os, "fsync", lambda opened: synced.append((os.fstat(opened).st_ino, left.exists())))
+
+    journal.finish(repo)
+
+    assert synced == [(repo.state_dir.stat().st_ino, False)]
