@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
 import socket
 import sys
@@ -32,6 +33,35 @@ settings.load_profile("sealed")
 for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:  # as by nohup, and by a shell that runs the tests in the background
         signal.signal(number, usual)
+
+
+PROGRAMS = re.compile(r"\.gitcp\(|\.json\(|\bsubprocess\b|\bchromium\b|from (browser|programs|terminal) ")
+"""How a module of tests that starts gitcp, or another program than git, is known."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test by where it is, or by what its module starts: real, faults, cli or unit.
+
+    One that tries everything there is, and takes seconds for it, says `faults` itself.
+    """
+    marks: dict[Path, str] = {}
+    for item in items:
+        if item.path not in marks:
+            marks[item.path] = _mark(item.path)
+        if item.get_closest_marker("faults") is None:
+            item.add_marker(marks[item.path])
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m unit`, pass over the other modules: to load frameworks takes longer than the tests."""
+    is_other = collection_path.name.startswith("test_") and _mark(collection_path) != "unit"
+    return True if config.getoption("markexpr") == "unit" and is_other else None
+
+
+def _mark(path: Path) -> str:
+    if path.parent.name in ("real", "faults"):
+        return path.parent.name
+    return "cli" if PROGRAMS.search(path.read_text("utf-8")) else "unit"
 
 
 @pytest.fixture(autouse=True)

@@ -54,7 +54,7 @@ TESTS = {
     "gitcp/state/journal.py": ("test_restore", "test_undo", "test_revert", "test_journal"),
     "gitcp/conversation/segments.py": ("test_segments",),
     "gitcp/git/refs.py": ("test_refs", "test_store", "test_shared"),
-    "gitcp/retention.py": ("test_retention", "test_retain", "test_prune"),
+    "gitcp/retention.py": ("test_retention", "test_auto_retention", "test_prune"),
     "gitcp/secrets/encodings.py": SECRETS,
     "gitcp/secrets/named.py": SECRETS,
     "gitcp/secrets/rules.py": SECRETS,
@@ -238,7 +238,7 @@ class Workplace:
 
     def passes(self, tests: Sequence[str]) -> bool:
         """Whether these tests pass. Those that do not end in time have noticed something."""
-        paths = [path for name in tests if (path := self.root / "tests" / f"{name}.py").exists()]
+        paths = [path for name in tests for path in self.root.joinpath("tests").rglob(f"{name}.py")]
         command = [str(self._bin / "python"), "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *map(str, paths)]
         environment = {**os.environ, "PATH": f"{self._bin}:{os.environ['PATH']}"}
         with subprocess.Popen(

@@ -210,7 +210,7 @@ def test_every_page_is_found() -> None:
 def test_tests_exist(page: Path) -> None:
     """A test that a page names is there."""
     defined = set()
-    for module in SOURCE.joinpath("tests").glob("test_*.py"):
+    for module in SOURCE.joinpath("tests").rglob("test_*.py"):
         defined |= {module.stem, *re.findall(r"^def (test_\w+)", module.read_text("utf-8"), re.MULTILINE)}
 
     assert set(TEST.findall(text_of(str(page.relative_to(SOURCE))))) - defined == set()

@@ -1,4 +1,5 @@
-"""Every figure of docs/reliability.md, found by trying. Each takes long; parts of them are in tests/test_faults.py.
+"""Every figure of docs/reliability.md, found by trying. Each takes long; parts of them are in
+tests/faults/test_faults.py.
 
     python tests/faults/run.py calls                        every command, killed and failed at every call
     python tests/faults/run.py calls --kind kill            only killed
@@ -37,7 +38,8 @@ from typing import NamedTuple
 HERE = Path(__file__).parents[1]
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from faults import crowd, damage, differential, disk, kills, life, process, tracer  # noqa: E402  (only now can they be found)
+# only now can they be found
+from faults import crowd, damage, differential, disk, kills, life, process, tracer  # noqa: E402
 from faults.commands import LARGE, SCENES  # noqa: E402
 from faults.scenes import KINDS, Stage, can_happen  # noqa: E402
 from faults.tracer import Call  # noqa: E402
