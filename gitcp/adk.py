@@ -17,6 +17,7 @@ import asyncio
 import os
 import uuid
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -56,7 +57,12 @@ class GitSessionService(BaseSessionService):
         self.checkpoints = api.open(path, host=host)
 
     async def create_session(
-        self, *, app_name: str, user_id: str, state: Fields | None = None, session_id: str | None = None
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: Fields | None = None,
+        session_id: str | None = None,
     ) -> Session:
         """Begin a session. Raises AlreadyExistsError, and BadValue for a state that JSON cannot
         hold.
@@ -65,17 +71,26 @@ class GitSessionService(BaseSessionService):
         return await asyncio.to_thread(self._create, (app_name, user_id, id), state or {})
 
     async def get_session(
-        self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        config: GetSessionConfig | None = None,
     ) -> Session | None:
         """A session with its events, as far as `config` asks for them; None if there is none."""
         return await asyncio.to_thread(self._get, (app_name, user_id, session_id.strip()), config)
 
-    async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
+    async def list_sessions(
+        self, *, app_name: str, user_id: str | None = None
+    ) -> ListSessionsResponse:
         """The sessions of an app, or of one user of it, without their events; the one used last
         comes last.
         """
         found = await asyncio.to_thread(lambda: list(self._listed(app_name, user_id)))
-        return ListSessionsResponse(sessions=sorted(found, key=lambda s: (s.last_update_time, s.user_id, s.id)))
+        return ListSessionsResponse(
+            sessions=sorted(found, key=lambda s: (s.last_update_time, s.user_id, s.id))
+        )
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Put a session into the trash, from where `gitcp undo` brings it back."""
@@ -109,7 +124,11 @@ class GitSessionService(BaseSessionService):
         def begun(held: Held) -> Changes:
             if held.read():
                 raise AlreadyExistsError(f"Session with id {key[2]} already exists.")
-            return {MAIN: Given(encode([{"state": own, "time": self.checkpoints.host.now().timestamp()}]))}
+            return {
+                MAIN: Given(
+                    encode([{"state": own, "time": self.checkpoints.host.now().timestamp()}])
+                )
+            }
 
         self._share(key, shared)
         self._thread(key).change(begun, trigger=Trigger.MANUAL)
@@ -142,9 +161,15 @@ class GitSessionService(BaseSessionService):
         if session is None or config is None:
             return session
         if config.num_recent_events is not None:
-            session.events = session.events[max(0, len(session.events) - config.num_recent_events) :]
+            session.events = session.events[
+                max(0, len(session.events) - config.num_recent_events) :
+            ]
         if config.after_timestamp is not None:
-            early = [n for n, event in enumerate(session.events, 1) if event.timestamp < config.after_timestamp]
+            early = [
+                n
+                for n, event in enumerate(session.events, 1)
+                if event.timestamp < config.after_timestamp
+            ]
             session.events = session.events[max(early, default=0) :]
         return session
 
@@ -163,8 +188,17 @@ class GitSessionService(BaseSessionService):
         for event in events:
             state |= _split(event.actions.state_delta)[0]
         state |= {State.APP_PREFIX + name: value for name, value in self._shared(app).items()}
-        state |= {State.USER_PREFIX + name: value for name, value in self._shared(app, user).items()}
-        return Session(id=id, app_name=app, user_id=user, state=state, events=events, last_update_time=_time(lines))
+        state |= {
+            State.USER_PREFIX + name: value for name, value in self._shared(app, user).items()
+        }
+        return Session(
+            id=id,
+            app_name=app,
+            user_id=user,
+            state=state,
+            events=events,
+            last_update_time=_time(lines),
+        )
 
     def _listed(self, app: str, user: str | None) -> Iterator[Session]:
         wanted = [app] if user is None else [app, user]
@@ -175,7 +209,9 @@ class GitSessionService(BaseSessionService):
                 continue
             key = [unquote(part, errors="surrogatepass") for part in agent.session_id.split("/")]
             if key[: len(wanted)] == wanted and len(key) == 3:
-                session = self._read(Thread(self.checkpoints, name, agent), (key[0], key[1], key[2]))
+                session = self._read(
+                    Thread(self.checkpoints, name, agent), (key[0], key[1], key[2])
+                )
                 if session is not None:
                     yield session.model_copy(update={"events": []})
 
@@ -198,7 +234,11 @@ class GitSessionService(BaseSessionService):
         for scope, delta in shared.items():
             if delta:
                 thread = self._thread(key[:1] if scope == State.APP_PREFIX else key[:2], SHARED)
-                thread.change(lambda held, delta=delta: {MAIN: Given(encode([_merged(held, delta)]))})  # type: ignore[misc]
+                thread.change(partial(_with, delta))
+
+
+def _with(delta: Fields, held: Held) -> Changes:
+    return {MAIN: Given(encode([_merged(held, delta)]))}
 
 
 def _merged(held: Held, delta: Fields) -> Fields:
@@ -225,14 +265,20 @@ def _plain(state: Fields) -> Fields:
     try:
         found: Fields = to_jsonable_python(state)
     except (PydanticSerializationError, ValueError) as error:
-        raise BadValue(f"a state cannot be JSON: {error}. Nothing was saved", hint="keep it out of the state") from None
+        raise BadValue(
+            f"a state cannot be JSON: {error}. Nothing was saved", hint="keep it out of the state"
+        ) from None
     return found
 
 
 def _line(event: Event, fields: Fields) -> Fields:
     parts = (event.content.parts if event.content else None) or []
     text = "\n".join(part.text for part in parts if part.text)
-    return {"role": "user" if event.author == "user" else "assistant", "content": text, "event": fields}
+    return {
+        "role": "user" if event.author == "user" else "assistant",
+        "content": text,
+        "event": fields,
+    }
 
 
 def _time(lines: list[Any]) -> float:

@@ -23,7 +23,10 @@ from gitcp.integrations.extras import missing
 
 try:
     from agent_framework import WorkflowCheckpoint, WorkflowCheckpointException
-    from agent_framework._workflows._checkpoint_encoding import decode_checkpoint_value, encode_checkpoint_value
+    from agent_framework._workflows._checkpoint_encoding import (
+        decode_checkpoint_value,
+        encode_checkpoint_value,
+    )
 except ImportError as error:
     raise missing("gitcp.agent_framework", "agent-framework", error) from None
 
@@ -38,8 +41,8 @@ AGENT = "agent-framework"
 class GitCheckpointStorage:
     """Keeps workflow checkpoints in the repository around `path`, each with the files as they were.
 
-    `allowed_checkpoint_types` are types of your own that may be made when a checkpoint is read, as "module:qualname".
-    Raises what `gitcp.open` does.
+    `allowed_checkpoint_types` are types of your own that may be made when a checkpoint is read, as
+    "module:qualname". Raises what `gitcp.open` does.
     """
 
     def __init__(
@@ -68,7 +71,9 @@ class GitCheckpointStorage:
         return await asyncio.to_thread(lambda: list(map(self._decode, self._lines(workflow_name))))
 
     async def delete(self, checkpoint_id: str) -> bool:
-        """Take a checkpoint away; whether it was there. Earlier checkpoints of gitcp still have it."""
+        """Take a checkpoint away; whether it was there. Earlier checkpoints of gitcp still have
+        it.
+        """
         return await asyncio.to_thread(self._delete, checkpoint_id)
 
     async def get_latest(self, *, workflow_name: str) -> WorkflowCheckpoint | None:
@@ -87,7 +92,11 @@ class GitCheckpointStorage:
         line = self._encode(checkpoint)
 
         def added(held: Held) -> Changes:
-            lines = [each for each in parsed(held.read()) if each["checkpoint_id"] != checkpoint.checkpoint_id]
+            lines = [
+                each
+                for each in parsed(held.read())
+                if each["checkpoint_id"] != checkpoint.checkpoint_id
+            ]
             return {MAIN: Given(encode([*lines, line]))}
 
         self._thread(checkpoint.workflow_name).change(added)
@@ -115,7 +124,11 @@ class GitCheckpointStorage:
         """The names of the workflows that have checkpoints here."""
         store = self.checkpoints.store()
         agents = [store.read(tip).agent for tip in store.sessions().values()]
-        return [agent.session_id for agent in agents if agent and agent.name == AGENT and agent.session_id]
+        return [
+            agent.session_id
+            for agent in agents
+            if agent and agent.name == AGENT and agent.session_id
+        ]
 
     def _thread(self, workflow_name: str) -> Thread:
         return Thread(self.checkpoints, session_name(workflow_name), Agent(AGENT, workflow_name))
@@ -129,9 +142,14 @@ class GitCheckpointStorage:
         except WorkflowCheckpointException:
             raise
         except Exception as error:
-            what = f"checkpoint {checkpoint.checkpoint_id} could not be read back: it was not saved ({error})"
+            what = (
+                f"checkpoint {checkpoint.checkpoint_id} could not be read back: it was not saved "
+                f"({error})"
+            )
             raise WorkflowCheckpointException(what) from error
         return line
 
     def _decode(self, line: Any) -> WorkflowCheckpoint:
-        return WorkflowCheckpoint.from_dict(decode_checkpoint_value(line, allowed_types=self._allowed))
+        return WorkflowCheckpoint.from_dict(
+            decode_checkpoint_value(line, allowed_types=self._allowed)
+        )

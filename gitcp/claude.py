@@ -6,10 +6,10 @@ back together.
     async for message in query(prompt="…", options=options("/path/to/repository")):
         ...
 
-`GitSessionStore` is a session store of the SDK: what the agent says is mirrored into it, and each append is a
-checkpoint with the files as they are then. The hook that `options` adds says when a prompt came, before the agent acts
-on it, which is where `GitSessionStore.rewind` goes back to. The SDK's own file checkpoints know the edit tools only,
-and cannot be combined with a session store.
+`GitSessionStore` is a session store of the SDK: what the agent says is mirrored into it, and each
+append is a checkpoint with the files as they are then. The hook that `options` adds says when a
+prompt came, before the agent acts on it, which is where `GitSessionStore.rewind` goes back to. The
+SDK's own file checkpoints know the edit tools only, and cannot be combined with a session store.
 
 The sessions are those of Claude Code to every command: `gitcp log`, `gitcp restore`, `claude
 --resume` work with them.
@@ -108,7 +108,9 @@ class GitSessionStore(SessionStore):
         """What the SDK shows of each session. The first time a session is read whole, then what is
         new of it.
         """
-        return await asyncio.to_thread(lambda: [self._summary(*found) for found in self._sessions(project_key)])
+        return await asyncio.to_thread(
+            lambda: [self._summary(*found) for found in self._sessions(project_key)]
+        )
 
     async def delete(self, key: SessionKey) -> None:
         """Put a session into gitcp's trash (`gitcp undo` brings it back); with a subpath, end that
@@ -126,9 +128,9 @@ class GitSessionStore(SessionStore):
         """Bring back the state before a user message: the files, whatever changed them, and the
         transcript.
 
-        `message` is the uuid of the message. What is there now is saved first, and `undo` goes back to it. The session
-        keeps its id: resume it to go on from there. Raises RevisionNotFound, and Refused where a restore is; nothing
-        was changed then.
+        `message` is the uuid of the message. What is there now is saved first, and `undo` goes back
+        to it. The session keeps its id: resume it to go on from there. Raises RevisionNotFound, and
+        Refused where a restore is; nothing was changed then.
         """
         return await asyncio.to_thread(self._rewind, session_id, message)
 
@@ -138,7 +140,9 @@ class GitSessionStore(SessionStore):
 
     # ------------------------------------------------------------ hooks
 
-    async def prompted(self, payload: Any, _tool_use_id: str | None = None, _context: Any = None) -> Any:
+    async def prompted(
+        self, payload: Any, _tool_use_id: str | None = None, _context: Any = None
+    ) -> Any:
         """The callback of UserPromptSubmit: a checkpoint of the files, before the agent does
         anything about the prompt.
 
@@ -156,7 +160,10 @@ class GitSessionStore(SessionStore):
     def _append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         place = _place(key.get("subpath"))
         if place is None:
-            raise BadValue(f"{str(key.get('subpath'))[:80]!r} cannot be a transcript of a session: nothing was saved")
+            raise BadValue(
+                f"{str(key.get('subpath'))[:80]!r} cannot be a transcript of a session: nothing "
+                "was saved"
+            )
         stream = _stream(key.get("subpath"))
 
         def added(held: Held) -> Changes | None:
@@ -177,7 +184,12 @@ class GitSessionStore(SessionStore):
             held = Held(store, store.read(tip))
             agent = held.checkpoint.agent if held.checkpoint else None
             written = any(stream.name == MAIN and stream.bytes for stream in held.streams)
-            if written and agent is not None and agent.name == claude_code.NAME and agent.session_id:
+            if (
+                written
+                and agent is not None
+                and agent.name == claude_code.NAME
+                and agent.session_id
+            ):
                 yield agent.session_id, held
 
     def _summary(self, session_id: str, held: Held) -> SessionSummaryEntry:
@@ -201,13 +213,17 @@ class GitSessionStore(SessionStore):
             return
         gone = _stream(key.get("subpath"))
         thread = self._thread(key["project_key"], key["session_id"])
-        thread.change(lambda held: {gone: None} if any(each.name == gone for each in held.streams) else None)
+        thread.change(
+            lambda held: {gone: None} if any(each.name == gone for each in held.streams) else None
+        )
 
     def _subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         held = self._held(key["project_key"], key["session_id"])
         places = [stream.place for stream in held.streams] if held else []
         return [
-            place[len(BELOW) : -len(LINES)] for place in places if place.startswith(BELOW) and place.endswith(LINES)
+            place[len(BELOW) : -len(LINES)]
+            for place in places
+            if place.startswith(BELOW) and place.endswith(LINES)
         ]
 
     def _prompted(self, payload: Any) -> str | None:
@@ -239,16 +255,27 @@ class GitSessionStore(SessionStore):
         """
         name = self._find(self.project_key, session_id)
         if name is None:
-            raise RevisionNotFound(f"there is no session {session_id}: nothing was changed", hint="gitcp sessions")
-        with tempfile.TemporaryDirectory(prefix="gitcp-") as home, only(self.checkpoints.store(), name, LOCK):
+            raise RevisionNotFound(
+                f"there is no session {session_id}: nothing was changed", hint="gitcp sessions"
+            )
+        with (
+            tempfile.TemporaryDirectory(prefix="gitcp-") as home,
+            only(self.checkpoints.store(), name, LOCK),
+        ):
             yield leaving(self.checkpoints, name, {"CLAUDE_CONFIG_DIR": home}), name
 
     def _before_prompt(self, name: str, message: str) -> Checkpoint | None:
-        """The checkpoint that was made when the message came, by the agent's own id of the prompt."""
+        """The checkpoint that was made when the message came, by the agent's own id of the
+        prompt.
+        """
         thread = Thread(self.checkpoints, name, Agent(claude_code.NAME))
         lines = (each for held in thread.history() for each in parsed(held.read()))
         prompt = next((each.get("promptId") for each in lines if each.get("uuid") == message), None)
-        found = (held.checkpoint for held in thread.history() if prompt and _is_prompt(held.checkpoint, prompt))
+        found = (
+            held.checkpoint
+            for held in thread.history()
+            if prompt and _is_prompt(held.checkpoint, prompt)
+        )
         return next(found, None)
 
     # ------------------------------------------------------------ names
@@ -281,8 +308,14 @@ class GitSessionStore(SessionStore):
         names = self._named(store, project_key)
         plain = re.sub(r"[^A-Za-z0-9]", "", session_id)
         likely = [name for name in names if plain.startswith(name)]
-        by_tip = (name for name in (*likely, *names) if _holds(store, store.summary(names[name]), session_id))
-        by_chain = (n for n in likely if any(_holds(store, s, session_id) for s in store.history(names[n])))
+        by_tip = (
+            name
+            for name in (*likely, *names)
+            if _holds(store, store.summary(names[name]), session_id)
+        )
+        by_chain = (
+            n for n in likely if any(_holds(store, s, session_id) for s in store.history(names[n]))
+        )
         return next(by_tip, None) or next(by_chain, None)
 
     def _named(self, store: Store, project_key: str) -> dict[str, Oid]:
@@ -296,20 +329,29 @@ class GitSessionStore(SessionStore):
 
     def _suffix(self, project_key: str) -> str:
         """What names end in of sessions that belong to another project than this directory."""
-        return "" if project_key == self.project_key else f".{sha256(project_key.encode()).hexdigest()[:8]}"
+        return (
+            ""
+            if project_key == self.project_key
+            else f".{sha256(project_key.encode()).hexdigest()[:8]}"
+        )
 
 
 def options(path: str | os.PathLike[str] = ".", **given: Any) -> ClaudeAgentOptions:
     """Options of the SDK with which every turn becomes a checkpoint of the repository around
     `path`.
 
-    `given` are any other options; hooks among them are kept. The agent works in `path`. The store is in
-    `session_store`: `options(…).session_store.rewind(…)`.
+    `given` are any other options; hooks among them are kept. The agent works in `path`. The store
+    is in `session_store`: `options(…).session_store.rewind(…)`.
     """
     store = given.pop("session_store", None) or GitSessionStore(path)
     hooks = dict(given.pop("hooks", None) or {})
-    hooks["UserPromptSubmit"] = [*hooks.get("UserPromptSubmit", ()), HookMatcher(hooks=[store.prompted])]
-    return ClaudeAgentOptions(**{"cwd": store.checkpoints.path, **given}, session_store=store, hooks=hooks)
+    hooks["UserPromptSubmit"] = [
+        *hooks.get("UserPromptSubmit", ()),
+        HookMatcher(hooks=[store.prompted]),
+    ]
+    return ClaudeAgentOptions(
+        **{"cwd": store.checkpoints.path, **given}, session_store=store, hooks=hooks
+    )
 
 
 def _unknown(there: list[Any], entries: Iterable[SessionStoreEntry]) -> Iterator[SessionStoreEntry]:
@@ -326,7 +368,9 @@ def _place(subpath: str | None) -> str | None:
     """Where Claude Code keeps a transcript; None for one that it would keep nowhere."""
     place = f"{BELOW}{subpath}{LINES}" if subpath else f"{claude_code.SESSION}{LINES}"
     parts = base.place_parts(place)
-    kept = parts is not None and (not subpath or (len(parts) > 2 and parts[1] in claude_code.BESIDE))
+    kept = parts is not None and (
+        not subpath or (len(parts) > 2 and parts[1] in claude_code.BESIDE)
+    )
     return place if kept else None
 
 

@@ -8,7 +8,8 @@
         def begin(self, home, cwd, prompts):
             …
 
-Nothing here needs the agent itself. That its own resume continues from what was placed, only the agent can show.
+Nothing here needs the agent itself. That its own resume continues from what was placed, only the
+agent can show.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ class AdapterConformance(ABC):
 
     @abstractmethod
     def begin(self, home: Path, cwd: Path, prompts: Sequence[str]) -> None:
-        """Write, below `home`, what the agent leaves behind after a session that a person began in `cwd` with these
-        prompts, each answered. Called twice, it makes two sessions.
+        """Write, below `home`, what the agent leaves behind after a session that a person began in
+        `cwd` with these prompts, each answered. Called twice, it makes two sessions.
         """
 
     # ------------------------------------------------------------ finding
@@ -64,7 +65,9 @@ class AdapterConformance(ABC):
         assert [name for name in FUNCTIONS if not callable(getattr(self.adapter, name, None))] == []
 
     def test_where_the_agent_never_was(self, tmp_path: Path) -> None:
-        """Nothing is found, nothing runs, what is watched are absolute paths, and looking makes nothing."""
+        """Nothing is found, nothing runs, what is watched are absolute paths, and looking makes
+        nothing.
+        """
         host, cwd = _host(tmp_path), _project(tmp_path)
         before = _files(tmp_path)
 
@@ -74,7 +77,9 @@ class AdapterConformance(ABC):
         assert _files(tmp_path) == before
 
     def test_a_session_is_found(self, tmp_path: Path) -> None:
-        """From its directory and from below, by an id that can be a path's part; from elsewhere it is not."""
+        """From its directory and from below, by an id that can be a path's part; from elsewhere it
+        is not.
+        """
         host, cwd = _host(tmp_path), _project(tmp_path)
         found = self._begun(tmp_path)
         below, elsewhere = cwd / "src", _project(tmp_path, "elsewhere")
@@ -97,7 +102,9 @@ class AdapterConformance(ABC):
 
         assert len({session.session_id for session in found}) == 2
         assert first.session_id in {session.session_id for session in found}
-        assert [session.modified for session in found] == sorted((s.modified for s in found), reverse=True)
+        assert [session.modified for session in found] == sorted(
+            (s.modified for s in found), reverse=True
+        )
         assert _stats(list(before)) != before
 
     def test_a_session_that_goes_on_is_noticed(self, tmp_path: Path) -> None:
@@ -113,7 +120,9 @@ class AdapterConformance(ABC):
     # ------------------------------------------------------------ reading
 
     def test_capture(self, tmp_path: Path) -> None:
-        """Streams have names and places that can be stored, the main one first; looking twice says the same."""
+        """Streams have names and places that can be stored, the main one first; looking twice says
+        the same.
+        """
         found = self._begun(tmp_path)
         before = _files(tmp_path)
         capture = self.adapter.capture(found)
@@ -140,7 +149,9 @@ class AdapterConformance(ABC):
             assert self.adapter.digest(before, lines[size:]) == whole
 
     def test_messages(self, tmp_path: Path) -> None:
-        """What a person typed is shown in order, each under an id of its own, and answers in between."""
+        """What a person typed is shown in order, each under an id of its own, and answers in
+        between.
+        """
         shown = list(self.adapter.messages(self._lines(self._begun(tmp_path))))
         typed = _typed(shown)
 
@@ -156,7 +167,10 @@ class AdapterConformance(ABC):
         for number, message in enumerate(_typed(self.adapter.messages(lines))):
             offset = self.adapter.before(lines, message.id or "")
             assert offset is not None
-            assert self.adapter.before([line.rstrip(b"\n") for line in lines], message.id or "") == offset
+            assert (
+                self.adapter.before([line.rstrip(b"\n") for line in lines], message.id or "")
+                == offset
+            )
             assert data[:offset].endswith(b"\n") or not offset
             earlier = self.adapter.messages(base.lines([data[:offset]]))
             assert [m.text for m in _typed(earlier)] == list(self.prompts[:number])
@@ -175,7 +189,9 @@ class AdapterConformance(ABC):
     # ------------------------------------------------------------ placing
 
     def test_place_in_an_empty_home(self, tmp_path: Path) -> None:
-        """Under its own id, byte for byte, where the agent is found to have it; deciding writes nothing."""
+        """Under its own id, byte for byte, where the agent is found to have it; deciding writes
+        nothing.
+        """
         host, cwd = _host(tmp_path), _project(tmp_path)
         found = self._begun(tmp_path)
         what = self._stored(found)
@@ -189,7 +205,9 @@ class AdapterConformance(ABC):
         assert any(found.session_id in word for word in placement.command)
         assert placement.files[0].path.read_bytes() == b"".join(what.streams[0][1]())
         assert all(there.home in write.path.parents for write in placement.files)
-        assert [session.session_id for session in self.adapter.find(cwd, there)] == [found.session_id]
+        assert [session.session_id for session in self.adapter.find(cwd, there)] == [
+            found.session_id
+        ]
         assert self._read(there, cwd, found.session_id) == list(self.prompts)
 
     def test_place_over_the_same(self, tmp_path: Path) -> None:
@@ -215,7 +233,9 @@ class AdapterConformance(ABC):
         assert found.path.read_bytes() == whole
 
     def test_going_back(self, tmp_path: Path) -> None:
-        """An earlier state of a session that went on goes under the new id; no byte of what is there changes."""
+        """An earlier state of a session that went on goes under the new id; no byte of what is
+        there changes.
+        """
         host, cwd = _host(tmp_path), _project(tmp_path)
         found = self._begun(tmp_path)
         lines, before = self._lines(found), _files(tmp_path)
@@ -234,7 +254,9 @@ class AdapterConformance(ABC):
         assert {write.how for write in again.files} == {"same"}
 
     def test_a_copy(self, tmp_path: Path) -> None:
-        """A conversation without an id of its own goes under the new one, beside the one it is a copy of."""
+        """A conversation without an id of its own goes under the new one, beside the one it is a
+        copy of.
+        """
         host, cwd = _host(tmp_path), _project(tmp_path)
         found = self._begun(tmp_path)
         before = _files(tmp_path)

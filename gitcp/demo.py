@@ -1,4 +1,5 @@
-"""`gitcp demo`: a short story in a scratch repository, with a recorded session, that checks every byte at the end.
+"""`gitcp demo`: a short story in a scratch repository, with a recorded session, that checks every
+byte at the end.
 
 Nothing outside the scratch directory is read or written; the agent's home is in it too.
 """
@@ -26,7 +27,10 @@ from gitcp.value import replace
 SESSION = "e7baae82-5d1c-4f0a-9b3e-2c6d8f1a7b90"
 
 FILES = {
-    "app.py": b"from db import connect\n\n\ndef users():\n    return connect().execute('select * from users')\n",
+    "app.py": (
+        b"from db import connect\n\n\ndef users():\n    return connect().execute('select * from "
+        b"users')\n"
+    ),
     "db.py": b"import sqlite3\n\n\ndef connect():\n    return sqlite3.connect('app.db')\n",
     "schema.sql": b"create table users (id integer primary key, name text);\n",
     "logo.bin": bytes(range(256)) * 16,
@@ -39,7 +43,13 @@ Turn = tuple[str, str]
 
 FIRST: tuple[Turn, ...] = (
     ("user", "Add an e-mail column to the users table, and a migration for it."),
-    ("assistant", "I will write migrations/001_email.sql and leave schema.sql as it is, so that both can be reviewed."),
+    (
+        "assistant",
+        (
+            "I will write migrations/001_email.sql and leave schema.sql as it is, "
+            "so that both can be reviewed."
+        ),
+    ),
 )
 SECOND: tuple[Turn, ...] = (
     ("user", "Good. Now move everything to Postgres."),
@@ -49,7 +59,9 @@ SECOND: tuple[Turn, ...] = (
 
 
 def run(directory: Path, host: Host, say: Callable[[str], None]) -> None:
-    """Tell the story in `directory` (which must be empty or absent). Raises GitcpError if a byte is not as it was."""
+    """Tell the story in `directory` (which must be empty or absent). Raises GitcpError if a byte is
+    not as it was.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     home, project = directory / "home", directory / "project"
     if any(directory.iterdir()):
@@ -62,10 +74,15 @@ def run(directory: Path, host: Host, say: Callable[[str], None]) -> None:
     say(f"$ gitcp save 'before migration'\n  saved {first.checkpoint.id}: {_extent(first)}")
     before = scene.everything()
     scene.wreck()
-    say("The agent goes on. It rewrites one file, deletes two and makes one, partly from its shell.")
+    say(
+        "The agent goes on. It rewrites one file, deletes two and makes one, partly from its shell."
+    )
     say(f"$ gitcp restore {first.checkpoint.id.number} --yes")
     report = restore_op.restore(scene.store, restore_op.Request(first.checkpoint, project))
-    say(f"  {len(report.written)} files written, {len(report.removed)} removed; what was there is {report.safety}")
+    say(
+        f"  {len(report.written)} files written, {len(report.removed)} removed; what was there is "
+        f"{report.safety}"
+    )
     scene.compare(before, report)
     restore_op.undo(scene.store, lambda id: restore_op.Request(scene.checkpoint(id), project))
     say("$ gitcp undo --yes\n  and the agent's later work is there again")
@@ -73,7 +90,10 @@ def run(directory: Path, host: Host, say: Callable[[str], None]) -> None:
     if not found.ok:
         raise GitcpError(f"the store does not check out: {found.problems[0].what}")
     scene.compare_wrecked()
-    say(f"Compared {len(before)} files and the conversation, byte by byte; {found.objects} objects check out.")
+    say(
+        f"Compared {len(before)} files and the conversation, byte by byte; {found.objects} objects "
+        "check out."
+    )
 
 
 class _Scene:
@@ -123,7 +143,8 @@ class _Scene:
             if path.is_symlink()
             else b"%o " % (path.stat().st_mode & 0o777) + path.read_bytes()
             for path in sorted(self.project.rglob("*"))
-            if ".git" not in path.relative_to(self.project).parts and (path.is_symlink() or path.is_file())
+            if ".git" not in path.relative_to(self.project).parts
+            and (path.is_symlink() or path.is_file())
         }
 
     def checkpoint(self, id: CheckpointId) -> Checkpoint:

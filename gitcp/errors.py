@@ -23,7 +23,8 @@ from __future__ import annotations
 
 
 class GitcpError(Exception):
-    """Any expected failure: `str(error)` for people, `hint` what to type next ("" where there is nothing).
+    """Any expected failure: `str(error)` for people, `hint` what to type next ("" where there is
+    nothing).
 
     `candidates` are lines that belong to it: what could have been meant, what was found.
     """
@@ -51,7 +52,9 @@ class Refused(GitcpError):
 
 
 class StoreDamaged(GitcpError):
-    """A stored object is missing, unreadable or not what its id says. `objects` names those that it is about."""
+    """A stored object is missing, unreadable or not what its id says. `objects` names those that it
+    is about.
+    """
 
     objects: tuple[str, ...] = ()
 

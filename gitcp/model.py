@@ -119,8 +119,9 @@ class Skip(Value):
 class Conversion(Value):
     """How the bytes of a file follow from its blob: what git's checkout would do, made explicit.
 
-    `eol` is "crlf" or "". `ident` says that `$Id$` is expanded. `encoding` is the working-tree encoding or "".
-    `lfs` says that the blob is an LFS pointer and the bytes lie in the repository's LFS store.
+    `eol` is "crlf" or "". `ident` says that `$Id$` is expanded. `encoding` is the working-tree
+    encoding or "". `lfs` says that the blob is an LFS pointer and the bytes lie in the repository's
+    LFS store.
     """
 
     path: bytes
@@ -171,12 +172,13 @@ class Base(Value):
 class Snapshot(Value):
     """The files half: a tree, and what a tree cannot say.
 
-    `tree` holds every captured path. `raw` are paths stored as they lie on disk because git's own checkout would not
-    give the same bytes back. `converted` are paths whose bytes differ from their blob in a way that is written down.
-    `modes` are permission bits that git does not keep. `absent` are tracked paths that sparse checkout left out of
-    the working tree; the tree holds their index blob. `staged` are index entries that differ from the files (or whose
-    file is gone), `untracked` the captured paths that the index does not have (a directory ends in "/" and stands for
-    all below it), `conflicts` the unmerged entries.
+    `tree` holds every captured path. `raw` are paths stored as they lie on disk because git's own
+    checkout would not give the same bytes back. `converted` are paths whose bytes differ from their
+    blob in a way that is written down. `modes` are permission bits that git does not keep. `absent`
+    are tracked paths that sparse checkout left out of the working tree; the tree holds their index
+    blob. `staged` are index entries that differ from the files (or whose file is gone), `untracked`
+    the captured paths that the index does not have (a directory ends in "/" and stands for all
+    below it), `conflicts` the unmerged entries.
     """
 
     tree: Oid
@@ -210,10 +212,10 @@ class Agent(Value):
 class Source(Value):
     """One stream of a conversation to be read: a file, or bytes that were given.
 
-    `name` is the stream ("main", "agents/<id>"). `live` says that the agent may be writing: a torn last line is then
-    left out. `place` is where the agent keeps it, relative to the directory of the main stream, for putting it back.
-    `end` is the size that the stream has, however long the file is when it is read. With neither file nor bytes it
-    stands as the checkpoint before has it.
+    `name` is the stream ("main", "agents/<id>"). `live` says that the agent may be writing: a torn
+    last line is then left out. `place` is where the agent keeps it, relative to the directory of
+    the main stream, for putting it back. `end` is the size that the stream has, however long the
+    file is when it is read. With neither file nor bytes it stands as the checkpoint before has it.
     """
 
     name: str
@@ -231,7 +233,8 @@ class Source(Value):
 class Capture(Value):
     """The conversation half as an adapter found it: whose it is, in which format, and its streams.
 
-    `directory` is the working directory that the agent keeps the session under, None where that is not known.
+    `directory` is the working directory that the agent keeps the session under, None where that is
+    not known.
     """
 
     agent: Agent | None
@@ -272,8 +275,8 @@ class Stream(Value):
 class Conversation(Value):
     """The conversation half as stored. `tree` is the git tree of all its streams.
 
-    `directory` is where in the working tree the agent ran (b"": at its root), None where that is not known; `worktree`
-    then is git's name for that working tree, None for the main one.
+    `directory` is where in the working tree the agent ran (b"": at its root), None where that is
+    not known; `worktree` then is git's name for that working tree, None for the main one.
     """
 
     format: str
@@ -331,7 +334,8 @@ class Run(Value):
     """What was run between a checkpoint and the one before it. `code` is None where its end was not
     seen.
 
-    `command` is empty for a part of a program (a transaction); `output` is the end of what was said.
+    `command` is empty for a part of a program (a transaction); `output` is the end of what was
+    said.
     """
 
     command: tuple[str, ...]
@@ -344,9 +348,10 @@ class Checkpoint(Value):
     """One recovery point. `commit`, `root` and `parent` say where it is stored; the rest is what it
     says.
 
-    `root` is the commit's tree: the files plus `.gitcp`. `steps` is the tree of recorded results of steps, `state` what
-    a framework keeps. `compensated` says how the compensations of this session that were run ended, by their key
-    (gitcp.running.compensate). `extra` are metadata fields this version does not know.
+    `root` is the commit's tree: the files plus `.gitcp`. `steps` is the tree of recorded results of
+    steps, `state` what a framework keeps. `compensated` says how the compensations of this session
+    that were run ended, by their key (gitcp.running.compensate). `extra` are metadata fields this
+    version does not know.
     """
 
     id: CheckpointId

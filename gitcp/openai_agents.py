@@ -1,12 +1,14 @@
-"""The OpenAI Agents SDK, checkpointed: what was said and the files are one commit, and a conversation can branch.
+"""The OpenAI Agents SDK, checkpointed: what was said and the files are one commit, and a
+conversation can branch.
 
     from gitcp.openai_agents import GitSession
 
     await Runner.run(agent, "…", session=GitSession("chat-42", "/path/to/repository"))
 
-`GitSession` is a session of the SDK: its items are the conversation of a session of gitcp, one line each. Whenever a
-run adds items, or finds files that somebody changed since, there is a checkpoint. A branch begins before a turn; it is
-a session of its own, forked from the checkpoint that was there when the turn came.
+`GitSession` is a session of the SDK: its items are the conversation of a session of gitcp, one line
+each. Whenever a run adds items, or finds files that somebody changed since, there is a checkpoint.
+A branch begins before a turn; it is a session of its own, forked from the checkpoint that was there
+when the turn came.
 """
 
 from __future__ import annotations
@@ -37,7 +39,16 @@ from gitcp import api
 from gitcp.errors import BadValue, GitcpError, RevisionNotFound
 from gitcp.git import refs
 from gitcp.integrations import workspace
-from gitcp.integrations.thread import Changes, Given, Held, Thread, encode, leaving, parsed, session_name
+from gitcp.integrations.thread import (
+    Changes,
+    Given,
+    Held,
+    Thread,
+    encode,
+    leaving,
+    parsed,
+    session_name,
+)
 from gitcp.lifecycle import fork
 from gitcp.model import Agent, Checkpoint, Host, Trigger
 from gitcp.restoring import restore
@@ -51,7 +62,8 @@ SEPARATOR = "+"
 
 
 class GitSession(SessionABC):
-    """A conversation of the SDK in the repository around `path`, the working directory of the agent.
+    """A conversation of the SDK in the repository around `path`, the working directory of the
+    agent.
 
     Raises what `gitcp.open` does, and BadValue for a branch that cannot be called so.
     """
@@ -78,7 +90,9 @@ class GitSession(SessionABC):
     # ------------------------------------------------------------ the SDK's protocol
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """The items, oldest first; with a limit the last ones. Files that changed since the last turn are saved."""
+        """The items, oldest first; with a limit the last ones. Files that changed since the last
+        turn are saved.
+        """
         most = resolve_session_limit(limit, self.session_settings)
         items = await asyncio.to_thread(self._begin_turn)
         return items if most is None else items[max(0, len(items) - most) :]
@@ -107,21 +121,28 @@ class GitSession(SessionABC):
     # ------------------------------------------------------------ branches
 
     async def turns(self) -> list[dict[str, Any]]:
-        """The turns of the current branch, from 1: `{"turn": 1, "content": …}`, what the user said."""
+        """The turns of the current branch, from 1: `{"turn": 1, "content": …}`, what the user
+        said.
+        """
         items = await asyncio.to_thread(lambda: parsed(self._thread().held().read()))
         said = [item.get("content") for item in items if _is_user(item)]
         return [{"turn": number, "content": content} for number, content in enumerate(said, 1)]
 
-    async def create_branch_from_turn(self, turn: int, branch: str | None = None, *, files: bool = False) -> str:
+    async def create_branch_from_turn(
+        self, turn: int, branch: str | None = None, *, files: bool = False
+    ) -> str:
         """Begin a branch before a turn of the current one, and go on in it; its name.
 
-        With `files` the files go back to when the turn came, after what is there was saved. Raises RevisionNotFound for
-        a turn that is not there, Refused for a branch that is; nothing was changed then.
+        With `files` the files go back to when the turn came, after what is there was saved. Raises
+        RevisionNotFound for a turn that is not there, Refused for a branch that is; nothing was
+        changed then.
         """
         return await asyncio.to_thread(self._create_branch, turn, branch, files)
 
     async def switch_to_branch(self, branch: str, *, files: bool = False) -> None:
-        """Go on in another branch; with `files` they go to where it stands, after what is there was saved."""
+        """Go on in another branch; with `files` they go to where it stands, after what is there was
+        saved.
+        """
         await asyncio.to_thread(self._switch, branch, files)
 
     async def list_branches(self) -> list[dict[str, Any]]:
@@ -145,23 +166,31 @@ class GitSession(SessionABC):
     def _create_branch(self, turn: int, branch: str | None, files: bool) -> str:
         thread = self._thread()
         before = _before_turn(thread.held(), turn)
-        point = next((held.checkpoint for held in thread.history() if before.startswith(held.read())), None)
+        point = next(
+            (held.checkpoint for held in thread.history() if before.startswith(held.read())), None
+        )
         if point is None:  # it began with this turn, or was given as a whole
             point = list(thread.history())[-1].checkpoint
         assert point is not None
         name = _branch(branch) if branch else self._free_branch()
         store = self.checkpoints.store()
-        forked = fork.fork(store, fork.Request(point, self.checkpoints.path, self._name(name))).checkpoint
+        forked = fork.fork(
+            store, fork.Request(point, self.checkpoints.path, self._name(name))
+        ).checkpoint
         if files:
             self._bring_files(forked)
-        self._thread(name).change(lambda held: None if held.read() == before else {MAIN: Given(before)})
+        self._thread(name).change(
+            lambda held: None if held.read() == before else {MAIN: Given(before)}
+        )
         self.branch = name
         return name
 
     def _switch(self, branch: str, files: bool) -> None:
         last = self._thread(_branch(branch)).held().checkpoint
         if last is None:
-            raise RevisionNotFound(f"there is no branch {branch} of {self.session_id}", hint="gitcp sessions")
+            raise RevisionNotFound(
+                f"there is no branch {branch} of {self.session_id}", hint="gitcp sessions"
+            )
         if files:
             self._bring_files(last)
         self.branch = branch
@@ -188,7 +217,9 @@ class GitSession(SessionABC):
     # ------------------------------------------------------------ names
 
     def _thread(self, branch: str | None = None) -> Thread:
-        return Thread(self.checkpoints, self._name(branch or self.branch), Agent(AGENT, self.session_id))
+        return Thread(
+            self.checkpoints, self._name(branch or self.branch), Agent(AGENT, self.session_id)
+        )
 
     def _name(self, branch: str) -> str:
         trunk = session_name(self.session_id, SEPARATOR)
@@ -202,8 +233,9 @@ class GitSession(SessionABC):
 class GitSnapshot(SnapshotBase):
     """The workspace of a sandbox, kept in the repository around `path` in a session of its own.
 
-    Ordinary files are a tree of git: what did not change since costs nothing, and any command can look at it. The
-    archive that comes back has the same members with the same contents, in the same order.
+    Ordinary files are a tree of git: what did not change since costs nothing, and any command can
+    look at it. The archive that comes back has the same members with the same contents, in the same
+    order.
     """
 
     type: Literal["gitcp"] = "gitcp"
@@ -214,28 +246,45 @@ class GitSnapshot(SnapshotBase):
         """The session of gitcp that holds the workspace."""
         return session_name(f"sandbox-{self.id}")
 
-    async def persist(self, data: io.IOBase, *, dependencies: Dependencies | None = None) -> None:  # noqa: ARG002 -- the SDK's
-        """Save an archive as the next checkpoint. Raises SnapshotPersistError, and saves nothing then."""
+    # the SDK's
+    async def persist(self, data: io.IOBase, *, dependencies: Dependencies | None = None) -> None:  # noqa: ARG002
+        """Save an archive as the next checkpoint. Raises SnapshotPersistError, and saves nothing
+        then.
+        """
         try:
             agent = Agent(AGENT, self.id)
-            await asyncio.to_thread(lambda: workspace.keep(api.open(self.path), self.name, agent, cast("Any", data)))
+            await asyncio.to_thread(
+                lambda: workspace.keep(api.open(self.path), self.name, agent, cast("Any", data))
+            )
         except (GitcpError, OSError, tarfile.TarError) as failed:
-            raise SnapshotPersistError(snapshot_id=self.id, path=self.path, cause=failed) from failed
+            raise SnapshotPersistError(
+                snapshot_id=self.id, path=self.path, cause=failed
+            ) from failed
 
-    async def restore(self, *, dependencies: Dependencies | None = None) -> io.IOBase:  # noqa: ARG002 -- the SDK's
+    # the SDK's
+    async def restore(self, *, dependencies: Dependencies | None = None) -> io.IOBase:  # noqa: ARG002
         """The archive that was saved last. Raises SnapshotRestoreError."""
         try:
-            return await asyncio.to_thread(lambda: workspace.content(api.open(self.path), self.name))
+            return await asyncio.to_thread(
+                lambda: workspace.content(api.open(self.path), self.name)
+            )
         except (GitcpError, OSError) as failed:
-            raise SnapshotRestoreError(snapshot_id=self.id, path=self.path, cause=failed) from failed
+            raise SnapshotRestoreError(
+                snapshot_id=self.id, path=self.path, cause=failed
+            ) from failed
 
-    async def restorable(self, *, dependencies: Dependencies | None = None) -> bool:  # noqa: ARG002 -- the SDK's
+    # the SDK's
+    async def restorable(self, *, dependencies: Dependencies | None = None) -> bool:  # noqa: ARG002
         """Whether one was saved."""
-        return await asyncio.to_thread(lambda: api.open(self.path).store().tip(self.name) is not None)
+        return await asyncio.to_thread(
+            lambda: api.open(self.path).store().tip(self.name) is not None
+        )
 
 
 class GitSnapshotSpec(SnapshotSpec):
-    """Makes a GitSnapshot for each sandbox: `SandboxRunConfig(snapshot=GitSnapshotSpec(path=…))`."""
+    """Makes a GitSnapshot for each sandbox:
+    `SandboxRunConfig(snapshot=GitSnapshotSpec(path=…))`.
+    """
 
     type: Literal["gitcp"] = "gitcp"
     path: Path
@@ -247,7 +296,10 @@ class GitSnapshotSpec(SnapshotSpec):
 
 def _branch(name: str) -> str:
     if len(name) > 40 or SEPARATOR in name:
-        raise BadValue(f"{name[:80]!r} cannot be a branch: at most 40 characters, and no {SEPARATOR}", hint=name[:40])
+        raise BadValue(
+            f"{name[:80]!r} cannot be a branch: at most 40 characters, and no {SEPARATOR}",
+            hint=name[:40],
+        )
     return refs.check_name(name, "branch")
 
 
@@ -260,5 +312,7 @@ def _before_turn(held: Held, turn: int) -> bytes:
     lines = held.read().splitlines(keepends=True)
     asked = [number for number, line in enumerate(lines) if _is_user(parsed(line)[0])]
     if not 1 <= turn <= len(asked):
-        raise RevisionNotFound(f"there is no turn {turn}: the branch has {len(asked)}. Nothing was changed")
+        raise RevisionNotFound(
+            f"there is no turn {turn}: the branch has {len(asked)}. Nothing was changed"
+        )
     return b"".join(lines[: asked[turn - 1]])

@@ -1,8 +1,9 @@
 """`.gitcp/README.md`: a checkpoint for a reader on a forge, where there is no gitcp.
 
-Pure: the same checkpoint gives the same text. Everything that people or agents wrote stands in a code span or a fenced
-block, and nowhere else: there Markdown knows no HTML, no links or images, no mentions and no references, whatever the
-forge. Small, since every save writes one: long lists are cut, and say so; `checkpoint.json` beside it has all of it.
+Pure: the same checkpoint gives the same text. Everything that people or agents wrote stands in a
+code span or a fenced block, and nowhere else: there Markdown knows no HTML, no links or images, no
+mentions and no references, whatever the forge. Small, since every save writes one: long lists are
+cut, and say so; `checkpoint.json` beside it has all of it.
 """
 
 from __future__ import annotations
@@ -24,19 +25,27 @@ LONGEST_QUOTE = 400
 MOST_LINES = 12
 
 BLANKS = re.compile(r"[ \t\r\n]+")
-FILES = re.compile(r"\n\n(## Files\n\n.*?)\n\n(?:Not captured \(|## Conversation\n|To go back: )", re.DOTALL)
+FILES = re.compile(
+    r"\n\n(## Files\n\n.*?)\n\n(?:Not captured \(|## Conversation\n|To go back: )", re.DOTALL
+)
 TOTAL = re.compile(r"(?<= changed of )\d+")
 
 
 def render(checkpoint: Checkpoint, changes: Sequence[FileChange]) -> str:
-    """The README of a checkpoint; `changes` is what it changed. Safe to display, whatever the checkpoint says."""
+    """The README of a checkpoint; `changes` is what it changed. Safe to display, whatever the
+    checkpoint says.
+    """
     return _page(checkpoint, _changes(changes, checkpoint.snapshot.total))
 
 
 def revised(checkpoint: Checkpoint, before: str) -> str:
-    """The README of a checkpoint that was edited; what it says of changes is taken over from the one before."""
+    """The README of a checkpoint that was edited; what it says of changes is taken over from the
+    one before.
+    """
     found = FILES.search(before)
-    return _page(checkpoint, TOTAL.sub(str(checkpoint.snapshot.total), found[1], count=1) if found else "")
+    return _page(
+        checkpoint, TOTAL.sub(str(checkpoint.snapshot.total), found[1], count=1) if found else ""
+    )
 
 
 def _page(checkpoint: Checkpoint, changes: str) -> str:
@@ -44,7 +53,11 @@ def _page(checkpoint: Checkpoint, changes: str) -> str:
     sections = [
         f"# {code(subject(checkpoint))}",
         _origin(checkpoint),
-        _lines(_named("Phase", note.phase), _named("Objective", note.objective), _pairs("Position", note.position)),
+        _lines(
+            _named("Phase", note.phase),
+            _named("Objective", note.objective),
+            _pairs("Position", note.position),
+        ),
         _facts(note.facts),
         *_handoff(note.handoff),
         changes,
@@ -58,7 +71,11 @@ def _page(checkpoint: Checkpoint, changes: str) -> str:
 def _origin(checkpoint: Checkpoint) -> str:
     agent = checkpoint.agent
     who = [code(part) for part in (agent.name, agent.version, agent.model) if part] if agent else []
-    what = [f"Checkpoint {code(str(checkpoint.id))}", encode_time(checkpoint.created), checkpoint.trigger.value]
+    what = [
+        f"Checkpoint {code(str(checkpoint.id))}",
+        encode_time(checkpoint.created),
+        checkpoint.trigger.value,
+    ]
     ids = (
         ("Restored from", checkpoint.restored_from),
         ("Forked from", checkpoint.forked_from),
@@ -116,7 +133,8 @@ def _skipped(skipped: Sequence[Skip]) -> str:
     if not skipped:
         return ""
     lines = [
-        f"- {_path(skip.path)}: {skip.reason.value}" + (f", {code(skip.detail)}" if skip.detail else "")
+        f"- {_path(skip.path)}: {skip.reason.value}"
+        + (f", {code(skip.detail)}" if skip.detail else "")
         for skip in skipped[:MOST_SKIPS]
     ]
     return f"Not captured ({len(skipped)}):\n\n" + _list(lines, len(skipped))
@@ -130,7 +148,10 @@ def _conversation(conversation: Conversation | None) -> Iterator[str]:
     if digest.last_prompt:
         yield f"Last prompt:\n\n{fence(digest.last_prompt)}"
     if digest.last_message and digest.last_message.text:
-        yield f"Last message, from {code(digest.last_message.role)}:\n\n{fence(digest.last_message.text)}"
+        yield (
+            "Last message, from "
+            f"{code(digest.last_message.role)}:\n\n{fence(digest.last_message.text)}"
+        )
 
 
 # ---------------------------------------------------------------- Markdown
@@ -146,7 +167,11 @@ def _named(name: str, value: str | None) -> str:
 
 
 def _pairs(name: str, pairs: Mapping[str, str]) -> str:
-    return f"{name}: " + ", ".join(code(f"{key}={value}") for key, value in sorted(pairs.items())) if pairs else ""
+    return (
+        f"{name}: " + ", ".join(code(f"{key}={value}") for key, value in sorted(pairs.items()))
+        if pairs
+        else ""
+    )
 
 
 def _list(lines: Sequence[str], total: int) -> str:
@@ -161,7 +186,11 @@ def _path(path: bytes) -> str:
 def code(text: str, longest: int = LONGEST_ITEM) -> str:
     """A code span on one line: its marks are longer than any run of backticks inside."""
     text = _shortened(text, longest)
-    flat = text if text.isprintable() and "  " not in text else printable(BLANKS.sub(" ", text).strip(" "))
+    flat = (
+        text
+        if text.isprintable() and "  " not in text
+        else printable(BLANKS.sub(" ", text).strip(" "))
+    )
     flat = flat.strip(" ")
     if not flat:
         return "(empty)"
@@ -189,7 +218,11 @@ def _longest_run(text: str) -> int:
 
 
 def printable(text: str) -> str:
-    """Controls, invisible and direction-changing characters as escapes, so that nothing looks like what it is not."""
+    """Controls, invisible and direction-changing characters as escapes, so that nothing looks like
+    what it is not.
+    """
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )

@@ -1,10 +1,13 @@
-"""Which checkpoints are kept. Pure: (checkpoints, policy, now) → a verdict for each, with its reason.
+"""Which checkpoints are kept. Pure: (checkpoints, policy, now) → a verdict for each, with its
+reason.
 
-Some are kept whatever the policy says: the last of a session, what has a tag, what a fork begins at, what a restore
-made of the work before it while that is young, and what somebody still needs. Of the others a rule must want one.
+Some are kept whatever the policy says: the last of a session, what has a tag, what a fork begins
+at, what a restore made of the work before it while that is young, and what somebody still needs. Of
+the others a rule must want one.
 
-The order is that of the chain and never that of the clocks: `last` counts checkpoints. A clock that jumped can make a
-checkpoint look younger, and then it is kept longer; one from the future is as young as can be.
+The order is that of the chain and never that of the clocks: `last` counts checkpoints. A clock that
+jumped can make a checkpoint look younger, and then it is kept longer; one from the future is as
+young as can be.
 """
 
 from __future__ import annotations
@@ -24,9 +27,10 @@ UNWANTED = "no rule keeps it"
 
 
 class Candidate(Value):
-    """What is known of a checkpoint. `forks` are the sessions that begin at it, `last` says that it is a session's
-    last one, `origin` is set on the first one of a fork, `labelled` says that the user named it, `needed` what else
-    needs it ("" if nothing does), `state` that a framework goes on from it, which alone knows what others build on.
+    """What is known of a checkpoint. `forks` are the sessions that begin at it, `last` says that it
+    is a session's last one, `origin` is set on the first one of a fork, `labelled` says that the
+    user named it, `needed` what else needs it ("" if nothing does), `state` that a framework goes
+    on from it, which alone knows what others build on.
     """
 
     id: CheckpointId
@@ -42,8 +46,9 @@ class Candidate(Value):
 
 
 class Policy(Value):
-    """What `prune` keeps of each session: so many of the last ones, all of the last while, and the newest of so many
-    hours, days, weeks and months that have one. `labelled` keeps what has a label.
+    """What `prune` keeps of each session: so many of the last ones, all of the last while, and the
+    newest of so many hours, days, weeks and months that have one. `labelled` keeps what has a
+    label.
     """
 
     last: int = 10
@@ -56,11 +61,23 @@ class Policy(Value):
 
     def __bool__(self) -> bool:
         """Whether it keeps anything by itself."""
-        return any((self.last, self.within, self.hourly, self.daily, self.weekly, self.monthly, self.labelled))
+        return any(
+            (
+                self.last,
+                self.within,
+                self.hourly,
+                self.daily,
+                self.weekly,
+                self.monthly,
+                self.labelled,
+            )
+        )
 
 
 class Limits(Value):
-    """What a store may hold before a save prunes it: checkpoints in a session, their age, bytes. None: no limit."""
+    """What a store may hold before a save prunes it: checkpoints in a session, their age, bytes.
+    None: no limit.
+    """
 
     count: int | None = None
     age: timedelta | None = None
@@ -79,21 +96,29 @@ class Verdict(Value):
 
 
 Rule = Callable[[Candidate], str | None]
-"""Why a checkpoint is kept by this rule, None if it is not. Asked of each in turn, the newest first."""
+"""Why a checkpoint is kept by this rule, None if it is not. Asked of each in turn, the newest
+first.
+"""
 
 
 def decide(candidates: Sequence[Candidate], policy: Policy, now: datetime) -> tuple[Verdict, ...]:
-    """The verdicts on the checkpoints of one session, given and returned newest first. `now` must be aware."""
+    """The verdicts on the checkpoints of one session, given and returned newest first. `now` must
+    be aware.
+    """
     return _judged(candidates, [_protected(now), *_rules(policy, now)])
 
 
 def overdue(candidates: Sequence[Candidate], limits: Limits, now: datetime) -> tuple[Verdict, ...]:
-    """The same by limits of number and age: what is beyond one is dropped, if nothing protects it (see `droppable`)."""
+    """The same by limits of number and age: what is beyond one is dropped, if nothing protects it
+    (see `droppable`).
+    """
     verdicts = []
     spared = _judged(candidates, [_protected(now), _labelled, _young(now)])
     for place, (candidate, verdict) in enumerate(zip(candidates, spared, strict=True)):
         why = _beyond(limits, place, candidate, now)
-        verdicts.append(verdict if verdict.keep else Verdict(candidate.id, not why, why or "within the limits"))
+        verdicts.append(
+            verdict if verdict.keep else Verdict(candidate.id, not why, why or "within the limits")
+        )
     return tuple(verdicts)
 
 
@@ -158,11 +183,15 @@ def _last(count: int) -> Rule:
 
 
 def _within(length: timedelta, now: datetime) -> Rule:
-    return lambda candidate: f"of the last {_span(length)}" if now - candidate.created <= length else None
+    return lambda candidate: (
+        f"of the last {_span(length)}" if now - candidate.created <= length else None
+    )
 
 
 def _newest_of(unit: str, count: int, form: str, now: datetime) -> Rule:
-    """The newest one of each of the last `count` hours, days, … that have one, by the calendar of `now`."""
+    """The newest one of each of the last `count` hours, days, … that have one, by the calendar of
+    `now`.
+    """
     seen: set[str] = set()
 
     def rule(candidate: Candidate) -> str | None:
@@ -210,7 +239,9 @@ def _span(length: timedelta) -> str:
 
 
 def ranges(ids: Iterable[CheckpointId]) -> dict[str, tuple[tuple[int, int], ...]]:
-    """Ids by session, numbers that follow each other as first and last: a thousand of them are a few words."""
+    """Ids by session, numbers that follow each other as first and last: a thousand of them are a
+    few words.
+    """
     found: dict[str, list[tuple[int, int]]] = {}
     for session, number in sorted(set(ids)):
         runs = found.setdefault(session, [])

@@ -1,8 +1,9 @@
-"""What may stand where in `checkpoint.json`: types, and of what becomes a path or a ref also the spelling.
+"""What may stand where in `checkpoint.json`: types, and of what becomes a path or a ref also the
+spelling.
 
-Checked when it is written, so that nothing is stored that cannot be read back, and when it is read, since a checkpoint
-may come from somebody else. Fields that are not named here may be there and hold anything; what must be there, and what
-the words mean, the decoder knows.
+Checked when it is written, so that nothing is stored that cannot be read back, and when it is read,
+since a checkpoint may come from somebody else. Fields that are not named here may be there and hold
+anything; what must be there, and what the words mean, the decoder knows.
 """
 
 from __future__ import annotations
@@ -71,7 +72,12 @@ CHECKPOINT = {
     "handoff": {"task": str, "decisions": TEXTS, "failed": TEXTS, "next": TEXTS, "active": TEXTS},
     "position": PAIRS,
     "compensations": TEXTS,
-    "run": {"command": TEXTS, "exit_code": range(-1 << 31, 1 << 32), "milliseconds": NATURAL, "output": str},
+    "run": {
+        "command": TEXTS,
+        "exit_code": range(-1 << 31, 1 << 32),
+        "milliseconds": NATURAL,
+        "output": str,
+    },
     "compensated": PAIRS,
     "state": {"key": str},
     "restored_from": ID,
@@ -81,20 +87,24 @@ CHECKPOINT = {
 
 
 def misfit(value: Any, shape: Any = CHECKPOINT, place: str = "metadata") -> str | None:
-    """Where in `value` something stands that does not belong there ("metadata.files.raw[2]"), None if all is well.
+    """Where in `value` something stands that does not belong there ("metadata.files.raw[2]"), None
+    if all is well.
 
-    A shape is a type, a range of integers, a pattern, a tuple of alternatives, a list of one shape for every item, a
-    dict of the shapes of named fields, or `PAIRS`.
+    A shape is a type, a range of integers, a pattern, a tuple of alternatives, a list of one shape
+    for every item, a dict of the shapes of named fields, or `PAIRS`.
     """
     inner: Iterable[tuple[Any, Any, str]]
     if type(shape) is list and isinstance(value, list):
         inner = ((item, shape[0], f"[{number}]") for number, item in enumerate(value))
     elif type(shape) is dict and isinstance(value, dict):
-        inner = ((item, shape.get(str) or shape.get(name), f".{name}") for name, item in value.items())
+        inner = (
+            (item, shape.get(str) or shape.get(name), f".{name}") for name, item in value.items()
+        )
     else:
         return None if _fits(value, shape) else place
     for item, wanted, step in inner:
-        if wanted is None or type(item) is wanted:  # no field of ours, or as most are: seen without a call
+        # no field of ours, or as most are: seen without a call
+        if wanted is None or type(item) is wanted:
             continue
         if wrong := misfit(item, wanted, place + step):
             return wrong

@@ -48,7 +48,13 @@ CONFLICTS = b"conflicts"
 
 HEAD = re.compile(rb"tree ([0-9a-f]{40})\n(?:parent ([0-9a-f]{40})\n)?author ([^\n]*)")
 NUMBER = re.compile(r"[1-9][0-9]{0,17}")
-LISTED = ("rev-list", "--first-parent", "--encoding=UTF-8", "--stdin", "--format=%H%x00%T%x00%P%x00%aI%x00%B%x01")
+LISTED = (
+    "rev-list",
+    "--first-parent",
+    "--encoding=UTF-8",
+    "--stdin",
+    "--format=%H%x00%T%x00%P%x00%aI%x00%B%x01",
+)
 
 NEAR = 64
 """So many checkpoints are read in the time that git takes to start, and damage further back is not
@@ -140,7 +146,10 @@ class Store:
         try:
             descriptor = _open_lock(self.repo.store_dir)
         except OSError as error:
-            what = f"gitcp cannot write in {self.repo.store_dir}: {error.strerror}. Nothing was changed"
+            what = (
+                f"gitcp cannot write in {self.repo.store_dir}: {error.strerror}. Nothing was "
+                "changed"
+            )
             if error.errno in FULL:
                 raise DiskFull(what, hint="free some space") from None
             raise Refused(what, hint=shared.fix(self.repo.store_dir)) from None
@@ -164,8 +173,13 @@ class Store:
         """
         name, ahead = refs.SESSIONS + checkpoint.id.session, self._ahead
         promise = (lambda: self._promise(ahead, name, checkpoint)) if ahead else None
-        if not refs.update_ref(self.repo.common_dir, name, checkpoint.commit, checkpoint.parent, promise):
-            raise StoreBusy(f"session {checkpoint.id.session} moved while {checkpoint.id} was made: it was not saved")
+        if not refs.update_ref(
+            self.repo.common_dir, name, checkpoint.commit, checkpoint.parent, promise
+        ):
+            raise StoreBusy(
+                f"session {checkpoint.id.session} moved while {checkpoint.id} was made: it was not "
+                "saved"
+            )
         if ahead is not None and ahead.is_due():
             ahead.settle()
 
@@ -182,7 +196,10 @@ class Store:
         name = checkpoint.id.session
         self.objects.flush(held=True)
         if not refs.update_ref(self.repo.common_dir, refs.SESSIONS + name, checkpoint.commit, None):
-            raise Refused(f"there is a session {name} already: nothing was changed", hint="give another name: --name")
+            raise Refused(
+                f"there is a session {name} already: nothing was changed",
+                hint="give another name: --name",
+            )
 
     def move_ref(self, name: str, old: Oid | None, new: Oid | None) -> bool:
         """Set, make (`old` None) or delete (`new` None) one of our refs. False if it is not at
@@ -199,13 +216,15 @@ class Store:
 
     # ------------------------------------------------------------ writing
 
-    def commit(self, checkpoint: Checkpoint, readme: str, before: Checkpoint | None = None) -> Checkpoint:
+    def commit(
+        self, checkpoint: Checkpoint, readme: str, before: Checkpoint | None = None
+    ) -> Checkpoint:
         """Write a checkpoint's metadata, tree and commit; the checkpoint with `commit` and `root`
         filled in.
 
-        The files' tree and the conversation's tree are stored already. Everything is on disk when this returns (with
-        `hurry`, when `advance` or `begin` does), and no ref names it yet. What the index has is taken from the
-        checkpoint `before`, where it says the same.
+        The files' tree and the conversation's tree are stored already. Everything is on disk when
+        this returns (with `hurry`, when `advance` or `begin` does), and no ref names it yet. What
+        the index has is taken from the checkpoint `before`, where it says the same.
         """
         root = self.write_root(checkpoint, readme, before)
         commit = self.objects.write("commit", self._commit_object(checkpoint, root), new=True)
@@ -213,12 +232,16 @@ class Store:
             self.objects.flush(held=True)
         return replace(checkpoint, commit=commit, root=root)
 
-    def write_root(self, checkpoint: Checkpoint, readme: str, before: Checkpoint | None = None) -> Oid:
+    def write_root(
+        self, checkpoint: Checkpoint, readme: str, before: Checkpoint | None = None
+    ) -> Oid:
         """Write the metadata, the README and the tree of a checkpoint. Visible after
         `objects.flush`.
         """
         reserved = {
-            METADATA: Entry(FILE, self.objects.write_blob(wire.encode_checkpoint(checkpoint), new=True)),
+            METADATA: Entry(
+                FILE, self.objects.write_blob(wire.encode_checkpoint(checkpoint), new=True)
+            ),
             README: Entry(FILE, self.objects.write_blob(readme.encode("utf-8"), new=True)),
             **self._index_trees(checkpoint, before),
         }
@@ -228,7 +251,9 @@ class Store:
             reserved[STEPS] = Entry(TREE, checkpoint.steps)
         if checkpoint.state is not None:
             reserved[STATE] = Entry(TREE, checkpoint.state.tree)
-        holder = self.objects.write_tree([TreeEntry(name, *entry) for name, entry in reserved.items()])
+        holder = self.objects.write_tree(
+            [TreeEntry(name, *entry) for name, entry in reserved.items()]
+        )
         files = self.objects.read_tree(checkpoint.snapshot.tree)
         return self.objects.write_tree([*files, TreeEntry(RESERVED, TREE, holder)])
 
@@ -244,13 +269,22 @@ class Store:
 
     def _reserved(self, root: Oid) -> list[TreeEntry]:
         """What lies under `.gitcp` in a checkpoint's tree."""
-        holder = next((e for e in self.objects.read_tree(root) if e.name == RESERVED and e.mode == TREE), None)
+        holder = next(
+            (e for e in self.objects.read_tree(root) if e.name == RESERVED and e.mode == TREE), None
+        )
         return self.objects.read_tree(holder.oid) if holder else []
 
     def _commit_object(self, checkpoint: Checkpoint, root: Oid) -> bytes:
         who = signature(self.repo, checkpoint.created)
         parents = [f"parent {checkpoint.parent}"] if checkpoint.parent else []
-        lines = [f"tree {root}", *parents, f"author {who}", f"committer {who}", "", message(checkpoint)]
+        lines = [
+            f"tree {root}",
+            *parents,
+            f"author {who}",
+            f"committer {who}",
+            "",
+            message(checkpoint),
+        ]
         return "\n".join(lines).encode("utf-8", "replace")
 
     def write_tag(self, name: str, checkpoint: Checkpoint, text: str, now: datetime) -> Oid:
@@ -275,7 +309,9 @@ class Store:
         kind, data = self.objects.read(tag)
         if kind != "tag":
             return commit
-        return self.objects.write("tag", re.sub(rb"\Aobject [0-9a-f]{40}", b"object " + commit.encode("ascii"), data))
+        return self.objects.write(
+            "tag", re.sub(rb"\Aobject [0-9a-f]{40}", b"object " + commit.encode("ascii"), data)
+        )
 
     # ------------------------------------------------------------ reading
 
@@ -284,21 +320,27 @@ class Store:
         summary = self.summary(commit)
         inside = {e.name: e for e in self._reserved(summary.root)}
         if METADATA not in inside:
-            raise StoreDamaged(f"commit {commit[:10]} holds no {METADATA.decode()}", hint="gitcp check")
+            raise StoreDamaged(
+                f"commit {commit[:10]} holds no {METADATA.decode()}", hint="gitcp check"
+            )
         return wire.decode_checkpoint(
             self.objects.read_blob(inside[METADATA].oid),
             commit=commit,
             root=summary.root,
             parent=summary.parent,
             tree=self.files_tree(summary.root),
-            held={name: inside[name].oid for name in (CONVERSATION, STEPS, STATE) if name in inside},
+            held={
+                name: inside[name].oid for name in (CONVERSATION, STEPS, STATE) if name in inside
+            },
         )
 
     def files_tree(self, root: Oid) -> Oid:
         """The tree of the files in a checkpoint's tree: all but `.gitcp`. It is named, and can then
         be read.
         """
-        return self.objects.name_tree([e for e in self.objects.read_tree(root) if e.name != RESERVED])
+        return self.objects.name_tree(
+            [e for e in self.objects.read_tree(root) if e.name != RESERVED]
+        )
 
     def summary(self, commit: Oid) -> Summary:
         """What a commit says by itself. Raises StoreDamaged if it is no checkpoint."""
@@ -346,7 +388,9 @@ class Store:
             yield summary
             before = summary.parent
         if before is not None and (limit is None or limit > NEAR):
-            yield from self._listed((before,), *(() if limit is None else (f"--max-count={limit - NEAR}",)))
+            yield from self._listed(
+                (before,), *(() if limit is None else (f"--max-count={limit - NEAR}",))
+            )
 
     def forest(self, tips: Iterable[Oid], *limits: str) -> Iterator[Summary]:
         """Every checkpoint behind these commits, once, each after the one before it; `limits` as
@@ -355,7 +399,9 @@ class Store:
         return self._listed(tips, "--topo-order", "--reverse", *limits)
 
     def _listed(self, tips: Iterable[Oid], *options: str) -> Iterator[Summary]:
-        listed = self.repo.git(*LISTED, *options, input="".join(f"{tip}\n" for tip in tips).encode("ascii"))
+        listed = self.repo.git(
+            *LISTED, *options, input="".join(f"{tip}\n" for tip in tips).encode("ascii")
+        )
         for record in listed.decode("utf-8", "replace").split("\x01\n"):
             if not record:
                 continue
@@ -436,13 +482,20 @@ def subject(checkpoint: Checkpoint) -> str:
         return f"reverted {checkpoint.reverted}"
     prompt = checkpoint.conversation.digest.last_prompt if checkpoint.conversation else None
     text = one_line(prompt or "", 60)
-    return f"{checkpoint.trigger.value}: {text}" if text else f"{checkpoint.trigger.value} {checkpoint.id}"
+    return (
+        f"{checkpoint.trigger.value}: {text}"
+        if text
+        else f"{checkpoint.trigger.value} {checkpoint.id}"
+    )
 
 
 def _of_index(files: Snapshot) -> dict[bytes, dict[bytes, Entry]]:
     """What the index has otherwise than the files."""
     staged = {e.path: Entry(e.mode, e.oid) for e in files.staged if not e.intent_to_add}
-    return {STAGED: staged, CONFLICTS: {b"%d/%s" % (e.stage, e.path): Entry(e.mode, e.oid) for e in files.conflicts}}
+    return {
+        STAGED: staged,
+        CONFLICTS: {b"%d/%s" % (e.stage, e.path): Entry(e.mode, e.oid) for e in files.conflicts},
+    }
 
 
 def one_line(text: str, most: int) -> str:
@@ -456,7 +509,9 @@ def one_line(text: str, most: int) -> str:
 
 
 def _summary(commit: Oid, tree: str, parents: str, created: datetime, body: str) -> Summary:
-    trailers = dict(re.findall(r"^(Gitcp-[A-Za-z-]+): (.*)$", body.rstrip().rpartition("\n\n")[2], re.MULTILINE))
+    trailers = dict(
+        re.findall(r"^(Gitcp-[A-Za-z-]+): (.*)$", body.rstrip().rpartition("\n\n")[2], re.MULTILINE)
+    )
     session, number = trailers.get("Gitcp-Session", ""), trailers.get("Gitcp-Number", "")
     if not refs.NAME.match(session) or not NUMBER.fullmatch(number) or " " in parents:
         raise _no_checkpoint(commit)

@@ -1,11 +1,14 @@
-"""Strands Agents, checkpointed: whatever a session manager writes is a commit with the files of then.
+"""Strands Agents, checkpointed: whatever a session manager writes is a commit with the files of
+then.
 
     from gitcp.strands import GitStorage
 
-    Agent(session_manager=SnapshotSessionManager("chat-42", storage=GitStorage("/path/to/repository")))
+    Agent(session_manager=SnapshotSessionManager("chat-42",
+    storage=GitStorage("/path/to/repository")))
 
-`GitStorage` is a storage of Strands: bytes under keys. One storage is one session of gitcp. Its main stream lists the
-keys, a line each; the bytes of each key are a stream of their own, which is stored anew only if they change.
+`GitStorage` is a storage of Strands: bytes under keys. One storage is one session of gitcp. Its
+main stream lists the keys, a line each; the bytes of each key are a stream of their own, which is
+stored anew only if they change.
 """
 
 from __future__ import annotations
@@ -37,12 +40,16 @@ T = TypeVar("T")
 
 
 class GitStorage(Storage):
-    """Keeps bytes under keys in the repository around `path`, in the session of gitcp that `name` stands for.
+    """Keeps bytes under keys in the repository around `path`, in the session of gitcp that `name`
+    stands for.
 
-    A key may be any text but the empty one. Raises what `gitcp.open` does; its methods raise StorageError.
+    A key may be any text but the empty one. Raises what `gitcp.open` does; its methods raise
+    StorageError.
     """
 
-    def __init__(self, path: str | os.PathLike[str] = ".", *, name: str = "strands", host: Host | None = None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str] = ".", *, name: str = "strands", host: Host | None = None
+    ) -> None:
         self.checkpoints = api.open(path, host=host)
         self.thread = Thread(self.checkpoints, session_name(name), Agent(AGENT, name))
 

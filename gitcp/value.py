@@ -1,7 +1,8 @@
 """Frozen values, equal by content: what `dataclasses` makes, without loading it.
 
-A save has a few dozen milliseconds, and every class that `dataclass` builds costs one half of them: it writes and
-compiles its methods. Here they are written once. Type checkers take a subclass for a frozen dataclass.
+A save has a few dozen milliseconds, and every class that `dataclass` builds costs one half of them:
+it writes and compiles its methods. Here they are written once. Type checkers take a subclass for a
+frozen dataclass.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ V = TypeVar("V", bound="Value")
 class Value:
     """The base of all values: its annotated attributes are its fields, given by place or by name.
 
-    Raises TypeError for a field that is missing, unknown or given twice, AttributeError for one that is set later.
+    Raises TypeError for a field that is missing, unknown or given twice, AttributeError for one
+    that is set later.
     """
 
     fields: ClassVar[tuple[str, ...]] = ()
@@ -28,7 +30,8 @@ class Value:
     defaults: ClassVar[Mapping[str, Any]] = EMPTY
 
     def __init_subclass__(cls) -> None:
-        own = cls.__dict__.get("__annotations__", {})  # noqa: RUF063 -- inspect is what this does without
+        # inspect is what this does without
+        own = cls.__dict__.get("__annotations__", {})  # noqa: RUF063
         cls.fields = (*cls.fields, *own)
         cls._known = frozenset(cls.fields)
         cls.defaults = {name: getattr(cls, name) for name in cls.fields if hasattr(cls, name)}
@@ -44,7 +47,9 @@ class Value:
         if twice or not named.keys() <= self._known:
             raise TypeError(f"{type(self).__name__} has the fields {', '.join(names)}")
         if len(given) < len(names):
-            raise TypeError(f"{type(self).__name__} needs {next(name for name in names if name not in given)}")
+            raise TypeError(
+                f"{type(self).__name__} needs {next(name for name in names if name not in given)}"
+            )
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen: {name} cannot be set")
@@ -59,7 +64,8 @@ class Value:
         return hash((type(self), *(self.__dict__[name] for name in self.fields)))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={self.__dict__[name]!r}' for name in self.fields)})"
+        fields = ", ".join(f"{name}={self.__dict__[name]!r}" for name in self.fields)
+        return f"{type(self).__name__}({fields})"
 
 
 def replace(value: V, **changes: Any) -> V:

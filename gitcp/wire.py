@@ -1,9 +1,12 @@
-"""The JSON that is written down: `checkpoint.json`, format 1, and what `--json` prints. Sole user of orjson and json.
+"""The JSON that is written down: `checkpoint.json`, format 1, and what `--json` prints. Sole user
+of orjson and json.
 
-A value that is absent is left out, so that a checkpoint costs little. Fields this version does not know are kept in
-`Checkpoint.extra` and written back. A format this version does not know is refused by name.
+A value that is absent is left out, so that a checkpoint costs little. Fields this version does not
+know are kept in `Checkpoint.extra` and written back. A format this version does not know is refused
+by name.
 
-What a save reads and writes goes through Python's own json: orjson, which prints for programs, takes longer to load.
+What a save reads and writes goes through Python's own json: orjson, which prints for programs,
+takes longer to load.
 """
 
 from __future__ import annotations
@@ -59,7 +62,8 @@ def dumps(value: object, *, small: bool = False) -> bytes:
     if not small:
         import orjson  # 20 ms
 
-        with suppress(TypeError):  # half a surrogate pair, which JSON can escape and UTF-8 cannot hold
+        # half a surrogate pair, which JSON can escape and UTF-8 cannot hold
+        with suppress(TypeError):
             return orjson.dumps(value)
     return json.dumps(value, separators=(",", ":")).encode("ascii")
 
@@ -73,7 +77,9 @@ def loads(data: bytes) -> Any:
 
 
 def parse_line(line: bytes) -> Json | None:
-    """The JSON object on a line of a transcript, None for anything that is not one. For looking only: it is lossy."""
+    """The JSON object on a line of a transcript, None for anything that is not one. For looking
+    only: it is lossy.
+    """
     try:
         value = json.loads(line)
         if b"\\ud" in line or b"\\uD" in line:  # half a surrogate pair becomes a question mark
@@ -93,7 +99,11 @@ def encode_path(path: bytes) -> str | dict[str, str]:
 
 def decode_path(value: str | Mapping[str, str]) -> bytes:
     """The inverse of `encode_path`."""
-    return value.encode("utf-8") if isinstance(value, str) else binascii.a2b_base64(value["base64"], strict_mode=True)
+    return (
+        value.encode("utf-8")
+        if isinstance(value, str)
+        else binascii.a2b_base64(value["base64"], strict_mode=True)
+    )
 
 
 def encode_time(time: datetime) -> str:
@@ -113,7 +123,8 @@ def decode_time(text: str) -> datetime:
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """`checkpoint.json`: "format" first, then sorted keys, indented. The same checkpoint gives the same bytes.
+    """`checkpoint.json`: "format" first, then sorted keys, indented. The same checkpoint gives the
+    same bytes.
 
     Raises BadValue for a value that could not be read back.
     """
@@ -124,7 +135,9 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
             "created": encode_time(checkpoint.created),
             "trigger": checkpoint.trigger.value,
             "agent": _encode_agent(checkpoint.agent),
-            "base": _present({name: getattr(checkpoint.snapshot.base, name) for name in Base.fields}),
+            "base": _present(
+                {name: getattr(checkpoint.snapshot.base, name) for name in Base.fields}
+            ),
             "files": _encode_snapshot(checkpoint.snapshot),
             "changed": checkpoint.changed,
             "conversation": _encode_conversation(checkpoint.conversation),
@@ -147,15 +160,21 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
 def decode_checkpoint(
     data: bytes, *, commit: Oid, root: Oid, parent: Oid | None, tree: Oid, held: Mapping[bytes, Oid]
 ) -> Checkpoint:
-    """A checkpoint from its `checkpoint.json` and what holds it: the files' `tree`, and what `.gitcp` has, by name.
+    """A checkpoint from its `checkpoint.json` and what holds it: the files' `tree`, and what
+    `.gitcp` has, by name.
 
-    Raises FormatTooNew for a format this version does not know, StoreDamaged for anything that is not a checkpoint.
+    Raises FormatTooNew for a format this version does not know, StoreDamaged for anything that is
+    not a checkpoint.
     """
     try:
         fields = loads(data)
-        if not misfit(fields, {"format": CHECKPOINT["format"]}) and fields["format"] not in READABLE:
+        if (
+            not misfit(fields, {"format": CHECKPOINT["format"]})
+            and fields["format"] not in READABLE
+        ):
             raise FormatTooNew(
-                f"checkpoint {commit[:10]} is written in format {fields['format']}, this gitcp reads up to {FORMAT}",
+                f"checkpoint {commit[:10]} is written in format {fields['format']}, this gitcp "
+                f"reads up to {FORMAT}",
                 hint="pip install --upgrade gitcp-checkpoints",
             )
         if wrong := misfit(fields):
@@ -202,14 +221,21 @@ def _encode_agent(agent: Agent | None) -> Json | None:
     if agent is None:
         return None
     return _present(
-        {"name": agent.name, "session_id": agent.session_id, "version": agent.version, "model": agent.model}
+        {
+            "name": agent.name,
+            "session_id": agent.session_id,
+            "version": agent.version,
+            "model": agent.model,
+        }
     )
 
 
 def _decode_agent(fields: Json | None) -> Agent | None:
     if fields is None:
         return None
-    return Agent(fields["name"], fields.get("session_id"), fields.get("version"), fields.get("model"))
+    return Agent(
+        fields["name"], fields.get("session_id"), fields.get("version"), fields.get("model")
+    )
 
 
 def _encode_run(run: Run | None) -> Json | None:
@@ -235,7 +261,9 @@ def encode_note(note: Note) -> Json:
         "facts": dict(note.facts),
         "position": dict(note.position),
         "compensations": list(note.compensations),
-        "handoff": _present({"task": handoff.task, **{name: list(getattr(handoff, name)) for name in LISTS}}),
+        "handoff": _present(
+            {"task": handoff.task, **{name: list(getattr(handoff, name)) for name in LISTS}}
+        ),
     }
 
 
@@ -262,7 +290,9 @@ def _unpaths(values: Iterable[str | Mapping[str, str]]) -> tuple[bytes, ...]:
 
 def encode_skip(skip: Skip) -> Json:
     """A skipped path and why."""
-    return _present({"path": encode_path(skip.path), "reason": skip.reason.value, "detail": skip.detail})
+    return _present(
+        {"path": encode_path(skip.path), "reason": skip.reason.value, "detail": skip.detail}
+    )
 
 
 def _decode_skip(fields: Json) -> Skip:
@@ -277,9 +307,16 @@ def _encode_snapshot(snapshot: Snapshot) -> Json:
             "raw": _paths(snapshot.raw),
             "converted": [_encode_conversion(c) for c in snapshot.converted],
             "empty_directories": _paths(snapshot.empty_directories),
-            "modes": [{"path": encode_path(p), "mode": f"{m:04o}"} for p, m in sorted(snapshot.modes.items())],
-            "submodules": [{"path": encode_path(s.path), "commit": s.commit} for s in snapshot.submodules],
-            "nested": [_present({"path": encode_path(n.path), "head": n.head}) for n in snapshot.nested],
+            "modes": [
+                {"path": encode_path(p), "mode": f"{m:04o}"}
+                for p, m in sorted(snapshot.modes.items())
+            ],
+            "submodules": [
+                {"path": encode_path(s.path), "commit": s.commit} for s in snapshot.submodules
+            ],
+            "nested": [
+                _present({"path": encode_path(n.path), "head": n.head}) for n in snapshot.nested
+            ],
             "absent": _paths(snapshot.absent),
             "staged": [_encode_index_entry(e) for e in snapshot.staged],
             "untracked": _paths(snapshot.untracked),
@@ -298,8 +335,13 @@ def _decode_snapshot(fields: Json, base: Json, tree: Oid) -> Snapshot:
         converted=tuple(_decode_conversion(c) for c in fields.get("converted", ())),
         empty_directories=_unpaths(fields.get("empty_directories", ())),
         modes={decode_path(m["path"]): int(m["mode"], 8) for m in fields.get("modes", ())},
-        submodules=tuple(Submodule(decode_path(s["path"]), s["commit"]) for s in fields.get("submodules", ())),
-        nested=tuple(NestedRepository(decode_path(n["path"]), n.get("head")) for n in fields.get("nested", ())),
+        submodules=tuple(
+            Submodule(decode_path(s["path"]), s["commit"]) for s in fields.get("submodules", ())
+        ),
+        nested=tuple(
+            NestedRepository(decode_path(n["path"]), n.get("head"))
+            for n in fields.get("nested", ())
+        ),
         absent=_unpaths(fields.get("absent", ())),
         staged=tuple(_decode_index_entry(e) for e in fields.get("staged", ())),
         untracked=_unpaths(fields.get("untracked", ())),
@@ -308,7 +350,11 @@ def _decode_snapshot(fields: Json, base: Json, tree: Oid) -> Snapshot:
 
 
 def _encode_conversion(conversion: Conversion) -> Json:
-    fields = {"path": encode_path(conversion.path), "eol": conversion.eol, "encoding": conversion.encoding}
+    fields = {
+        "path": encode_path(conversion.path),
+        "eol": conversion.eol,
+        "encoding": conversion.encoding,
+    }
     return _present({**fields, "ident": conversion.ident or None, "lfs": conversion.lfs or None})
 
 
@@ -336,7 +382,12 @@ def _encode_index_entry(entry: IndexEntry) -> Json:
 
 def _decode_index_entry(fields: Json) -> IndexEntry:
     marks = {name: fields.get(name, False) for name in MARKS}
-    entry = (decode_path(fields["path"]), int(fields["mode"], 8), fields["oid"], fields.get("stage", 0))
+    entry = (
+        decode_path(fields["path"]),
+        int(fields["mode"], 8),
+        fields["oid"],
+        fields.get("stage", 0),
+    )
     return IndexEntry(*entry, **marks)
 
 
@@ -349,14 +400,24 @@ def _encode_conversation(conversation: Conversation | None) -> Json | None:
         {
             "format": conversation.format,
             "messages": digest.messages,
-            "last_message": _present({"role": last.role, "text": last.text, "id": last.id}) if last else None,
+            "last_message": _present({"role": last.role, "text": last.text, "id": last.id})
+            if last
+            else None,
             "last_prompt": digest.last_prompt,
             "title": digest.title,
-            "directory": None if conversation.directory is None else encode_path(conversation.directory or b"."),
+            "directory": None
+            if conversation.directory is None
+            else encode_path(conversation.directory or b"."),
             "worktree": conversation.worktree,
             "streams": [
                 _present(
-                    {"name": s.name, "bytes": s.bytes, "sha256": s.sha256, "place": s.place, "torn": s.torn or None}
+                    {
+                        "name": s.name,
+                        "bytes": s.bytes,
+                        "sha256": s.sha256,
+                        "place": s.place,
+                        "torn": s.torn or None,
+                    }
                 )
                 for s in conversation.streams
             ],
@@ -380,7 +441,9 @@ def _decode_conversation(whole: Json, tree: Oid | None) -> Conversation | None:
         ),
         digest=Digest(
             messages=fields.get("messages", 0),
-            last_message=LastMessage(last.get("role", ""), last.get("text", ""), last.get("id")) if last else None,
+            last_message=LastMessage(last.get("role", ""), last.get("text", ""), last.get("id"))
+            if last
+            else None,
             last_prompt=fields.get("last_prompt"),
             title=fields.get("title"),
             version=agent.version if agent else None,

@@ -1,4 +1,6 @@
-"""Seals every test off from the machine it runs on. Nothing is set up here but the seal and empty places to work in."""
+"""Seals every test off from the machine it runs on. Nothing is set up here but the seal and empty
+places to work in.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ from faults.process import SUBREAPER  # noqa: E402
 
 from driver import Project  # noqa: E402  (only now are its asserts rewritten)
 
-# Everything else of the environment is gone: an agent may be running us, git may, and both say so by variables.
+# Everything else of the environment is gone: an agent may be running us, git may, and both say so
+# by variables.
 KEPT = ("AGENTS_PREFIX", "LD_LIBRARY_PATH", "PATH", "TMPDIR", "VIRTUAL_ENV")
 KEPT_PREFIXES = ("PYTEST_", "PYTHON")
 LOOPBACK = ("127.", "::1", "localhost")
@@ -31,11 +34,14 @@ settings.load_profile("sealed")
 
 
 for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
-    if signal.getsignal(number) is signal.SIG_IGN:  # as by nohup, and by a shell that runs the tests in the background
+    # as by nohup, and by a shell that runs the tests in the background
+    if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
 
 
-PROGRAMS = re.compile(r"\.gitcp\(|\.json\(|\bsubprocess\b|\bchromium\b|from (browser|programs|terminal) ")
+PROGRAMS = re.compile(
+    r"\.gitcp\(|\.json\(|\bsubprocess\b|\bchromium\b|from (browser|programs|terminal) "
+)
 """How a module of tests that starts gitcp, or another program than git, is known."""
 
 
@@ -53,7 +59,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With `-m unit`, pass over the other modules: to load frameworks takes longer than the tests."""
+    """With `-m unit`, pass over the other modules: to load frameworks takes longer than the
+    tests.
+    """
     is_other = collection_path.name.startswith("test_") and _mark(collection_path) != "unit"
     return True if config.getoption("markexpr") == "unit" and is_other else None
 
@@ -65,8 +73,12 @@ def _mark(path: Path) -> str:
 
 
 @pytest.fixture(autouse=True)
-def sealed(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A home of its own, a bare environment, a fixed umask and no network; the path of that home."""
+def sealed(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """A home of its own, a bare environment, a fixed umask and no network; the path of that
+    home.
+    """
     home = tmp_path_factory.mktemp("home")
     home.joinpath(".gitconfig").touch()
     agents = os.environ.get("AGENTS_PREFIX") or os.path.expanduser("~/.cache/agents")
@@ -80,7 +92,8 @@ def sealed(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     before = os.umask(0o022)
     yield home
     os.umask(before)
-    if sys.platform == "linux":  # a test may have made this process adopt what others leave in the background
+    # a test may have made this process adopt what others leave in the background
+    if sys.platform == "linux":
         ctypes.CDLL(None).prctl(SUBREAPER, 0, 0, 0, 0)
 
 
@@ -124,7 +137,9 @@ def _environment(home: Path, agents: str) -> dict[str, str]:
 
 def _local_only(connect: Any) -> Any:
     def guarded(self: socket.socket, address: Any) -> Any:
-        if self.family in {socket.AF_INET, socket.AF_INET6} and not str(address[0]).startswith(LOOPBACK):
+        if self.family in {socket.AF_INET, socket.AF_INET6} and not str(address[0]).startswith(
+            LOOPBACK
+        ):
             raise AssertionError(f"a test reached for the network: {address}")
         return connect(self, address)
 

@@ -1,11 +1,13 @@
-"""Do the tests notice when the code is wrong? Changes one small thing at a time in a module and runs its tests.
+"""Do the tests notice when the code is wrong? Changes one small thing at a time in a module and
+runs its tests.
 
-    python tests/mutants.py                                  40 random mutants of each critical module
-    python tests/mutants.py --sample 0 gitcp/retention.py    every mutant of one module
+    python tests/mutants.py                                  40 random mutants of each critical
+    module python tests/mutants.py --sample 0 gitcp/retention.py    every mutant of one module
     python tests/mutants.py --seed 7 --jobs 2
 
-Prints each mutant that lives, then a row for each module: how many were tried, how many died. Ends with 1 if fewer
-than 95 % of all died. Some mutants that live change nothing that could be seen: these are for a person to judge.
+Prints each mutant that lives, then a row for each module: how many were tried, how many died. Ends
+with 1 if fewer than 95 % of all died. Some mutants that live change nothing that could be seen:
+these are for a person to judge.
 
 Works on copies of the project in temporary directories; the project itself is only read.
 """
@@ -113,13 +115,16 @@ def mutants(module: str, source: str) -> list[Mutant]:
         tree = change.visit(ast.parse(source))
         if change.made is None:
             return made
-        made.append(Mutant(module, change.line, change.made, ast.unparse(ast.fix_missing_locations(tree))))
+        made.append(
+            Mutant(module, change.line, change.made, ast.unparse(ast.fix_missing_locations(tree)))
+        )
 
 
 class Change(ast.NodeTransformer):
     """Changes the n-th place of a module that can be changed; `made` is None if it has fewer.
 
-    Left alone: types, assertions, the texts and arguments of errors, and what is only for type checkers.
+    Left alone: types, assertions, the texts and arguments of errors, and what is only for type
+    checkers.
     """
 
     def __init__(self, number: int) -> None:
@@ -128,7 +133,11 @@ class Change(ast.NodeTransformer):
         self._left = number
 
     def visit(self, node: ast.AST) -> ast.AST:
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        if (
+            isinstance(node, ast.If)
+            and isinstance(node.test, ast.Name)
+            and node.test.id == "TYPE_CHECKING"
+        ):
             return node
         if isinstance(node, ast.keyword) and node.arg == "strict":
             return node  # a check that never says no
@@ -136,7 +145,9 @@ class Change(ast.NodeTransformer):
             self._left -= 1
             if self._left < 0:
                 self.made = alternative.change
-                self.line = next(each.lineno for each in ast.walk(node) if isinstance(each, ast.expr | ast.stmt))
+                self.line = next(
+                    each.lineno for each in ast.walk(node) if isinstance(each, ast.expr | ast.stmt)
+                )
                 return alternative.node
         return cast("ast.AST", super().visit(node))
 
@@ -148,7 +159,10 @@ class Change(ast.NodeTransformer):
             if isinstance(value, ast.AST) and self.made is None:
                 setattr(node, name, self.visit(value))
             elif isinstance(value, list):
-                value[:] = [self.visit(v) if isinstance(v, ast.AST) and self.made is None else v for v in value]
+                value[:] = [
+                    self.visit(v) if isinstance(v, ast.AST) and self.made is None else v
+                    for v in value
+                ]
         return node
 
     def _leave(self, node: ast.AST) -> ast.AST:
@@ -177,7 +191,9 @@ def alternatives(node: ast.AST) -> Iterator[Alternative]:
             yield Alternative(f"{_name(op)} → {swapped.__name__}", _like(node, op=swapped()))
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             yield Alternative("not removed", operand)
-        case ast.If(test=test) | ast.While(test=test) if not isinstance(test, ast.Compare | ast.UnaryOp):
+        case ast.If(test=test) | ast.While(test=test) if not isinstance(
+            test, ast.Compare | ast.UnaryOp
+        ):
             yield Alternative("condition negated", _like(node, test=ast.UnaryOp(ast.Not(), test)))
         case ast.IfExp(body=body, orelse=orelse):
             yield Alternative("branches swapped", _like(node, body=orelse, orelse=body))
@@ -188,13 +204,21 @@ def alternatives(node: ast.AST) -> Iterator[Alternative]:
         case ast.Constant(value=bytes(value)) if value:
             yield Alternative(f"{value!r} → b''", ast.Constant(b""))
         case ast.Slice(lower=lower, upper=upper):
-            yield from (Alternative("slice: no beginning", _like(node, lower=None)) for _ in (lower,) if lower)
-            yield from (Alternative("slice: no end", _like(node, upper=None)) for _ in (upper,) if upper)
+            yield from (
+                Alternative("slice: no beginning", _like(node, lower=None))
+                for _ in (lower,)
+                if lower
+            )
+            yield from (
+                Alternative("slice: no end", _like(node, upper=None)) for _ in (upper,) if upper
+            )
         case ast.comprehension(ifs=[_, *_]):
             yield Alternative("filter dropped", _like(node, ifs=[]))
         case ast.Return(value=value) if value is not None and not _is_nothing(value):
             yield Alternative("returns None", ast.Return(ast.Constant(None)))
-        case ast.Expr(value=value) if not isinstance(value, ast.Constant | ast.Yield | ast.YieldFrom):
+        case ast.Expr(value=value) if not isinstance(
+            value, ast.Constant | ast.Yield | ast.YieldFrom
+        ):
             yield Alternative("call removed", ast.Pass())
         case ast.Raise() | ast.AugAssign() | ast.Delete() | ast.Continue():
             yield Alternative(f"{_name(node)} removed", ast.Pass())
@@ -230,7 +254,9 @@ class Workplace:
         packages.joinpath("project.pth").write_text("\n".join((str(self.root), *known)) + "\n")
 
     def write(self, module: str, text: str) -> None:
-        """Put a module's text in its place, with a time of its own: what was compiled before is not taken for it."""
+        """Put a module's text in its place, with a time of its own: what was compiled before is not
+        taken for it.
+        """
         self._changes += 1
         path = self.root / module
         path.write_text(text)
@@ -239,7 +265,16 @@ class Workplace:
     def passes(self, tests: Sequence[str]) -> bool:
         """Whether these tests pass. Those that do not end in time have noticed something."""
         paths = [path for name in tests for path in self.root.joinpath("tests").rglob(f"{name}.py")]
-        command = [str(self._bin / "python"), "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *map(str, paths)]
+        command = [
+            str(self._bin / "python"),
+            "-m",
+            "pytest",
+            "-x",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            *map(str, paths),
+        ]
         environment = {**os.environ, "PATH": f"{self._bin}:{os.environ['PATH']}"}
         with subprocess.Popen(
             command,
@@ -271,7 +306,11 @@ def survives(mutant: Mutant, places: SimpleQueue[Workplace]) -> bool:
 def chosen(module: str, sample: int, seed: int) -> list[Mutant]:
     """Mutants of a module: `sample` of them by chance, or all (0)."""
     made = mutants(module, SOURCE.joinpath(module).read_text())
-    return made if not sample or sample >= len(made) else random.Random(f"{seed} {module}").sample(made, sample)
+    return (
+        made
+        if not sample or sample >= len(made)
+        else random.Random(f"{seed} {module}").sample(made, sample)
+    )
 
 
 def run(modules: Sequence[str], sample: int, seed: int, places: Sequence[Workplace]) -> bool:
@@ -284,7 +323,9 @@ def run(modules: Sequence[str], sample: int, seed: int, places: Sequence[Workpla
         for module in modules:
             picked = chosen(module, sample, seed)
             lived = 0
-            for mutant, lives in zip(picked, pool.map(lambda each: survives(each, free), picked), strict=True):
+            for mutant, lives in zip(
+                picked, pool.map(lambda each: survives(each, free), picked), strict=True
+            ):
                 if lives:
                     lived += 1
                     print(f"{mutant.module}:{mutant.line}: lives: {mutant.change}", flush=True)
@@ -295,10 +336,16 @@ def run(modules: Sequence[str], sample: int, seed: int, places: Sequence[Workpla
 
 
 def main() -> int:
-    """Run what the command line asks for; 1 if the tests fail on the code as it is, or notice too little."""
+    """Run what the command line asks for; 1 if the tests fail on the code as it is, or notice too
+    little.
+    """
     parser = argparse.ArgumentParser(description="Do the tests notice when the code is wrong?")
-    parser.add_argument("modules", nargs="*", metavar="MODULE", help="modules, by path (default: all critical ones)")
-    parser.add_argument("--sample", type=int, default=40, metavar="N", help="mutants of each module; 0 for all")
+    parser.add_argument(
+        "modules", nargs="*", metavar="MODULE", help="modules, by path (default: all critical ones)"
+    )
+    parser.add_argument(
+        "--sample", type=int, default=40, metavar="N", help="mutants of each module; 0 for all"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()

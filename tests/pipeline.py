@@ -1,12 +1,15 @@
-"""A pipeline of many records that is killed again and again, and ends with each record processed exactly once.
+"""A pipeline of many records that is killed again and again, and ends with each record processed
+exactly once.
 
-The records are the numbers from 0. Processed ones are written into files of the project, as bytes that say which they
-are; now and then the pipeline saves a checkpoint with its position. It is killed with SIGKILL at a random moment, and
-started again. In the end every record must be in the files once, in order. All of it:
+The records are the numbers from 0. Processed ones are written into files of the project, as bytes
+that say which they are; now and then the pipeline saves a checkpoint with its position. It is
+killed with SIGKILL at a random moment, and started again. In the end every record must be in the
+files once, in order. All of it:
 
     python tests/pipeline.py 10000000 20
 
-It works in a scratch directory, prints what happened, and ends with 1 if a record is missing or there twice.
+It works in a scratch directory, prints what happened, and ends with 1 if a record is missing or
+there twice.
 """
 
 from __future__ import annotations
@@ -56,7 +59,8 @@ def processed(directory: Path) -> Iterator[int]:
 
 
 def supervise(directory: Path, records: int, kills: int, seed: int = 1) -> list[str]:
-    """Start the pipeline in a repository, kill it `kills` times, and let it end; the position at each start.
+    """Start the pipeline in a repository, kill it `kills` times, and let it end; the position at
+    each start.
 
     The moments are drawn: each time it is killed some way behind the checkpoint that it saved last.
     """
@@ -78,7 +82,9 @@ def _start(directory: Path, records: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, cwd=directory, stdin=subprocess.DEVNULL)
 
 
-def _kill_behind(process: subprocess.Popen[bytes], directory: Path, goal: float, pause: float) -> None:
+def _kill_behind(
+    process: subprocess.Popen[bytes], directory: Path, goal: float, pause: float
+) -> None:
     """Kill it a moment after its position passed the goal, unless it ended before that."""
     while process.poll() is None and _position(directory) < goal:
         time.sleep(0.02)
@@ -103,8 +109,14 @@ def main(records: int, kills: int) -> int:
         for expected, found in enumerate(processed(directory)):
             count, wrong = expected + 1, wrong + (expected != found)
         whole = gitcp.open(directory).check().ok
-        print(f"processed exactly once: {count - wrong:,}; wrong: {wrong:,}; missing: {records - count:,}")
-        print(f"checkpoints: {len(gitcp.open(directory).log(SESSION)):,}; store {'whole' if whole else 'DAMAGED'}")
+        print(
+            f"processed exactly once: {count - wrong:,}; wrong: {wrong:,}; missing: "
+            f"{records - count:,}"
+        )
+        print(
+            f"checkpoints: {len(gitcp.open(directory).log(SESSION)):,}; store "
+            f"{'whole' if whole else 'DAMAGED'}"
+        )
         return 0 if (count, wrong, whole) == (records, 0, True) else 1
 
 

@@ -1,6 +1,8 @@
-"""The documentation is true: what it shows is run, what it lists is compared with the code, what it links to is there.
+"""The documentation is true: what it shows is run, what it lists is compared with the code, what it
+links to is there.
 
-UPDATE_DOCS=1 rewrites what a page shows as output where that is not what was printed. Look at the difference it makes.
+UPDATE_DOCS=1 rewrites what a page shows as output where that is not what was printed. Look at the
+difference it makes.
 """
 
 from __future__ import annotations
@@ -64,10 +66,14 @@ PAGES = [SOURCE / "README.md", *sorted(SOURCE.joinpath("docs").glob("*.md"))]
 PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 
 NOT_RUN_HERE = {
-    "README.md": ["python3 -m venv .venv && .venv/bin/pip install -q . && .venv/bin/gitcp demo", "bash .ci/run"],
+    "README.md": [
+        "python3 -m venv .venv && .venv/bin/pip install -q . && .venv/bin/gitcp demo",
+        "bash .ci/run",
+    ],
     "docs/contributing.md": [
         "bash .ci/run",
         "python3 -m venv .venv && .venv/bin/pip install -e '.[test]'",
+        "pytest -n 2 -m unit && ruff check && ruff format && mypy && lint-imports",
         "PYTHONPATH=.:tests python tests/data/formats/v1/make.py",
     ],
 }
@@ -83,7 +89,12 @@ GENERATED = re.compile(r"(<!-- help: [^\n]* -->\n).*?(<!-- /help -->)", re.DOTAL
 
 def text_of(name: str) -> str:
     """A page's text, without what stands in code blocks."""
-    return re.sub(r"^```.*?^```$", "", SOURCE.joinpath(name).read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    return re.sub(
+        r"^```.*?^```$",
+        "",
+        SOURCE.joinpath(name).read_text("utf-8"),
+        flags=re.DOTALL | re.MULTILINE,
+    )
 
 
 def section(page: str, heading: str) -> str:
@@ -110,7 +121,9 @@ def names(cell: str) -> list[str]:
 
 @PAGE
 def test_shown_is_printed(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every command of a page is run, in order, and prints what the page shows; every Python block ends well."""
+    """Every command of a page is run, in order, and prints what the page shows; every Python block
+    ends well.
+    """
     text = page.read_text("utf-8")
     sandbox = Sandbox(tmp_path / "ada", monkeypatch)
     wrong: list[tuple[Typed, list[str]]] = []
@@ -126,10 +139,14 @@ def test_shown_is_printed(page: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 
     if wrong and UPDATE:
         page.write_text(_corrected(text, wrong), "utf-8")
-    assert not wrong, "\n".join(f"{page.name}:{t.start}: $ {t.command}\n" + "\n".join(lines) for t, lines in wrong)
+    assert not wrong, "\n".join(
+        f"{page.name}:{t.start}: $ {t.command}\n" + "\n".join(lines) for t, lines in wrong
+    )
 
 
-def _wrong(sandbox: Sandbox, commands: list[Typed], page: Path) -> Iterator[tuple[Typed, list[str]]]:
+def _wrong(
+    sandbox: Sandbox, commands: list[Typed], page: Path
+) -> Iterator[tuple[Typed, list[str]]]:
     for number, each in enumerate(commands):
         printed = sandbox.run(each.command)
         if not agrees(each.shown, printed):
@@ -138,7 +155,9 @@ def _wrong(sandbox: Sandbox, commands: list[Typed], page: Path) -> Iterator[tupl
         said = any(line.startswith("error: ") for line in printed)
         where = f"{page.name}:{each.start}: $ {each.command}"
         assert not any("internal error" in line for line in printed), f"{where}: {printed}"
-        assert sandbox.code == 0 or said or "$?" in following, f"{where} ended with {sandbox.code}: {printed}"
+        assert sandbox.code == 0 or said or "$?" in following, (
+            f"{where} ended with {sandbox.code}: {printed}"
+        )
 
 
 def _corrected(text: str, wrong: list[tuple[Typed, list[str]]]) -> str:
@@ -150,10 +169,17 @@ def _corrected(text: str, wrong: list[tuple[Typed, list[str]]]) -> str:
 
 
 def test_not_run() -> None:
-    """The only commands of the documentation that are not run here are those that install, and they are known."""
+    """The only commands of the documentation that are not run here are those that install, and they
+    are known.
+    """
     found: dict[str, list[str]] = {}
     for page in PAGES:
-        lines = [line for block in blocks(page.read_text("utf-8")) if block.kind == "sh" for line in block.lines]
+        lines = [
+            line
+            for block in blocks(page.read_text("utf-8"))
+            if block.kind == "sh"
+            for line in block.lines
+        ]
         if lines:
             found[page.relative_to(SOURCE).as_posix()] = lines
     for measured in ("docs/performance.md", "docs/reliability.md"):  # they take hours
@@ -165,10 +191,23 @@ def test_not_run() -> None:
 
 @PAGE
 def test_blocks_are_judged(page: Path) -> None:
-    """No block is of a kind that nobody looks at: what is not a program is `text` or a format that is parsed."""
+    """No block is of a kind that nobody looks at: what is not a program is `text` or a format that
+    is parsed.
+    """
     kinds = {block.kind for block in blocks(page.read_text("utf-8"))}
 
-    assert kinds <= {"console", "python", "sh", "json", "toml", "text", "scene", "run", "agent", "saved"}
+    assert kinds <= {
+        "console",
+        "python",
+        "sh",
+        "json",
+        "toml",
+        "text",
+        "scene",
+        "run",
+        "agent",
+        "saved",
+    }
 
 
 @PAGE
@@ -176,7 +215,9 @@ def test_no_machine(page: Path) -> None:
     """A page names no path of the machine that it was made on."""
     text = page.read_text("utf-8")
 
-    assert not re.findall(r"/(?:tmp|root|work|private|var)/[\w.-]+(?!\.)", text.replace("/tmp/demo", ""))
+    assert not re.findall(
+        r"/(?:tmp|root|work|private|var)/[\w.-]+(?!\.)", text.replace("/tmp/demo", "")
+    )
 
 
 # ---------------------------------------------------------------- links and names
@@ -195,7 +236,9 @@ def test_links(page: Path) -> None:
 
 
 def _anchors(page: Path) -> set[str]:
-    headings = HEADING.findall(re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE))
+    headings = HEADING.findall(
+        re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    )
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
@@ -211,7 +254,10 @@ def test_tests_exist(page: Path) -> None:
     """A test that a page names is there."""
     defined = set()
     for module in SOURCE.joinpath("tests").rglob("test_*.py"):
-        defined |= {module.stem, *re.findall(r"^def (test_\w+)", module.read_text("utf-8"), re.MULTILINE)}
+        defined |= {
+            module.stem,
+            *re.findall(r"^def (test_\w+)", module.read_text("utf-8"), re.MULTILINE),
+        }
 
     assert set(TEST.findall(text_of(str(page.relative_to(SOURCE))))) - defined == set()
 
@@ -220,7 +266,9 @@ def test_tests_exist(page: Path) -> None:
 def test_names_exist(page: str) -> None:
     """A module, class or function of gitcp that a page for people names is there."""
     tops = {path.stem for path in SOURCE.joinpath("gitcp").iterdir()}
-    found = [name for name in NAME.findall(text_of(f"docs/{page}.md")) if name.split(".")[0] in tops]
+    found = [
+        name for name in NAME.findall(text_of(f"docs/{page}.md")) if name.split(".")[0] in tops
+    ]
 
     assert [name for name in found if not _resolves(name)] == []
 
@@ -260,7 +308,9 @@ def helps() -> str:
 
 
 def _help(*command: str) -> str:
-    done = CliRunner().invoke(root, [*command, "-h"], prog_name="gitcp", obj=Context(command), terminal_width=100)
+    done = CliRunner().invoke(
+        root, [*command, "-h"], prog_name="gitcp", obj=Context(command), terminal_width=100
+    )
     assert done.exit_code == 0, done.output
     return done.output
 
@@ -279,21 +329,32 @@ def test_help_pages() -> None:
 
 @pytest.mark.parametrize("command", [name for commands in COMMANDS.values() for name in commands])
 def test_every_command_says_what_it_does(command: str) -> None:
-    """A command's help begins with its line of the table, says every option, and shows how it is typed."""
+    """A command's help begins with its line of the table, says every option, and shows how it is
+    typed.
+    """
     found = root.get_command(click.Context(root), command)
 
     assert found is not None
     line = next(commands[command] for commands in COMMANDS.values() if command in commands)
     assert line in " ".join(_help(command).split())
     assert f"gitcp {command}" in (found.help or "") + (found.callback.__doc__ or "")
-    assert [option.name for option in found.params if isinstance(option, click.Option) and not option.help] == []
+    assert [
+        option.name
+        for option in found.params
+        if isinstance(option, click.Option) and not option.help
+    ] == []
 
 
 def test_settings() -> None:
     """Every setting that is read is in cli.md, under both of its names."""
     rows = [names(" ".join(row[:2])) for row in table(section("docs/cli.md", "Settings"))]
     shown = {row[1]: row[0] for row in rows if len(row) == 2}
-    read = [(part, key) for part in settings.SECTIONS if part != "triggers" for key in settings.SECTIONS[part]]
+    read = [
+        (part, key)
+        for part in settings.SECTIONS
+        if part != "triggers"
+        for key in settings.SECTIONS[part]
+    ]
 
     assert shown == {key: settings.in_git(part, key) for part, key in read}
 
@@ -336,18 +397,26 @@ def test_schemas(project: Project) -> None:
     """Every key of every document that is printed is in scripting.md, and no other."""
     text = text_of("docs/scripting.md")
     shown = {
-        re.findall(r"`(gitcp\.[\w.-]+/\d+)`", part)[0]: {name for row in table(part) for name in names(row[0])}
-        for part in re.split(r"^### ", section("docs/scripting.md", "Documents"), flags=re.MULTILINE)[1:]
+        re.findall(r"`(gitcp\.[\w.-]+/\d+)`", part)[0]: {
+            name for row in table(part) for name in names(row[0])
+        }
+        for part in re.split(
+            r"^### ", section("docs/scripting.md", "Documents"), flags=re.MULTILINE
+        )[1:]
     }
     printed = _printed(project)
     printed["gitcp.export/1"] -= printed["gitcp.checkpoint/1"] - {"schema"}
 
-    assert {schema: sorted(keys) for schema, keys in shown.items()} == {s: sorted(k) for s, k in printed.items()}
+    assert {schema: sorted(keys) for schema, keys in shown.items()} == {
+        s: sorted(k) for s, k in printed.items()
+    }
     assert "an unknown code is a failure" in text.lower()
 
 
 def _reviewed(project: Project) -> str:
-    """What a review prints, and an export: a branch with two commits, of which one is new; an image in the talk."""
+    """What a review prints, and an export: a branch with two commits, of which one is new; an image
+    in the talk.
+    """
     branch = Project(project.root.parent / "branch")
     branch.commit()
     branch.git("checkout", "--quiet", "-b", "topic")
@@ -358,7 +427,12 @@ def _reviewed(project: Project) -> str:
     image = {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}}
     seen = {"type": "tool_result", "tool_use_id": "x", "is_error": True, "content": [image]}
     with talk.path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps({"type": "user", "uuid": "x", "message": {"role": "user", "content": [seen]}}) + "\n")
+        file.write(
+            json.dumps(
+                {"type": "user", "uuid": "x", "message": {"role": "user", "content": [seen]}}
+            )
+            + "\n"
+        )
     branch.gitcp("run", "tests", "--", "sh", "-c", "echo a > a.txt", check=0)
     branch.commit("second")
     exported = branch.gitcp("export", "-f", "json", check=0).out
@@ -382,12 +456,18 @@ def _shared(project: Project) -> str:
     printed.append(project.gitcp("import", "../x.json", "--json", check=0).out)
     allowed = ("--allow", fingerprint("npm-token", tokens()["npm-token"].encode()))
     for how in ("--dry-run", "--yes"):
-        printed.append(project.gitcp("publish", "--branch", "x", how, *allowed, *session, "--json", check=0).out)
+        printed.append(
+            project.gitcp(
+                "publish", "--branch", "x", how, *allowed, *session, "--json", check=0
+            ).out
+        )
     return "".join(printed)
 
 
 def _rolled_back(project: Project) -> list[str]:
-    """What a rollback prints where there is more than one state to go back to, in a repository of its own."""
+    """What a rollback prints where there is more than one state to go back to, in a repository of
+    its own.
+    """
     other = Project(project.root.parent / "rolled-back")
     for text in "abc":
         other.write("a.txt", text)
@@ -396,17 +476,36 @@ def _rolled_back(project: Project) -> list[str]:
 
 
 def _printed(project: Project) -> dict[str, set[str]]:
-    """The keys of the documents that the commands print, by schema; `a.b` for the key b of the object a."""
+    """The keys of the documents that the commands print, by schema; `a.b` for the key b of the
+    object a.
+    """
     project.write("a.txt", "a\n")
     project.write("b.log", "saved, and then ignored\n")
     project.commit()
     os.mkfifo(project.path("pipe"))
     talk = Talk(project)
     talk.say("Begin.", "I begin.")
-    noted = ("--fact", "a=b", "--task", "t", "--decided", "d", "--position", "p=1", "--compensate", "c", "--tag", "x")
+    noted = (
+        "--fact",
+        "a=b",
+        "--task",
+        "t",
+        "--decided",
+        "d",
+        "--position",
+        "p=1",
+        "--compensate",
+        "c",
+        "--tag",
+        "x",
+    )
     project.write(".claude/settings.json", "no JSON")
     texts = [project.gitcp("save", "one", *noted, "--json", check=0).out]
-    texts.append(project.gitcp("run", "x", "--rollback", "--compensate", "c", "--json", "--", "mkfifo", "a.txt").out)
+    texts.append(
+        project.gitcp(
+            "run", "x", "--rollback", "--compensate", "c", "--json", "--", "mkfifo", "a.txt"
+        ).out
+    )
     project.write("a.txt", "b\n")
     project.write("b.log", "not to be captured\n")
     project.write(".gitignore", "*.log\n")
@@ -456,7 +555,11 @@ def _printed(project: Project) -> dict[str, set[str]]:
     project.gitcp("save", check=0)
     texts += [_shared(project), _reviewed(project)]
     texts.append(project.gitcp("secrets", "--json", check=15).out)
-    texts.append(project.gitcp("secrets", "--allow", json.loads(texts[-1].split("\n")[0])["id"], "--json").out)
+    texts.append(
+        project.gitcp(
+            "secrets", "--allow", json.loads(texts[-1].split("\n")[0])["id"], "--json"
+        ).out
+    )
     texts.append(project.gitcp("show", "nothing", "--json", check=16).err)
     _damage(project, "refs/gitcp/sessions/e7baae82:.gitcp/checkpoint.json")
     texts.append(project.gitcp("check", "--json", check=13).out)
@@ -500,7 +603,9 @@ def test_metadata_fields() -> None:
     written = json.loads(wire.encode_checkpoint(everything()))
     rows = table(section("docs/format.md", "checkpoint.json"))
 
-    assert sorted(names(row[0])[0] for row in rows if names(row[0])) == sorted(set(_fields(written)))
+    assert sorted(names(row[0])[0] for row in rows if names(row[0])) == sorted(
+        set(_fields(written))
+    )
 
 
 def _fields(value: dict[str, Any], prefix: str = "") -> Iterator[str]:
@@ -530,7 +635,9 @@ def test_reasons_and_triggers() -> None:
 
 
 def test_invariants_have_tests() -> None:
-    """Every invariant of the format is numbered, says must or should, and names the test that breaks when it does."""
+    """Every invariant of the format is numbered, says must or should, and names the test that
+    breaks when it does.
+    """
     text = section("docs/format.md", "Invariants")
     items = re.findall(r"^(\d+)\. (.*?)(?=^\d+\. |\Z)", text, re.DOTALL | re.MULTILINE)
 
@@ -563,7 +670,15 @@ def everything() -> Any:
     return replace(
         plain(),
         agent=Agent("claude-code", "5e55", "2.1", "model"),
-        note=Note("l", "p", "o", {"a": "b"}, Handoff("t", ("d",), ("f",), ("n",), ("a",)), {"p": "1"}, ("c",)),
+        note=Note(
+            "l",
+            "p",
+            "o",
+            {"a": "b"},
+            Handoff("t", ("d",), ("f",), ("n",), ("a",)),
+            {"p": "1"},
+            ("c",),
+        ),
         snapshot=snapshot,
         conversation=Conversation(
             "claude-code", oid, (Stream("main", 1, "2" * 64, "place", 3),), digest, b"web", "topic"
@@ -582,20 +697,28 @@ def everything() -> Any:
 
 
 def test_layers_are_shown() -> None:
-    """The layers in architecture.md are those that the import linter enforces, as far as there is something in them."""
-    rules = tomllib.loads(SOURCE.joinpath("pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    """The layers in architecture.md are those that the import linter enforces, as far as there is
+    something in them.
+    """
+    rules = tomllib.loads(SOURCE.joinpath("pyproject.toml").read_text("utf-8"))["tool"][
+        "importlinter"
+    ]["contracts"]
     layers = next(rule["layers"] for rule in rules if rule["name"] == "Imports only point down")
     rows = [names(row[0]) for row in table(section("docs/architecture.md", "Rooms"))]
 
     assert list(existing(rows)) == list(existing(re.findall(r"\w+", layer) for layer in layers))
-    assert {name for row in rows for name in row} <= {name for layer in layers for name in re.findall(r"\w+", layer)}
+    assert {name for row in rows for name in row} <= {
+        name for layer in layers for name in re.findall(r"\w+", layer)
+    }
 
 
 def existing(rows: Iterable[list[str]]) -> Iterator[list[str]]:
     """The names of each row that are modules by now; no empty rows."""
     package = SOURCE / "gitcp"
     for row in rows:
-        modules = [name for name in row if (package / name).is_dir() or (package / f"{name}.py").exists()]
+        modules = [
+            name for name in row if (package / name).is_dir() or (package / f"{name}.py").exists()
+        ]
         if modules:
             yield modules
 
@@ -609,7 +732,11 @@ def test_state_files_are_named(project: Project) -> None:
     project.write("a.txt", "c\n")
     project.gitcp("restore", "1", "--yes", check=0)
     kept = {path.name for path in project.root.joinpath(".git/gitcp").iterdir()}
-    shown = {name.rstrip("/") for row in table(section("docs/architecture.md", "State")) for name in names(row[0])}
+    shown = {
+        name.rstrip("/")
+        for row in table(section("docs/architecture.md", "State"))
+        for name in names(row[0])
+    }
 
     assert kept
     assert kept <= shown
@@ -617,7 +744,13 @@ def test_state_files_are_named(project: Project) -> None:
 
 def test_environment_is_not_recorded(project: Project) -> None:
     """security.md: whatever is in the environment, gitcp writes none of it down."""
-    keys = ("ANTHROPIC_API_KEY", "CLAUDE_TOKEN", "GEMINI_API_KEY", "GIT_CONFIG_VALUE_0", "GITHUB_TOKEN")
+    keys = (
+        "ANTHROPIC_API_KEY",
+        "CLAUDE_TOKEN",
+        "GEMINI_API_KEY",
+        "GIT_CONFIG_VALUE_0",
+        "GITHUB_TOKEN",
+    )
     setting = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "http.extraHeader"}
     env = {name: f"secret-{name}" for name in keys} | setting
     project.write("a.txt", "a\n")
@@ -633,9 +766,13 @@ def test_environment_is_not_recorded(project: Project) -> None:
 
 
 def test_words_are_used() -> None:
-    """Every word of the glossary is a word of the code or of the other pages: no second language."""
+    """Every word of the glossary is a word of the code or of the other pages: no second
+    language.
+    """
     words = [names(row[0]) for row in table(text_of("docs/glossary.md"))]
-    others = [page for page in PAGES if page.name != "glossary.md"] + sorted(SOURCE.joinpath("gitcp").rglob("*.py"))
+    others = [page for page in PAGES if page.name != "glossary.md"] + sorted(
+        SOURCE.joinpath("gitcp").rglob("*.py")
+    )
     used = "\n".join(page.read_text("utf-8") for page in others).lower()
     flat = [word for row in words for word in row]
 

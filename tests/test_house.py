@@ -1,6 +1,8 @@
-"""The shape of the house: who imports whom, how large things grow, what a name may be, what is shipped.
+"""The shape of the house: who imports whom, how large things grow, what a name may be, what is
+shipped.
 
-And whether the tests stand on firm ground: that they are sealed off, and that `Project.guard` sees what it must.
+And whether the tests stand on firm ground: that they are sealed off, and that `Project.guard` sees
+what it must.
 """
 
 from __future__ import annotations
@@ -30,15 +32,26 @@ LONGEST_FUNCTION = 40
 FORBIDDEN_MODULES = {"common", "helper", "helpers", "manager", "misc", "util", "utils"}
 FORBIDDEN_CLASS = re.compile(r"Manager|Helper|Util")
 FORBIDDEN_FUNCTION = re.compile(r"_?(get|handle|process|do)_")
-# click asks a group for its commands under the first, agent frameworks ask for what they keep under the others.
-NAMED_BY_OTHERS = set("get_command get_items get_latest get_next_version get_session get_tuple get_user_state".split())
+# click asks a group for its commands under the first, agent frameworks ask for what they keep under
+# the others.
+NAMED_BY_OTHERS = set(
+    "get_command get_items get_latest get_next_version get_session get_tuple get_user_state".split()
+)
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 STRAYS = {
     "a module without a place": ("gitcp/utils.py", "", "gitcp.utils"),
-    "an import that points up": ("gitcp/errors.py", "import gitcp.store", "gitcp.errors -> gitcp.store"),
-    "a look past the command line": ("gitcp/history/stray.py", "import rich", "gitcp.history.stray -> rich"),
+    "an import that points up": (
+        "gitcp/errors.py",
+        "import gitcp.store",
+        "gitcp.errors -> gitcp.store",
+    ),
+    "a look past the command line": (
+        "gitcp/history/stray.py",
+        "import rich",
+        "gitcp.history.stray -> rich",
+    ),
     "a second JSON codec": ("gitcp/store.py", "import orjson", "gitcp.store -> orjson"),
 }
 
@@ -64,7 +77,9 @@ def definitions(module: Path) -> Iterator[Definition]:
 
 def lint_imports(tree: Path) -> subprocess.CompletedProcess[str]:
     """Run the import linter over the package in `tree`; writes nothing."""
-    code = "import sys; from importlinter.cli import lint_imports_command as main; main(sys.argv[1:])"
+    code = (
+        "import sys; from importlinter.cli import lint_imports_command as main; main(sys.argv[1:])"
+    )
     return subprocess.run(
         [sys.executable, "-c", code, "--no-cache", "--no-logo"],
         cwd=tree,
@@ -76,9 +91,13 @@ def lint_imports(tree: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """A copy of what is shipped, with its rules: to be broken, or built where a build may leave things behind."""
+    """A copy of what is shipped, with its rules: to be broken, or built where a build may leave
+    things behind.
+    """
     for name in ("gitcp", "hooks"):
-        shutil.copytree(SOURCE / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            SOURCE / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__")
+        )
     for name in ("LICENSE", "README.md", "pyproject.toml"):
         shutil.copy(SOURCE / name, tmp_path)
     return tmp_path
@@ -108,7 +127,9 @@ def documented(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """How many lines the docstring of a function takes."""
     first = node.body[0]
     is_text = (
-        isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
+        isinstance(first, ast.Expr)
+        and isinstance(first.value, ast.Constant)
+        and isinstance(first.value.value, str)
     )
     return (first.end_lineno or 0) - first.lineno + 1 if is_text else 0
 
@@ -116,7 +137,10 @@ def documented(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 def test_function_sizes() -> None:
     """No function is longer than a screen; what its docstring takes is not counted."""
     sizes = {
-        f"{module}:{node.lineno} {node.name}": (node.end_lineno or 0) - node.lineno + 1 - documented(node)
+        f"{module}:{node.lineno} {node.name}": (node.end_lineno or 0)
+        - node.lineno
+        + 1
+        - documented(node)
         for module in MODULES
         for node in definitions(module)
         if not isinstance(node, ast.ClassDef)
@@ -132,7 +156,11 @@ def test_names() -> None:
     wrong = [str(module) for module in MODULES + TEST_MODULES if module.stem in FORBIDDEN_MODULES]
     for module in MODULES:
         for node in definitions(module):
-            forbidden = FORBIDDEN_CLASS.search if isinstance(node, ast.ClassDef) else FORBIDDEN_FUNCTION.match
+            forbidden = (
+                FORBIDDEN_CLASS.search
+                if isinstance(node, ast.ClassDef)
+                else FORBIDDEN_FUNCTION.match
+            )
             if forbidden(node.name) and node.name not in NAMED_BY_OTHERS:
                 wrong.append(f"{module}:{node.lineno} {node.name}")
 
@@ -142,7 +170,11 @@ def test_names() -> None:
 @pytest.mark.parametrize("modules", [MODULES, TEST_MODULES], ids=["gitcp", "tests"])
 def test_said(modules: list[Path]) -> None:
     """Every module says what it is, every public class and every test says what it does."""
-    mute = [str(module) for module in modules if not _is_said(ast.parse(SOURCE.joinpath(module).read_bytes()))]
+    mute = [
+        str(module)
+        for module in modules
+        if not _is_said(ast.parse(SOURCE.joinpath(module).read_bytes()))
+    ]
     for module in modules:
         for node in definitions(module):
             must = isinstance(node, ast.ClassDef) and not node.name.startswith("_")
@@ -154,7 +186,10 @@ def test_said(modules: list[Path]) -> None:
 
 def test_import_is_light() -> None:
     """Importing gitcp imports none of the libraries that cost start-up."""
-    code = "import sys, gitcp; print(*sorted({'click', 'rich', 'orjson', 'jinja2'} & set(sys.modules)))"
+    code = (
+        "import sys, gitcp; print(*sorted({'click', 'rich', 'orjson', 'jinja2'} & "
+        "set(sys.modules)))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=SOURCE,
@@ -168,7 +203,9 @@ def test_import_is_light() -> None:
 
 
 def test_wheel(copy: Path) -> None:
-    """The wheel holds the package, its type marker, the hooks with their bytes and modes, and nothing else of ours."""
+    """The wheel holds the package, its type marker, the hooks with their bytes and modes, and
+    nothing else of ours.
+    """
     made = copy / "made"
     options = ("--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check")
     built = subprocess.run(
@@ -179,9 +216,13 @@ def test_wheel(copy: Path) -> None:
     assert built.returncode == 0, built.stdout + built.stderr
 
     wheel = zipfile.ZipFile(made / f"gitcp_checkpoints-{gitcp.__version__}-py3-none-any.whl")
-    shipped = {entry.filename: entry for entry in wheel.infolist() if ".dist-info/" not in entry.filename}
+    shipped = {
+        entry.filename: entry for entry in wheel.infolist() if ".dist-info/" not in entry.filename
+    }
 
-    hooks = {f"gitcp/_hooks/{path.relative_to(copy / 'hooks')}": path for path in _files(copy / "hooks")}
+    hooks = {
+        f"gitcp/_hooks/{path.relative_to(copy / 'hooks')}": path for path in _files(copy / "hooks")
+    }
     package = {str(path.relative_to(copy)): path for path in _files(copy / "gitcp")}
     assert "gitcp/_hooks/README.md" in shipped
     assert "gitcp/py.typed" in shipped
@@ -193,7 +234,11 @@ def test_wheel(copy: Path) -> None:
 
 def test_seal(sealed: Path) -> None:
     """A test has a home of its own, nothing of an outer git or agent, and no network."""
-    foreign = [name for name in os.environ if name.startswith(("CLAUDE", "CODEX", "GEMINI", "AI_AGENT", "XDG_RUNTIME"))]
+    foreign = [
+        name
+        for name in os.environ
+        if name.startswith(("CLAUDE", "CODEX", "GEMINI", "AI_AGENT", "XDG_RUNTIME"))
+    ]
 
     assert Path.home() == sealed
     assert list(sealed.iterdir()) == [sealed / ".gitconfig"]
@@ -215,7 +260,9 @@ def test_guard_notices(project: Project, command: tuple[str, ...]) -> None:
 
 
 def test_guard_lets_pass(project: Project) -> None:
-    """gitcp's own refs, in whatever form, its directory, new objects and edited files pass the guard."""
+    """gitcp's own refs, in whatever form, its directory, new objects and edited files pass the
+    guard.
+    """
     project.write("file", "one")
     commit = project.commit()
 
@@ -235,7 +282,9 @@ def test_guard_wants_a_sound_store(project: Project) -> None:
 
 
 def test_project_shows_everything(project: Project) -> None:
-    """`files` tells contents, modes, links, odd names and empty directories apart, and leaves out `.git`."""
+    """`files` tells contents, modes, links, odd names and empty directories apart, and leaves out
+    `.git`.
+    """
     project.write(b"odd\n\xff/run", b"\0", mode=0o755)
     project.symlink("link", "nowhere")
     os.mkdir(project.path("empty"))

@@ -20,8 +20,9 @@ from gitcp.model import Host
 class Builtin(NamedTuple):
     """One of our adapters, and how to tell without it that its agent is not here.
 
-    The agent is here if `directory`, below the home directory, is there (in which it keeps its sessions), or if one of
-    `variables` is set, which says that it keeps them elsewhere or that it is running us.
+    The agent is here if `directory`, below the home directory, is there (in which it keeps its
+    sessions), or if one of `variables` is set, which says that it keeps them elsewhere or that it
+    is running us.
     """
 
     name: str
@@ -31,11 +32,31 @@ class Builtin(NamedTuple):
 
 
 BUILTIN = (
-    Builtin("claude-code", "gitcp.adapters.claude_code", ".claude", ("CLAUDE_CODE_SESSION_ID", "CLAUDE_CONFIG_DIR")),
-    Builtin("codex", "gitcp.adapters.codex", ".codex", ("CODEX_HOME", "CODEX_SESSION_ID", "CODEX_THREAD_ID")),
-    Builtin("copilot", "gitcp.adapters.copilot", ".copilot", ("COPILOT_AGENT_SESSION_ID", "COPILOT_HOME")),
+    Builtin(
+        "claude-code",
+        "gitcp.adapters.claude_code",
+        ".claude",
+        ("CLAUDE_CODE_SESSION_ID", "CLAUDE_CONFIG_DIR"),
+    ),
+    Builtin(
+        "codex",
+        "gitcp.adapters.codex",
+        ".codex",
+        ("CODEX_HOME", "CODEX_SESSION_ID", "CODEX_THREAD_ID"),
+    ),
+    Builtin(
+        "copilot",
+        "gitcp.adapters.copilot",
+        ".copilot",
+        ("COPILOT_AGENT_SESSION_ID", "COPILOT_HOME"),
+    ),
     Builtin("gemini", "gitcp.adapters.gemini", ".gemini", ("GEMINI_SESSION_ID", "GEMINI_CLI_HOME")),
-    Builtin("opencode", "gitcp.adapters.opencode", ".local/share/opencode", ("OPENCODE_DB", "XDG_DATA_HOME")),
+    Builtin(
+        "opencode",
+        "gitcp.adapters.opencode",
+        ".local/share/opencode",
+        ("OPENCODE_DB", "XDG_DATA_HOME"),
+    ),
 )
 GENERIC = "gitcp.adapters.generic"
 MODULES = {known.name: known.module for known in BUILTIN} | {"generic": GENERIC}
@@ -52,7 +73,9 @@ def load(name: str) -> Adapter:
     adapter = installed.load(name)
     if adapter is None:
         known = ", ".join(sorted(MODULES))
-        raise BadValue(f"there is no adapter for an agent called {name!r}", hint=f"known are {known}")
+        raise BadValue(
+            f"there is no adapter for an agent called {name!r}", hint=f"known are {known}"
+        )
     return adapter
 
 
@@ -113,11 +136,17 @@ def recognise(lines: Iterable[bytes]) -> Running | None:
     """
     for line in lines:
         fields = wire.parse_line(line) or {}
-        inner = {name: held for name in ("payload", "data") if isinstance(held := fields.get(name), dict)}
+        inner = {
+            name: held for name in ("payload", "data") if isinstance(held := fields.get(name), dict)
+        }
         own = fields.get("sessionId")
         marks = (
             ("codex", fields.get("type") == "session_meta", inner.get("payload", {}).get("id")),
-            ("copilot", fields.get("type") == "session.start", inner.get("data", {}).get("sessionId")),
+            (
+                "copilot",
+                fields.get("type") == "session.start",
+                inner.get("data", {}).get("sessionId"),
+            ),
             ("gemini", "projectHash" in fields, own),
             ("claude-code", "uuid" in fields and "message" in fields, own),
         )

@@ -29,7 +29,13 @@ STREAM_PART = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 PLACE_PART = re.compile(r"[^\x00-\x1f\x7f/\\\ud800-\udfff]{1,200}")
 
 IMAGE = "[image]"
-IMAGES = {"png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif", "webp": "image/webp"}
+IMAGES = {
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "gif": "image/gif",
+    "webp": "image/webp",
+}
 """Types of images, by how their names end."""
 
 LONGEST_LINE = 16 << 20
@@ -81,11 +87,11 @@ class Image(Value):
 class Message(Value):
     """One part of a turn, as it is shown.
 
-    `role` is "user", "assistant", "thinking", "tool" (what a tool gave back), "summary" (of a compacted conversation)
-    or "system" (said by the agent's program itself). `tool` names the tool where the part is its call (role
-    "assistant", `text` is its input) or its result. `time` is as the agent wrote it.
-    `call` is the agent's id of that call, in both; `failed` says that it failed, by the agent's own word. A message
-    that is nothing but `images` has the text IMAGE.
+    `role` is "user", "assistant", "thinking", "tool" (what a tool gave back), "summary" (of a
+    compacted conversation) or "system" (said by the agent's program itself). `tool` names the tool
+    where the part is its call (role "assistant", `text` is its input) or its result. `time` is as
+    the agent wrote it. `call` is the agent's id of that call, in both; `failed` says that it
+    failed, by the agent's own word. A message that is nothing but `images` has the text IMAGE.
     """
 
     role: str
@@ -135,10 +141,10 @@ class Latest(NamedTuple):
 class Placement(Value):
     """Where a conversation goes, and how it is continued.
 
-    `session_id` is the agent's (None: no agent resumes it), `files` begin with the main one, `note` is for people
-    ("" where there is nothing to say). `prepare` are commands to be run before `command`, in the same directory. Nobody
-    but the person runs any of them. `latest` is what the agent takes for its latest session in that directory where
-    that is another one than this.
+    `session_id` is the agent's (None: no agent resumes it), `files` begin with the main one, `note`
+    is for people ("" where there is nothing to say). `prepare` are commands to be run before
+    `command`, in the same directory. Nobody but the person runs any of them. `latest` is what the
+    agent takes for its latest session in that directory where that is another one than this.
     """
 
     session_id: str | None
@@ -189,9 +195,9 @@ class Adapter(Protocol):
         """Where the files go so that the agent, run in `cwd`, continues. Reads what is there,
         writes nothing.
 
-        An existing file is kept: it is the same, or it is a beginning and is completed; if any says something else,
-        everything goes under `new_id`. Raises StoreDamaged for a stored name that would lead elsewhere, Refused if
-        `new_id` is taken too.
+        An existing file is kept: it is the same, or it is a beginning and is completed; if any says
+        something else, everything goes under `new_id`. Raises StoreDamaged for a stored name that
+        would lead elsewhere, Refused if `new_id` is taken too.
         """
 
 
@@ -233,7 +239,9 @@ def message_of(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def text_of(content: Any) -> str:
-    """The text in a message's content: a string, or a list of strings and parts that have a text."""
+    """The text in a message's content: a string, or a list of strings and parts that have a
+    text.
+    """
     parts = content if isinstance(content, list) else [content]
     texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
     return "\n".join(text for text in texts if isinstance(text, str) and text)
@@ -315,9 +323,17 @@ def modified(path: Path) -> float:
         return 0.0
 
 
-def newer(sessions: Iterable[Found], session_id: str, since: float, command: tuple[str, ...]) -> Latest | None:
-    """The newest of these sessions, if it is another one than `session_id`, written after `since`."""
-    later = [session for session in sessions if session.session_id != session_id and session.modified > since]
+def newer(
+    sessions: Iterable[Found], session_id: str, since: float, command: tuple[str, ...]
+) -> Latest | None:
+    """The newest of these sessions, if it is another one than `session_id`, written after
+    `since`.
+    """
+    later = [
+        session
+        for session in sessions
+        if session.session_id != session_id and session.modified > since
+    ]
     newest = max(later, key=lambda session: session.modified, default=None)
     return Latest(newest.session_id, command) if newest else None
 

@@ -160,7 +160,9 @@ def _project_directory(cwd: Path, host: Host) -> Path:
     # Versions differ in the hash at the end of a long name; what a version has made for this very
     # path is right.
     others = _directories({place}, host)
-    return next((d for d in others if any(_cwd(path) == place for path in _transcripts(d))), computed)
+    return next(
+        (d for d in others if any(_cwd(path) == place for path in _transcripts(d))), computed
+    )
 
 
 def _directories(places: Iterable[str], host: Host) -> list[Path]:
@@ -181,7 +183,11 @@ def _transcripts(directory: Path) -> list[Path]:
         return []
     stems = [name.removesuffix(".jsonl") for name in names if name.endswith(".jsonl")]
     # Older versions keep their sub-agents here too.
-    return [directory / f"{s}.jsonl" for s in stems if base.SESSION_ID.fullmatch(s) and not s.startswith("agent-")]
+    return [
+        directory / f"{s}.jsonl"
+        for s in stems
+        if base.SESSION_ID.fullmatch(s) and not s.startswith("agent-")
+    ]
 
 
 def _found(path: Path) -> Found | None:
@@ -306,13 +312,21 @@ def _digest_line(before: Digest, fields: dict[str, Any]) -> Digest:
         return _digest_message(replace(before, messages=before.messages + 1), fields)
     title = _title(fields)
     # What a person called it stands; what was made up for it only fills the gap.
-    return replace(before, title=title) if title and (kind == "custom-title" or before.title is None) else before
+    return (
+        replace(before, title=title)
+        if title and (kind == "custom-title" or before.title is None)
+        else before
+    )
 
 
 def _digest_message(before: Digest, fields: dict[str, Any]) -> Digest:
     message = base.message_of(fields)
     if fields["type"] == "assistant":
-        role, text, model = "assistant", base.text_of(message.get("content")), base.string(message, "model")
+        role, text, model = (
+            "assistant",
+            base.text_of(message.get("content")),
+            base.string(message, "model"),
+        )
         # Claude Code's own notices come in the model's name.
         before = replace(before, model=model) if model and model != "<synthetic>" else before
     else:
@@ -332,14 +346,20 @@ def prompt(fields: dict[str, Any]) -> str:
     """What a person typed, "" for a line that is none: a tool's result, a summary, a slash command,
     a notice.
     """
-    if fields.get("isMeta") or fields.get("isCompactSummary") or fields.get("isVisibleInTranscriptOnly"):
+    if (
+        fields.get("isMeta")
+        or fields.get("isCompactSummary")
+        or fields.get("isVisibleInTranscriptOnly")
+    ):
         return ""
     content = base.message_of(fields).get("content")
     parts = content if isinstance(content, list) else [content]
     if any(isinstance(part, dict) and part.get("type") == "tool_result" for part in parts):
         return ""
     texts = [base.text_of(part) for part in parts]
-    return "\n".join(text for text in texts if text.strip() and not text.lstrip().startswith(NOT_TYPED))
+    return "\n".join(
+        text for text in texts if text.strip() and not text.lstrip().startswith(NOT_TYPED)
+    )
 
 
 def messages(lines: Iterable[bytes]) -> Iterator[Message]:
@@ -351,14 +371,18 @@ def messages(lines: Iterable[bytes]) -> Iterator[Message]:
         fields = wire.parse_line(line) or {}
         if fields.get("type") in TURNS and not fields.get("isMeta"):
             content = base.message_of(fields).get("content")
-            for part in content if isinstance(content, list) else [{"type": "text", "text": content}]:
+            for part in (
+                content if isinstance(content, list) else [{"type": "text", "text": content}]
+            ):
                 message = _shown(fields, part, tools) if isinstance(part, dict) else None
                 if message is not None and message.is_shown():
                     yield message
 
 
 def _shown(fields: dict[str, Any], part: dict[str, Any], tools: dict[str, str]) -> Message | None:
-    shown = Message(str(fields["type"]), "", base.string(fields, "uuid"), base.string(fields, "timestamp"))
+    shown = Message(
+        str(fields["type"]), "", base.string(fields, "uuid"), base.string(fields, "timestamp")
+    )
     match part.get("type"):
         case "text":
             return replace(shown, role=_role(fields, part), text=base.text_of(part))
@@ -387,7 +411,11 @@ def _images(parts: Any) -> Iterator[Image]:
             media, data = base.string(source, "media_type"), base.string(source, "data")
             place = base.string(source, "url") or base.string(source, "file_id")
             if data is not None or place is not None:
-                yield Image(media or "image", data) if data is not None else base.image_at(place or "", media)
+                yield (
+                    Image(media or "image", data)
+                    if data is not None
+                    else base.image_at(place or "", media)
+                )
 
 
 def _role(fields: dict[str, Any], part: dict[str, Any]) -> str:
@@ -427,8 +455,14 @@ def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
             return Placement(own, files, _command(own), latest=_latest(own, files[0]))
     files = _plan(stored, directory, new_id)
     if files is None:
-        raise Refused(f"session {new_id} of Claude Code exists and says something else: it was left as it is")
-    note = f"session {own} has gone on since: it was left as it is, and this one goes on as {new_id}" if own else ""
+        raise Refused(
+            f"session {new_id} of Claude Code exists and says something else: it was left as it is"
+        )
+    note = (
+        f"session {own} has gone on since: it was left as it is, and this one goes on as {new_id}"
+        if own
+        else ""
+    )
     return Placement(new_id, files, _command(new_id), note, latest=_latest(new_id, files[0]))
 
 
@@ -461,5 +495,7 @@ def _target(name: str, place: str, session_id: str) -> tuple[str, ...]:
         return (f"{session_id}.jsonl",)
     parts = base.place_parts(place)
     if parts is None or len(parts) < 3 or parts[0] != SESSION or parts[1] not in BESIDE:
-        raise StoreDamaged(f"a stream would be written to {place[:200]!r}: {base.NOTHING}", hint=base.CHECK)
+        raise StoreDamaged(
+            f"a stream would be written to {place[:200]!r}: {base.NOTHING}", hint=base.CHECK
+        )
     return (session_id, *parts[1:])

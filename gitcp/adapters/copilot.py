@@ -73,7 +73,9 @@ def watched(cwd: Path, host: Host) -> tuple[Path, ...]:
     """What every session says of where it works, and everything of this directory's sessions."""
     state = _state(host)
     named = (path for name in _names(state) for path in (state / name, state / name / WORKSPACE))
-    own = (path for found in find(cwd, host) for path in (found.path, *_directories(found.path.parent)))
+    own = (
+        path for found in find(cwd, host) for path in (found.path, *_directories(found.path.parent))
+    )
     return (state, *named, *own)
 
 
@@ -104,7 +106,9 @@ def _workplace(directory: Path) -> str | None:
 
 
 def _named_workplace(directory: Path) -> str | None:
-    """What workspace.yaml says; None where it is not there, or is not written as Copilot writes it."""
+    """What workspace.yaml says; None where it is not there, or is not written as Copilot writes
+    it.
+    """
     for line in _head(directory / WORKSPACE).splitlines():
         if line.startswith(b"cwd: "):
             value = line[5:].strip()
@@ -138,7 +142,11 @@ def _head(path: Path) -> bytes:
 def capture(found: Found) -> Capture:
     """The events, and the files that the agent wrote beside them. Regular files only, no links."""
     start = _data(base.first_line(found.path))
-    own = found.path.parent.name if found.path.name == EVENTS else base.string(start, "sessionId") or ""
+    own = (
+        found.path.parent.name
+        if found.path.name == EVENTS
+        else base.string(start, "sessionId") or ""
+    )
     main = Source(MAIN, path=found.path, live=True, place=f"{SESSION}/{EVENTS}")
     beside = _beside(found.path.parent) if found.path.name == EVENTS else ()
     directory = _workplace(found.path.parent) if found.path.name == EVENTS else None
@@ -148,8 +156,16 @@ def capture(found: Found) -> Capture:
 
 def _beside(directory: Path) -> Iterator[Source]:
     for below in sorted(_files(directory)):
-        plain = below if base.STREAM_PART.fullmatch(below) else sha256(os.fsencode(below)).hexdigest()[:32]
-        place = f"{SESSION}/{below}" if base.place_parts(f"{SESSION}/{below}") else f"{SESSION}/files/{plain}"
+        plain = (
+            below
+            if base.STREAM_PART.fullmatch(below)
+            else sha256(os.fsencode(below)).hexdigest()[:32]
+        )
+        place = (
+            f"{SESSION}/{below}"
+            if base.place_parts(f"{SESSION}/{below}")
+            else f"{SESSION}/files/{plain}"
+        )
         yield Source(f"beside/{plain}", path=directory / below, live=False, place=place)
 
 
@@ -158,14 +174,22 @@ def _files(directory: Path) -> Iterator[str]:
     for here in _directories(directory):
         for name in _listed(here):
             below = str((here / name).relative_to(directory))
-            if not below.startswith(LEFT_OUT) and not name.endswith(".lock") and base.found(NAME, "", here / name):
+            if (
+                not below.startswith(LEFT_OUT)
+                and not name.endswith(".lock")
+                and base.found(NAME, "", here / name)
+            ):
                 yield below
 
 
 def _directories(directory: Path) -> list[Path]:
     """A session's directory and those below it that are part of it."""
     walked = (Path(here) for here, _, _ in os.walk(directory))
-    return [here for here in walked if here == directory or not _below(here, directory).startswith(LEFT_OUT)]
+    return [
+        here
+        for here in walked
+        if here == directory or not _below(here, directory).startswith(LEFT_OUT)
+    ]
 
 
 def _below(path: Path, directory: Path) -> str:
@@ -250,7 +274,9 @@ def has_called(events: bytes, hook: str, stamp: int) -> bool:
         if isinstance(given, dict) and given.get("timestamp") == stamp:
             return True
         try:
-            written = datetime.fromisoformat(base.string(fields, "timestamp") or "").timestamp() * 1000
+            written = (
+                datetime.fromisoformat(base.string(fields, "timestamp") or "").timestamp() * 1000
+            )
         except ValueError:
             continue
         if written >= stamp - TOLERANCE:
@@ -264,7 +290,9 @@ def _shown(fields: dict[str, Any], tools: dict[str, str]) -> Iterator[Message]:
     shown = replace(shown, time=base.string(fields, "timestamp"))
     match fields.get("type"):
         case "user.message":
-            yield base.with_images(replace(shown, role=_role(fields)), _images(data.get("attachments")))
+            yield base.with_images(
+                replace(shown, role=_role(fields)), _images(data.get("attachments"))
+            )
         case "assistant.message":
             yield replace(shown, role="thinking", text=base.string(data, "reasoningText") or "")
             yield replace(shown, role="assistant")
@@ -292,7 +320,9 @@ def _images(parts: Any) -> Iterator[Image]:
         path = base.string(part, "path")
         if data is not None and media.startswith("image/"):
             yield Image(media, data)
-        elif part.get("type") == "file" and path is not None and base.image_at(path).media != "image":
+        elif (
+            part.get("type") == "file" and path is not None and base.image_at(path).media != "image"
+        ):
             yield base.image_at(path)
 
 
@@ -302,7 +332,9 @@ def _calls(shown: Message, data: dict[str, Any], tools: dict[str, str]) -> Itera
         if isinstance(request, dict):
             name = tools[str(request.get("toolCallId"))] = base.string(request, "name") or "?"
             called = replace(shown, tool=name, call=base.string(request, "toolCallId"))
-            yield replace(called, role="assistant", text=wire.dumps(request.get("arguments")).decode())
+            yield replace(
+                called, role="assistant", text=wire.dumps(request.get("arguments")).decode()
+            )
 
 
 def before(lines: Iterable[bytes], message_id: str) -> int | None:
@@ -334,7 +366,9 @@ def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
         why = "has gone on since, or works elsewhere: it was left as it is"
         note = f"session {own} {why}, and this one goes on as {new_id}" if own else ""
     if files is None:
-        raise Refused(f"session {new_id} of Copilot exists and says something else: it was left as it is")
+        raise Refused(
+            f"session {new_id} of Copilot exists and says something else: it was left as it is"
+        )
     latest = None
     if files[0].how == "same":
         since = base.modified(files[0].path)
@@ -364,7 +398,9 @@ def _renamed(read: Reader, stored: Stored, session_id: str) -> Reader:
     if session_id == stored.agent.session_id:
         return read
     first = next(base.lines(read()), b"")
-    return base.renamed(read, base.string(_data(wire.parse_line(first) or {}), "sessionId") or "", session_id)
+    return base.renamed(
+        read, base.string(_data(wire.parse_line(first) or {}), "sessionId") or "", session_id
+    )
 
 
 def _target(place: str) -> tuple[str, ...]:
@@ -372,6 +408,13 @@ def _target(place: str) -> tuple[str, ...]:
     trusted.
     """
     parts = base.place_parts(place)
-    if parts is None or len(parts) < 2 or parts[0] != SESSION or "/".join(parts[1:]).startswith(LEFT_OUT):
-        raise StoreDamaged(f"a stream would be written to {place[:200]!r}: {base.NOTHING}", hint=base.CHECK)
+    if (
+        parts is None
+        or len(parts) < 2
+        or parts[0] != SESSION
+        or "/".join(parts[1:]).startswith(LEFT_OUT)
+    ):
+        raise StoreDamaged(
+            f"a stream would be written to {place[:200]!r}: {base.NOTHING}", hint=base.CHECK
+        )
     return parts[1:]

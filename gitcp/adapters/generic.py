@@ -76,7 +76,9 @@ def from_file(path: Path) -> Capture:
             whole = not file.read(1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ConversationUnreadable(f"{path} cannot be read ({reason}): nothing was saved") from None
+        raise ConversationUnreadable(
+            f"{path} cannot be read ({reason}): nothing was saved"
+        ) from None
     place = path.name if base.place_parts(path.name) else ""
     return Capture(None, _format(head, whole=whole), (Source(MAIN, path=path, place=place),))
 
@@ -182,7 +184,11 @@ def _digest_entry(before: Digest, entry: dict[str, Any]) -> Digest:
     after = replace(before, messages=before.messages + 1, model=model or before.model)
     if text and role in USERS:
         after = replace(after, last_prompt=base.shown(text))
-    return replace(after, last_message=LastMessage(role, base.shown(text), _id(entry))) if text else after
+    return (
+        replace(after, last_message=LastMessage(role, base.shown(text), _id(entry)))
+        if text
+        else after
+    )
 
 
 def _role(entry: dict[str, Any]) -> str:
@@ -195,14 +201,23 @@ def _role(entry: dict[str, Any]) -> str:
 
 
 def _text(entry: dict[str, Any]) -> str:
-    said = [holder.get(key) for holder in (entry, base.message_of(entry)) for key in ("content", "text", "parts")]
+    said = [
+        holder.get(key)
+        for holder in (entry, base.message_of(entry))
+        for key in ("content", "text", "parts")
+    ]
     texts = (base.text_of(content) for content in (*said, base.string(entry, "message")))
     return next((text for text in texts if text.strip()), "")
 
 
 def _id(entry: dict[str, Any]) -> str | None:
     return next(
-        (value for holder in (entry, base.message_of(entry)) for key in IDS if (value := base.string(holder, key))),
+        (
+            value
+            for holder in (entry, base.message_of(entry))
+            for key in IDS
+            if (value := base.string(holder, key))
+        ),
         None,
     )
 
@@ -219,15 +234,28 @@ def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:  
     """
     main = next((stream for stream, _ in stored.streams if stream.name == MAIN), None)
     if main is None or SHA256.fullmatch(main.sha256) is None:
-        raise StoreDamaged(f"the stored conversation does not say what it is: {base.NOTHING}", hint=base.CHECK)
+        raise StoreDamaged(
+            f"the stored conversation does not say what it is: {base.NOTHING}", hint=base.CHECK
+        )
     assert stored.aside is not None
     directory = stored.aside / main.sha256[:16]
     streams = sorted(stored.streams, key=lambda item: item[0] is not main)
-    files = base.plan_writes([(directory.joinpath(*_target(stream)), read) for stream, read in streams])
+    files = base.plan_writes(
+        [(directory.joinpath(*_target(stream)), read) for stream, read in streams]
+    )
     if files is None:
-        raise Refused(f"{directory} holds other files: they were left as they are", hint=f"move {directory} away")
-    who = "no agent" if stored.agent.name == NAME else f"no adapter for {stored.agent.name} is here, and no agent"
-    return Placement(None, files, (), f"{who} continues this conversation by itself: it is in {files[0].path}")
+        raise Refused(
+            f"{directory} holds other files: they were left as they are",
+            hint=f"move {directory} away",
+        )
+    who = (
+        "no agent"
+        if stored.agent.name == NAME
+        else f"no adapter for {stored.agent.name} is here, and no agent"
+    )
+    return Placement(
+        None, files, (), f"{who} continues this conversation by itself: it is in {files[0].path}"
+    )
 
 
 def _target(stream: Stream) -> tuple[str, ...]:
@@ -239,5 +267,7 @@ def _target(stream: Stream) -> tuple[str, ...]:
         return place
     parts = tuple(name.split("/"))
     if len(parts) > 2 or not all(base.STREAM_PART.fullmatch(part) for part in parts):
-        raise StoreDamaged(f"{name[:80]!r} cannot be the name of a stream: {base.NOTHING}", hint=base.CHECK)
+        raise StoreDamaged(
+            f"{name[:80]!r} cannot be the name of a stream: {base.NOTHING}", hint=base.CHECK
+        )
     return parts

@@ -1,7 +1,7 @@
 """Adapters that other installed packages bring, through the entry-point group `gitcp.adapters`.
 
-The packages' `entry_points.txt` are read here without importlib.metadata, which takes thirty milliseconds: most people
-have none of these, and every save asks.
+The packages' `entry_points.txt` are read here without importlib.metadata, which takes thirty
+milliseconds: most people have none of these, and every save asks.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ GROUP = "gitcp.adapters"
 
 
 def load(name: str) -> Adapter | None:
-    """The installed adapter of this name, None if there is none. Raises BadValue if it cannot be loaded."""
+    """The installed adapter of this name, None if there is none. Raises BadValue if it cannot be
+    loaded.
+    """
     target = names().get(name)
     return None if target is None else _load(name, target)
 
 
 def adapters() -> Iterator[Adapter]:
-    """All of them that can be loaded. One that cannot says so when it is asked for by its name: somebody else's broken
-    package is no reason not to save.
+    """All of them that can be loaded. One that cannot says so when it is asked for by its name:
+    somebody else's broken package is no reason not to save.
     """
     for name, target in names().items():
         try:
@@ -41,7 +43,9 @@ def places() -> tuple[str, ...]:
 
 
 def names() -> dict[str, str]:
-    """What is installed, by name: where it is, as "module" or "module:attribute". The first on the path counts."""
+    """What is installed, by name: where it is, as "module" or "module:attribute". The first on the
+    path counts.
+    """
     return _names(places())
 
 
@@ -57,7 +61,9 @@ def _names(places: tuple[str, ...]) -> dict[str, str]:
 def _described(place: str) -> Iterator[str]:
     """The entry points of every package installed in a directory."""
     try:
-        packages = sorted(name for name in os.listdir(place) if name.endswith((".dist-info", ".egg-info")))
+        packages = sorted(
+            name for name in os.listdir(place) if name.endswith((".dist-info", ".egg-info"))
+        )
     except OSError:
         return
     for package in packages:
@@ -85,8 +91,12 @@ def _load(name: str, target: str) -> Adapter:
         adapter = import_module(module)
         for attribute in filter(None, attributes.split(".")):
             adapter = getattr(adapter, attribute)
-    except Exception as error:  # noqa: BLE001 -- somebody else's code: whatever it raises, it cannot be used
+    # somebody else's code: whatever it raises, it cannot be used
+    except Exception as error:  # noqa: BLE001
         raise BadValue(f"the adapter for {name} cannot be loaded: {error}") from None
     if getattr(adapter, "NAME", None) != name:
-        raise BadValue(f"the adapter for {name} cannot be loaded: it calls itself {getattr(adapter, 'NAME', None)!r}")
+        raise BadValue(
+            f"the adapter for {name} cannot be loaded: it calls itself "
+            f"{getattr(adapter, 'NAME', None)!r}"
+        )
     return adapter

@@ -64,7 +64,9 @@ class AsyncCheckpoints:
         """See Checkpoints.conversation."""
         return await asyncio.to_thread(self.blocking.conversation, revision, **given)
 
-    async def diff(self, old: str = "@", new: str | None = None, **given: Any) -> tuple[FileChange, ...]:
+    async def diff(
+        self, old: str = "@", new: str | None = None, **given: Any
+    ) -> tuple[FileChange, ...]:
         """See Checkpoints.diff."""
         return await asyncio.to_thread(self.blocking.diff, old, new, **given)
 
@@ -128,7 +130,10 @@ class AsyncTransaction:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await asyncio.shield(asyncio.to_thread(self.blocking.__exit__, kind, error, trace))
 
@@ -158,7 +163,9 @@ class AsyncSession:
         """See Session.resume."""
         return await asyncio.to_thread(self.blocking.resume)
 
-    async def step(self, name: str, do: Callable[[], Awaitable[Any]] | None = None, *, key: str = "") -> Any:
+    async def step(
+        self, name: str, do: Callable[[], Awaitable[Any]] | None = None, *, key: str = ""
+    ) -> Any:
         """See Session.step; `do` is a coroutine function, and runs in the caller's event loop."""
         if do is None:
             return await asyncio.to_thread(self.blocking.step, name, key=key)

@@ -52,22 +52,34 @@ class Checkpoints(Moves):
         """For `with`: a checkpoint before the block; if the block fails, compensations are run and
         files go back.
 
-        `compensate` are commands that would undo what the block does outside of the files; each is ended after `limit`
-        seconds. Transactions may be nested. One that was killed is finished when the next one begins.
+        `compensate` are commands that would undo what the block does outside of the files; each is
+        ended after `limit` seconds. Transactions may be nested. One that was killed is finished
+        when the next one begins.
         """
-        return TransactionBlock(self, label, session=session, rollback=rollback, compensate=compensate, limit=limit)
+        return TransactionBlock(
+            self, label, session=session, rollback=rollback, compensate=compensate, limit=limit
+        )
 
     # ------------------------------------------------------------ name and look
 
-    def tag(self, name: str, revision: str = "@", *, text: str | None = None, force: bool = False) -> None:
+    def tag(
+        self, name: str, revision: str = "@", *, text: str | None = None, force: bool = False
+    ) -> None:
         """Name a checkpoint. Raises BadValue, RevisionNotFound, Refused if the name is on another
         one.
         """
         store = self.store()
-        tag.create(store, name, self._read(store, revision), text=text, force=force, now=self.host.now())
+        tag.create(
+            store, name, self._read(store, revision), text=text, force=force, now=self.host.now()
+        )
 
     def log(
-        self, revision: str = "@", *, session: str | None = None, limit: int | None = None, phase: str | None = None
+        self,
+        revision: str = "@",
+        *,
+        session: str | None = None,
+        limit: int | None = None,
+        phase: str | None = None,
     ) -> tuple[Summary, ...]:
         """The checkpoints up to a revision, or of a range `A..B`, newest first; none where there
         are none at all.
@@ -83,18 +95,26 @@ class Checkpoints(Moves):
         """One checkpoint. Raises RevisionNotFound, RevisionAmbiguous."""
         return self._read(self.store(), revision, session)
 
-    def file(self, revision: str, path: str | bytes, *, session: str | None = None) -> bytes | Listing:
-        """The bytes that a file had, or the names in a directory; `path` is relative to the root."""
+    def file(
+        self, revision: str, path: str | bytes, *, session: str | None = None
+    ) -> bytes | Listing:
+        """The bytes that a file had, or the names in a directory; `path` is relative to the
+        root.
+        """
         store = self.store()
         where = path if isinstance(path, bytes) else path.encode("utf-8", "surrogateescape")
         return show.file(store, self._read(store, revision, session), where)
 
-    def conversation(self, revision: str = "@", stream: str = MAIN, *, session: str | None = None) -> bytes:
+    def conversation(
+        self, revision: str = "@", stream: str = MAIN, *, session: str | None = None
+    ) -> bytes:
         """A stream of the conversation, byte for byte. Raises RevisionNotFound if there is none."""
         store = self.store()
         return b"".join(show.stream(store, self._read(store, revision, session), stream))
 
-    def diff(self, old: str = "@", new: str | None = None, *, session: str | None = None) -> tuple[FileChange, ...]:
+    def diff(
+        self, old: str = "@", new: str | None = None, *, session: str | None = None
+    ) -> tuple[FileChange, ...]:
         """The paths that differ between two checkpoints, or between one and the files as they are
         now.
         """
@@ -129,7 +149,11 @@ class Checkpoints(Moves):
         """What `restore` would do now. Writes nothing."""
         store = self.store()
         request = self.request(
-            store, self._read(store, revision, session), files=files, conversation=conversation, paths=paths
+            store,
+            self._read(store, revision, session),
+            files=files,
+            conversation=conversation,
+            paths=paths,
         )
         return restore.plan(store, request)
 
@@ -145,12 +169,16 @@ class Checkpoints(Moves):
     ) -> Report:
         """Bring a checkpoint back, after saving what is there.
 
-        `agreed` is a plan that was looked at: where the files are no longer those that it was made for, nothing is done
-        and Refused is raised.
+        `agreed` is a plan that was looked at: where the files are no longer those that it was made
+        for, nothing is done and Refused is raised.
         """
         store = self.store()
         request = self.request(
-            store, self._read(store, revision, session), files=files, conversation=conversation, paths=paths
+            store,
+            self._read(store, revision, session),
+            files=files,
+            conversation=conversation,
+            paths=paths,
         )
         return restore.restore(store, request, agreed)
 
@@ -169,4 +197,6 @@ class Checkpoints(Moves):
         interrupted.
         """
         store = self.store()
-        return restore.finish(store, lambda id: self.request(store, numbered(store, id)), forward=forward)
+        return restore.finish(
+            store, lambda id: self.request(store, numbered(store, id)), forward=forward
+        )

@@ -47,7 +47,9 @@ class Moves(Opened):
         point = self._read(store, revision, session)
         return fork.fork(store, fork.Request(point, self.path, name, worktree, branch, trust))
 
-    def plan_revert(self, revision: str, *, session: str | None = None, paths: Sequence[bytes] = ()) -> revert.Plan:
+    def plan_revert(
+        self, revision: str, *, session: str | None = None, paths: Sequence[bytes] = ()
+    ) -> revert.Plan:
         """What `revert` would do now, with its conflicts. `revision` is a checkpoint or a range
         `A..B`.
         """
@@ -55,8 +57,13 @@ class Moves(Opened):
         target, before = revert.meant(store, revision, session_op.current(store, session))
         limits = settings.limits(store.repo)
         request = Request(
-            target, self.path, conversation=False, paths=tuple(paths), limits=limits, reverted=before
-        )  # fmt: skip
+            target,
+            self.path,
+            conversation=False,
+            paths=tuple(paths),
+            limits=limits,
+            reverted=before,
+        )
         return revert.plan(store, request)
 
     def revert(self, agreed: revert.Plan, *, keep: bool = False) -> Report:
@@ -67,11 +74,17 @@ class Moves(Opened):
         """
         if agreed.conflicts and not keep:
             named = ", ".join(display(conflict.path) for conflict in agreed.conflicts[:3])
-            raise Refused(f"{named} changed since in a way that cannot be both: nothing was changed")
+            raise Refused(
+                f"{named} changed since in a way that cannot be both: nothing was changed"
+            )
         return revert.revert(self.store(), agreed)
 
     def plan_prune(
-        self, policy: Policy | None = None, *, session: str | None = None, expire: timedelta = trash.KEPT_FOR
+        self,
+        policy: Policy | None = None,
+        *,
+        session: str | None = None,
+        expire: timedelta = trash.KEPT_FOR,
     ) -> prune.Plan:
         """What `prune` would drop, with the reason for each that stays. Without a policy the last
         ten are kept.
@@ -98,4 +111,6 @@ class Moves(Opened):
         return Pruning(Policy() if policy is None else policy, session, expire)
 
     def _read(self, store: Store, revision: str, session: str | None = None) -> Checkpoint:
-        return store.read(revisions.resolve(store, revision, current=session_op.current(store, session)))
+        return store.read(
+            revisions.resolve(store, revision, current=session_op.current(store, session))
+        )

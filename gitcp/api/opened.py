@@ -68,10 +68,16 @@ class Opened:
         had. Without, it is as `gitcp save` decides. Where nothing changed, none is made; what is
         returned has the last one.
         """
-        texts, place = ({key: str(value) for key, value in pairs.items()} for pairs in (facts, position))
+        texts, place = (
+            {key: str(value) for key, value in pairs.items()} for pairs in (facts, position)
+        )
         note = Note(label, phase, objective, texts, handoff or Handoff(), place, tuple(compensate))
         store = self.store()
-        choice = None if session is None and conversation is None else _choice(session, conversation, agent, format)
+        choice = (
+            None
+            if session is None and conversation is None
+            else _choice(session, conversation, agent, format)
+        )
         request = save.Request(
             cwd=self.path,
             note=note,
@@ -118,10 +124,15 @@ def keep_house(store: Store, saved: CheckpointId) -> None:
 
 
 def _choice(
-    session: str | None, conversation: pushed.Pushed | None, agent: Agent | str | None, format: str | None
+    session: str | None,
+    conversation: pushed.Pushed | None,
+    agent: Agent | str | None,
+    format: str | None,
 ) -> session_op.Choice:
     if session is None:
-        raise BadValue("a conversation that is given needs the session it belongs to: nothing was saved")
+        raise BadValue(
+            "a conversation that is given needs the session it belongs to: nothing was saved"
+        )
     capture = None if conversation is None else pushed.capture(conversation, agent, format)
     return session_op.Choice(refs.check_name(session, "session"), capture, session_op.GIVEN)
 
@@ -131,12 +142,16 @@ def _trigger(name: str) -> Trigger:
         return Trigger(name)
     except ValueError:
         known = ", ".join(trigger.value for trigger in Trigger)
-        raise BadValue(f"{name!r} is no trigger: nothing was saved", hint=f"one of: {known}") from None
+        raise BadValue(
+            f"{name!r} is no trigger: nothing was saved", hint=f"one of: {known}"
+        ) from None
 
 
 def numbered(store: Store, id: CheckpointId) -> Checkpoint:
     """The checkpoint with this id. Raises RevisionNotFound."""
     commit = store.find(id)
     if commit is None:
-        raise RevisionNotFound(f"checkpoint {id} does not exist any more: nothing was changed", hint="gitcp log")
+        raise RevisionNotFound(
+            f"checkpoint {id} does not exist any more: nothing was changed", hint="gitcp log"
+        )
     return store.read(commit)

@@ -19,8 +19,9 @@ def capture(pushed: Pushed, agent: Agent | str | None, format: str | None) -> Ca
     """The conversation as a save takes it. Each stream is kept to its last byte; a file is read
     when it is stored.
 
-    `format` is the name of an adapter, or "jsonl", "json", "text"; found out from the first bytes unless it is given.
-    Raises BadValue for a stream that cannot be called so, ConversationUnreadable for a file that is not there.
+    `format` is the name of an adapter, or "jsonl", "json", "text"; found out from the first bytes
+    unless it is given. Raises BadValue for a stream that cannot be called so,
+    ConversationUnreadable for a file that is not there.
     """
     streams = pushed if isinstance(pushed, Mapping) else {MAIN: pushed}
     if MAIN not in streams:
@@ -30,7 +31,10 @@ def capture(pushed: Pushed, agent: Agent | str | None, format: str | None) -> Ca
         if len(parts) > 2 or not all(map(base.STREAM_PART.fullmatch, parts)):
             raise BadValue(f"{name[:80]!r} cannot be the name of a stream: nothing was saved")
     captured = {name: _capture(stream) for name, stream in streams.items()}
-    sources = tuple(_named(name, captured[name].sources[0]) for name in sorted(streams, key=lambda name: name != MAIN))
+    sources = tuple(
+        _named(name, captured[name].sources[0])
+        for name in sorted(streams, key=lambda name: name != MAIN)
+    )
     who = Agent(agent) if isinstance(agent, str) else agent
     return Capture(who, format or captured[MAIN].format, sources)
 

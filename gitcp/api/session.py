@@ -27,7 +27,8 @@ class Session:
     """A line of checkpoints that belongs to a program, under a name of its choosing. No agent is
     asked for anything.
 
-    `with` saves what is there when the block ends well; when it does not, the files stay as they are.
+    `with` saves what is there when the block ends well; when it does not, the files stay as they
+    are.
     """
 
     def __init__(self, opened: Opened, name: str) -> None:
@@ -37,7 +38,9 @@ class Session:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
         if kind is None:
             self.save()
 
@@ -68,7 +71,9 @@ class Session:
         """
         store = self.opened.store()
         if journal.unfinished(store.repo) is not None:
-            restore.finish(store, lambda id: self.opened.request(store, numbered(store, id)), forward=True)
+            restore.finish(
+                store, lambda id: self.opened.request(store, numbered(store, id)), forward=True
+            )
         target = self._settled(store)
         if target is None:
             self.save(f"the beginning of {self.name}")
@@ -89,14 +94,17 @@ class Session:
         """The result of a step: the recorded one if it was done before, else what `do` gives back,
         now recorded.
 
-        `name` and `key` together say which step it is. The result, a JSON value, and the files that the step wrote are
-        in one checkpoint. Of several threads or processes that come to the same step, one does it and the others get
-        its result. A crash before it is recorded means that it is done again. Without `do` only what is recorded is
-        given back. Raises RevisionNotFound if that is nothing, BadValue if the result is not JSON.
+        `name` and `key` together say which step it is. The result, a JSON value, and the files that
+        the step wrote are in one checkpoint. Of several threads or processes that come to the same
+        step, one does it and the others get its result. A crash before it is recorded means that it
+        is done again. Without `do` only what is recorded is given back. Raises RevisionNotFound if
+        that is nothing, BadValue if the result is not JSON.
         """
         known = self._recorded(name, key)
         if known is None and do is None:
-            raise RevisionNotFound(f"step {name!r} of session {self.name} was not done yet", hint="give what it does")
+            raise RevisionNotFound(
+                f"step {name!r} of session {self.name} was not done yet", hint="give what it does"
+            )
         if known is None:
             with only(self.opened.store(), self.name, steps.place(name, key)):
                 known = self._recorded(name, key) or [self._done(name, key, do)]
@@ -123,7 +131,9 @@ class Session:
 
 @contextmanager
 def only(store: Store, session: str, digest: str) -> Iterator[None]:
-    """Be the only one at a part of a session. The system gives the lock back when its holder dies."""
+    """Be the only one at a part of a session. The system gives the lock back when its holder
+    dies.
+    """
     directory = store.repo.store_dir / "steps"
     make_own_directory(directory)
     path = directory / f"{session}.{digest[:40]}"

@@ -1,4 +1,6 @@
-"""`with checkpoints.transaction("…")`: if the block fails, files go back and compensations are run."""
+"""`with checkpoints.transaction("…")`: if the block fails, files go back and compensations are
+run.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ class TransactionBlock:
             label=label,
             rollback=rollback,
             compensations=tuple(compensate),
-            choice=None if session is None else Choice(refs.check_name(session, "session"), None, GIVEN),
+            choice=None
+            if session is None
+            else Choice(refs.check_name(session, "session"), None, GIVEN),
         )
 
     @property
@@ -80,7 +84,10 @@ class TransactionBlock:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         store = self._opened.store()
         self._end(store, error)

@@ -32,12 +32,12 @@ TAIL = 1 << 18
 class Occasion(Value):
     """An event that calls for a checkpoint.
 
-    `session_id` is the agent's ("": it did not say), `transcript` the file that it named. `awaited` is what the agent
-    is about to write into it, beyond the first `seen` bytes: some say what they did before it is on disk. Of Copilot
-    CLI it is the record of a hook, by the hook's name and its time. File and text are waited for so many seconds
-    (`patience`); what comes later is taken at the next event. `late` says
-    that nobody is at work in this session: what it had written is taken up by another one's start. `session` is that of
-    ours which was given by name.
+    `session_id` is the agent's ("": it did not say), `transcript` the file that it named. `awaited`
+    is what the agent is about to write into it, beyond the first `seen` bytes: some say what they
+    did before it is on disk. Of Copilot CLI it is the record of a hook, by the hook's name and its
+    time. File and text are waited for so many seconds (`patience`); what comes later is taken at
+    the next event. `late` says that nobody is at work in this session: what it had written is taken
+    up by another one's start. `session` is that of ours which was given by name.
     """
 
     cwd: Path
@@ -126,17 +126,24 @@ def _found(host: Host, occasion: Occasion) -> Found | None:
 
 
 def _named(host: Host, occasion: Occasion) -> Found | None:
-    """The file that was named, if it is this session's and lies where the agent keeps its sessions."""
+    """The file that was named, if it is this session's and lies where the agent keeps its
+    sessions.
+    """
     known = next((each for each in adapters.BUILTIN if each.name == occasion.agent), None)
     if known is None or not occasion.transcript:
         return None
-    homes = [str(host.home / known.directory), *(host.env.get(name, "") for name in known.variables)]
+    homes = [
+        str(host.home / known.directory),
+        *(host.env.get(name, "") for name in known.variables),
+    ]
     try:
         path = os.path.realpath(occasion.transcript)
         status = os.lstat(path)
     except (OSError, ValueError):
         return None
-    inside = any(path.startswith(os.path.realpath(home) + os.sep) for home in homes if os.path.isabs(home))
+    inside = any(
+        path.startswith(os.path.realpath(home) + os.sep) for home in homes if os.path.isabs(home)
+    )
     stem, directory = Path(path).stem, Path(path).parent.name
     its_own = occasion.session_id in (stem, directory) or stem.endswith(f"-{occasion.session_id}")
     if not (inside and its_own and os.path.isfile(path)):

@@ -65,16 +65,26 @@ class Task(Value):
 
 
 def elsewhere(cwd: Path, host: Host) -> tuple[Path, ...]:
-    """Paths outside of the working tree whose change can mean that an agent's conversation went on."""
+    """Paths outside of the working tree whose change can mean that an agent's conversation went
+    on.
+    """
     packages = {*map(Path, installed.places())}
     # What an agent keeps in its own directory beside its sessions says nothing; that it is there
     # now would.
-    homes = {path for path in (host.home / known.directory for known in adapters.BUILTIN) if path.is_dir()}
+    homes = {
+        path
+        for path in (host.home / known.directory for known in adapters.BUILTIN)
+        if path.is_dir()
+    }
     return tuple(path for path in adapters.watched(cwd, host) if path not in packages | homes)
 
 
 def watch(
-    open_store: Callable[[], Store], task: Task, pace: Pace, changes: Changes, is_stopped: Callable[[], bool]
+    open_store: Callable[[], Store],
+    task: Task,
+    pace: Pace,
+    changes: Changes,
+    is_stopped: Callable[[], bool],
 ) -> Iterator[Saved | Exception]:
     """Save what is there, then what changes, until it is stopped, and then what is left.
 
@@ -101,14 +111,23 @@ def watch(
     yield from _save(open_store, task, Trigger.SESSION_END, heard)
 
 
-def _save(open_store: Callable[[], Store], task: Task, trigger: Trigger, heard: Heard) -> list[Saved | Exception]:
-    """Save what is new: the checkpoints and errors that came of it. `heard` is brought up to date."""
+def _save(
+    open_store: Callable[[], Store], task: Task, trigger: Trigger, heard: Heard
+) -> list[Saved | Exception]:
+    """Save what is new: the checkpoints and errors that came of it. `heard` is brought up to
+    date.
+    """
     found: list[Saved | Exception] = []
     try:
         store = open_store()
-        now = {(f.agent, f.session_id): f.modified for f in adapters.find_all(task.cwd, store.repo.host)}
+        now = {
+            (f.agent, f.session_id): f.modified
+            for f in adapters.find_all(task.cwd, store.repo.host)
+        }
         for agent, session_id in _to_save(task, heard, now):
-            occasion = Occasion(task.cwd, agent, session_id, trigger, limits=task.limits, session=task.session)
+            occasion = Occasion(
+                task.cwd, agent, session_id, trigger, limits=task.limits, session=task.session
+            )
             saved = hook.record(store, occasion)
             if saved is not None and saved.saved:
                 found.append(saved)

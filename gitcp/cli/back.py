@@ -89,7 +89,9 @@ def _target(context: Context, given: Mapping[str, Any]) -> tuple[Checkpoint, Any
     """The checkpoint that is meant, and the earlier part of its conversation where a message is."""
     ways = [name for name in ("revision", "at", "phase", "message") if given[name] is not None]
     if len(ways) > 1:
-        raise BadValue("a revision, --at, --phase and --message each say which checkpoint: give one", hint=HELP)
+        raise BadValue(
+            "a revision, --at, --phase and --message each say which checkpoint: give one", hint=HELP
+        )
     if ways in ([], ["revision"]):
         return context.checkpoint(given["revision"] or "@", given["session"]), None
     from gitcp.history import dates, revisions
@@ -103,7 +105,9 @@ def _target(context: Context, given: Mapping[str, Any]) -> tuple[Checkpoint, Any
     if given["at"] is not None:
         time = dates.parse(given["at"], context.host.now(), end=True)
         target = store.read(revisions.at(store, session, time))
-        context.output.say(f"at {humanize.moment(time)}: {target.id}, of {humanize.moment(target.created)}")
+        context.output.say(
+            f"at {humanize.moment(time)}: {target.id}, of {humanize.moment(target.created)}"
+        )
         return target, None
     target = store.read(revisions.in_phase(store, session, given["phase"]))
     context.output.say(f"phase {given['phase']}: {target.id}, of {humanize.moment(target.created)}")
@@ -114,7 +118,11 @@ def _print_plan(context: Context, request: Request, given: Mapping[str, Any]) ->
     if given["to"] is not None:
         from gitcp.restoring.materialise import whole
 
-        files = whole(context.store, request.target.snapshot, request.paths) if request.files else FilePlan()
+        files = (
+            whole(context.store, request.target.snapshot, request.paths)
+            if request.files
+            else FilePlan()
+        )
         plan = Plan(request.target, files, None, (), ())
     else:
         plan = op.plan(context.store, request)
@@ -142,11 +150,21 @@ def _materialise(context: Context, request: Request, given: Mapping[str, Any]) -
 
 def _finish(context: Context, given: Mapping[str, Any]) -> None:
     """Carry an interrupted restore on, or back."""
-    if any(given[name] for name in ("revision", "at", "phase", "message", "to", "dry_run")) or given["paths"]:
-        raise BadValue("--continue and --abort go on with the restore that was begun: give nothing else", hint=HELP)
+    if (
+        any(given[name] for name in ("revision", "at", "phase", "message", "to", "dry_run"))
+        or given["paths"]
+    ):
+        raise BadValue(
+            "--continue and --abort go on with the restore that was begun: give nothing else",
+            hint=HELP,
+        )
     context.finishing = True
     blank = Request(target=None, cwd=context.cwd, limits=context.limits())  # type: ignore[arg-type]
-    report = op.finish(context.store, lambda id: replace(blank, target=context.numbered(id)), forward=given["forward"])
+    report = op.finish(
+        context.store,
+        lambda id: replace(blank, target=context.numbered(id)),
+        forward=given["forward"],
+    )
     if given["as_json"]:
         from gitcp.cli import objects  # only for programs
 

@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 
 
 def apart(
-    work: Callable[[], object], failed: Callable[[BaseException], None], until: float = 0, *, goes_on: bool = True
+    work: Callable[[], object],
+    failed: Callable[[BaseException], None],
+    until: float = 0,
+    *,
+    goes_on: bool = True,
 ) -> bytes:
     """Do `work` in a process of its own, which nobody stops with ours; return what it printed until
     then.

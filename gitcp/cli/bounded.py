@@ -1,7 +1,8 @@
 """The time that an agent waits for a hook at most, whatever happens in it.
 
-The kernel ends a process that is stuck, and what takes time is done by a process of its own, which the hook leaves when
-its time is up. That one goes on; it is in a session of its own, and has none of the agent's streams.
+The kernel ends a process that is stuck, and what takes time is done by a process of its own, which
+the hook leaves when its time is up. That one goes on; it is in a session of its own, and has none
+of the agent's streams.
 """
 
 from __future__ import annotations
@@ -24,28 +25,39 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LIMIT = 5.0
-"""Seconds that an agent waits, where none of the next three applies. docs/hooks.md documents all four."""
+"""Seconds that an agent waits, where none of the next three applies. docs/hooks.md documents all
+four.
+"""
 
 LIMIT_BEFORE_TOOL = 10.0
 LIMIT_AT_END = 1.0
 LIMIT_BEHIND_ANOTHER = 1.0
-"""Seconds that it waits for a save while an earlier hook has been at work here for longer than OVERDUE."""
+"""Seconds that it waits for a save while an earlier hook has been at work here for longer than
+OVERDUE.
+"""
 
 OVERDUE = 15.0
 GRACE = 2.0
-"""Seconds after the limit at which the kernel ends a hook that is stuck itself, in a file system for example."""
+"""Seconds after the limit at which the kernel ends a hook that is stuck itself, in a file system
+for example.
+"""
 
 LIFETIME = 3600.0
-"""Seconds after which work that an agent no longer waits for is ended, so that what hangs does not pile up."""
+"""Seconds after which work that an agent no longer waits for is ended, so that what hangs does not
+pile up.
+"""
 
 BEFORE_TOOL = frozenset(("BeforeTool", "PreToolUse", "preToolUse", "tool.execute.before"))
 AT_END = frozenset(("Interrupt", "SessionEnd", "dispose", "sessionEnd"))
 
 LARGEST = 4 << 20
-"""Bytes of a payload that are kept. The rest is read and dropped: the agent may insist on writing it."""
+"""Bytes of a payload that are kept. The rest is read and dropped: the agent may insist on writing
+it.
+"""
 
 SILENCE = 2.0
-"""Seconds without a byte after which a payload counts as complete although standard input is open."""
+"""Seconds without a byte after which a payload counts as complete although standard input is open.
+"""
 
 BEHIND = b"\0"
 """What work writes to its pipe so that it is waited for no longer than LIMIT_BEHIND_ANOTHER."""
@@ -54,11 +66,14 @@ BEHIND = b"\0"
 def begin(arguments: Sequence[str]) -> float:
     """Return when `gitcp hook ARGUMENTS` must have ended, as `time.monotonic` counts.
 
-    From now on the kernel sees to it, a little later, since a handler of Python's would not run in a process that is
-    stuck: it ends it by a signal, which the shell of an agent's hook turns into 0 (`|| true`).
+    From now on the kernel sees to it, a little later, since a handler of Python's would not run in
+    a process that is stuck: it ends it by a signal, which the shell of an agent's hook turns into 0
+    (`|| true`).
     """
     event = arguments[1] if len(arguments) > 1 else ""
-    seconds = LIMIT_AT_END if event in AT_END else LIMIT_BEFORE_TOOL if event in BEFORE_TOOL else LIMIT
+    seconds = (
+        LIMIT_AT_END if event in AT_END else LIMIT_BEFORE_TOOL if event in BEFORE_TOOL else LIMIT
+    )
     _end_after(seconds + GRACE)
     return time.monotonic() + seconds
 
@@ -75,7 +90,9 @@ def _end_after(seconds: float) -> None:
 
 
 def payload(until: float) -> str:
-    """Read standard input to its end, unless it is a terminal. Half of the time that is left is kept for the work."""
+    """Read standard input to its end, unless it is a terminal. Half of the time that is left is
+    kept for the work.
+    """
     read: list[bytes] = []
     size = 0
     try:
@@ -92,7 +109,9 @@ def payload(until: float) -> str:
 
 
 def printed(reading: int, until: float) -> tuple[bytes, bool]:
-    """Return what work wrote to its pipe until its end, or until time is up; and whether it ended."""
+    """Return what work wrote to its pipe until its end, or until time is up; and whether it
+    ended.
+    """
     read: list[bytes] = []
     while select.select([reading], [], [], _left(until))[0]:
         data = os.read(reading, 1 << 16)

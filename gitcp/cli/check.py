@@ -48,7 +48,11 @@ def _fields(report: CheckReport) -> dict[str, object]:
         "objects": report.objects,
         "promised": report.promised,
         "problems": [
-            {"object": problem.object, "what": problem.what, "checkpoints": list(problem.checkpoints)}
+            {
+                "object": problem.object,
+                "what": problem.what,
+                "checkpoints": list(problem.checkpoints),
+            }
             for problem in report.problems
         ],
     }
@@ -56,7 +60,10 @@ def _fields(report: CheckReport) -> dict[str, object]:
 
 def _print(context: Context, report: CheckReport) -> None:
     output = context.output
-    extent = f"{humanize.count(report.checkpoints, 'checkpoint')}, {humanize.count(report.objects, 'object')}"
+    extent = (
+        f"{humanize.count(report.checkpoints, 'checkpoint')}, "
+        f"{humanize.count(report.objects, 'object')}"
+    )
     if report.promised:
         extent += f", {report.promised:,} of them only on the remote"
     if report.ok:

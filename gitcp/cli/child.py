@@ -50,7 +50,9 @@ class Started(NamedTuple):
     routes: Mapping[int, int]
 
 
-def run(command: Sequence[str], cwd: Path, env: Mapping[str, str], keep: int, *, out: int = 1) -> Ended:
+def run(
+    command: Sequence[str], cwd: Path, env: Mapping[str, str], keep: int, *, out: int = 1
+) -> Ended:
     """Run a command to its end. `keep` is a descriptor that it inherits, `out` where its output
     goes.
     """
@@ -65,17 +67,29 @@ def run(command: Sequence[str], cwd: Path, env: Mapping[str, str], keep: int, *,
                 started = stack.enter_context(_on_pipes(command, cwd, env, keep, out))
         except OSError as error:
             sys.stderr.write(f"gitcp: {command[0]}: {error.strerror}\n")
-            return Ended(NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_RUNNABLE, 0, b"")
+            return Ended(
+                NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_RUNNABLE, 0, b""
+            )
         to.begin(started.process)
         _pump(started, held)
         code = started.process.wait()
-    return Ended(code if code >= 0 else 128 - code, int((time.monotonic() - begun) * 1000), bytes(held))
+    return Ended(
+        code if code >= 0 else 128 - code, int((time.monotonic() - begun) * 1000), bytes(held)
+    )
 
 
 @contextmanager
-def _on_pipes(command: Sequence[str], cwd: Path, env: Mapping[str, str], keep: int, out: int) -> Iterator[Started]:
+def _on_pipes(
+    command: Sequence[str], cwd: Path, env: Mapping[str, str], keep: int, out: int
+) -> Iterator[Started]:
     process = subprocess.Popen(
-        command, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=(keep,), bufsize=0
+        command,
+        cwd=cwd,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=(keep,),
+        bufsize=0,
     )
     assert process.stdout is not None
     assert process.stderr is not None
@@ -84,7 +98,9 @@ def _on_pipes(command: Sequence[str], cwd: Path, env: Mapping[str, str], keep: i
 
 
 @contextmanager
-def _on_terminal(command: Sequence[str], cwd: Path, env: Mapping[str, str], keep: int) -> Iterator[Started]:
+def _on_terminal(
+    command: Sequence[str], cwd: Path, env: Mapping[str, str], keep: int
+) -> Iterator[Started]:
     ours, theirs = os.openpty()
 
     def attach() -> None:

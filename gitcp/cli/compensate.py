@@ -10,7 +10,16 @@ import click
 from gitcp.cli import effects, objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
-from gitcp.cli.options import REVISION, SECONDS, WORDS, Command, json_option, pass_context, session_option, trust_option
+from gitcp.cli.options import (
+    REVISION,
+    SECONDS,
+    WORDS,
+    Command,
+    json_option,
+    pass_context,
+    session_option,
+    trust_option,
+)
 from gitcp.errors import Refused, RevisionNotFound
 from gitcp.restoring import trust
 from gitcp.running import compensate as op
@@ -21,9 +30,18 @@ from gitcp.state.effects import DONE, Effect
 
 @click.command(cls=Command)
 @click.argument("revision", required=False, type=REVISION, metavar="[REV]")
-@click.option("--run", "keys", metavar="KEY", type=WORDS, multiple=True, help="run this one unasked (can be repeated)")
+@click.option(
+    "--run",
+    "keys",
+    metavar="KEY",
+    type=WORDS,
+    multiple=True,
+    help="run this one unasked (can be repeated)",
+)
 @click.option("--list", "-l", "listing", is_flag=True, help="list them, and run nothing")
-@click.option("--limit", metavar="SECONDS", type=SECONDS, default=LIMIT, help="end one after it (600)")
+@click.option(
+    "--limit", metavar="SECONDS", type=SECONDS, default=LIMIT, help="end one after it (600)"
+)
 @trust_option
 @session_option
 @json_option
@@ -55,7 +73,9 @@ def command(context: Context, /, revision: str | None, session: str | None, **gi
     end(IN_PART if any(effect.outcome != DONE for effect in done) else 0)
 
 
-def _run(context: Context, found: tuple[Effect, ...], session: str, given: dict[str, Any]) -> Iterator[Effect]:
+def _run(
+    context: Context, found: tuple[Effect, ...], session: str, given: dict[str, Any]
+) -> Iterator[Effect]:
     for effect in _chosen(context, found, given):
         outcome = op.compensate(context.store, effect, session, limit=given["limit"])
         if not given["as_json"]:
@@ -73,11 +93,13 @@ def _chosen(context: Context, found: tuple[Effect, ...], given: dict[str, Any]) 
         for key in given["keys"]:
             if key not in by_key:
                 raise RevisionNotFound(
-                    f"there is no compensation {key} here: nothing was run", hint="gitcp compensate -l"
+                    f"there is no compensation {key} here: nothing was run",
+                    hint="gitcp compensate -l",
                 )
             if by_key[key].outcome is not None:
                 raise Refused(
-                    f"the compensation {key} was run already: it is not run again", hint="gitcp compensate -l"
+                    f"the compensation {key} was run already: it is not run again",
+                    hint="gitcp compensate -l",
                 )
         yield from (by_key[key] for key in dict.fromkeys(given["keys"]))
         return

@@ -11,7 +11,13 @@ from gitcp.errors import Refused
 
 
 def ask(
-    context: Context, question: str, lines: Iterable[str] = (), *, nobody: str, no: str, hint: str | None = None
+    context: Context,
+    question: str,
+    lines: Iterable[str] = (),
+    *,
+    nobody: str,
+    no: str,
+    hint: str | None = None,
 ) -> None:
     """Show the lines and ask. Raises Refused unless a person says yes: with `no`, or `nobody` where
     nobody is there.

@@ -28,7 +28,9 @@ class Context:
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self.arguments = tuple(arguments)
-        self.host = Host(os.environ, Path(os.path.expanduser("~")), lambda: datetime.now().astimezone())
+        self.host = Host(
+            os.environ, Path(os.path.expanduser("~")), lambda: datetime.now().astimezone()
+        )
         self.output = Output(os.environ)
         self.directory = ""
         self.finishing = False
@@ -73,7 +75,10 @@ class Context:
             self.output.say(f"note: an interrupted {found.what} was finished: {found.said}")
 
     def _mention_unfinished(self, store: Store) -> None:
-        if not any(os.path.lexists(store.repo.git_dir / "gitcp" / name) for name in ("restore.json", "runs")):
+        if not any(
+            os.path.lexists(store.repo.git_dir / "gitcp" / name)
+            for name in ("restore.json", "runs")
+        ):
             return
         from gitcp.state import journal
 
@@ -84,7 +89,8 @@ class Context:
             return
         if begun is not None:
             self.output.say(
-                f"note: a restore of {begun.target} was interrupted here; gitcp restore --continue finishes it, "
+                f"note: a restore of {begun.target} was interrupted here; gitcp restore --continue "
+                "finishes it, "
                 "gitcp restore --abort takes it back"
             )
         if journal.runs(store.repo):
@@ -95,7 +101,10 @@ class Context:
         from gitcp.running import transaction
 
         for each in transaction.interrupted(store.repo):
-            self.output.say(f"note: the run of {each.label} was interrupted here; gitcp run --recover finishes it")
+            self.output.say(
+                f"note: the run of {each.label} was interrupted here; gitcp run --recover finishes "
+                "it"
+            )
 
     def with_option(self, option: str) -> str:
         """The command that is running, with an option more: what to type next."""
@@ -178,7 +187,10 @@ class Context:
             if self.store.has_summary(tip):
                 found.append(tip)
             else:
-                self.output.say(f"note: session {name} is damaged and left out; gitcp check names what cannot be read")
+                self.output.say(
+                    f"note: session {name} is damaged and left out; gitcp check names what cannot "
+                    "be read"
+                )
         return found
 
     def checkpoint(self, revision: str, session: str | None) -> Checkpoint:
@@ -189,7 +201,9 @@ class Context:
         return self.store.read(revisions.resolve(self.store, revision, current=current))
 
     def looking(self, revision: str) -> Context:
-        """The same context, over what was fetched without its files, if `revision` is there alone."""
+        """The same context, over what was fetched without its files, if `revision` is there
+        alone.
+        """
         if "/" not in revision:
             return self
         from gitcp.sharing import partial_fetch
@@ -204,7 +218,9 @@ class Context:
         other.__dict__.pop("tags", None)
         return other
 
-    def with_path(self, error: RevisionNotFound, given: Iterable[object], command: str) -> RevisionNotFound:
+    def with_path(
+        self, error: RevisionNotFound, given: Iterable[object], command: str
+    ) -> RevisionNotFound:
         """The error of a revision that is not found, with the hint that it lacks its `--` where it
         names a path.
         """
@@ -218,7 +234,9 @@ class Context:
         """The checkpoint with this id."""
         commit = self.store.find(id)
         if commit is None:
-            raise RevisionNotFound(f"checkpoint {id} does not exist any more: nothing was changed", hint="gitcp log")
+            raise RevisionNotFound(
+                f"checkpoint {id} does not exist any more: nothing was changed", hint="gitcp log"
+            )
         return self.store.read(commit)
 
     def inside(self, paths: tuple[bytes, ...]) -> tuple[bytes, ...]:
@@ -237,5 +255,7 @@ class Context:
         full = os.path.join(os.path.realpath(directory), name).rstrip(b"/")
         root = os.fsencode(self.store.repo.root)
         if full != root and not full.startswith(root + b"/"):
-            raise BadValue(f"{os.fsdecode(path)} is outside of {self.store.repo.root}: nothing was changed")
+            raise BadValue(
+                f"{os.fsdecode(path)} is outside of {self.store.repo.root}: nothing was changed"
+            )
         return full[len(root) + 1 :]

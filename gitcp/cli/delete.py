@@ -22,8 +22,15 @@ from gitcp.wire import Json
 @session_option
 @json_option
 @pass_context
-# --session is on every command
-def command(context: Context, name: str, session: str | None, *, dry_run: bool, yes: bool, as_json: bool) -> None:  # noqa: ARG001
+def command(
+    context: Context,
+    name: str,
+    session: str | None,  # noqa: ARG001 -- it is on every command
+    *,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
     """Drop a whole session
 
     With its checkpoints and the tags on them. What another session was forked from stays with that
@@ -43,7 +50,9 @@ def command(context: Context, name: str, session: str | None, *, dry_run: bool, 
         carry_out(context, whole, yes=yes, as_json=as_json)
 
 
-def carry_out(context: Context, session: str, *, yes: bool, as_json: bool, of: Operation | None = None) -> None:
+def carry_out(
+    context: Context, session: str, *, yes: bool, as_json: bool, of: Operation | None = None
+) -> None:
     """Delete a session, after asking. `of`: the operation that this redoes."""
     agreed = None if yes else op.plan(context.store, session)
     if agreed is not None:
@@ -61,7 +70,9 @@ def _show(context: Context, plan: Plan, *, as_json: bool) -> None:
 
 
 def _lines(plan: Plan) -> list[str]:
-    lines = [f"delete session {plan.session}: {humanize.count(len(plan.checkpoints), 'checkpoint')}"]
+    lines = [
+        f"delete session {plan.session}: {humanize.count(len(plan.checkpoints), 'checkpoint')}"
+    ]
     lines += [f"  tags that go with it: {', '.join(plan.tags)}"] if plan.tags else []
     lines += (
         [f"  {humanize.count(len(plan.shared), 'checkpoint')} that a fork begins with would stay"]
@@ -73,7 +84,9 @@ def _lines(plan: Plan) -> list[str]:
 
 def _report(context: Context, done: Report, *, as_json: bool) -> None:
     if as_json:
-        context.output.document(objects.document("delete", _fields(done.plan, done.operation.trash)))
+        context.output.document(
+            objects.document("delete", _fields(done.plan, done.operation.trash))
+        )
         return
     count = humanize.count(len(done.plan.checkpoints), "checkpoint")
     context.output.line(Styled("deleted", GREEN), f" session {done.plan.session}: {count}")

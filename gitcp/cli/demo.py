@@ -13,7 +13,11 @@ from gitcp.demo import run
 
 
 @click.command(cls=Command)
-@click.option("--keep", metavar="DIR", help="tell the story in DIR, which must be empty or absent, and leave it there")
+@click.option(
+    "--keep",
+    metavar="DIR",
+    help="tell the story in DIR, which must be empty or absent, and leave it there",
+)
 @pass_context
 def command(context: Context, keep: str | None) -> None:
     """Show gitcp at work in a scratch repository

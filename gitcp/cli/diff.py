@@ -12,7 +12,14 @@ from gitcp.adapters.base import Message
 from gitcp.cli import objects, rendering
 from gitcp.cli.context import Context
 from gitcp.cli.failure import end
-from gitcp.cli.options import REVISION, WithPaths, json_option, pass_context, paths_given, session_option
+from gitcp.cli.options import (
+    REVISION,
+    WithPaths,
+    json_option,
+    pass_context,
+    paths_given,
+    session_option,
+)
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.history import diff as op
 from gitcp.model import Capture, Checkpoint, Conversation
@@ -29,7 +36,9 @@ from gitcp.worktree.paths import display
 @session_option
 @json_option
 @pass_context
-def command(context: Context, /, old: str, new: str | None, session: str | None, **given: Any) -> None:
+def command(
+    context: Context, /, old: str, new: str | None, session: str | None, **given: Any
+) -> None:
     """Show what differs between a checkpoint and now, or another checkpoint
 
     From A (the last checkpoint, unless it is said) to B, or to what is in the working tree now.
@@ -50,7 +59,9 @@ def command(context: Context, /, old: str, new: str | None, session: str | None,
 
 def _files(context: Context, a: Checkpoint, b: Checkpoint | None, given: dict[str, Any]) -> bool:
     paths = context.inside(paths_given())
-    with _compared(context, a, b, paths, text=not (given["as_json"] or given["name_only"])) as found:
+    with _compared(
+        context, a, b, paths, text=not (given["as_json"] or given["name_only"])
+    ) as found:
         for change in found.changes if given["as_json"] else ():
             context.output.document(objects.document("diff", objects.change(change)))
         if given["as_json"]:

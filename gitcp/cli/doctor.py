@@ -48,11 +48,16 @@ def _print(context: Context, health: Health) -> None:
     else:
         sessions, checkpoints = health.store.sessions, health.store.checkpoints
         line(
-            f"{humanize.count(sessions, 'session')}, {humanize.count(checkpoints, 'checkpoint')} in {health.store.root}"
+            f"{humanize.count(sessions, 'session')}, {humanize.count(checkpoints, 'checkpoint')} "
+            f"in {health.store.root}"
         )
     if health.agents:
         names = ("agent", "version", "here", "at home", "last saved by a hook")
-        show(context.output, tuple(map(Column, names)), (_row(context, agent) for agent in health.agents))
+        show(
+            context.output,
+            tuple(map(Column, names)),
+            (_row(context, agent) for agent in health.agents),
+        )
     else:
         line("no agent that has hooks is installed")
     for logged in health.log:
@@ -71,7 +76,9 @@ def _row(context: Context, agent: AgentHealth) -> tuple[str, ...]:
 
 def _next(health: Health) -> str:
     """What to type where nothing is wrong, but nothing saves by itself either."""
-    if not health.agents or any(agent.project != "no" or agent.user != "no" for agent in health.agents):
+    if not health.agents or any(
+        agent.project != "no" or agent.user != "no" for agent in health.agents
+    ):
         return ""
     return "; no agent is enabled: gitcp enable"
 

@@ -1,4 +1,6 @@
-"""What enable and disable share: which agents, the plan as it is shown, the question, the report."""
+"""What enable and disable share: which agents, the plan as it is shown, the question, the
+report.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from gitcp.wire import Json
 COLOURS = {"+": GREEN, "-": RED, "@": CYAN}
 
 agents_argument = click.argument("agents", nargs=-1, type=click.Choice(NAMES), metavar="[AGENT]...")
-user_option = click.option("--user", is_flag=True, help="in your home, for every project, not in this one")
+user_option = click.option(
+    "--user", is_flag=True, help="in your home, for every project, not in this one"
+)
 
 
 def meant(
@@ -31,7 +35,9 @@ def meant(
 ) -> tuple[tuple[Target, ...], Scope]:
     """The agents and the place that are meant. Raises BadValue if no agent is installed."""
     scope = (
-        Scope(None, user=True) if user else Scope(context.store.repo.root, user, scripts.directory(context.store.repo))
+        Scope(None, user=True)
+        if user
+        else Scope(context.store.repo.root, user, scripts.directory(context.store.repo))
     )
     if agents:
         return tuple(map(named, dict.fromkeys(agents))), scope
@@ -39,7 +45,10 @@ def meant(
         return tuple(target for target in (*TARGETS, GIT) if target.home or not user), scope
     found = detected(context.host)
     if not found:
-        raise BadValue("no agent is installed here that has hooks: nothing was changed", hint="gitcp enable AGENT")
+        raise BadValue(
+            "no agent is installed here that has hooks: nothing was changed",
+            hint="gitcp enable AGENT",
+        )
     return found, scope
 
 
@@ -71,7 +80,9 @@ def _nothing_done(context: Context, left: tuple[Left, ...]) -> GitcpError:
     reasons = tuple(f"{_shown(context, each.path)}: {each.why}" for each in left)
     if any(each.full for each in left):
         return DiskFull("the disk is full: nothing was changed", reasons, hint="free some space")
-    return GitcpError(f"{humanize.count(len(left), 'file')} cannot be changed: nothing was changed", reasons)
+    return GitcpError(
+        f"{humanize.count(len(left), 'file')} cannot be changed: nothing was changed", reasons
+    )
 
 
 def _agree(context: Context, plan: Plan, verb: str) -> None:
@@ -85,7 +96,10 @@ def print_plan(context: Context, plan: Plan, line: Callable[..., None]) -> None:
     the name.
     """
     for step in plan.steps:
-        line(Styled(step.target.title, BOLD), *([] if step.changes or step.left else [": nothing to do"]))
+        line(
+            Styled(step.target.title, BOLD),
+            *([] if step.changes or step.left else [": nothing to do"]),
+        )
         for change in step.changes:
             line("  ", Styled(f"{change.kind:8}", YELLOW), " ", *_where(context, change))
             if change.kind == "changed":
@@ -100,7 +114,11 @@ def _print_report(context: Context, plan: Plan, report: Report) -> None:
     line = context.output.line
     for step in plan.steps:
         done = [change for change in step.changes if change in report.done]
-        left = [left for left in report.left if any(left.path == c.path for c in step.changes) or left in step.left]
+        left = [
+            left
+            for left in report.left
+            if any(left.path == c.path for c in step.changes) or left in step.left
+        ]
         line(Styled(step.target.title, BOLD), *([] if done or left else [": nothing to do"]))
         for change in done:
             line("  ", Styled(f"{change.kind:8}", GREEN), " ", *_where(context, change))
@@ -133,7 +151,10 @@ def _shown(context: Context, path: Path) -> str:
 def _difference(change: Change) -> Iterator[str]:
     from difflib import unified_diff  # only for a plan that is shown
 
-    old, new = ((data or b"").decode("utf-8", "replace").splitlines() for data in (change.seen.data, change.after))
+    old, new = (
+        (data or b"").decode("utf-8", "replace").splitlines()
+        for data in (change.seen.data, change.after)
+    )
     lines = unified_diff(old, new, n=1, lineterm="")
     return (line for number, line in enumerate(lines) if number > 1)
 

@@ -20,18 +20,37 @@ from gitcp.sharing import export as op
 from gitcp.sharing.export import Exported, Format, Request
 from gitcp.state import settings
 
-ENDINGS = {".bundle": Format.BUNDLE, ".json": Format.JSON, ".jsonl": Format.TRANSCRIPT, ".md": Format.MARKDOWN}
+ENDINGS = {
+    ".bundle": Format.BUNDLE,
+    ".json": Format.JSON,
+    ".jsonl": Format.TRANSCRIPT,
+    ".md": Format.MARKDOWN,
+}
 FORMATS = [each.value for each in Format]
 
 
 @click.command(cls=Command)
 @click.argument("revision", default="@", type=REVISION, metavar="[REV]")
-@click.option("--format", "-f", "form", type=click.Choice(FORMATS), help="what to make; FILE's ending says it too")
-@click.option("--output", "-o", metavar="FILE", default="-", help="write FILE instead of standard output (-)")
-@click.option("--stream", metavar="NAME", default="main", type=WORDS, help="of a transcript: this stream")
+@click.option(
+    "--format",
+    "-f",
+    "form",
+    type=click.Choice(FORMATS),
+    help="what to make; FILE's ending says it too",
+)
+@click.option(
+    "--output", "-o", metavar="FILE", default="-", help="write FILE instead of standard output (-)"
+)
+@click.option(
+    "--stream", metavar="NAME", default="main", type=WORDS, help="of a transcript: this stream"
+)
 @click.option("--redact", is_flag=True, help="put [REDACTED:…] where a secret is")
 @click.option(
-    "--allow", multiple=True, metavar="ID", type=WORDS, help="let this secret pass, this time (can be repeated)"
+    "--allow",
+    multiple=True,
+    metavar="ID",
+    type=WORDS,
+    help="let this secret pass, this time (can be repeated)",
 )
 @click.option("--force", is_flag=True, help="replace FILE if it exists")
 @session_option
@@ -61,7 +80,9 @@ def command(context: Context, /, **given: Any) -> None:
     )
     if path is not None:
         output_file.require_free(path, force=given["force"])
-    fields = objects.document("export", objects.checkpoint(checkpoint, context.tags.get(checkpoint.commit, ())))
+    fields = objects.document(
+        "export", objects.checkpoint(checkpoint, context.tags.get(checkpoint.commit, ()))
+    )
     made = op.export(context.store, request, fields)
     if path is None:
         context.output.data(made.data)
@@ -78,10 +99,14 @@ def _format(given: str | None, path: Path | None, *, terminal: bool) -> Format:
     form = Format(given) if given else ENDINGS.get(path.suffix.lower()) if path else None
     if form is None:
         raise BadValue(
-            f"say which format: {', '.join(FORMATS)}. Nothing was written", hint="gitcp export --format json"
+            f"say which format: {', '.join(FORMATS)}. Nothing was written",
+            hint="gitcp export --format json",
         )
     if form is Format.BUNDLE and path is None and terminal:
-        raise BadValue("a bundle is not for a terminal: nothing was written", hint="gitcp export -o FILE.bundle")
+        raise BadValue(
+            "a bundle is not for a terminal: nothing was written",
+            hint="gitcp export -o FILE.bundle",
+        )
     return form
 
 
@@ -100,7 +125,9 @@ def _fields(request: Request, path: Path, made: Exported) -> wire.Json:
 def _print(context: Context, checkpoint: Checkpoint, name: str, made: Exported) -> None:
     many = f"{humanize.count(made.checkpoints, 'checkpoint')}, " if made.checkpoints > 1 else ""
     what = Styled(str(checkpoint.id), BOLD)
-    context.output.line(Styled("exported", GREEN), " ", what, f" to {name}  ({many}{len(made.data):,} bytes)")
+    context.output.line(
+        Styled("exported", GREEN), " ", what, f" to {name}  ({many}{len(made.data):,} bytes)"
+    )
     _say_redacted(context, made)
 
 

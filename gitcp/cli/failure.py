@@ -86,7 +86,9 @@ def end(code: int) -> NoReturn:
     raise Ended(code)
 
 
-def guarded(run: Callable[[], int], env: Mapping[str, str], *, as_json: bool, interrupted: Callable[[], str]) -> int:
+def guarded(
+    run: Callable[[], int], env: Mapping[str, str], *, as_json: bool, interrupted: Callable[[], str]
+) -> int:
     """`run`, with every error turned into its exit code and said on stderr.
 
     `interrupted` says how to go on where a restore stopped half-way, "" where none did.
@@ -104,7 +106,9 @@ def guarded(run: Callable[[], int], env: Mapping[str, str], *, as_json: bool, in
     except Exception as error:  # noqa: BLE001 -- this is the last place that sees it
         failure = _interrupted(interrupted()) if _is_click(error, "Abort") else describe(error)
         if failure.code == CODES[errors.DiskFull]:
-            failure = failure._replace(hint=", then ".join(filter(None, (failure.hint, interrupted()))))
+            failure = failure._replace(
+                hint=", then ".join(filter(None, (failure.hint, interrupted())))
+            )
         if env.get("GITCP_DEBUG"):
             _print_traceback()
     _stop_writing()  # output that cannot be written must not keep the error from being said
@@ -150,10 +154,14 @@ def describe(error: Exception) -> Failure:
         return _not_written(error.error)
     if isinstance(error, OSError) and error.errno in FULL:
         return Failure(
-            CODES[errors.DiskFull], "the disk is full", "free some space, then see what was saved: gitcp log"
+            CODES[errors.DiskFull],
+            "the disk is full",
+            "free some space, then see what was saved: gitcp log",
         )
     if isinstance(error, OSError) and error.strerror:
-        where = f" ({os.fsdecode(error.filename)})" if isinstance(error.filename, str | bytes) else ""
+        where = (
+            f" ({os.fsdecode(error.filename)})" if isinstance(error.filename, str | bytes) else ""
+        )
         return Failure(1, f"{error.strerror}{where}")
     if isinstance(error, MemoryError):
         return Failure(1, "there is not enough memory: no checkpoint was made")
@@ -163,9 +171,17 @@ def describe(error: Exception) -> Failure:
 
 def _not_written(error: OSError) -> Failure:
     if error.errno in FULL:
-        what = "the disk is full: the output could not be written. What the command did before that stands"
-        return Failure(CODES[errors.DiskFull], what, "free some space, then see what was saved: gitcp log")
-    what = f"the output could not be written: {error.strerror}. What the command did before that stands"
+        what = (
+            "the disk is full: the output could not be written. What the command did before that "
+            "stands"
+        )
+        return Failure(
+            CODES[errors.DiskFull], what, "free some space, then see what was saved: gitcp log"
+        )
+    what = (
+        f"the output could not be written: {error.strerror}. What the command did before that "
+        "stands"
+    )
     return Failure(1, what, "gitcp log")
 
 
@@ -181,10 +197,15 @@ def tell(failure: Failure, *, as_json: bool) -> None:
         }
         text = wire.dumps(fields).decode()
     else:
-        lines = [f"error: {failure.message}", *(f"  {candidate}" for candidate in failure.candidates)]
+        lines = [
+            f"error: {failure.message}",
+            *(f"  {candidate}" for candidate in failure.candidates),
+        ]
         lines += [f"hint: {failure.hint}"] if failure.hint else []
         text = "\n".join(map(safe, lines))
-    sys.stderr.buffer.write((text + "\n").encode(sys.stderr.encoding or "utf-8", "backslashreplace"))
+    sys.stderr.buffer.write(
+        (text + "\n").encode(sys.stderr.encoding or "utf-8", "backslashreplace")
+    )
     sys.stderr.flush()
 
 

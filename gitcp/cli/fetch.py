@@ -31,8 +31,12 @@ SAID = {
 @click.command(cls=Command)
 @click.argument("remote", required=False, type=WORDS, metavar="[REMOTE]")
 @click.argument("sessions", nargs=-1, type=WORDS, metavar="[SESSION]...")
-@click.option("--list", "-l", "listing", is_flag=True, help="list the remote's sessions and download nothing")
-@click.option("--no-files", is_flag=True, help="leave the contents of files there: enough for log and show")
+@click.option(
+    "--list", "-l", "listing", is_flag=True, help="list the remote's sessions and download nothing"
+)
+@click.option(
+    "--no-files", is_flag=True, help="leave the contents of files there: enough for log and show"
+)
 @json_option
 @pass_context
 def command(context: Context, /, **given: Any) -> None:
@@ -57,7 +61,10 @@ def command(context: Context, /, **given: Any) -> None:
         found = op.fetch(context.store, source, given["sessions"])
     for one in found:
         if given["as_json"]:
-            fields = {**_fields(source.name, one), "files": not (given["no_files"] or given["listing"])}
+            fields = {
+                **_fields(source.name, one),
+                "files": not (given["no_files"] or given["listing"]),
+            }
             context.output.document(objects.document("fetched", fields))
         else:
             _print(context, source.name, one, listing=given["listing"], whole=not given["no_files"])
@@ -69,7 +76,10 @@ def command(context: Context, /, **given: Any) -> None:
 def _end(found: tuple[Fetched, ...], *, listing: bool) -> None:
     refused = [one for one in found if one.refused]
     if refused and len(refused) == len(found) and not listing:
-        raise StoreDamaged(f"nothing was taken. {refused[0].session}: {refused[0].refused}", hint="gitcp fetch --list")
+        raise StoreDamaged(
+            f"nothing was taken. {refused[0].session}: {refused[0].refused}",
+            hint="gitcp fetch --list",
+        )
     end(IN_PART if refused else 0)
 
 

@@ -24,8 +24,14 @@ class Places(click.ParamType):  # type: ignore[type-arg]
 
     name = "places"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        found = tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else tuple(value)
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        found = (
+            tuple(part.strip() for part in value.split(","))
+            if isinstance(value, str)
+            else tuple(value)
+        )
         wrong = next((part for part in found if part not in PLACES), None)
         if wrong is not None:
             self.fail(f"{wrong!r} is none of {', '.join(PLACES)}", param, ctx)
@@ -35,7 +41,12 @@ class Places(click.ParamType):  # type: ignore[type-arg]
 @click.command(cls=Command)
 @click.argument("text", type=WORDS)
 @click.option(
-    "--in", "places", metavar="WHERE", type=Places(), default=PLACES, help=f"some of {','.join(PLACES)} (all)"
+    "--in",
+    "places",
+    metavar="WHERE",
+    type=Places(),
+    default=PLACES,
+    help=f"some of {','.join(PLACES)} (all)",
 )
 @click.option("--regex", "-E", is_flag=True, help="TEXT is a regular expression")
 @click.option("--ignore-case", "-i", is_flag=True, help="upper and lower case are the same")
@@ -46,15 +57,19 @@ class Places(click.ParamType):  # type: ignore[type-arg]
 def command(context: Context, /, **given: Any) -> None:
     """Find a text in the conversations, notes and files of all checkpoints
 
-    Each hit is shown with the checkpoint that it came in with, the newest first. Binary files are not searched. With
-    --session only that one.
+    Each hit is shown with the checkpoint that it came in with, the newest first. Binary files
+    are not searched. With --session only that one.
 
       gitcp find "connection refused"
       gitcp find migration --in prompts,notes -i
       gitcp find -E "def (get|list)_users" --in files -n 5
     """
     store = context.store
-    tips = [store.sessions()[context.session(given["session"])]] if given["session"] else context.readable_tips()
+    tips = (
+        [store.sessions()[context.session(given["session"])]]
+        if given["session"]
+        else context.readable_tips()
+    )
     hits = find(store, tips, _needle(given), given["places"])[: given["limit"]]
     if given["as_json"]:
         for hit in hits:
@@ -80,11 +95,17 @@ def _print(context: Context, hits: list[Hit]) -> None:
     for hit in hits:
         if hit.summary.id != last:
             when = Styled(humanize.ago(hit.summary.created, now), DIM)
-            context.output.line(Styled(str(hit.summary.id), YELLOW), f"  {hit.summary.subject}  ", when)
+            context.output.line(
+                Styled(str(hit.summary.id), YELLOW), f"  {hit.summary.subject}  ", when
+            )
             last = hit.summary.id
         where = display(hit.where) + (f":{hit.line}" if hit.line else "")
-        place = Styled(" ".join(filter(None, (hit.kind, where if hit.kind != "path" else ""))), CYAN)
+        place = Styled(
+            " ".join(filter(None, (hit.kind, where if hit.kind != "path" else ""))), CYAN
+        )
         before, after = hit.text[: hit.start].lstrip(), hit.text[hit.end :].rstrip()
         before = before if len(before) <= AROUND else "…" + before[-AROUND:]
         after = after if len(after) <= AROUND else after[:AROUND] + "…"
-        context.output.line("  ", place, "  ", before, Styled(hit.text[hit.start : hit.end], RED), after)
+        context.output.line(
+            "  ", place, "  ", before, Styled(hit.text[hit.start : hit.end], RED), after
+        )

@@ -12,7 +12,15 @@ import click
 from gitcp.cli import objects, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
-from gitcp.cli.options import REVISION, WORDS, Command, json_option, pass_context, session_option, trust_option
+from gitcp.cli.options import (
+    REVISION,
+    WORDS,
+    Command,
+    json_option,
+    pass_context,
+    session_option,
+    trust_option,
+)
 from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.errors import BadValue
 from gitcp.lifecycle import fork as op
@@ -22,8 +30,15 @@ from gitcp.lifecycle.fork import Forked
 @click.command(cls=Command)
 @click.argument("revision", default="@", type=REVISION, metavar="[REV]")
 @click.option("--name", metavar="NAME", type=WORDS, help="call the new session so")
-@click.option("--worktree", metavar="DIR", help="make a working tree of git's in DIR, with the files of REV")
-@click.option("--branch", metavar="NAME", type=WORDS, help="make a branch where REV stands, for that working tree")
+@click.option(
+    "--worktree", metavar="DIR", help="make a working tree of git's in DIR, with the files of REV"
+)
+@click.option(
+    "--branch",
+    metavar="NAME",
+    type=WORDS,
+    help="make a branch where REV stands, for that working tree",
+)
 @trust_option
 @session_option
 @json_option
@@ -54,7 +69,9 @@ def _request(context: Context, given: dict[str, Any]) -> op.Request:
         point=context.checkpoint(given["revision"], given["session"]),
         cwd=context.cwd,
         name=given["name"],
-        worktree=Path(os.path.realpath(context.cwd / given["worktree"])) if given["worktree"] is not None else None,
+        worktree=Path(os.path.realpath(context.cwd / given["worktree"]))
+        if given["worktree"] is not None
+        else None,
         branch=given["branch"],
         trust=given["trust"],
     )
@@ -62,7 +79,9 @@ def _request(context: Context, given: dict[str, Any]) -> op.Request:
 
 def _print(context: Context, forked: Forked, directory: str) -> None:
     output, made = context.output, forked.checkpoint
-    output.line(Styled("forked", GREEN), " ", Styled(str(made.id), BOLD), f" from {made.forked_from}")
+    output.line(
+        Styled("forked", GREEN), " ", Styled(str(made.id), BOLD), f" from {made.forked_from}"
+    )
     if forked.worktree is not None:
         on = f", on branch {forked.branch}" if forked.branch else ""
         output.line(f"its files are in {directory}{on}")

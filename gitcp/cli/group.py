@@ -1,4 +1,6 @@
-"""`gitcp` itself: the table of its commands, each imported when it runs, and the options before the command."""
+"""`gitcp` itself: the table of its commands, each imported when it runs, and the options before the
+command.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,8 @@ COMMANDS = {
 
 MISSING = {
     "merge": "sessions are never merged: each is a line. `gitcp diff A B` shows what differs, "
-    "`gitcp restore B -- PATH` takes paths over; `git merge` merges what was committed on two branches",
+    "`gitcp restore B -- PATH` takes paths over; `git merge` merges what was committed on two "
+    "branches",
 }
 """Commands that one could expect and that there are not, and what to do instead."""
 
@@ -107,10 +110,13 @@ class LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's
         return list(_names())
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 -- click's
+    # click's
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _names():
             return None
-        command: click.Command = import_module(f"gitcp.cli.{MODULES.get(cmd_name, cmd_name)}").command
+        command: click.Command = import_module(
+            f"gitcp.cli.{MODULES.get(cmd_name, cmd_name)}"
+        ).command
         return command
 
     def resolve_command(
@@ -118,16 +124,24 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in _names() and not ctx.resilient_parsing:
             instead = MISSING.get(args[0])
-            raise click.UsageError(instead or f"there is no command {args[0]!r}{_suggestion(args[0])}", ctx)
+            raise click.UsageError(
+                instead or f"there is no command {args[0]!r}{_suggestion(args[0])}", ctx
+            )
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 -- click's
+    # click's
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         for section, commands in COMMANDS.items():
             with formatter.section(section):
                 formatter.write_dl(list(commands.items()), col_max=12)
 
 
-@click.group(cls=LazyGroup, context_settings=SETTINGS, invoke_without_command=True, subcommand_metavar="COMMAND ...")
+@click.group(
+    cls=LazyGroup,
+    context_settings=SETTINGS,
+    invoke_without_command=True,
+    subcommand_metavar="COMMAND ...",
+)
 @click.version_option(__version__, message="gitcp %(version)s")
 @click.option("-C", "directory", metavar="DIR", default="", help="run as if started in DIR")
 @click.option("--no-pager", is_flag=True, help="never send output through a pager")
@@ -135,8 +149,8 @@ class LazyGroup(click.Group):
 def root(ctx: click.Context, directory: str, *, no_pager: bool) -> None:
     """Save points for coding agents: files and conversation, together.
 
-    Each checkpoint is one commit in this repository, on a ref of its own. Going back restores both, and the agent
-    continues from there. A checkpoint is written as in
+    Each checkpoint is one commit in this repository, on a ref of its own. Going back restores both,
+    and the agent continues from there. A checkpoint is written as in
 
       @  @~2           the last one of the session, the second before it
       12  SESSION@12   by number

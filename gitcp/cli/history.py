@@ -49,7 +49,9 @@ def perform(context: Context, given: Mapping[str, Any]) -> None:
     tips, selection = _tips(context, given), _selection(context, given)
     if given["graph"] and (selection.filters or any(given[name] for name in UNDRAWN)):
         raise BadValue(
-            "--graph draws all of a session on one line each: only -n, --all and a revision go with it", hint=HELP
+            "--graph draws all of a session on one line each: only -n, --all and a revision go "
+            "with it",
+            hint=HELP,
         )
     with nullcontext() if given["as_json"] else context.output.paged(context.core_pager):
         if given["graph"]:
@@ -89,7 +91,9 @@ def _range(context: Context, given: Mapping[str, Any]) -> tuple[Oid | None, Oid]
     from gitcp.history import revisions
 
     text = given["revision"] or "@"
-    current = context.session(given["session"]) if text == "@" else context.current(given["session"])
+    current = (
+        context.session(given["session"]) if text == "@" else context.current(given["session"])
+    )
     return revisions.resolve_range(context.store, text, current)
 
 
@@ -105,12 +109,17 @@ def _print_json(context: Context, summaries: Iterable[Summary]) -> None:
 def _print_lines(context: Context, found: Iterable[Line]) -> None:
     """In chunks where there is no colour to set: a long list is mostly this."""
     output, none = context.output, rendering.decoration(())
-    names: dict[str, Styled] = {commit: rendering.decoration(tags) for commit, tags in context.tags.items()}
+    names: dict[str, Styled] = {
+        commit: rendering.decoration(tags) for commit, tags in context.tags.items()
+    }
     if output.colour:
         for each in found:
             output.line(Styled(each.id, YELLOW), names.get(each.commit, none), " ", each.subject)
         return
-    texts = (f"{session}@{number}{names.get(commit, none).text} {said}" for commit, said, session, number in found)
+    texts = (
+        f"{session}@{number}{names.get(commit, none).text} {said}"
+        for commit, said, session, number in found
+    )
     while chunk := list(islice(texts, CHUNK)):
         output.line("\n".join(chunk))
 

@@ -15,12 +15,13 @@ from gitcp.cli.options import WORDS, Command
 def command(agent: str, event: str, payload: str | None) -> None:
     """Take an event from an agent; agents call this
 
-    AGENT is claude, codex, copilot, gemini or opencode, EVENT what that agent calls it. The event's JSON comes on
-    standard input (or as PAYLOAD, from an agent that passes it so). A checkpoint is made where the event is a reason
-    for one and something changed.
+    AGENT is claude, codex, copilot, gemini or opencode, EVENT what that agent calls it. The event's
+    JSON comes on standard input (or as PAYLOAD, from an agent that passes it so). A checkpoint is
+    made where the event is a reason for one and something changed.
 
-    It ends with 0 whatever happens, and prints nothing, unless the agent is to be told that files went back to a
-    checkpoint. What went wrong is in hook.log, in the directory gitcp of the git directory.
+    It ends with 0 whatever happens, and prints nothing, unless the agent is to be told that files
+    went back to a checkpoint. What went wrong is in hook.log, in the directory gitcp of the git
+    directory.
 
       gitcp hook claude Stop < payload.json
     """

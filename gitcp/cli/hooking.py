@@ -151,7 +151,9 @@ class _Called:
             return bool(self._behind())
         if self.last is None or (self.event.kind == events.TURN and self.event.stamp):
             return True  # a transcript that is written later looks as it did
-        if not hook_memo.is_unchanged(self.root, self.git_dir, self.last, files_alone=trigger == "tools"):
+        if not hook_memo.is_unchanged(
+            self.root, self.git_dir, self.last, files_alone=trigger == "tools"
+        ):
             return True
         return self.event.kind == events.TURN and not self._has_written()
 
@@ -160,7 +162,12 @@ class _Called:
         never to come.
         """
         awaited = _awaited(self.event)
-        if not isinstance(awaited, bytes) or not awaited or self.last is None or self._waited_in_vain():
+        if (
+            not isinstance(awaited, bytes)
+            or not awaited
+            or self.last is None
+            or self._waited_in_vain()
+        ):
             return True
         return hook_memo.ends_with(self.last.transcript or self.event.transcript, awaited)
 
@@ -201,7 +208,9 @@ class _Called:
         """
         found = hook_memo.behind(self.git_dir, self.event.agent)
         resumed = self.event.session_id if self.event.agent in REWRITING else ""
-        return [(session_id, transcript) for session_id, transcript in found if session_id != resumed]
+        return [
+            (session_id, transcript) for session_id, transcript in found if session_id != resumed
+        ]
 
     def _asked(self, context: Context) -> Settings:
         """The settings as they are; what cannot be read is passed over."""
@@ -219,7 +228,15 @@ class _Called:
             unchanged.remember_settings(context.store, found)
         return found
 
-    def _record(self, context: Context, trigger: str, session_id: str, transcript: str, *, late: bool = False) -> None:
+    def _record(
+        self,
+        context: Context,
+        trigger: str,
+        session_id: str,
+        transcript: str,
+        *,
+        late: bool = False,
+    ) -> None:
         from gitcp.automation import hook
         from gitcp.model import Trigger
         from gitcp.saving import unchanged
@@ -247,7 +264,9 @@ class _Called:
             self._retain(store, saved.checkpoint.id)
         if saved is not None and session_id:
             missing = self._waited_in_vain() or bool(occasion.awaited)
-            unchanged.remember_hook(store, self.event.agent, session_id, saved, files, transcript, missing=missing)
+            unchanged.remember_hook(
+                store, self.event.agent, session_id, saved, files, transcript, missing=missing
+            )
 
     def _report(self, store: Store, found: str) -> None:
         """Write down that a session was damaged, for `gitcp doctor` and for the agent's next
@@ -283,7 +302,9 @@ class _Called:
     def may_tell(self) -> bool:
         """Whether the agent listens now, and a note may lie here for it."""
         event = self.event
-        listens = event.kind == events.PROMPT or (event.kind == events.START and event.agent not in DEAF_AT_START)
+        listens = event.kind == events.PROMPT or (
+            event.kind == events.START and event.agent not in DEAF_AT_START
+        )
         left = (os.path.join(self.git_dir, "gitcp", name) for name in ("untold", "notice"))
         return listens and event.agent in TOLD and any(map(os.path.exists, left))
 
@@ -318,7 +339,10 @@ class _Called:
         from gitcp.cli.context import Context
 
         context = Context(("hook",))
-        inside = _is_inside(self.event.cwd, self.root) and answer.discover(self.event.cwd) == (self.root, self.git_dir)
+        inside = _is_inside(self.event.cwd, self.root) and answer.discover(self.event.cwd) == (
+            self.root,
+            self.git_dir,
+        )
         context.directory = self.event.cwd if inside else self.root
         context.finishing = True  # it has nothing to say
         return context
@@ -333,9 +357,13 @@ class _Called:
 
         if isinstance(error, RepositoryNotFound):
             return
-        what = str(describe(error).message) if isinstance(error, Exception) else type(error).__name__
+        what = (
+            str(describe(error).message) if isinstance(error, Exception) else type(error).__name__
+        )
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        line = safe(f"{stamp} {self.event.agent} {self.event.name} {self.event.session_id or '-'}: {what}")[:2000]
+        line = safe(
+            f"{stamp} {self.event.agent} {self.event.name} {self.event.session_id or '-'}: {what}"
+        )[:2000]
         _append(os.path.join(self.git_dir, "gitcp", events.LOG), line)
 
 
@@ -414,7 +442,11 @@ def _places(event: Event) -> list[tuple[str, str]]:
     no checkpoint of the other.
     """
     started = os.environ.get(STARTED.get(event.agent, ""), "")
-    found = (_where(event), answer.discover("."), answer.discover(started) if os.path.isabs(started) else None)
+    found = (
+        _where(event),
+        answer.discover("."),
+        answer.discover(started) if os.path.isabs(started) else None,
+    )
     by_repository: dict[str, tuple[str, str]] = {}
     for place in found:
         if place is not None:

@@ -17,7 +17,12 @@ from gitcp.sharing.importing import Imported
 
 @click.command("import", cls=Command)
 @click.argument("file", metavar="FILE")
-@click.option("--agent", metavar="NAME", type=WORDS, help="say whose transcript it is, where that is not found out")
+@click.option(
+    "--agent",
+    metavar="NAME",
+    type=WORDS,
+    help="say whose transcript it is, where that is not found out",
+)
 @json_option
 @pass_context
 def command(context: Context, /, *, file: str, agent: str | None, as_json: bool) -> None:

@@ -12,12 +12,21 @@ from gitcp.store import Summary
 
 
 @click.command(cls=Command)
-@click.option("-n", "limit", metavar="N", type=click.IntRange(min=0), default=20, help="list at most so many (20)")
+@click.option(
+    "-n",
+    "limit",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=20,
+    help="list at most so many (20)",
+)
 @click.option("--all", "everything", is_flag=True, help="list the checkpoints of every session")
 @session_option
 @json_option
 @pass_context
-def command(context: Context, limit: int, session: str | None, *, everything: bool, as_json: bool) -> None:
+def command(
+    context: Context, limit: int, session: str | None, *, everything: bool, as_json: bool
+) -> None:
     """List the checkpoints of the session in a short table
 
     The newest is the last one, nearest to where you type.
@@ -30,7 +39,9 @@ def command(context: Context, limit: int, session: str | None, *, everything: bo
     found = list(select(context.store, tips, Selection(limit=limit)))[::-1]
     if as_json:
         for summary in found:
-            fields = objects.checkpoint(context.store.read(summary.commit), context.tags.get(summary.commit, ()))
+            fields = objects.checkpoint(
+                context.store.read(summary.commit), context.tags.get(summary.commit, ())
+            )
             context.output.document(objects.document("checkpoint", fields))
         return
     with context.output.paged(context.core_pager):

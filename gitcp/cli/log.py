@@ -16,7 +16,12 @@ from gitcp.cli.options import REVISION, WORDS, Command, json_option, pass_contex
 @click.option("-n", "limit", metavar="N", type=click.IntRange(min=0), help="show at most so many")
 @click.option("--since", metavar="TIME", type=WORDS, help="only those of this time or later")
 @click.option("--until", metavar="TIME", type=WORDS, help="only those of this time or before")
-@click.option("--grep", metavar="REGEX", type=WORDS, help="only those whose subject matches, whatever its case")
+@click.option(
+    "--grep",
+    metavar="REGEX",
+    type=WORDS,
+    help="only those whose subject matches, whatever its case",
+)
 @click.option("--phase", metavar="NAME", type=WORDS, help="only those of this phase")
 @session_option
 @click.option("--all", "everything", is_flag=True, help="show the checkpoints of every session")

@@ -17,8 +17,8 @@ INSTALL = "pip install 'gitcp-checkpoints[mcp]'"
 def command(context: Context) -> None:
     """Serve checkpoints to any MCP client, on standard input and output
 
-    The tools are save, list, show, diff, note and restore. A restore gives a plan first, and is done only for that
-    plan. It works in the directory that it is started in.
+    The tools are save, list, show, diff, note and restore. A restore gives a plan first, and is
+    done only for that plan. It works in the directory that it is started in.
 
       gitcp mcp
       claude mcp add gitcp -- gitcp mcp

@@ -1,7 +1,9 @@
-"""The tools of `gitcp mcp`: what a command does, for any client of the Model Context Protocol. Sole user of mcp.
+"""The tools of `gitcp mcp`: what a command does, for any client of the Model Context Protocol. Sole
+user of mcp.
 
-Each call opens the repository anew, as a command does, and one runs at a time. What is given back are documents as
-`--json` prints them. A restore is shown first; it is done only for the digest of the very plan that was shown.
+Each call opens the repository anew, as a command does, and one runs at a time. What is given back
+are documents as `--json` prints them. A restore is shown first; it is done only for the digest of
+the very plan that was shown.
 """
 
 from __future__ import annotations
@@ -42,12 +44,18 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Json = dict[str, Any]
-Revision = Annotated[str, Field(description="@ (the last checkpoint), @~2, a number, SESSION@NUMBER, or a tag")]
+Revision = Annotated[
+    str, Field(description="@ (the last checkpoint), @~2, a number, SESSION@NUMBER, or a tag")
+]
 Session = Annotated[str | None, Field(description="the session that counts as the current one")]
 Text = Annotated[str | None, Field()]
 Texts = Annotated[list[str] | None, Field()]
-Facts = Annotated[dict[str, str] | None, Field(description="small facts by name; an empty value drops one")]
-Paths = Annotated[list[str] | None, Field(description="only these paths, from the root of the repository")]
+Facts = Annotated[
+    dict[str, str] | None, Field(description="small facts by name; an empty value drops one")
+]
+Paths = Annotated[
+    list[str] | None, Field(description="only these paths, from the root of the repository")
+]
 
 MOST = 100_000
 PATIENCE = 3.0
@@ -58,9 +66,12 @@ CHANGING = ToolAnnotations(destructive_hint=True)
 ADDING = ToolAnnotations(destructive_hint=False)
 
 INSTRUCTIONS = (
-    "gitcp keeps checkpoints of the working tree and of the conversation, each one commit in the user's repository. "
-    "Save before something risky and after something works. Write down decisions, what failed and what comes next with "
-    "save or note. restore gives a plan and a digest; call it again with the digest to do what the plan says."
+    "gitcp keeps checkpoints of the working tree and of the conversation, each one commit in the "
+    "user's repository. "
+    "Save before something risky and after something works. Write down decisions, what failed and "
+    "what comes next with "
+    "save or note. restore gives a plan and a digest; call it again with the digest to do what the "
+    "plan says."
 )
 
 
@@ -73,7 +84,9 @@ class Tools:
 
     def server(self) -> MCPServer:
         """A server that has them all."""
-        server = MCPServer("gitcp", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR")
+        server = MCPServer(
+            "gitcp", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR"
+        )
         for function, hints in (
             (self.save, ADDING),
             (self.list, LOOKING),
@@ -86,7 +99,9 @@ class Tools:
         return server
 
     def _alone(self, function: Callable[P, R]) -> Callable[P, R]:
-        """One call at a time, with its errors as a client is told them: what happened, and what to do."""
+        """One call at a time, with its errors as a client is told them: what happened, and what to
+        do.
+        """
 
         @wraps(function)
         def called(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -95,7 +110,11 @@ class Tools:
                     return function(*args, **kwargs)
             except Exception as error:  # noqa: BLE001 -- a server outlives whatever one call meets
                 said = describe(error)
-                lines = [said.message, *said.candidates, *([f"hint: {said.hint}"] if said.hint else [])]
+                lines = [
+                    said.message,
+                    *said.candidates,
+                    *([f"hint: {said.hint}"] if said.hint else []),
+                ]
                 raise ToolError(safe("\n".join(lines))) from None
 
         return called
@@ -121,7 +140,9 @@ class Tools:
         tags: Texts = None,
         session: Session = None,
     ) -> Json:
-        """Save files and conversation as a checkpoint, with what the next reader needs to know of it."""
+        """Save files and conversation as a checkpoint, with what the next reader needs to know of
+        it.
+        """
         context = self._context()
         note = _note(phase, objective, facts, task, decided, failed, next, active)
         request = SaveRequest(
@@ -164,20 +185,30 @@ class Tools:
         path: Annotated[str | None, Field(description="give the text of this file instead")] = None,
         session: Session = None,
     ) -> Json:
-        """Show what a checkpoint says: facts, handoff, conversation, files. Or one file as it was."""
+        """Show what a checkpoint says: facts, handoff, conversation, files. Or one file as it
+        was.
+        """
         context = self._context()
         found = context.checkpoint(revision, session)
         if path is None:
-            return objects.document("checkpoint", objects.checkpoint(found, context.tags.get(found.commit, ())))
-        content = show_op.file(context.store, found, path.encode("utf-8", "surrogateescape").strip(b"/"))
+            return objects.document(
+                "checkpoint", objects.checkpoint(found, context.tags.get(found.commit, ()))
+            )
+        content = show_op.file(
+            context.store, found, path.encode("utf-8", "surrogateescape").strip(b"/")
+        )
         if isinstance(content, bytes):
             return objects.document("file", {"id": str(found.id), "path": path, **_text(content)})
-        return objects.document("directory", {"id": str(found.id), "path": path, "names": objects.paths(content.names)})
+        return objects.document(
+            "directory", {"id": str(found.id), "path": path, "names": objects.paths(content.names)}
+        )
 
     def diff(
         self,
         old: Revision = "@",
-        new: Annotated[str | None, Field(description="a revision; what is in the working tree now if left out")] = None,
+        new: Annotated[
+            str | None, Field(description="a revision; what is in the working tree now if left out")
+        ] = None,
         paths: Paths = None,
         session: Session = None,
     ) -> Json:
@@ -203,7 +234,9 @@ class Tools:
         active: Texts = None,
         session: Session = None,
     ) -> Json:
-        """Say now what the next checkpoint shall say, whoever makes it. Gives back everything that waits for it."""
+        """Say now what the next checkpoint shall say, whoever makes it. Gives back everything that
+        waits for it.
+        """
         store = self._context().store
         named = session_op.named(store, session)
         given = _note(phase, objective, facts, task, decided, failed, next, active)
@@ -213,15 +246,18 @@ class Tools:
     def restore(
         self,
         revision: Revision,
-        digest: Annotated[str | None, Field(description="of the plan to be carried out; first call without it")] = None,
+        digest: Annotated[
+            str | None, Field(description="of the plan to be carried out; first call without it")
+        ] = None,
         what: Literal["both", "files", "conversation"] = "both",
         paths: Paths = None,
         session: Session = None,
     ) -> Json:
-        """Bring files and conversation back from a checkpoint. Without a digest nothing changes: it gives a plan.
+        """Bring files and conversation back from a checkpoint. Without a digest nothing changes: it
+        gives a plan.
 
-        What is there now is saved first, so it can be undone. A conversation goes where its agent resumes it; the one
-        that is running is not changed.
+        What is there now is saved first, so it can be undone. A conversation goes where its agent
+        resumes it; the one that is running is not changed.
         """
         context = self._context()
         wanted = _paths(paths)
@@ -252,7 +288,10 @@ def _without_conversation(context: Context, saved: Saved) -> str:
     running = adapters.running(context.host)
     if running is None:
         return f"no conversation was saved, only the files: {saved.why}"
-    return f"no conversation was saved, only the files: {running.agent} has written none yet; save again later"
+    return (
+        f"no conversation was saved, only the files: {running.agent} has written none yet; save "
+        "again later"
+    )
 
 
 def _note(
@@ -289,7 +328,11 @@ def _differences(found: diff_op.Comparison) -> Json:
 
 
 def _text(content: bytes) -> Json:
-    return {"text": content[:MOST].decode("utf-8", "replace"), "bytes": len(content), "cut": len(content) > MOST}
+    return {
+        "text": content[:MOST].decode("utf-8", "replace"),
+        "bytes": len(content),
+        "cut": len(content) > MOST,
+    }
 
 
 def _paths(paths: list[str] | None) -> tuple[bytes, ...]:
@@ -298,6 +341,10 @@ def _paths(paths: list[str] | None) -> tuple[bytes, ...]:
 
 
 def _digest(request: Request, plan: Plan) -> str:
-    """What tells a plan from every other: its document, and each file of it as it is and as it would be."""
+    """What tells a plan from every other: its document, and each file of it as it is and as it
+    would be.
+    """
     document = wire.dumps(restore_view.plan_document(plan, request))
-    return hashlib.sha256(document + repr((request.target.commit, plan.files)).encode("utf-8", "replace")).hexdigest()
+    return hashlib.sha256(
+        document + repr((request.target.commit, plan.files)).encode("utf-8", "replace")
+    ).hexdigest()

@@ -22,8 +22,8 @@ from gitcp.state.note import Waiting
 
 EDITED = "note.txt"
 EXPLAINED = """
-# What the next save {whose} says of itself. One thing a line, KEY: TEXT; what begins with a blank goes on
-# with the line before. Lines that begin with # say nothing.
+# What the next save {whose} says of itself. One thing a line, KEY: TEXT; what begins with a
+# blank goes on with the line before. Lines that begin with # say nothing.
 #
 #   phase, objective, task           once
 #   fact, position                   KEY=VALUE; an empty value drops it
@@ -42,8 +42,8 @@ EXPLAINED = """
 def command(context: Context, /, **given: Any) -> None:
     """Say now what the next save shall say
 
-    The next checkpoint takes it, whoever makes it, once. In an agent's shell, or with --session, it is that session's
-    next one. Given several times it adds up.
+    The next checkpoint takes it, whoever makes it, once. In an agent's shell, or with --session, it
+    is that session's next one. Given several times it adds up.
 
       gitcp note --decided "one file per change" --failed "threads: the library is not safe"
       gitcp note --edit
@@ -68,27 +68,42 @@ def command(context: Context, /, **given: Any) -> None:
 
 
 def _edited(context: Context, session: str | None) -> Note:
-    """What the user's editor made of what waits. Where it cannot be read, it is kept, and it is said where."""
+    """What the user's editor made of what waits. Where it cannot be read, it is kept, and it is
+    said where.
+    """
     repo = context.store.repo
     path = repo.state_dir / EDITED
     before = next((each.note for each in op.waiting(repo) if each.session == session), Note())
     explained = EXPLAINED.format(whose=f"of {session}" if session else "here").lstrip("\n")
     replace_file(path, f"{explained}\n{op.written(before)}".encode(), sync=False)
     env = context.host.env
-    named = (env.get("GIT_EDITOR"), repo.config.get("core.editor"), env.get("VISUAL"), env.get("EDITOR"))
+    named = (
+        env.get("GIT_EDITOR"),
+        repo.config.get("core.editor"),
+        env.get("VISUAL"),
+        env.get("EDITOR"),
+    )
     editor = next(filter(None, named), "vi" if sys.stdin.isatty() else None)
     if editor is None:
         raise GitcpError(
-            "no editor is set, and there is no terminal: the note is as it was", hint="gitcp note --task TEXT"
+            "no editor is set, and there is no terminal: the note is as it was",
+            hint="gitcp note --task TEXT",
         )
     # The user's own command line, as git runs it.
-    code = subprocess.run(["/bin/sh", "-c", f'{editor} "$@"', editor, path], env=dict(env), check=False).returncode
+    code = subprocess.run(
+        ["/bin/sh", "-c", f'{editor} "$@"', editor, path], env=dict(env), check=False
+    ).returncode
     if code:
-        raise GitcpError(f"the editor ended with {code}: the note is as it was", hint="GIT_EDITOR=… gitcp note --edit")
+        raise GitcpError(
+            f"the editor ended with {code}: the note is as it was",
+            hint="GIT_EDITOR=… gitcp note --edit",
+        )
     try:
         found = op.read(path.read_text("utf-8"))
     except UnicodeDecodeError:
-        raise GitcpError(f"what was written is not UTF-8; it is kept in {path}, and the note is as it was") from None
+        raise GitcpError(
+            f"what was written is not UTF-8; it is kept in {path}, and the note is as it was"
+        ) from None
     except GitcpError as error:
         context.output.say(f"what was written is kept in {path}, and the note is as it was")
         raise error from None

@@ -1,7 +1,7 @@
 """The JSON objects that `--json` prints: their keys are a promise to programs, and only grow.
 
-Every key is always there, null or empty where there is nothing to say. Paths that are not UTF-8 are {"base64": …},
-times are UTC.
+Every key is always there, null or empty where there is nothing to say. Paths that are not UTF-8 are
+{"base64": …}, times are UTC.
 """
 
 from __future__ import annotations
@@ -77,7 +77,12 @@ def agent(found: Agent | None) -> Json | None:
     """Which agent, null where there is none."""
     if found is None:
         return None
-    return {"name": found.name, "version": found.version, "model": found.model, "session_id": found.session_id}
+    return {
+        "name": found.name,
+        "version": found.version,
+        "model": found.model,
+        "session_id": found.session_id,
+    }
 
 
 def conversation(found: Conversation | None) -> Json | None:
@@ -108,7 +113,9 @@ def run(found: Run | None) -> Json | None:
 
 
 def effect(found: Effect) -> Json:
-    """An effect outside of the files: what would undo it, and how that ended, null where it was not run."""
+    """An effect outside of the files: what would undo it, and how that ended, null where it was not
+    run.
+    """
     return {"key": found.key, "command": found.command, "outcome": found.outcome}
 
 
@@ -138,7 +145,10 @@ def waiting(found: Waiting) -> Json:
 
 def skipped(found: Iterable[Skip]) -> list[Json]:
     """Paths left out, and why."""
-    return [{"path": wire.encode_path(s.path), "reason": s.reason.value, "detail": s.detail} for s in found]
+    return [
+        {"path": wire.encode_path(s.path), "reason": s.reason.value, "detail": s.detail}
+        for s in found
+    ]
 
 
 def change(found: FileChange) -> Json:
@@ -163,7 +173,13 @@ def summary(found: Summary) -> Json:
 
 def message(kind: str, found: Message) -> Json:
     """A message that only one of two conversations has; `kind` is "added" or "deleted"."""
-    return {"kind": kind, "role": found.role, "text": _utf8(found.text), "id": found.id, "tool": found.tool}
+    return {
+        "kind": kind,
+        "role": found.role,
+        "text": _utf8(found.text),
+        "id": found.id,
+        "tool": found.tool,
+    }
 
 
 def report(
@@ -174,7 +190,8 @@ def report(
     saved_first: bool,
     choice: Choice | None = None,
 ) -> Json:
-    """What a restore did; `brought` is the conversation that was put back. `saved_first`: what was there was saved.
+    """What a restore did; `brought` is the conversation that was put back. `saved_first`: what was
+    there was saved.
 
     `choice` is why a rollback restored this checkpoint.
     """
@@ -257,7 +274,9 @@ def revert_plan(found: revert_op.Plan) -> Json:
         "written": [wire.encode_path(step.path) for step in files.write],
         "removed": [wire.encode_path(step.path) for step in (*files.clear, *files.remove)],
         "kept": kept(files.kept),
-        "conflicts": [{"path": wire.encode_path(each.path), "reason": each.why} for each in found.conflicts],
+        "conflicts": [
+            {"path": wire.encode_path(each.path), "reason": each.why} for each in found.conflicts
+        ],
         "affected": [
             {"id": str(each.summary.id), "paths": [wire.encode_path(path) for path in each.paths]}
             for each in found.affected

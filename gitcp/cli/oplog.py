@@ -17,7 +17,8 @@ from gitcp.state.oplog import Operation
 @session_option
 @json_option
 @pass_context
-def command(context: Context, limit: int | None, session: str | None, *, as_json: bool) -> None:  # noqa: ARG001 -- --session is on every command
+# --session is on every command
+def command(context: Context, limit: int | None, session: str | None, *, as_json: bool) -> None:  # noqa: ARG001
     """List what was done besides saving
 
     Restores and the like, the last one first, of all working trees.
@@ -50,9 +51,16 @@ def _fields(operation: Operation) -> wire.Json:
 def _print(context: Context, found: tuple[Operation, ...]) -> None:
     from gitcp.cli.table import Column, show  # rich: only for a table
 
-    columns = (Column("", right=True), Column("when"), Column("operation", "yellow"), Column("what", cut=True))
+    columns = (
+        Column("", right=True),
+        Column("when"),
+        Column("operation", "yellow"),
+        Column("what", cut=True),
+    )
     now = context.host.now()
-    rows = ((str(each.number), humanize.ago(each.time, now), _name(each), each.said) for each in found)
+    rows = (
+        (str(each.number), humanize.ago(each.time, now), _name(each), each.said) for each in found
+    )
     show(context.output, columns, rows)
 
 

@@ -54,11 +54,18 @@ class Pair(Words):
 
 
 class Revision(click.ParamType):  # type: ignore[type-arg]
-    """A checkpoint as a person writes it. What it means is found out later; here are only the completions."""
+    """A checkpoint as a person writes it. What it means is found out later; here are only the
+    completions.
+    """
 
     name = "revision"
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:  # noqa: ARG002 -- click's
+    def shell_complete(
+        self,
+        ctx: click.Context,
+        param: click.Parameter,  # noqa: ARG002 -- click's
+        incomplete: str,
+    ) -> list[Any]:
         from click.shell_completion import CompletionItem  # only when a shell asks
 
         from gitcp.errors import GitcpError
@@ -78,7 +85,9 @@ SECONDS = click.FloatRange(min=0)
 
 
 def verbatim(text: str) -> str:
-    """A help text whose indented paragraphs (examples) keep their lines: click marks them with a backspace."""
+    """A help text whose indented paragraphs (examples) keep their lines: click marks them with a
+    backspace.
+    """
     return re.sub(r"\n\n(?=  )", "\n\n\b\n", inspect.cleandoc(text))
 
 
@@ -120,13 +129,18 @@ def paths_given() -> tuple[bytes, ...]:
 def session_option(command: F) -> F:
     """`--session`, on every command that has a current session."""
     return click.option(
-        "--session", metavar="SESSION", type=WORDS, help="take this session for the current one (a beginning will do)"
+        "--session",
+        metavar="SESSION",
+        type=WORDS,
+        help="take this session for the current one (a beginning will do)",
     )(command)
 
 
 def exact_session_option(command: F) -> F:
     """`--session`, on commands that write into a session: a name that no session has begins one."""
-    return click.option("--session", metavar="SESSION", type=WORDS, help="use this session, by its exact name")(command)
+    return click.option(
+        "--session", metavar="SESSION", type=WORDS, help="use this session, by its exact name"
+    )(command)
 
 
 def json_option(command: F) -> F:
@@ -141,28 +155,57 @@ def yes_option(command: F) -> F:
 
 def trust_option(command: F) -> F:
     """`--trust`, on what lets a checkpoint act on this machine."""
-    return click.option("--trust", is_flag=True, help="also if it comes from somebody else")(command)
+    return click.option("--trust", is_flag=True, help="also if it comes from somebody else")(
+        command
+    )
 
 
 NOTE = (
     click.option("--phase", metavar="NAME", type=WORDS, help="what stage the work is in"),
     click.option("--objective", metavar="TEXT", type=WORDS, help="what the work is for"),
     click.option(
-        "--fact", "facts", metavar="K=V", type=PAIR, multiple=True, help="keep a fact (K= drops it; can be repeated)"
+        "--fact",
+        "facts",
+        metavar="K=V",
+        type=PAIR,
+        multiple=True,
+        help="keep a fact (K= drops it; can be repeated)",
     ),
     click.option("--task", metavar="TEXT", type=WORDS, help="handoff: what is being done"),
-    click.option("--decided", metavar="TEXT", type=WORDS, multiple=True, help="handoff: a decision (can be repeated)"),
     click.option(
-        "--failed", metavar="TEXT", type=WORDS, multiple=True, help="handoff: tried in vain (can be repeated)"
+        "--decided",
+        metavar="TEXT",
+        type=WORDS,
+        multiple=True,
+        help="handoff: a decision (can be repeated)",
     ),
     click.option(
-        "--next", metavar="TEXT", type=WORDS, multiple=True, help="handoff: what comes next (can be repeated)"
+        "--failed",
+        metavar="TEXT",
+        type=WORDS,
+        multiple=True,
+        help="handoff: tried in vain (can be repeated)",
     ),
     click.option(
-        "--active", metavar="PATH", type=WORDS, multiple=True, help="handoff: a file in work (can be repeated)"
+        "--next",
+        metavar="TEXT",
+        type=WORDS,
+        multiple=True,
+        help="handoff: what comes next (can be repeated)",
     ),
     click.option(
-        "--position", metavar="K=V", type=PAIR, multiple=True, help="where execution stands (can be repeated)"
+        "--active",
+        metavar="PATH",
+        type=WORDS,
+        multiple=True,
+        help="handoff: a file in work (can be repeated)",
+    ),
+    click.option(
+        "--position",
+        metavar="K=V",
+        type=PAIR,
+        multiple=True,
+        help="where execution stands (can be repeated)",
     ),
 )
 """What is said about a checkpoint, now or of the next one."""

@@ -1,7 +1,8 @@
 """Where a command speaks: data to stdout, talk to stderr, a question to a person.
 
-Everything said passes `safe` here, part by part, and only a `Styled` part gets colour: there is no way for what was
-stored to reach the terminal as more than text. rich is not imported here; tables are in `gitcp.cli.table`.
+Everything said passes `safe` here, part by part, and only a `Styled` part gets colour: there is no
+way for what was stored to reach the terminal as more than text. rich is not imported here; tables
+are in `gitcp.cli.table`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class Output:
 
     @property
     def width(self) -> int | None:
-        """Columns to write in; None where nobody looks (a pipe, a file), and nothing needs to be cut."""
+        """Columns to write in; None where nobody looks (a pipe, a file), and nothing needs to be
+        cut.
+        """
         columns = self._env.get("COLUMNS", "")
         if columns.isdecimal() and int(columns):
             return int(columns)

@@ -1,4 +1,6 @@
-"""Writes a file that the user asked for: whole or not at all, mode 0600, and over no other file unless told so."""
+"""Writes a file that the user asked for: whole or not at all, mode 0600, and over no other file
+unless told so.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from gitcp.git.fsync import FULL
 def require_free(path: Path, *, force: bool) -> None:
     """Raise Refused if something is at `path`, BadValue if no file can be there."""
     if not path.parent.is_dir():
-        raise BadValue(f"{path.parent} is no directory: nothing was written", hint=f"mkdir {path.parent}")
+        raise BadValue(
+            f"{path.parent} is no directory: nothing was written", hint=f"mkdir {path.parent}"
+        )
     if path.is_dir():
         raise BadValue(f"{path} is a directory: nothing was written", hint="name a file: -o FILE")
     if os.path.lexists(path) and not force:
@@ -21,7 +25,9 @@ def require_free(path: Path, *, force: bool) -> None:
 
 
 def write(path: Path, data: bytes, *, force: bool) -> None:
-    """Write `data` to a temporary file beside `path`, and give it that name. Raises Refused, DiskFull, GitcpError."""
+    """Write `data` to a temporary file beside `path`, and give it that name. Raises Refused,
+    DiskFull, GitcpError.
+    """
     _tidy(path)
     temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}")
     try:
@@ -34,10 +40,14 @@ def write(path: Path, data: bytes, *, force: bool) -> None:
         else:
             os.link(temporary, path)  # fails where a file came there meanwhile
     except FileExistsError:
-        raise Refused(f"{path} exists already: nothing was written", hint="--force replaces it") from None
+        raise Refused(
+            f"{path} exists already: nothing was written", hint="--force replaces it"
+        ) from None
     except OSError as error:
         if error.errno in FULL:
-            raise DiskFull(f"the disk is full: {path} was not written", hint="free some space") from None
+            raise DiskFull(
+                f"the disk is full: {path} was not written", hint="free some space"
+            ) from None
         raise GitcpError(f"{path} cannot be written: {error.strerror}") from None
     finally:
         temporary.unlink(missing_ok=True)
@@ -49,7 +59,12 @@ def _tidy(path: Path) -> None:
     with suppress(OSError):
         for name in os.listdir(path.parent):
             number = name.removeprefix(beginning)
-            if name.startswith(beginning) and number.isascii() and number.isdigit() and not _is_alive(int(number)):
+            if (
+                name.startswith(beginning)
+                and number.isascii()
+                and number.isdigit()
+                and not _is_alive(int(number))
+            ):
                 path.with_name(name).unlink(missing_ok=True)
 
 

@@ -1,6 +1,8 @@
-"""Sends what is written to stdout through the user's pager, as git does: the pipe takes the place of descriptor 1.
+"""Sends what is written to stdout through the user's pager, as git does: the pipe takes the place
+of descriptor 1.
 
-So whatever writes there, buffered or not, is paged; and a pager that is left early ends the command quietly.
+So whatever writes there, buffered or not, is paged; and a pager that is left early ends the command
+quietly.
 """
 
 from __future__ import annotations
@@ -18,8 +20,13 @@ PLAIN = ("", "cat")
 
 
 def chosen(env: Mapping[str, str], core_pager: str | None) -> str:
-    """The pager's command line: GITCP_PAGER, git's core.pager, PAGER, else less. "" if there shall be none."""
-    found = next((c for c in (env.get("GITCP_PAGER"), core_pager, env.get("PAGER")) if c is not None), DEFAULT)
+    """The pager's command line: GITCP_PAGER, git's core.pager, PAGER, else less. "" if there shall
+    be none.
+    """
+    found = next(
+        (c for c in (env.get("GITCP_PAGER"), core_pager, env.get("PAGER")) if c is not None),
+        DEFAULT,
+    )
     return "" if found.strip() in PLAIN else found
 
 
@@ -30,7 +37,10 @@ def through(env: Mapping[str, str], core_pager: str | None) -> Iterator[None]:
     if not command:
         yield
         return
-    pager = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env={"LESS": "FRX", "LV": "-c", **env})  # noqa: S602 -- the user's own command line, as git runs it
+    # the user's own command line, as git runs it
+    pager = subprocess.Popen(  # noqa: S602
+        command, shell=True, stdin=subprocess.PIPE, env={"LESS": "FRX", "LV": "-c", **env}
+    )
     assert pager.stdin is not None
     sys.stdout.flush()
     screen = os.dup(1)

@@ -1,7 +1,8 @@
-"""Commands in the forms that are typed most, read without click: loading that takes as long as doing what they say.
+"""Commands in the forms that are typed most, read without click: loading that takes as long as
+doing what they say.
 
-A form has flags, options with a value, and at most one word. Whatever else is given (another option, a second word,
-`--option=value`, `--`), click reads all of it.
+A form has flags, options with a value, and at most one word. Whatever else is given (another
+option, a second word, `--option=value`, `--`), click reads all of it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class Form(NamedTuple):
-    """What a command takes in its plain form: the module with its DEFAULTS and `perform`, and what its words mean."""
+    """What a command takes in its plain form: the module with its DEFAULTS and `perform`, and what
+    its words mean.
+    """
 
     module: str
     word: str
@@ -26,7 +29,12 @@ class Form(NamedTuple):
 
 
 FORMS = {
-    "log": Form("history", "revision", {"--oneline": "oneline", "--reverse": "reverse"}, numbers={"-n": "limit"}),
+    "log": Form(
+        "history",
+        "revision",
+        {"--oneline": "oneline", "--reverse": "reverse"},
+        numbers={"-n": "limit"},
+    ),
     "restore": Form(
         "back",
         "revision",
@@ -44,7 +52,9 @@ FORMS = {
 
 
 def read(args: Sequence[str]) -> dict[str, Any] | None:
-    """What is given on the command line `args`, by the names that click gives it; None if that is for click to read."""
+    """What is given on the command line `args`, by the names that click gives it; None if that is
+    for click to read.
+    """
     form = FORMS.get(args[0]) if args else None
     if form is None or sys.stdin is None or sys.stdout is None or sys.stderr is None:
         return None
@@ -74,7 +84,9 @@ def _is_number(text: str) -> bool:
 
 
 def run(args: Sequence[str]) -> int | None:
-    """Run the command on `args`: its exit code. None if click is to read them; nothing was done then."""
+    """Run the command on `args`: its exit code. None if click is to read them; nothing was done
+    then.
+    """
     given = read(args)
     if given is None:
         return None
@@ -84,8 +96,15 @@ def run(args: Sequence[str]) -> int | None:
     context = Context(args)
 
     def perform() -> int:
-        module = getattr(__import__("gitcp.cli", fromlist=[FORMS[args[0]].module]), FORMS[args[0]].module)
+        module = getattr(
+            __import__("gitcp.cli", fromlist=[FORMS[args[0]].module]), FORMS[args[0]].module
+        )
         module.perform(context, {**module.DEFAULTS, **given})
         return 0
 
-    return guarded(lambda: context.noting_damage(perform), os.environ, as_json=False, interrupted=context.interrupted)
+    return guarded(
+        lambda: context.noting_damage(perform),
+        os.environ,
+        as_json=False,
+        interrupted=context.interrupted,
+    )

@@ -1,4 +1,5 @@
-"""`gitcp hook git prepare-commit-msg FILE SOURCE`: called by git, where `gitcp enable git` asked for it.
+"""`gitcp hook git prepare-commit-msg FILE SOURCE`: called by git, where `gitcp enable git` asked
+for it.
 
 It says nothing and ends with 0: no commit fails because of it.
 """

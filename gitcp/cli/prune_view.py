@@ -29,7 +29,13 @@ def show(context: Context, plan: Plan, *, as_json: bool) -> None:
         Column("subject", cut=True),
     )
     rows = (
-        (str(node.id), humanize.ago(node.created, now), "keep" if v.keep else "drop", v.reason, node.subject)
+        (
+            str(node.id),
+            humanize.ago(node.created, now),
+            "keep" if v.keep else "drop",
+            v.reason,
+            node.subject,
+        )
         for node, v in plan.verdicts
     )
     with context.output.paged(context.core_pager):
@@ -59,13 +65,19 @@ def report(context: Context, done: Report, *, as_json: bool) -> None:
     for name in done.expired:
         output.line(f"forgotten: what was dropped at {name}")
     for session in done.plan.damaged:
-        output.say(f"note: session {session} is damaged and was left as it is; gitcp delete {session} removes it")
+        output.say(
+            f"note: session {session} is damaged and was left as it is; gitcp delete {session} "
+            "removes it"
+        )
 
 
 def _summary(plan: Plan) -> list[str]:
     dropped = Counter(node.id.session for node, _ in plan.dropped)
     kept = Counter(node.id.session for node, v in plan.verdicts if v.keep)
-    lines = [f"{session}: drop {count:,}, keep {kept[session]:,}" for session, count in sorted(dropped.items())]
+    lines = [
+        f"{session}: drop {count:,}, keep {kept[session]:,}"
+        for session, count in sorted(dropped.items())
+    ]
     lines += [f"forget what was dropped at {name}" for name in plan.expired]
     lines += [f"{session}: damaged, left as it is (gitcp check)" for session in plan.damaged]
     return lines or ["nothing would be dropped: every checkpoint is kept"]

@@ -29,10 +29,19 @@ from gitcp.state import settings
 @click.command(cls=Command)
 @click.argument("revision", default="@", type=REVISION, metavar="[REV]")
 @click.option("--branch", metavar="NAME", required=True, type=WORDS, help="the branch to make")
-@click.option("--base", metavar="COMMIT", type=WORDS, help="put it on top of COMMIT, not of where the session began")
+@click.option(
+    "--base",
+    metavar="COMMIT",
+    type=WORDS,
+    help="put it on top of COMMIT, not of where the session began",
+)
 @click.option("--redact", is_flag=True, help="put [REDACTED:…] where a secret is in a file")
 @click.option(
-    "--allow", multiple=True, metavar="ID", type=WORDS, help="let this secret pass, this time (can be repeated)"
+    "--allow",
+    multiple=True,
+    metavar="ID",
+    type=WORDS,
+    help="let this secret pass, this time (can be repeated)",
 )
 @click.option("--force", is_flag=True, help="move the branch if it exists")
 @click.option("--dry-run", "-n", is_flag=True, help="show the branch and make none")
@@ -44,8 +53,9 @@ from gitcp.state import settings
 def command(context: Context, /, **given: Any) -> None:
     """Make a branch of a session, for a pull request
 
-    One commit for each checkpoint that changed files, up to REV, and a last one with the conversation in .gitcp/, which
-    forges fold. What is new is scanned for secrets first. HEAD and your files stay as they are, and nothing is pushed.
+    One commit for each checkpoint that changed files, up to REV, and a last one with the
+    conversation in .gitcp/, which forges fold. What is new is scanned for secrets first. HEAD and
+    your files stay as they are, and nothing is pushed.
 
       gitcp publish --branch feature
       gitcp publish 12 --branch feature --base main
@@ -96,7 +106,10 @@ def _show(context: Context, plan: Plan, *, as_json: bool) -> None:
 def _lines(plan: Plan) -> list[str]:
     moved = f", which is at {plan.old[:10]} now" if plan.old else ""
     lines = [f"branch {plan.request.branch}{moved}, on top of {plan.base[:10]}:"]
-    lines += [f"  {each.commit[:10]}  {humanize.count(each.files, 'file')}  {each.subject}" for each in plan.commits]
+    lines += [
+        f"  {each.commit[:10]}  {humanize.count(each.files, 'file')}  {each.subject}"
+        for each in plan.commits
+    ]
     if plan.masked:
         lines.append(f"  {humanize.count(plan.masked, 'secret')} in the conversation left out")
     return lines

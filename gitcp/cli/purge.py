@@ -25,10 +25,19 @@ FREE = "git gc --prune=now"
 
 
 @click.command(cls=Command)
-@click.option("--text", metavar="TEXT", type=WORDS, help="what is to go; - reads it from standard input")
-@click.option("--secret", metavar="ID", type=WORDS, help="the secret that `gitcp secrets` lists by this ID")
 @click.option(
-    "--path", "paths", metavar="PATH", multiple=True, type=PATH, help="a path, with all below it (repeatable)"
+    "--text", metavar="TEXT", type=WORDS, help="what is to go; - reads it from standard input"
+)
+@click.option(
+    "--secret", metavar="ID", type=WORDS, help="the secret that `gitcp secrets` lists by this ID"
+)
+@click.option(
+    "--path",
+    "paths",
+    metavar="PATH",
+    multiple=True,
+    type=PATH,
+    help="a path, with all below it (repeatable)",
 )
 @click.option("--dry-run", "-n", is_flag=True, help="show what would be changed and change nothing")
 @yes_option
@@ -38,9 +47,10 @@ FREE = "git gc --prune=now"
 def command(context: Context, /, **given: Any) -> None:
     """Take a text or a path out of every checkpoint
 
-    Out of all sessions, tags and the trash, and out of what gitcp keeps beside them. Ids stay, and every checkpoint can
-    be restored as before. There is no undo. Your files, the agent's own transcripts and git's history are not touched,
-    and what was pushed is still there: it is said where.
+    Out of all sessions, tags and the trash, and out of what gitcp keeps beside them. Ids stay, and
+    every checkpoint can be restored as before. There is no undo. Your files, the agent's own
+    transcripts and git's history are not touched, and what was pushed is still there: it is said
+    where.
 
       gitcp purge --secret 3f0c9a1b22d4
       gitcp purge --text - < secret.txt
@@ -85,13 +95,18 @@ def _show(context: Context, plan: Plan, *, as_json: bool) -> None:
 
 def _lines(plan: Plan) -> list[str]:
     """What would be changed, a place a line."""
-    places = {" ".join(filter(None, (kind, display(name)))): ids for (kind, name), ids in plan.places.items()}
+    places = {
+        " ".join(filter(None, (kind, display(name)))): ids
+        for (kind, name), ids in plan.places.items()
+    }
     width = max(map(len, places), default=0)
     lines = [f"{place:{width}}  in {trash.said(ids)}" for place, ids in places.items()]
     lines += [f"tag {name}" for name in plan.tags] + [f"the trash of {name}" for name in plan.trash]
     lines += [f"{display(os.fsencode(path.name))}, beside the checkpoints" for path in plan.beside]
     return (
-        [*lines, f"would change {humanize.count(len(plan.checkpoints), 'checkpoint')}"] if lines else [_nothing(plan)]
+        [*lines, f"would change {humanize.count(len(plan.checkpoints), 'checkpoint')}"]
+        if lines
+        else [_nothing(plan)]
     )
 
 
@@ -106,10 +121,15 @@ def _report(context: Context, request: Request, done: Report, *, as_json: bool) 
         return
     if plan:
         output.line(
-            Styled("purged", GREEN), f" {request.said} from {humanize.count(len(plan.checkpoints), 'checkpoint')}"
+            Styled("purged", GREEN),
+            f" {request.said} from {humanize.count(len(plan.checkpoints), 'checkpoint')}",
         )
-        output.line("what your files and the agent's transcripts still hold, the next save stores again")
-        output.line(f"git keeps the old objects for a while. To be rid of all that nothing names: {FREE}")
+        output.line(
+            "what your files and the agent's transcripts still hold, the next save stores again"
+        )
+        output.line(
+            f"git keeps the old objects for a while. To be rid of all that nothing names: {FREE}"
+        )
     else:
         output.line(f"{_nothing(plan)}: nothing was changed")
     for line in _elsewhere(plan):
@@ -122,14 +142,21 @@ def _elsewhere(plan: Plan) -> Iterator[str | Styled]:
         remote, _, rest = ref.removeprefix(refs.REMOTES).partition("/")
         kind, _, name = rest.partition("/")
         line = f"still at {remote}: {kind.removesuffix('s')} {name}"
-        yield Styled(f"{line}. If it is yours: gitcp push {remote} --force; else: git update-ref -d {ref}", YELLOW)
+        yield Styled(
+            f"{line}. If it is yours: gitcp push {remote} --force; else: git update-ref -d {ref}",
+            YELLOW,
+        )
 
 
 def _fields(plan: Plan) -> wire.Json:
     return {
         "checkpoints": [str(id) for id in plan.checkpoints],
         "places": [
-            {"place": kind, "path": wire.encode_path(name) if name else None, "checkpoints": [str(id) for id in ids]}
+            {
+                "place": kind,
+                "path": wire.encode_path(name) if name else None,
+                "checkpoints": [str(id) for id in ids],
+            }
             for (kind, name), ids in plan.places.items()
         ],
         "tags": list(plan.tags),

@@ -32,8 +32,16 @@ MOVED = "stale info"
 @click.command(cls=Command)
 @click.argument("remote", required=False, type=WORDS, metavar="[REMOTE]")
 @click.option("--all", "every", is_flag=True, help="send all sessions")
-@click.option("--allow", multiple=True, metavar="ID", type=WORDS, help="send this secret, this time (can be repeated)")
-@click.option("--redact", is_flag=True, help="send a copy without the secrets; what is here stays as it is")
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="ID",
+    type=WORDS,
+    help="send this secret, this time (can be repeated)",
+)
+@click.option(
+    "--redact", is_flag=True, help="send a copy without the secrets; what is here stays as it is"
+)
 @click.option("--force", is_flag=True, help="replace a session that prune or purge rewrote here")
 @click.option("--dry-run", "-n", is_flag=True, help="compare and scan, and send nothing")
 @session_option
@@ -42,8 +50,8 @@ MOVED = "stale info"
 def command(context: Context, /, **given: Any) -> None:
     """Send a session and its tags to a remote
 
-    Files and conversation, whole. What is new is scanned for secrets first; with one in it nothing is sent. Code is not
-    pushed, and `git push` does not push checkpoints.
+    Files and conversation, whole. What is new is scanned for secrets first; with one in it nothing
+    is sent. Code is not pushed, and `git push` does not push checkpoints.
 
       gitcp push
       gitcp push private --all
@@ -70,7 +78,11 @@ def command(context: Context, /, **given: Any) -> None:
 def _end(report: Report) -> None:
     if report.refused and not report.sent:
         item, why = report.refused[0]
-        hint = "gitcp fetch" if MOVED in why else "if it takes only branches and tags: gitcp remote NAME --as-branches"
+        hint = (
+            "gitcp fetch"
+            if MOVED in why
+            else "if it takes only branches and tags: gitcp remote NAME --as-branches"
+        )
         raise GitcpError(f"the remote refused {item.name}: {why}", hint=hint)
     end(IN_PART if report.refused else 0)
 
@@ -79,24 +91,37 @@ def _fields(plan: op.Plan, report: Report) -> wire.Json:
     return {
         "remote": plan.remote.name,
         "items": [{**_item(i), "sent": i in report.sent} for i in plan.items],
-        "refused": [{"name": item.name, "kind": item.kind, "reason": why} for item, why in report.refused],
+        "refused": [
+            {"name": item.name, "kind": item.kind, "reason": why} for item, why in report.refused
+        ],
         "redacted": [finding_fields(finding) for finding in plan.redacted],
         "findings": [finding_fields(finding) for finding in plan.findings],
     }
 
 
 def _item(item: Item) -> wire.Json:
-    return {"name": item.name, "kind": item.kind, "state": item.state.value, "checkpoints": item.checkpoints}
+    return {
+        "name": item.name,
+        "kind": item.kind,
+        "state": item.state.value,
+        "checkpoints": item.checkpoints,
+    }
 
 
 def _print(context: Context, plan: op.Plan, report: Report, *, dry: bool) -> None:
     refused = dict(report.refused)
     left = {finding.id for finding in plan.redacted}
     if left and plan.sending:
-        context.output.say(f"without {humanize.count(len(left), 'secret')}: a redacted copy is what is sent")
+        context.output.say(
+            f"without {humanize.count(len(left), 'secret')}: a redacted copy is what is sent"
+        )
     for item in plan.items:
         what = f"{item.kind} {item.name}"
-        new = f"  ({humanize.count(item.checkpoints, 'checkpoint')} new)" if item.kind == "session" else ""
+        new = (
+            f"  ({humanize.count(item.checkpoints, 'checkpoint')} new)"
+            if item.kind == "session"
+            else ""
+        )
         if item in refused:
             context.output.line(Styled("refused", RED), f" {what}: {refused[item]}")
         elif item in report.sent:

@@ -17,7 +17,8 @@ from gitcp.restoring.undo import to_redo
 @session_option
 @json_option
 @pass_context
-def command(context: Context, session: str | None, *, yes: bool, as_json: bool) -> None:  # noqa: ARG001 -- --session is on every command
+# --session is on every command
+def command(context: Context, session: str | None, *, yes: bool, as_json: bool) -> None:  # noqa: ARG001
     """Take back the last undo
 
     What the undo found is there again; what it brought back from the trash is dropped again.
@@ -27,7 +28,9 @@ def command(context: Context, session: str | None, *, yes: bool, as_json: bool) 
     """
     found = to_redo(context.store)
     if found is None:
-        restore_view.walk(context, op.redo, lambda known: known.redo, yes=yes, as_json=as_json, back="undo")
+        restore_view.walk(
+            context, op.redo, lambda known: known.redo, yes=yes, as_json=as_json, back="undo"
+        )
         return
     if found.what == "delete":
         delete.carry_out(context, next(iter(found.dropped)), yes=yes, as_json=as_json, of=found)

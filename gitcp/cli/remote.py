@@ -17,15 +17,17 @@ from gitcp.sharing.remotes import Remote
 @click.command(cls=Command)
 @click.argument("name", required=False, type=WORDS, metavar="[NAME")
 @click.argument("url", required=False, type=WORDS, metavar="[URL]]")
-@click.option("--as-branches", is_flag=True, help="use branches and tags, for hosts that take nothing else")
+@click.option(
+    "--as-branches", is_flag=True, help="use branches and tags, for hosts that take nothing else"
+)
 @click.option("--off", is_flag=True, help="let no more checkpoints go there")
 @json_option
 @pass_context
 def command(context: Context, /, **given: Any) -> None:
     """Say which remotes checkpoints may go to, or list them
 
-    To none, until you name one. With a URL a remote of its own is made, which git's own push and fetch leave alone: a
-    private repository, for example.
+    To none, until you name one. With a URL a remote of its own is made, which git's own push and
+    fetch leave alone: a private repository, for example.
 
       gitcp remote origin
       gitcp remote private git@host:team/checkpoints.git
@@ -50,7 +52,12 @@ def command(context: Context, /, **given: Any) -> None:
 
 
 def _fields(one: Remote) -> wire.Json:
-    return {"name": one.name, "url": one.shown, "enabled": one.enabled, "as_branches": one.as_branches}
+    return {
+        "name": one.name,
+        "url": one.shown,
+        "enabled": one.enabled,
+        "as_branches": one.as_branches,
+    }
 
 
 def _said(one: Remote) -> str:

@@ -20,8 +20,8 @@ from gitcp.saving import session as session_op
 def command(context: Context, name: str, new: str, *, as_json: bool) -> None:
     """Give a session another name
 
-    Numbers stay; forks, tags, undo and the agent's conversation stay with it. Commits get other names, as their
-    checkpoints say another one. What was pushed keeps the old name where it is.
+    Numbers stay; forks, tags, undo and the agent's conversation stay with it. Commits get other
+    names, as their checkpoints say another one. What was pushed keeps the old name where it is.
 
       gitcp rename e7ba postgres
     """
@@ -31,4 +31,6 @@ def command(context: Context, name: str, new: str, *, as_json: bool) -> None:
         context.output.document(objects.document("rename", fields))
     else:
         what = humanize.count(done.count, "checkpoint")
-        context.output.line(Styled("renamed", GREEN), f" {done.old} to ", Styled(done.new, BOLD), f"  ({what})")
+        context.output.line(
+            Styled("renamed", GREEN), f" {done.old} to ", Styled(done.new, BOLD), f"  ({what})"
+        )

@@ -1,4 +1,6 @@
-"""Parts of what several look commands show: checkpoints' heads, paths and patches, messages, the note."""
+"""Parts of what several look commands show: checkpoints' heads, paths and patches, messages, the
+note.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,11 @@ def head(output: Output, found: Summary, tags: Sequence[str], now: datetime) -> 
     phase = f"phase {said('Gitcp-Phase')}" if said("Gitcp-Phase") else ""
     why = [said("Gitcp-Trigger", ""), said("Gitcp-Agent", ""), phase]
     output.line(f"Trigger:  {', '.join(filter(None, why))}")
-    messages = f", {humanize.count(int(said('Gitcp-Messages', '0')), 'message')}" if said("Gitcp-Messages") else ""
+    messages = (
+        f", {humanize.count(int(said('Gitcp-Messages', '0')), 'message')}"
+        if said("Gitcp-Messages")
+        else ""
+    )
     skipped = f", {said('Gitcp-Skipped')} not captured" if said("Gitcp-Skipped") else ""
     output.line(f"Files:    {said('Gitcp-Files', '')}{skipped}{messages}")
     if said("Gitcp-Restored-From"):
@@ -94,13 +100,18 @@ def items(output: Output, title: str, found: Sequence[str]) -> None:
 def changed(output: Output, changes: Sequence[FileChange], most: int | None = None) -> None:
     """One path a line, with what happened to it."""
     for change in changes if most is None else changes[:most]:
-        output.line("  ", Styled(f"{SIGNS[change.kind]}  {display(change.path)}", COLOURS.get(change.kind, "")))
+        output.line(
+            "  ",
+            Styled(f"{SIGNS[change.kind]}  {display(change.path)}", COLOURS.get(change.kind, "")),
+        )
     if most is not None and len(changes) > most:
         output.line(f"  … and {len(changes) - most:,} more")
 
 
 def patch(output: Output, text: bytes) -> None:
-    """git's patch: to a terminal safe and coloured, into a pipe byte for byte, so that it can be applied."""
+    """git's patch: to a terminal safe and coloured, into a pipe byte for byte, so that it can be
+    applied.
+    """
     if not (output.terminal or output.colour):
         output.data(text)
         return

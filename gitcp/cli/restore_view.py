@@ -1,4 +1,6 @@
-"""What restore, rollback, undo and redo share: the plan is shown, a person agrees, the report follows."""
+"""What restore, rollback, undo and redo share: the plan is shown, a person agrees, the report
+follows.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ def carry_out(
     back: str = "undo",
     choice: Choice | None = None,
 ) -> None:
-    """Show the plan and ask, unless `yes`; apply; report. Raises Refused if nobody agreed. Ends the command.
+    """Show the plan and ask, unless `yes`; apply; report. Raises Refused if nobody agreed. Ends the
+    command.
 
     `choice` says why a rollback restores this checkpoint.
     """
@@ -50,7 +53,9 @@ def carry_out(
         agreed = plan()
         if agreed or request.index:
             agree(context, request, agreed, choice)
-    found = effects.open_commands(context.store, request.target) if agreed is None else agreed.effects
+    found = (
+        effects.open_commands(context.store, request.target) if agreed is None else agreed.effects
+    )
     report = apply(agreed)
     if as_json:
         from gitcp.cli import objects  # only for programs
@@ -105,12 +110,19 @@ def agree(context: Context, request: Request, plan: Plan, choice: Choice | None 
     print_plan(context, plan, request, context.output.say)
     if choice is not None:
         explain(context, choice, context.output.say)
-    confirm.ask(context, "Restore?", nobody="nothing was changed", no="not restored: nothing was changed")
+    confirm.ask(
+        context, "Restore?", nobody="nothing was changed", no="not restored: nothing was changed"
+    )
 
 
 def print_plan(context: Context, plan: Plan, request: Request, line: Callable[..., None]) -> None:
     """What would be done, to stdout or, when somebody is to be asked, to stderr."""
-    line("restore ", Styled(str(plan.target.id), YELLOW), quoted(plan.target), f"  ({_when(context, plan.target)})")
+    line(
+        "restore ",
+        Styled(str(plan.target.id), YELLOW),
+        quoted(plan.target),
+        f"  ({_when(context, plan.target)})",
+    )
     changes(plan.files, line)
     kept(line, "left alone", plan.files.kept)
     if request.index:
@@ -139,7 +151,11 @@ def explain(context: Context, choice: Choice, line: Callable[..., None]) -> None
 def changes(files: FilePlan, line: Callable[..., None]) -> None:
     """What would be done to files and directories."""
     removed = [step.path for step in (*files.clear, *files.remove)]
-    group(line, humanize.count(len(files.write), "file") + " would be written", [s.path for s in files.write])
+    group(
+        line,
+        humanize.count(len(files.write), "file") + " would be written",
+        [s.path for s in files.write],
+    )
     group(line, humanize.count(len(removed), "file") + " would be removed", removed)
     group(line, "permissions would be set", [path for path, _ in files.permissions])
     group(line, "directories would be made", files.make_directories)
@@ -147,7 +163,10 @@ def changes(files: FilePlan, line: Callable[..., None]) -> None:
 
 
 def _print_conversation_plan(
-    plan: Plan, placed: Placed, stored: tuple[Conversation | None, Agent | None], line: Callable[..., None]
+    plan: Plan,
+    placed: Placed,
+    stored: tuple[Conversation | None, Agent | None],
+    line: Callable[..., None],
 ) -> None:
     if not placed.changes:
         line("  the conversation stays as the agent has it")
@@ -161,7 +180,10 @@ def _print_conversation_plan(
     if placed.session_id is None:
         line(f"  it is written to {placed.path}")
     elif _moves_on(placed, agent):
-        line(f"  session {agent and agent.session_id} of the agent has gone on and stays; this one gets a new id")
+        line(
+            f"  session {agent and agent.session_id} of the agent has gone on and stays; this one "
+            "gets a new id"
+        )
 
 
 def plan_document(plan: Plan, request: Request, choice: Choice | None = None) -> Json:
@@ -185,11 +207,17 @@ def _moves_on(placed: Placed, agent: Agent | None) -> bool:
     return agent is not None and placed.session_id not in (None, agent.session_id)
 
 
-def print_report(context: Context, report: Report, undone: Sequence[str], *, back: str, directory: str = "") -> None:
-    """What was done (in `directory`, unless here), what the next reader must know, and the ways on and back."""
+def print_report(
+    context: Context, report: Report, undone: Sequence[str], *, back: str, directory: str = ""
+) -> None:
+    """What was done (in `directory`, unless here), what the next reader must know, and the ways on
+    and back.
+    """
     output, target = context.output, report.target
     if report.checkpoint is None and not directory:
-        output.line(_as_it_was(report.kept, f"in {target.id}{quoted(target)}") + ": nothing was restored")
+        output.line(
+            _as_it_was(report.kept, f"in {target.id}{quoted(target)}") + ": nothing was restored"
+        )
     else:
         what = Styled(f"{target.id}{quoted(target)}", BOLD)
         done = Styled("restored in part", RED) if report.failed else Styled("restored", GREEN)
@@ -210,14 +238,20 @@ def print_report(context: Context, report: Report, undone: Sequence[str], *, bac
 
 
 def print_resume(context: Context, placed: Placed, directory: str) -> None:
-    """How the agent continues; `directory` is the working tree it is in, as it was typed, unless it is this one."""
+    """How the agent continues; `directory` is the working tree it is in, as it was typed, unless it
+    is this one.
+    """
     if placed.placement.note:
         context.output.line(placed.placement.note)
     if placed.command:
-        context.output.line("continue with: ", Styled(continuation(context, placed, directory), BOLD))
+        context.output.line(
+            "continue with: ", Styled(continuation(context, placed, directory), BOLD)
+        )
     latest = placed.placement.latest
     if latest is not None:
-        context.output.line(f"`{' '.join(latest.command)}` continues another session: {latest.session_id}")
+        context.output.line(
+            f"`{' '.join(latest.command)}` continues another session: {latest.session_id}"
+        )
 
 
 def continuation(context: Context, placed: Placed, directory: str = "") -> str:
@@ -247,7 +281,10 @@ def _as_it_was(left: Sequence[Kept], when: str) -> str:
 
 
 def _done(report: Report) -> str:
-    done = [humanize.count(len(report.written), "file") + " written", f"{len(report.removed):,} removed"]
+    done = [
+        humanize.count(len(report.written), "file") + " written",
+        f"{len(report.removed):,} removed",
+    ]
     done += [humanize.count(report.placed.messages, "message")] if report.placed else []
     return ", ".join(done)
 
@@ -264,7 +301,9 @@ def kept(line: Callable[..., None], title: str, found: Sequence[Kept]) -> None:
     """Paths that are not as wanted, and why."""
     if found:
         line(f"  {humanize.count(len(found), 'path')} {title}")
-        for text in humanize.listed([f"{display(one.path)}  ({one.reason})" for one in found], MOST):
+        for text in humanize.listed(
+            [f"{display(one.path)}  ({one.reason})" for one in found], MOST
+        ):
             line(f"    {text}")
 
 

@@ -13,7 +13,15 @@ import click
 from gitcp import wire
 from gitcp.cli import objects, restore_view
 from gitcp.cli.context import Context
-from gitcp.cli.options import REVISION, Command, json_option, pass_context, session_option, trust_option, yes_option
+from gitcp.cli.options import (
+    REVISION,
+    Command,
+    json_option,
+    pass_context,
+    session_option,
+    trust_option,
+    yes_option,
+)
 from gitcp.errors import GitcpError
 from gitcp.restoring import restore as op
 from gitcp.restoring import resume, trust
@@ -24,7 +32,9 @@ from gitcp.value import replace
 
 @click.command(cls=Command)
 @click.argument("revision", required=False, type=REVISION, metavar="[REV]")
-@click.option("--print", "only_print", is_flag=True, help="show the command, and change and start nothing")
+@click.option(
+    "--print", "only_print", is_flag=True, help="show the command, and change and start nothing"
+)
 @yes_option
 @trust_option
 @session_option
@@ -33,9 +43,10 @@ from gitcp.value import replace
 def command(context: Context, /, **given: Any) -> None:
     """Start the agent where a checkpoint has it
 
-    Without REV the session goes on as it is: files stay, and the conversation is put back only where it is missing.
-    With REV files and conversation go back first, as by `gitcp restore REV`: the plan is shown, and asked about.
-    With --json the agent is not started: the command is printed.
+    Without REV the session goes on as it is: files stay, and the conversation is put back only
+    where it is missing. With REV files and conversation go back first, as by `gitcp restore REV`:
+    the plan is shown, and asked about. With --json the agent is not started: the command is
+    printed.
 
       gitcp resume
       gitcp resume 12
@@ -47,7 +58,11 @@ def command(context: Context, /, **given: Any) -> None:
     plan = op.plan(context.store, request)
     placed = resume.continuing(plan.placed, request.target)
     if given["only_print"]:
-        here = None if given["revision"] else resume.ongoing(context.store, request.target, placed, context.cwd)
+        here = (
+            None
+            if given["revision"]
+            else resume.ongoing(context.store, request.target, placed, context.cwd)
+        )
         _print(context, request, here or placed, given, needed=bool(plan) and here is None)
         return
     if not given["as_json"]:
@@ -81,7 +96,9 @@ def _request(context: Context, given: dict[str, Any]) -> Request:
     return resume.request_here(store, last, context.cwd, limits)
 
 
-def _print(context: Context, request: Request, placed: Placed, given: dict[str, Any], *, needed: bool) -> None:
+def _print(
+    context: Context, request: Request, placed: Placed, given: dict[str, Any], *, needed: bool
+) -> None:
     """The command; with what comes before it, if something must be restored."""
     if given["as_json"]:
         fields: wire.Json = {
@@ -103,18 +120,23 @@ def _print(context: Context, request: Request, placed: Placed, given: dict[str, 
 def _require(context: Context, program: str) -> None:
     if shutil.which(program, path=context.host.env.get("PATH")) is None:
         raise GitcpError(
-            f"{program} is not on PATH: nothing was started, and nothing restored", hint=context.with_option("--print")
+            f"{program} is not on PATH: nothing was started, and nothing restored",
+            hint=context.with_option("--print"),
         )
 
 
 def _start(context: Context, placed: Placed) -> NoReturn:
-    """Become the agent, in the directory in which its session ran. What must be done before it is done first."""
+    """Become the agent, in the directory in which its session ran. What must be done before it is
+    done first.
+    """
     try:
         placed.directory.mkdir(parents=True, exist_ok=True)
         os.chdir(placed.directory)
     except OSError as error:
         cannot = f"{placed.directory} cannot be entered ({error.strerror})"
-        raise GitcpError(f"{cannot}: the agent was not started", hint=shlex.join(placed.command)) from None
+        raise GitcpError(
+            f"{cannot}: the agent was not started", hint=shlex.join(placed.command)
+        ) from None
     env = dict(context.host.env)
     for each in placed.prepare:
         code = subprocess.run(each, env=env, check=False).returncode

@@ -30,8 +30,12 @@ from gitcp.worktree.paths import display
 
 @click.command(cls=WithPaths)
 @click.argument("revision", type=REVISION, metavar="REV|A..B")
-@click.option("--keep", is_flag=True, help="leave what is in conflict as it is, and take back the rest")
-@click.option("--markers", is_flag=True, help="write conflict markers where the same lines were changed since")
+@click.option(
+    "--keep", is_flag=True, help="leave what is in conflict as it is, and take back the rest"
+)
+@click.option(
+    "--markers", is_flag=True, help="write conflict markers where the same lines were changed since"
+)
 @click.option("--dry-run", "-n", is_flag=True, help="show the plan and change nothing")
 @click.option("--force", is_flag=True, help="go on during a merge or rebase")
 @yes_option
@@ -41,9 +45,9 @@ from gitcp.worktree.paths import display
 def command(context: Context, /, **given: Any) -> None:
     """Take back what one step changed, and keep everything later
 
-    What REV changed against the checkpoint before it, or what was changed after A up to B. Files that were changed
-    since are merged line by line; where that cannot be, nothing is done at all. What you have now is saved first. The
-    conversation goes on as it is.
+    What REV changed against the checkpoint before it, or what was changed after A up to B. Files
+    that were changed since are merged line by line; where that cannot be, nothing is done at all.
+    What you have now is saved first. The conversation goes on as it is.
 
       gitcp revert 7 --dry-run
       gitcp revert 7
@@ -62,7 +66,9 @@ def command(context: Context, /, **given: Any) -> None:
         _refuse(context, plan, given)
     if plan.files and not given["yes"]:
         _print_plan(plan, context.output.say)
-        confirm.ask(context, "Revert?", nobody="nothing was changed", no="not reverted: nothing was changed")
+        confirm.ask(
+            context, "Revert?", nobody="nothing was changed", no="not reverted: nothing was changed"
+        )
     report = op.revert(context.store, plan)
     if given["as_json"]:
         context.output.document(objects.document("revert", objects.revert(plan, report)))
@@ -91,7 +97,8 @@ def _refuse(context: Context, plan: Plan, given: dict[str, Any]) -> None:
     paths = ", ".join(display(conflict.path) for conflict in plan.conflicts[:3])
     more = ", …" if len(plan.conflicts) > 3 else ""
     raise Refused(
-        f"{plan.request.span} cannot be taken back: {paths}{more} changed since in a way that cannot be both. "
+        f"{plan.request.span} cannot be taken back: {paths}{more} changed since in a way that "
+        "cannot be both. "
         "Nothing was changed",
         hint=f"{context.with_option('--keep')}  (or --markers, or only some paths: -- PATH)",
     )
@@ -119,7 +126,9 @@ def _said(touched: op.Touched) -> str:
 def _conflicts(plan: Plan, line: Callable[..., None]) -> None:
     if plan.conflicts:
         line(Styled(f"  {humanize.count(len(plan.conflicts), 'conflict')}", RED))
-        for text in humanize.listed([f"{display(c.path)}  ({c.why})" for c in plan.conflicts], restore_view.MOST):
+        for text in humanize.listed(
+            [f"{display(c.path)}  ({c.why})" for c in plan.conflicts], restore_view.MOST
+        ):
             line(f"    {text}")
 
 
@@ -130,9 +139,15 @@ def _print_report(context: Context, plan: Plan, report: Report) -> None:
         output.line("nothing of ", what, " is there to take back: nothing was changed")
     else:
         in_part = report.failed or plan.conflicts
-        output.line(Styled("reverted in part", RED) if in_part else Styled("reverted", GREEN), " ", what)
-    restore_view.group(output.line, humanize.count(len(report.written), "file") + " written", report.written)
-    restore_view.group(output.line, humanize.count(len(report.removed), "file") + " removed", report.removed)
+        output.line(
+            Styled("reverted in part", RED) if in_part else Styled("reverted", GREEN), " ", what
+        )
+    restore_view.group(
+        output.line, humanize.count(len(report.written), "file") + " written", report.written
+    )
+    restore_view.group(
+        output.line, humanize.count(len(report.removed), "file") + " removed", report.removed
+    )
     _conflicts(plan, output.line)
     restore_view.kept(output.line, "left alone", report.kept)
     if report.checkpoint is not None:

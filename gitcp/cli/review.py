@@ -29,12 +29,23 @@ HEX = re.compile(r"[0-9a-f]{40}")
 @click.command(cls=Command)
 @click.argument("commits", required=False, type=WORDS, metavar="[BASE..HEAD]")
 @click.option(
-    "-o", "files", multiple=True, metavar="FILE", type=click.Path(), help="write .md, .html or .json (can be repeated)"
+    "-o",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(),
+    help="write .md, .html or .json (can be repeated)",
 )
-@click.option("--since", metavar="COMMIT", type=WORDS, help="say what is new since COMMIT was reviewed")
+@click.option(
+    "--since", metavar="COMMIT", type=WORDS, help="say what is new since COMMIT was reviewed"
+)
 @click.option("--force", is_flag=True, help="replace FILE if it exists")
-@click.option("--post", is_flag=True, help="in a CI job: keep one comment on its pull or merge request")
-@click.option("--dry-run", "-n", is_flag=True, help="with --post: print the comment, and write nothing")
+@click.option(
+    "--post", is_flag=True, help="in a CI job: keep one comment on its pull or merge request"
+)
+@click.option(
+    "--dry-run", "-n", is_flag=True, help="with --post: print the comment, and write nothing"
+)
 @click.option(
     "--max-bytes",
     metavar="N",
@@ -42,19 +53,29 @@ HEX = re.compile(r"[0-9a-f]{40}")
     default=60_000,
     help="the most that Markdown may take (60000)",
 )
-@click.option("--session", metavar="SESSION", type=WORDS, help="tell this session, or REMOTE/SESSION, and all of it")
+@click.option(
+    "--session",
+    metavar="SESSION",
+    type=WORDS,
+    help="tell this session, or REMOTE/SESSION, and all of it",
+)
 @click.option("--redact", is_flag=True, help="leave secrets out of what is written")
 @click.option(
-    "--allow", multiple=True, metavar="ID", type=WORDS, help="let this secret pass, this time (can be repeated)"
+    "--allow",
+    multiple=True,
+    metavar="ID",
+    type=WORDS,
+    help="let this secret pass, this time (can be repeated)",
 )
 @json_option
 @pass_context
 def command(context: Context, /, **given: Any) -> None:
     """Tell how commits came about: prompts, attempts, tests, files
 
-    For the reviewer of a branch: the checkpoints that led to its commits, yours and those that were fetched. Commits
-    are known again after an amend, a rebase or a squash. Without BASE..HEAD, what the branch has beyond its upstream,
-    or beyond main; where it has nothing, the session. Markdown is printed, unless files are named.
+    For the reviewer of a branch: the checkpoints that led to its commits, yours and those that were
+    fetched. Commits are known again after an amend, a rebase or a squash. Without BASE..HEAD, what
+    the branch has beyond its upstream, or beyond main; where it has nothing, the session. Markdown
+    is printed, unless files are named.
 
       gitcp review
       gitcp review main..HEAD -o review.html
@@ -64,13 +85,17 @@ def command(context: Context, /, **given: Any) -> None:
     if given["dry_run"] and not given["post"]:
         raise click.UsageError("--dry-run says what --post would do: give both")
     if given["post"] and given["as_json"]:
-        raise click.UsageError("--post says where the comment is, and --json prints the story: give one")
+        raise click.UsageError(
+            "--post says where the comment is, and --json prints the story: give one"
+        )
     for name in given["files"]:
         _check(context.cwd / name, force=given["force"])
     thread = _Thread(context) if given["post"] else None
     story = _clean(context, _told(context, given, thread), given)
     for name in given["files"]:
-        output_file.write(context.cwd / name, _made(story, name, given["max_bytes"]), force=given["force"])
+        output_file.write(
+            context.cwd / name, _made(story, name, given["max_bytes"]), force=given["force"]
+        )
         context.output.say(f"wrote {name}")
     if thread is not None:
         thread.put(_markdown(story, given["max_bytes"]).decode(), dry=given["dry_run"])
@@ -103,10 +128,15 @@ class _Thread:
         size = f"({len(body.encode()):,} bytes)"
         if dry:
             self._output.data(body.encode())
-            self._output.say(f"would {'update' if self._found else 'create'} a comment on {self._place.name} {size}")
+            self._output.say(
+                f"would {'update' if self._found else 'create'} a comment on {self._place.name} "
+                f"{size}"
+            )
             return
         done = self._thread.put(body, self._found)
-        self._output.line(f"{done.action} the comment on {self._place.name} {size} {done.url}".rstrip())
+        self._output.line(
+            f"{done.action} the comment on {self._place.name} {size} {done.url}".rstrip()
+        )
 
 
 def _told(context: Context, given: dict[str, Any], thread: _Thread | None) -> Story:
@@ -184,15 +214,25 @@ def fields(story: Story) -> wire.Json:
         "head": story.head,
         "branch": story.branch,
         "commits": [
-            {"commit": t.commit, "subject": t.subject, "how": t.how or None, "checkpoints": list(t.checkpoints)}
+            {
+                "commit": t.commit,
+                "subject": t.subject,
+                "how": t.how or None,
+                "checkpoints": list(t.checkpoints),
+            }
             for t in story.commits
         ],
         "steps": [_step(step) for step in story.steps],
         "since": {
             "reviewed": since.reviewed,
             "known": since.known,
-            "commits": [{"commit": m.commit, "subject": m.subject, "state": m.state} for m in since.commits],
-            "files": [{"path": wire.encode_path(d.path), "more": d.more, "less": d.less} for d in since.files],
+            "commits": [
+                {"commit": m.commit, "subject": m.subject, "state": m.state} for m in since.commits
+            ],
+            "files": [
+                {"path": wire.encode_path(d.path), "more": d.more, "less": d.less}
+                for d in since.files
+            ],
             "steps": list(since.steps) if since.steps is not None else None,
         }
         if since
@@ -212,14 +252,24 @@ def _step(step: Step) -> wire.Json:
         "prompts": list(step.activity.prompts),
         "tools": [{"name": name, "calls": count} for name, count in step.activity.tools],
         "commands": [
-            {"command": ran.command, "test": ran.is_test, "failed": ran.failed, "said": ran.said or None}
+            {
+                "command": ran.command,
+                "test": ran.is_test,
+                "failed": ran.failed,
+                "said": ran.said or None,
+            }
             for ran in step.activity.commands
         ],
         "decided": list(step.decided),
         "failed": list(step.failed),
         "run": {"command": step.run[0], "exit_code": step.run[1]} if step.run else None,
         "files": [
-            {"path": wire.encode_path(f.path), "kind": f.kind, "added": f.added, "removed": f.removed}
+            {
+                "path": wire.encode_path(f.path),
+                "kind": f.kind,
+                "added": f.added,
+                "removed": f.removed,
+            }
             for f in step.files
         ],
         "commits": list(step.commits),

@@ -19,19 +19,24 @@ from gitcp.restoring.rollback import Choice
 @session_option
 @json_option
 @pass_context
-def command(context: Context, session: str | None, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+def command(
+    context: Context, session: str | None, *, dry_run: bool, yes: bool, as_json: bool
+) -> None:
     """Go back to the state before the last prompt
 
-    Restores the state before the last prompt that changed files. Without an agent's prompts, it restores the last
-    checkpoint that differs from the files here. The plan shows which checkpoint that is, and older ones. What you have
-    now is saved first: `gitcp undo` restores it. A second rollback goes further back.
+    Restores the state before the last prompt that changed files. Without an agent's prompts, it
+    restores the last checkpoint that differs from the files here. The plan shows which checkpoint
+    that is, and older ones. What you have now is saved first: `gitcp undo` restores it. A second
+    rollback goes further back.
 
       gitcp rollback
       gitcp rollback --dry-run
       gitcp rollback --yes
     """
     choice = _choice(context, session)
-    request = op.Request(context.store.read(choice.point.commit), context.cwd, limits=context.limits())
+    request = op.Request(
+        context.store.read(choice.point.commit), context.cwd, limits=context.limits()
+    )
     if dry_run:
         _print_plan(context, request, choice, as_json=as_json)
         return
@@ -51,7 +56,8 @@ def _choice(context: Context, given: str | None) -> Choice:
     choice = rollback.plan(context.store, session, context.cwd, context.limits())
     if choice is None:
         raise Refused(
-            f"no earlier checkpoint of session {session} differs from the files here: nothing was changed",
+            f"no earlier checkpoint of session {session} differs from the files here: nothing was "
+            "changed",
             hint="gitcp log --all",
         )
     return choice

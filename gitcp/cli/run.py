@@ -20,7 +20,9 @@ from gitcp.state import masking
 
 
 class WithProgram(Command):
-    """A command that takes `-- CMD…`: what follows `--` is a program and its arguments, whatever they look like."""
+    """A command that takes `-- CMD…`: what follows `--` is a program and its arguments, whatever
+    they look like.
+    """
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [*super().collect_usage_pieces(ctx), "[-- CMD...]"]
@@ -36,7 +38,9 @@ PROGRAM = "gitcp.program"
 
 @click.command(cls=WithProgram)
 @click.argument("label", required=False, type=WORDS)
-@click.option("--rollback", is_flag=True, help="if it fails, run the compensations and bring the files back")
+@click.option(
+    "--rollback", is_flag=True, help="if it fails, run the compensations and bring the files back"
+)
 @click.option(
     "--compensate",
     metavar="CMD",
@@ -58,9 +62,9 @@ PROGRAM = "gitcp.program"
 def command(context: Context, /, label: str | None, **given: Any) -> None:
     """Run a command between two checkpoints
 
-    The exit code is that of the command. What was run, how it ended and the end of its output are in the checkpoint
-    after it; a failure is also added to what was tried in vain. A run that was interrupted is taken for failed, and
-    finished when the next one begins.
+    The exit code is that of the command. What was run, how it ended and the end of its output are
+    in the checkpoint after it; a failure is also added to what was tried in vain. A run that was
+    interrupted is taken for failed, and finished when the next one begins.
 
       gitcp run migrate -- ./migrate.sh
       gitcp run deploy --rollback --compensate "./undeploy.sh" -- ./deploy.sh --all
@@ -110,16 +114,22 @@ def _fail(context: Context, opened: Open, run: Run, given: dict[str, Any]) -> No
     failure = transaction.fail(context.store, opened, run, limit=given["limit"])
     if given["as_json"]:
         context.output.document(
-            objects.document("run", _fields(failure.transaction.before, failure.checkpoint, run, failure))
+            objects.document(
+                "run", _fields(failure.transaction.before, failure.checkpoint, run, failure)
+            )
         )
     else:
         _tell_failure(context, failure, run)
 
 
-def _tell(context: Context, opened: Open, done: Checkpoint, run: Run, given: dict[str, Any]) -> None:
+def _tell(
+    context: Context, opened: Open, done: Checkpoint, run: Run, given: dict[str, Any]
+) -> None:
     label = opened.transaction.label
     if given["as_json"]:
-        context.output.document(objects.document("run", _fields(opened.transaction.before, done.id, run, None)))
+        context.output.document(
+            objects.document("run", _fields(opened.transaction.before, done.id, run, None))
+        )
     else:
         context.output.say(Styled("done", GREEN), f" {label}  ({_took(run)}); saved {done.id}")
 
@@ -137,7 +147,10 @@ def _tell_failure(context: Context, failure: Failure, run: Run | None = None) ->
     elif report is None:
         say(f"the files are back at {before}")
     else:
-        restored = f"{humanize.count(len(report.written), 'file')} written, {len(report.removed):,} removed"
+        restored = (
+            f"{humanize.count(len(report.written), 'file')} written, {len(report.removed):,} "
+            "removed"
+        )
         what = "only some of the files are" if report.failed else "the files are"
         say(f"{what} back at {before}  ({restored})")
         restore_view.kept(say, "left alone", report.kept)
@@ -169,7 +182,9 @@ def _fields(before: object, after: object, run: Run, failure: Failure | None) ->
         "checkpoint": str(after),
         "ok": failure is None,
         "run": objects.run(run),
-        "compensations": [objects.effect(outcome.effect) for outcome in failure.outcomes] if failure else [],
+        "compensations": [objects.effect(outcome.effect) for outcome in failure.outcomes]
+        if failure
+        else [],
         "restored": str(report.checkpoint) if report and report.checkpoint else None,
         "written": objects.paths(report.written if report else ()),
         "removed": objects.paths(report.removed if report else ()),

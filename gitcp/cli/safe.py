@@ -1,7 +1,8 @@
-"""Makes text safe to print: what a transcript, a label or a file's name says can not drive the terminal.
+"""Makes text safe to print: what a transcript, a label or a file's name says can not drive the
+terminal.
 
-Every control, direction-changing or invisible character becomes a visible escape. Not a quoting: the result is for
-eyes, and is not turned back.
+Every control, direction-changing or invisible character becomes a visible escape. Not a quoting:
+the result is for eyes, and is not turned back.
 """
 
 from __future__ import annotations
@@ -20,11 +21,15 @@ UNSAFE = (
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # musical controls, tags, variation selectors
     "]"
 )
-"""A pattern, compiled when it is first met: most of what is printed is plain, and compiling takes 4 ms."""
+"""A pattern, compiled when it is first met: most of what is printed is plain, and compiling takes 4
+ms.
+"""
 
 
 def safe(text: str) -> str:
-    """`text` with nothing in it that a terminal would act on. Line feeds stay, tabs become blanks."""
+    """`text` with nothing in it that a terminal would act on. Line feeds stay, tabs become
+    blanks.
+    """
     if text.isprintable() and text.isascii():
         return text
     if "\t" in text:

@@ -1,4 +1,6 @@
-"""What `gitcp save` does once its options are read. Loads no click: the plain forms come here directly."""
+"""What `gitcp save` does once its options are read. Loads no click: the plain forms come here
+directly.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ DEFAULTS: Mapping[str, Any] = {
 
 
 PATIENCE = 0.5
-"""Seconds for which the conversation of the agent that runs the command is waited for, where there is none yet."""
+"""Seconds for which the conversation of the agent that runs the command is waited for, where there
+is none yet.
+"""
 
 
 def perform(context: Context, given: Mapping[str, Any]) -> None:
@@ -63,12 +67,15 @@ def perform(context: Context, given: Mapping[str, Any]) -> None:
         retain(context, saved.checkpoint.id)
     if not saved.saved and _is_repeatable(context, given, saved):
         said = (saved.reason, *_rest(saved))
-        unchanged.remember_answer(context.store, saved, context.arguments[1:], "".join(f"{line}\n" for line in said))
+        unchanged.remember_answer(
+            context.store, saved, context.arguments[1:], "".join(f"{line}\n" for line in said)
+        )
 
 
 def _is_repeatable(context: Context, given: Mapping[str, Any], saved: Saved) -> bool:
-    """Whether files alone decide over the answer to the same options: no pipe, no transcript that was looked for in
-    vain and may turn up anywhere, no tags, which the JSON document names. A warning is to be printed each time.
+    """Whether files alone decide over the answer to the same options: no pipe, no transcript that
+    was looked for in vain and may turn up anywhere, no tags, which the JSON document names. A
+    warning is to be printed each time.
     """
     if context.arguments[:1] != ("save",) or given["as_json"] or context.warned:
         return False
@@ -79,7 +86,9 @@ def _is_repeatable(context: Context, given: Mapping[str, Any], saved: Saved) -> 
 
 
 def retain(context: Context, saved: CheckpointId) -> None:
-    """Begin in the background what is due after a save, and say what came of the last time. The save stands anyway."""
+    """Begin in the background what is due after a save, and say what came of the last time. The
+    save stands anyway.
+    """
     try:
         housekeeping.after_save(context.store, saved)
     except GitcpError as error:
@@ -111,7 +120,9 @@ def note_of(given: Mapping[str, Any]) -> Note:
         phase=given["phase"],
         objective=given["objective"],
         facts=pairs(given["facts"]),
-        handoff=Handoff(given["task"], given["decided"], given["failed"], given["next"], given["active"]),
+        handoff=Handoff(
+            given["task"], given["decided"], given["failed"], given["next"], given["active"]
+        ),
         position=pairs(given["position"]),
     )
 
@@ -120,7 +131,9 @@ def _conversation(context: Context, given: str | None) -> Path | bytes | None:
     if given is None:
         return None
     if given == "":
-        raise BadValue("--conversation names no file: nothing was saved", hint="--conversation FILE  (or -)")
+        raise BadValue(
+            "--conversation names no file: nothing was saved", hint="--conversation FILE  (or -)"
+        )
     return sys.stdin.buffer.read() if given == "-" else Path(os.path.join(context.cwd, given))
 
 
@@ -138,7 +151,13 @@ def _print(context: Context, saved: Saved) -> None:
         output.line(saved.reason)
     else:
         label = f' "{checkpoint.note.label}"' if checkpoint.note.label else ""
-        output.line(Styled("saved", GREEN), " ", Styled(str(checkpoint.id), BOLD), label, f"  ({_extent(checkpoint)})")
+        output.line(
+            Styled("saved", GREEN),
+            " ",
+            Styled(str(checkpoint.id), BOLD),
+            label,
+            f"  ({_extent(checkpoint)})",
+        )
     for line in _rest(saved):
         output.line(line)
 

@@ -22,15 +22,23 @@ from gitcp.worktree.paths import display
 @click.command(cls=Command)
 @click.argument("revision", required=False, type=REVISION, metavar="[REV]")
 @click.option("--all", "every", is_flag=True, help="scan all sessions")
-@click.option("--allow", "allow", multiple=True, metavar="ID", type=WORDS, help="let this secret pass from now on")
+@click.option(
+    "--allow",
+    "allow",
+    multiple=True,
+    metavar="ID",
+    type=WORDS,
+    help="let this secret pass from now on",
+)
 @session_option
 @json_option
 @pass_context
 def command(context: Context, /, **given: Any) -> None:
     """List secrets in checkpoints: tokens, keys, passwords
 
-    Files, conversation, messages and names are scanned: of one checkpoint, or of the whole session. What is stored here
-    stays as it is. What leaves the machine is scanned again, and stopped. Ends with 15 where something was found.
+    Files, conversation, messages and names are scanned: of one checkpoint, or of the whole session.
+    What is stored here stays as it is. What leaves the machine is scanned again, and stopped. Ends
+    with 15 where something was found.
 
       gitcp secrets
       gitcp secrets 12
@@ -39,7 +47,9 @@ def command(context: Context, /, **given: Any) -> None:
     if given["allow"]:
         _allow(context, given["allow"], as_json=given["as_json"])
         return
-    found = op.findings(context.store, _commits(context, given), settings.allowed_secrets(context.store.repo))
+    found = op.findings(
+        context.store, _commits(context, given), settings.allowed_secrets(context.store.repo)
+    )
     for finding in found:
         if given["as_json"]:
             context.output.document(objects.document("finding", fields(finding)))
@@ -47,7 +57,8 @@ def command(context: Context, /, **given: Any) -> None:
             show(context, finding)
     if found:
         raise SecretsFound(
-            f"{humanize.count(len({f.id for f in found}), 'secret')} found. Nothing was sent, nothing was changed",
+            f"{humanize.count(len({f.id for f in found}), 'secret')} found. Nothing was sent, "
+            "nothing was changed",
             hint="gitcp secrets --allow ID  lets one pass that is none",
         )
     if not given["as_json"]:
@@ -68,7 +79,9 @@ def _commits(context: Context, given: dict[str, Any]) -> list[Oid]:
 def _allow(context: Context, ids: tuple[str, ...], *, as_json: bool) -> None:
     for id in ids:
         if len(id) != 12 or not set(id) <= set("0123456789abcdef"):
-            raise BadValue(f"{id!r} is not the ID of a finding: nothing was changed", hint="gitcp secrets")
+            raise BadValue(
+                f"{id!r} is not the ID of a finding: nothing was changed", hint="gitcp secrets"
+            )
     for id in ids:
         settings.allow_secret(context.store.repo, id)
         if as_json:

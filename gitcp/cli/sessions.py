@@ -18,7 +18,12 @@ from gitcp.history.sessions import Selection, Session
 @click.option("-n", "limit", metavar="N", type=click.IntRange(min=0), help="list at most so many")
 @click.option("--agent", metavar="NAME", type=WORDS, help="only those of this agent")
 @click.option("--since", metavar="TIME", type=WORDS, help="only those saved at this time or later")
-@click.option("--grep", metavar="REGEX", type=WORDS, help="only those whose name, title or last prompt matches")
+@click.option(
+    "--grep",
+    metavar="REGEX",
+    type=WORDS,
+    help="only those whose name, title or last prompt matches",
+)
 @click.option("--fetched", is_flag=True, help="list those that were fetched or imported instead")
 @session_option
 @json_option
@@ -44,7 +49,9 @@ def command(
       gitcp sessions --fetched
       gitcp log --session e7ba
     """
-    wanted = Selection(agent, filters.time(context, since, end=False), filters.pattern(grep, "gitcp sessions -h"))
+    wanted = Selection(
+        agent, filters.time(context, since, end=False), filters.pattern(grep, "gitcp sessions -h")
+    )
     found, damaged = op.listing(context.store, op.fetched(context.store) if fetched else None)
     for name, error in damaged:
         context.output.say(f"note: session {name} cannot be read: {error}")

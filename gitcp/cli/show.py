@@ -27,8 +27,15 @@ TURNS = 6
 @click.argument("revision", default="@", type=REVISION, metavar="[REV[:PATH]]")
 @click.option("--conversation", is_flag=True, help="show the whole conversation")
 @click.option("--files", is_flag=True, help="list every path it holds")
-@click.option("--stream", metavar="NAME", type=WORDS, help="print the bytes of a stream of the conversation (main)")
-@click.option("--position", "key", metavar="KEY", type=WORDS, help="print one value of the position")
+@click.option(
+    "--stream",
+    metavar="NAME",
+    type=WORDS,
+    help="print the bytes of a stream of the conversation (main)",
+)
+@click.option(
+    "--position", "key", metavar="KEY", type=WORDS, help="print one value of the position"
+)
 @click.option("--raw", is_flag=True, help="print checkpoint.json as it is stored")
 @session_option
 @json_option
@@ -84,7 +91,9 @@ def _position(found: Checkpoint, key: str) -> str:
     position = found.note.position
     if key not in position:
         known = ", ".join(position) or "nothing"
-        raise RevisionNotFound(f"checkpoint {found.id} has no position {key!r}", hint=f"it has: {known}")
+        raise RevisionNotFound(
+            f"checkpoint {found.id} has no position {key!r}", hint=f"it has: {known}"
+        )
     return position[key]
 
 
@@ -135,12 +144,16 @@ def _print_peculiar(context: Context, found: Checkpoint) -> None:
         "Converted by git's rules": [display(c.path) for c in snapshot.converted],
         "Outside the sparse checkout": [display(path) for path in snapshot.absent],
         "Empty directories": [display(path) for path in snapshot.empty_directories],
-        "Permissions of their own": [f"{display(path)}  {mode:04o}" for path, mode in sorted(snapshot.modes.items())],
+        "Permissions of their own": [
+            f"{display(path)}  {mode:04o}" for path, mode in sorted(snapshot.modes.items())
+        ],
         "Staged otherwise than on disk": [display(entry.path) for entry in snapshot.staged],
         "In conflict": list(dict.fromkeys(display(entry.path) for entry in snapshot.conflicts)),
     }
     for title, lines in blocks.items():
-        rendering.items(context.output, f"{title} ({len(lines):,})", humanize.listed(list(lines), MOST))
+        rendering.items(
+            context.output, f"{title} ({len(lines):,})", humanize.listed(list(lines), MOST)
+        )
 
 
 def _at(path: bytes, commit: str | None) -> str:
@@ -149,10 +162,20 @@ def _at(path: bytes, commit: str | None) -> str:
 
 def _print_conversation(context: Context, conversation: Conversation) -> None:
     output, digest = context.output, conversation.digest
-    about = [humanize.count(digest.messages, "message"), humanize.size(conversation.bytes), conversation.format]
-    about += [humanize.count(len(conversation.streams), "stream")] if len(conversation.streams) > 1 else []
+    about = [
+        humanize.count(digest.messages, "message"),
+        humanize.size(conversation.bytes),
+        conversation.format,
+    ]
+    about += (
+        [humanize.count(len(conversation.streams), "stream")]
+        if len(conversation.streams) > 1
+        else []
+    )
     output.line(Styled("Conversation", BOLD), f"  {', '.join(about)}")
     if digest.title:
         output.line(f"  {digest.title}")
     output.line()
-    rendering.messages(output, show.last_messages(context.store, conversation, TURNS), rendering.LONGEST)
+    rendering.messages(
+        output, show.last_messages(context.store, conversation, TURNS), rendering.LONGEST
+    )

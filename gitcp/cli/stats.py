@@ -16,11 +16,12 @@ from gitcp.worktree.paths import display
 @session_option
 @json_option
 @pass_context
-def command(context: Context, session: str | None, *, as_json: bool) -> None:  # noqa: ARG001 -- --session is on every command
+# --session is on every command
+def command(context: Context, session: str | None, *, as_json: bool) -> None:  # noqa: ARG001
     """Show what the checkpoints take on disk
 
-    What they share with the project's own history is counted apart: it costs nothing. Sizes are as git stores them now;
-    `git gc` makes them smaller.
+    What they share with the project's own history is counted apart: it costs nothing. Sizes are as
+    git stores them now; `git gc` makes them smaller.
 
       gitcp stats
       gitcp stats --json
@@ -33,7 +34,9 @@ def command(context: Context, session: str | None, *, as_json: bool) -> None:  #
         context.output.line(f"{title:<15}{text}")
     for each in found.largest:
         versions = humanize.count(each.versions, "version")
-        context.output.line(f"  {humanize.size(each.bytes):>10}  {display(each.path)}  ({versions})")
+        context.output.line(
+            f"  {humanize.size(each.bytes):>10}  {display(each.path)}  ({versions})"
+        )
 
 
 def _rows(found: Stats) -> list[tuple[str, str]]:
@@ -41,15 +44,36 @@ def _rows(found: Stats) -> list[tuple[str, str]]:
     rows = [
         (
             "checkpoints",
-            f"{checkpoints} in {humanize.count(found.sessions, 'session')}, {humanize.count(found.tags, 'tag')}",
+            (
+                f"{checkpoints} in {humanize.count(found.sessions, 'session')}, "
+                f"{humanize.count(found.tags, 'tag')}"
+            ),
         ),
-        ("size", f"{humanize.size(found.bytes)}, of it conversations {humanize.size(found.conversations)}"),
+        (
+            "size",
+            (
+                f"{humanize.size(found.bytes)}, of it conversations "
+                f"{humanize.size(found.conversations)}"
+            ),
+        ),
         ("shared", f"{humanize.size(found.shared)} with the project's own history"),
-        ("last 7 days", f"{humanize.count(found.recent, 'checkpoint')}, {humanize.size(found.recent_bytes)}"),
-        ("trash", f"{humanize.count(found.trash, 'entry', 'entries')}, {humanize.size(found.trash_bytes)}"),
+        (
+            "last 7 days",
+            f"{humanize.count(found.recent, 'checkpoint')}, {humanize.size(found.recent_bytes)}",
+        ),
+        (
+            "trash",
+            (
+                f"{humanize.count(found.trash, 'entry', 'entries')}, "
+                f"{humanize.size(found.trash_bytes)}"
+            ),
+        ),
         (
             "gitcp prune",
-            f"would drop {found.prune:,} and free {humanize.size(found.prune_bytes)} when the trash expires",
+            (
+                f"would drop {found.prune:,} and free {humanize.size(found.prune_bytes)} when the "
+                "trash expires"
+            ),
         ),
     ]
     return [*rows, ("largest", "")] if found.largest else rows

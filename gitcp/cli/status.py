@@ -79,32 +79,48 @@ def _print(context: Context, found: Status) -> None:
     if found.noted:
         output.line(Styled("Note          ", BOLD), "waits for the next save (gitcp note)")
     if found.base.operation:
-        output.line(Styled("In progress   ", BOLD), f"a {found.base.operation}: a restore would be refused")
+        output.line(
+            Styled("In progress   ", BOLD), f"a {found.base.operation}: a restore would be refused"
+        )
     for line in found.damage:
         output.line(Styled("Damaged       ", BOLD), line)
     _print_files(output, found)
     if found.undo is not None:
-        output.line(Styled("gitcp undo    ", BOLD), f"goes back to {found.undo}, before the last restore")
+        output.line(
+            Styled("gitcp undo    ", BOLD), f"goes back to {found.undo}, before the last restore"
+        )
     if found.redo is not None:
-        output.line(Styled("gitcp redo    ", BOLD), f"goes back to {found.redo}, before the last undo")
+        output.line(
+            Styled("gitcp redo    ", BOLD), f"goes back to {found.redo}, before the last undo"
+        )
 
 
 def _print_last(context: Context, last: Checkpoint) -> None:
     when = humanize.ago(last.created, context.host.now())
     tags = rendering.decoration(context.tags.get(last.commit, ()))
     context.output.line(
-        Styled("Last saved    ", BOLD), Styled(str(last.id), YELLOW), tags, f"  {when}", _quoted(last.note.label)
+        Styled("Last saved    ", BOLD),
+        Styled(str(last.id), YELLOW),
+        tags,
+        f"  {when}",
+        _quoted(last.note.label),
     )
 
 
 def _print_files(output: Output, found: Status) -> None:
     if not found.changes:
-        output.line(Styled("Files         ", BOLD), "as they were saved" if found.last else "as they were committed")
+        output.line(
+            Styled("Files         ", BOLD),
+            "as they were saved" if found.last else "as they were committed",
+        )
     else:
         kinds = Counter(change.kind.value for change in found.changes)
         since = "changed since then" if found.last else "changed since the last commit"
         numbers = ", ".join(f"{number:,} {kind}" for kind, number in sorted(kinds.items()))
-        output.line(Styled("Files         ", BOLD), f"{humanize.count(len(found.changes), 'file')} {since}: {numbers}")
+        output.line(
+            Styled("Files         ", BOLD),
+            f"{humanize.count(len(found.changes), 'file')} {since}: {numbers}",
+        )
         rendering.changed(output, found.changes, MOST)
     if found.skipped:
         output.line(Styled("Not captured  ", BOLD), humanize.count(len(found.skipped), "path"))
@@ -117,7 +133,11 @@ def _growth(found: Growth) -> str:
     if found.now == found.stored:
         return f"{who}: as it was saved".lstrip(": ")
     if found.now < found.stored:
-        return f"{who}: {humanize.size(found.stored - found.now)} shorter than what was saved".lstrip(": ")
+        return (
+            f"{who}: {humanize.size(found.stored - found.now)} shorter than what was saved".lstrip(
+                ": "
+            )
+        )
     return f"{who}: {humanize.size(found.now - found.stored)} more than was saved".lstrip(": ")
 
 

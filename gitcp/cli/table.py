@@ -1,7 +1,8 @@
-"""Tables for people, by rich: what is too wide for the terminal is cut in the columns that may be cut.
+"""Tables for people, by rich: what is too wide for the terminal is cut in the columns that may be
+cut.
 
-The only module that imports rich; commands that print no table never do. How wide a column is, is settled here: rich
-shrinks others first.
+The only module that imports rich; commands that print no table never do. How wide a column is, is
+settled here: rich shrinks others first.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ NARROWEST = 8
 
 
 class Column(NamedTuple):
-    """A column: heading, rich's name for how it is shown, whether it is aligned right, whether it may be cut."""
+    """A column: heading, rich's name for how it is shown, whether it is aligned right, whether it
+    may be cut.
+    """
 
     heading: str
     style: str = ""
@@ -34,12 +37,18 @@ class Column(NamedTuple):
 
 
 def show(output: Output, columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
-    """Print the rows under their headings. Columns with nothing in them are left out, and headings without rows."""
+    """Print the rows under their headings. Columns with nothing in them are left out, and headings
+    without rows.
+    """
     cells = [[flat(cell) for cell in row] for row in rows]
     if not cells:
         return
     used = [n for n, _ in enumerate(columns) if any(row[n] for row in cells)]
-    widths = _widths([columns[n] for n in used], [[row[n] for row in cells] for n in used], output.width or UNLIMITED)
+    widths = _widths(
+        [columns[n] for n in used],
+        [[row[n] for row in cells] for n in used],
+        output.width or UNLIMITED,
+    )
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
     for n, width in zip(used, widths, strict=True):
         table.add_column(
@@ -56,8 +65,13 @@ def show(output: Output, columns: Sequence[Column], rows: Iterable[Sequence[str]
 
 
 def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], available: int) -> list[int]:
-    """How wide each column is: as its content is, but those that may be cut share what the others leave."""
-    widths = [max(map(cell_len, (column.heading, *texts))) for column, texts in zip(columns, cells, strict=True)]
+    """How wide each column is: as its content is, but those that may be cut share what the others
+    leave.
+    """
+    widths = [
+        max(map(cell_len, (column.heading, *texts)))
+        for column, texts in zip(columns, cells, strict=True)
+    ]
     left = (
         available
         - GAP * (len(columns) - 1)

@@ -16,7 +16,13 @@ from gitcp.state import tag as op
 @click.command(cls=Command)
 @click.argument("name", required=False, type=WORDS, metavar="[NAME")
 @click.argument("revision", required=False, type=REVISION, metavar="[REV]]")
-@click.option("--message", "-m", metavar="TEXT", type=WORDS, help="what the tag says (the label, unless it is said)")
+@click.option(
+    "--message",
+    "-m",
+    metavar="TEXT",
+    type=WORDS,
+    help="what the tag says (the label, unless it is said)",
+)
 @click.option("--force", "-f", is_flag=True, help="move a tag that is on another checkpoint")
 @click.option("--delete", "-d", is_flag=True, help="take the tag away; its checkpoint stays")
 @click.option("--list", "-l", "listing", is_flag=True, help="list the tags")
@@ -47,7 +53,14 @@ def command(context: Context, /, **given: Any) -> None:
 
 def _create(context: Context, given: dict[str, Any]) -> None:
     found = context.checkpoint(given["revision"] or "@", given["session"])
-    op.create(context.store, given["name"], found, text=given["message"], force=given["force"], now=context.host.now())
+    op.create(
+        context.store,
+        given["name"],
+        found,
+        text=given["message"],
+        force=given["force"],
+        now=context.host.now(),
+    )
     if given["as_json"]:
         _print_json(context, given["name"], objects.summary(context.store.summary(found.commit)))
     else:
@@ -74,6 +87,14 @@ def _print_all(context: Context, *, as_json: bool) -> None:
     from gitcp.cli.table import Column, show  # rich: only for a table
 
     now = context.host.now()
-    columns = (Column("tag", "yellow"), Column("checkpoint"), Column("when"), Column("subject", cut=True))
-    rows = ((name, str(summary.id), humanize.ago(summary.created, now), summary.subject) for name, summary in found)
+    columns = (
+        Column("tag", "yellow"),
+        Column("checkpoint"),
+        Column("when"),
+        Column("subject", cut=True),
+    )
+    rows = (
+        (name, str(summary.id), humanize.ago(summary.created, now), summary.subject)
+        for name, summary in found
+    )
     show(context.output, columns, rows)

@@ -20,11 +20,18 @@ from gitcp.state.oplog import Operation
 @session_option
 @json_option
 @pass_context
-def command(context: Context, operation: int | None, session: str | None, *, yes: bool, as_json: bool) -> None:  # noqa: ARG001 -- --session is on every command
+def command(
+    context: Context,
+    operation: int | None,
+    session: str | None,  # noqa: ARG001 -- it is on every command
+    *,
+    yes: bool,
+    as_json: bool,
+) -> None:
     """Undo the last restore, prune or delete
 
-    Each undo goes one operation further back; `gitcp redo` takes it back. A prune or delete can also be undone by its
-    number, which `gitcp oplog` shows.
+    Each undo goes one operation further back; `gitcp redo` takes it back. A prune or delete can
+    also be undone by its number, which `gitcp oplog` shows.
 
       gitcp undo
       gitcp undo --yes
@@ -34,14 +41,19 @@ def command(context: Context, operation: int | None, session: str | None, *, yes
     if found is not None:
         _bring_back(context, found, as_json=as_json)
     else:
-        restore_view.walk(context, op.undo, lambda known: known.undo, yes=yes, as_json=as_json, back="redo")
+        restore_view.walk(
+            context, op.undo, lambda known: known.undo, yes=yes, as_json=as_json, back="redo"
+        )
 
 
 def _bring_back(context: Context, operation: Operation, *, as_json: bool) -> None:
     """Nothing can be lost by it, so that nobody is asked."""
     done = trash.bring_back(context.store, operation)
     if as_json:
-        fields = {"operation": operation.number, "checkpoints": [str(id) for id in done.checkpoints]}
+        fields = {
+            "operation": operation.number,
+            "checkpoints": [str(id) for id in done.checkpoints],
+        }
         context.output.document(objects.document("brought-back", fields))
         return
     count = humanize.count(len(done.checkpoints), "checkpoint")

@@ -29,22 +29,32 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @click.command(cls=Command)
 @click.option(
-    "--quiet", metavar="SECONDS", type=SECONDS, default=QUIET, help="save when nothing changed for so long (10)"
+    "--quiet",
+    metavar="SECONDS",
+    type=SECONDS,
+    default=QUIET,
+    help="save when nothing changed for so long (10)",
 )
 @click.option(
     "--every",
     metavar="SECONDS",
     type=SECONDS,
-    help="save at least so often while changes go on; 0 for never (the setting gitcp.interval, 30 minutes)",
+    help=(
+        "save at least so often while changes go on; 0 for never (the setting gitcp.interval, 30 "
+        "minutes)"
+    ),
 )
 @exact_session_option
 @json_option
 @pass_context
-def command(context: Context, quiet: float, every: float | None, session: str | None, *, as_json: bool) -> None:
+def command(
+    context: Context, quiet: float, every: float | None, session: str | None, *, as_json: bool
+) -> None:
     """Save by itself while somebody works here
 
-    For agents without hooks. Files and the agent's conversation are watched; each checkpoint is one line. It runs until
-    ^C or SIGTERM, and then saves what is left. What git ignores is not looked at, and without a change nothing is.
+    For agents without hooks. Files and the agent's conversation are watched; each checkpoint is one
+    line. It runs until ^C or SIGTERM, and then saves what is left. What git ignores is not looked
+    at, and without a change nothing is.
 
       gitcp watch
       gitcp watch --quiet 3 --every 600
@@ -58,7 +68,10 @@ def command(context: Context, quiet: float, every: float | None, session: str | 
     stop = Stop()
     with _ended_by_signals(stop):
         changes = Watcher(
-            store.repo, task.limits.max_dependency_files, lambda: op.elsewhere(context.cwd, context.host), stop
+            store.repo,
+            task.limits.max_dependency_files,
+            lambda: op.elsewhere(context.cwd, context.host),
+            stop,
         )
         context.output.say(f"watching {store.repo.root}; ^C ends it")
         for found in op.watch(lambda: _opened(context), task, pace, changes, stop.is_set):
@@ -75,7 +88,9 @@ def _opened(context: Context) -> Store:
 
 @contextmanager
 def _ended_by_signals(stop: Stop) -> Iterator[None]:
-    """A signal that was ignored when we were started stays ignored, as in a background job of a shell."""
+    """A signal that was ignored when we were started stays ignored, as in a background job of a
+    shell.
+    """
     before: dict[int, Any] = {number: signal.getsignal(number) for number in ENDING}
     for number, found in before.items():
         if found != signal.SIG_IGN:
@@ -92,7 +107,11 @@ def _tell(context: Context, found: Saved | Exception, *, as_json: bool) -> None:
     if isinstance(found, Exception):
         context.output.say(f"not saved: {describe(found).message}; it is tried again")
     elif as_json:
-        fields = {"saved": True, "reason": found.reason, "checkpoint": objects.checkpoint(found.checkpoint, ())}
+        fields = {
+            "saved": True,
+            "reason": found.reason,
+            "checkpoint": objects.checkpoint(found.checkpoint, ()),
+        }
         context.output.document(objects.document("save", fields))
     else:
         _print(context, found.checkpoint)
@@ -100,7 +119,11 @@ def _tell(context: Context, found: Saved | Exception, *, as_json: bool) -> None:
 
 
 def _print(context: Context, found: Checkpoint) -> None:
-    talk = f", {humanize.count(found.conversation.digest.messages, 'message')}" if found.conversation else ""
+    talk = (
+        f", {humanize.count(found.conversation.digest.messages, 'message')}"
+        if found.conversation
+        else ""
+    )
     context.output.line(
         Styled(humanize.moment(found.created), DIM),
         Styled("  saved ", GREEN),

@@ -26,11 +26,13 @@ MOST = 20
 @session_option
 @json_option
 @pass_context
-def command(context: Context, place: str, revision: str, session: str | None, *, as_json: bool) -> None:
+def command(
+    context: Context, place: str, revision: str, session: str | None, *, as_json: bool
+) -> None:
     """Say which checkpoint and prompt made a line, or changed a path
 
-    With LINE, counted in the file as it is now: the checkpoint that made it, and what was asked for. Without: the
-    checkpoints up to REV that changed the path, or why none has it.
+    With LINE, counted in the file as it is now: the checkpoint that made it, and what was asked
+    for. Without: the checkpoints up to REV that changed the path, or why none has it.
 
       gitcp why src/app.py:12
       gitcp why src/app.py
@@ -38,8 +40,12 @@ def command(context: Context, place: str, revision: str, session: str | None, *,
     """
     last = context.checkpoint(revision, session)
     match = PLACE.fullmatch(place)
-    number = int(match[2]) if match is not None and not os.path.lexists(context.cwd / place) else None
-    (path,) = context.inside((os.fsencode(match[1] if match is not None and number is not None else place),)) or (b"",)
+    number = (
+        int(match[2]) if match is not None and not os.path.lexists(context.cwd / place) else None
+    )
+    (path,) = context.inside(
+        (os.fsencode(match[1] if match is not None and number is not None else place),)
+    ) or (b"",)
     if number is not None:
         line = op.line(context.store, last, path, number)
         if as_json:
@@ -63,12 +69,16 @@ def _print_line(context: Context, path: bytes, line: Line) -> None:
     label = f' "{made.note.label}"' if made.note.label else ""
     verb = "was there when the session began:" if line.began else "came in with"
     when = humanize.ago(made.created, context.host.now())
-    output.line(f"{verb} ", Styled(str(made.id), YELLOW), f"{label}  ({when}, {made.trigger.value})")
+    output.line(
+        f"{verb} ", Styled(str(made.id), YELLOW), f"{label}  ({when}, {made.trigger.value})"
+    )
     prompt = made.conversation.digest.last_prompt if made.conversation else None
     name = shlex.quote(os.fsdecode(path))
     if line.began:
         base = made.snapshot.base.commit
-        output.line("before that: ", f"git blame {base[:10]} -- {name}" if base else "no commit knows it")
+        output.line(
+            "before that: ", f"git blame {base[:10]} -- {name}" if base else "no commit knows it"
+        )
         return
     if prompt:
         output.line(f"prompt: {prompt}")
@@ -79,6 +89,8 @@ def _print_path(context: Context, path: bytes, known: Known) -> None:
     output, now = context.output, context.host.now()
     output.line(Styled(display(path), BOLD), f"  {known.missing}" if known.missing else "")
     for summary in known.changed[:MOST]:
-        output.line(f"  {summary.id}", f"  {summary.subject}  ({humanize.ago(summary.created, now)})")
+        output.line(
+            f"  {summary.id}", f"  {summary.subject}  ({humanize.ago(summary.created, now)})"
+        )
     if len(known.changed) > MOST:
         output.line(f"  … and {len(known.changed) - MOST:,} more: --json lists them")

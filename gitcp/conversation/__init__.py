@@ -1,1 +1,3 @@
-"""Conversations as bytes: streams cut into segments and joined again. What they mean is the adapters' business."""
+"""Conversations as bytes: streams cut into segments and joined again. What they mean is the
+adapters' business.
+"""

@@ -1,16 +1,19 @@
 """Streams of a conversation ⇄ segments, so that a save costs what is new and not what is old.
 
-A stream is kept byte for byte, cut into blobs. What the parent's segments already hold, from the front and from the
-back, is not stored again; what is new is cut at line ends. A segment is named by the offset at which it starts:
+A stream is kept byte for byte, cut into blobs. What the parent's segments already hold, from the
+front and from the back, is not stored again; what is new is cut at line ends. A segment is named by
+the offset at which it starts:
 
-    a/000000000000.jsonl                       the first 16
-    b/0/000000524288.jsonl … b/f/…             the next 256, 16 a directory
-    c/0/0/… … c/f/f/…                          the next 4096, and so on, one letter and one level more each time
+    a/000000000000.jsonl                       the first 16 b/0/000000524288.jsonl … b/f/…
+    the next 256, 16 a directory c/0/0/… … c/f/f/…                          the next 4096, and so
+    on, one letter and one level more each time
 
-Path order is byte order, and sizes follow from the names. Small directories, and places that never move, because
-measurement says so: the tail and the directory that names it are what a save rewrites, not how the lines are cut.
+Path order is byte order, and sizes follow from the names. Small directories, and places that never
+move, because measurement says so: the tail and the directory that names it are what a save
+rewrites, not how the lines are cut.
 
-This is not a parser: a line is whatever ends in a line feed, and nothing is assumed about what is in it.
+This is not a parser: a line is whatever ends in a line feed, and nothing is assumed about what is
+in it.
 """
 
 from __future__ import annotations
@@ -36,7 +39,9 @@ LARGEST = 256 << 10
 """A segment is never larger. Measured: 64 to 256 KiB cost the same."""
 
 SMALL = 4 << 10
-"""A last segment smaller than this is merged with what follows, so that short saves do not leave crumbs behind."""
+"""A last segment smaller than this is merged with what follows, so that short saves do not leave
+crumbs behind.
+"""
 
 ATTEMPTS = 4
 PAUSE = 0.01
@@ -62,9 +67,9 @@ class Segment(NamedTuple):
 class Cut(NamedTuple):
     """A stream as it was stored.
 
-    `tree` holds `segments`. `bytes` and `sha256` are those of the whole stream. `kept` is the length of the prefix
-    that is, byte for byte, the whole parent stream; 0 if that is no prefix of it. `torn` are the bytes of an
-    unfinished last line that were left out.
+    `tree` holds `segments`. `bytes` and `sha256` are those of the whole stream. `kept` is the
+    length of the prefix that is, byte for byte, the whole parent stream; 0 if that is no prefix of
+    it. `torn` are the bytes of an unfinished last line that were left out.
     """
 
     tree: Oid
@@ -93,7 +98,8 @@ class _Gone(_Moved):
 
 
 def read_segments(objects: trees.TreeReader, tree: Oid, size: int) -> tuple[Segment, ...]:
-    """The segments of a stream's tree in order; `size` is the length of the stream. No blob is read.
+    """The segments of a stream's tree in order; `size` is the length of the stream. No blob is
+    read.
 
     Raises StoreDamaged if the names do not cover the stream without gap or overlap.
     """
@@ -103,7 +109,9 @@ def read_segments(objects: trees.TreeReader, tree: Oid, size: int) -> tuple[Segm
     whole = starts[:1] == [0] and all(start < end for start, end in zip(starts, ends, strict=True))
     if not whole and (size, found) != (0, [(0, trees.EMPTY_BLOB)]):
         raise _damaged(tree)
-    return tuple(Segment(oid, start, end - start) for (start, oid), end in zip(found, ends, strict=True))
+    return tuple(
+        Segment(oid, start, end - start) for (start, oid), end in zip(found, ends, strict=True)
+    )
 
 
 def content(objects: BlobReader, segments: Iterable[Segment], start: int = 0) -> Iterator[bytes]:
@@ -117,7 +125,8 @@ def content(objects: BlobReader, segments: Iterable[Segment], start: int = 0) ->
         data = objects.read_blob(oid)
         if len(data) != size:
             raise StoreDamaged(
-                f"segment {oid} of a conversation holds {len(data)} bytes instead of {size}", hint="gitcp check"
+                f"segment {oid} of a conversation holds {len(data)} bytes instead of {size}",
+                hint="gitcp check",
             )
         yield data[start - place :] if place < start else data
 
@@ -130,7 +139,9 @@ def _start(path: bytes, tree: Oid) -> int:
 
 
 def _damaged(tree: Oid) -> StoreDamaged:
-    return StoreDamaged(f"tree {tree} does not hold the segments of a conversation", hint="gitcp check")
+    return StoreDamaged(
+        f"tree {tree} does not hold the segments of a conversation", hint="gitcp check"
+    )
 
 
 # ---------------------------------------------------------------- cutting
@@ -139,12 +150,15 @@ def _damaged(tree: Oid) -> StoreDamaged:
 def cut(objects: Objects, source: Source, parent: Sequence[Segment]) -> Cut:
     """Store a stream on top of its parent's segments, in bounded memory whatever its size.
 
-    The parent's segments are compared by their bytes. Writes blobs and trees to `objects`, which the caller flushes.
-    Raises ConversationUnreadable if there is no such file, it cannot be read, or it does not stand still.
+    The parent's segments are compared by their bytes. Writes blobs and trees to `objects`, which
+    the caller flushes. Raises ConversationUnreadable if there is no such file, it cannot be read,
+    or it does not stand still.
     """
     if source.data is not None:
         data = source.data
-        return _cut(objects, lambda start, size: data[start : start + size], len(data), source.live, parent)
+        return _cut(
+            objects, lambda start, size: data[start : start + size], len(data), source.live, parent
+        )
     for attempt in range(ATTEMPTS):
         if attempt:
             time.sleep(PAUSE)
@@ -156,7 +170,9 @@ def cut(objects: Objects, source: Source, parent: Sequence[Segment]) -> Cut:
                 raise _unreadable(source, "is not there") from None
         except _Moved:
             continue
-    raise _unreadable(source, "is being rewritten all the time", hint="save again when the agent has paused")
+    raise _unreadable(
+        source, "is being rewritten all the time", hint="save again when the agent has paused"
+    )
 
 
 def shorten(objects: Objects, segments: Sequence[Segment], size: int) -> Cut:
@@ -165,7 +181,10 @@ def shorten(objects: Objects, segments: Sequence[Segment], size: int) -> Cut:
     Writes at most one blob, and trees, to `objects`, which the caller flushes.
     """
     kept = [segment for segment in segments if segment.start + segment.size <= size]
-    last = next((segment for segment in segments if segment.start < size < segment.start + segment.size), None)
+    last = next(
+        (segment for segment in segments if segment.start < size < segment.start + segment.size),
+        None,
+    )
     if last is not None:
         data = objects.read_blob(last.oid)[: size - last.start]
         kept.append(Segment(objects.write_blob(data), last.start, len(data)))
@@ -180,22 +199,27 @@ def shorten(objects: Objects, segments: Sequence[Segment], size: int) -> Cut:
 
 @contextmanager
 def _open(source: Source) -> Iterator[tuple[Read, int]]:
-    """A reader of the file and its size now, or the end that is given for the stream. What the agent appends from here
-    on belongs to the next checkpoint.
+    """A reader of the file and its size now, or the end that is given for the stream. What the
+    agent appends from here on belongs to the next checkpoint.
     """
     path = source.path
     if path is None:
         raise _unreadable(source, "has neither a file nor bytes")
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO must not make us wait
+        # a FIFO must not make us wait
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         raise _Gone from None
     except (OSError, ValueError) as error:
-        raise _unreadable(source, f"cannot be read ({getattr(error, 'strerror', None) or error})") from None
+        raise _unreadable(
+            source, f"cannot be read ({getattr(error, 'strerror', None) or error})"
+        ) from None
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise _unreadable(source, "is a directory" if stat.S_ISDIR(status.st_mode) else "is no ordinary file")
+            raise _unreadable(
+                source, "is a directory" if stat.S_ISDIR(status.st_mode) else "is no ordinary file"
+            )
         size = status.st_size if source.end is None else source.end
         yield _reader(source, descriptor), size
     finally:
@@ -219,7 +243,9 @@ def _unreadable(
     source: Source, what: str, *, hint: str = "give the file with --conversation FILE"
 ) -> ConversationUnreadable:
     name = source.path if source.path is not None else f"stream {source.name}"
-    return ConversationUnreadable(f"the conversation {name} {what}: no checkpoint was made", hint=hint)
+    return ConversationUnreadable(
+        f"the conversation {name} {what}: no checkpoint was made", hint=hint
+    )
 
 
 def _cut(objects: Objects, read: Read, size: int, live: bool, parent: Sequence[Segment]) -> Cut:
@@ -245,7 +271,9 @@ def _cut(objects: Objects, read: Read, size: int, live: bool, parent: Sequence[S
 def append(
     objects: Objects, tree: Oid, parent: Sequence[Segment], last: bytes, data: bytes
 ) -> tuple[Oid, tuple[Segment, ...], bytes]:
-    """A stream that grew by `data`: its tree, its segments and the bytes of the last one. `last` are those before."""
+    """A stream that grew by `data`: its tree, its segments and the bytes of the last one. `last`
+    are those before.
+    """
     kept = list(parent)
     start = kept[-1].start + kept[-1].size if kept else 0
     if kept and kept[-1].size < SMALL:
@@ -285,8 +313,12 @@ def _front(
     return front, last
 
 
-def _back(objects: Objects, read: Read, start: int, end: int, parent: Sequence[Segment]) -> list[Segment]:
-    """The parent's segments that the stream ends with, at their new offsets, none before `start`."""
+def _back(
+    objects: Objects, read: Read, start: int, end: int, parent: Sequence[Segment]
+) -> list[Segment]:
+    """The parent's segments that the stream ends with, at their new offsets, none before
+    `start`.
+    """
     back: list[Segment] = []
     for segment in reversed(parent):
         place = end - segment.size
@@ -300,7 +332,9 @@ def _back(objects: Objects, read: Read, start: int, end: int, parent: Sequence[S
 
 
 def _ensure(objects: Objects, segment: Segment, data: bytes) -> None:
-    """Write a parent's segment anew if its blob is missing: the agent's file still has the bytes."""
+    """Write a parent's segment anew if its blob is missing: the agent's file still has the
+    bytes.
+    """
     if not objects.keeps(segment.oid):
         objects.write_blob(data)
 
@@ -354,15 +388,26 @@ def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:
 def write_tree(objects: Objects, segments: Sequence[Segment]) -> Oid:
     """Write the tree of a stream."""
     return trees.build(
-        objects, trees.nest({_path(number, s.start): Entry(FILE, s.oid) for number, s in enumerate(segments)})
+        objects,
+        trees.nest(
+            {_path(number, s.start): Entry(FILE, s.oid) for number, s in enumerate(segments)}
+        ),
     )
 
 
 def _path(number: int, start: int) -> bytes:
-    """Where the segment with this number (from 0) lies. It follows from the number alone, so places never move."""
+    """Where the segment with this number (from 0) lies. It follows from the number alone, so places
+    never move.
+    """
     level = 0
     while number >= WIDTH ** (level + 1):
         number -= WIDTH ** (level + 1)
         level += 1
     group = b"%0*x" % (level, number // WIDTH) if level else b""
-    return b"/".join([LEVELS[level : level + 1], *(group[i : i + 1] for i in range(level)), b"%012d.jsonl" % start])
+    return b"/".join(
+        [
+            LEVELS[level : level + 1],
+            *(group[i : i + 1] for i in range(level)),
+            b"%012d.jsonl" % start,
+        ]
+    )

@@ -1,4 +1,6 @@
-"""Sizes and checksums of stored streams, one checkpoint after the other: only what is new is read."""
+"""Sizes and checksums of stored streams, one checkpoint after the other: only what is new is
+read.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class Sums:
                 break
             same += 1
         joined = before[:same]
-        for data, segment in zip(segments.content(objects, found[same:]), found[same:], strict=True):
+        for data, segment in zip(
+            segments.content(objects, found[same:]), found[same:], strict=True
+        ):
             digest = joined[-1].digest.copy() if joined else sha256()
             digest.update(data)
             joined.append(_Prefix(segment.oid, segment.start + len(data), digest))

@@ -1,8 +1,8 @@
 """What hooks remember from one event to the next, so that an event with nothing to do ends at once.
 
-Two small files in `<git dir>/gitcp/`: `policy`, the settings, and `hooked/<agent>.<session>`, the last save of an
-agent's session. Both are caches: with every answer goes what stat said of the files it came from, and anything
-unexpected means that the whole road is taken. Reading loads nothing.
+Two small files in `<git dir>/gitcp/`: `policy`, the settings, and `hooked/<agent>.<session>`, the
+last save of an agent's session. Both are caches: with every answer goes what stat said of the files
+it came from, and anything unexpected means that the whole road is taken. Reading loads nothing.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ TAIL = 1 << 16
 class Last:
     """The last save of an agent's session, as far as hooks remember it.
 
-    `created` is when its last checkpoint was made, `tip` that commit and the file of its ref, `files` the stamps of
-    what decides besides the working tree, `state` the scan it goes by (None: none). `transcript` is the agent's file,
-    `written` its size and time when all of it was saved (None: it was not there; (): not all was saved; MISSING: it
-    was waited for, and did not come). `settled_by` are the variables that decided over git's settings.
+    `created` is when its last checkpoint was made, `tip` that commit and the file of its ref,
+    `files` the stamps of what decides besides the working tree, `state` the scan it goes by (None:
+    none). `transcript` is the agent's file, `written` its size and time when all of it was saved
+    (None: it was not there; (): not all was saved; MISSING: it was waited for, and did not come).
+    `settled_by` are the variables that decided over git's settings.
     """
 
     __slots__ = ("created", "files", "settled_by", "state", "tip", "transcript", "written")
@@ -69,7 +70,11 @@ class Last:
 def settings(git_dir: str) -> Settings | None:
     """The settings in force, None if they must be asked for."""
     known = trusted_cache.load(os.path.join(git_dir, "gitcp", POLICY))
-    if known is None or known[0] != variables() or any(short_stamp(path) != found for path, found in known[1]):
+    if (
+        known is None
+        or known[0] != variables()
+        or any(short_stamp(path) != found for path, found in known[1])
+    ):
         return None
     return Settings(**known[2])
 
@@ -81,12 +86,18 @@ def last(git_dir: str, agent: str, session_id: str) -> Last | None:
 
 
 def is_unchanged(root: str, git_dir: str, remembered: Last, *, files_alone: bool) -> bool:
-    """Whether a save would find nothing new. What was looked at is not looked at again by this process."""
+    """Whether a save would find nothing new. What was looked at is not looked at again by this
+    process.
+    """
     if remembered.settled_by != variables():
         return False
     if remembered.state is None or _first_line(remembered.tip[0]) != remembered.tip[1]:
         return False
-    if not files_alone and not remembered.is_missing and size_and_time(remembered.transcript) != remembered.written:
+    if (
+        not files_alone
+        and not remembered.is_missing
+        and size_and_time(remembered.transcript) != remembered.written
+    ):
         return False
     if any(answer.stamp(path) != found for path, found in remembered.files):
         return False
@@ -95,7 +106,9 @@ def is_unchanged(root: str, git_dir: str, remembered: Last, *, files_alone: bool
 
 
 def behind(git_dir: str, agent: str) -> list[tuple[str, str]]:
-    """The agent's sessions of which something was written since it was last saved: their ids and transcripts."""
+    """The agent's sessions of which something was written since it was last saved: their ids and
+    transcripts.
+    """
     found = []
     for name in _names(git_dir):
         if name.startswith(f"{agent}."):
@@ -104,7 +117,10 @@ def behind(git_dir: str, agent: str) -> list[tuple[str, str]]:
             now = size_and_time(known.transcript) if known is not None else None
             if known is not None and now is not None and now != known.written:
                 found.append((now[-1], session_id, known.transcript))
-    return [(session_id, transcript) for _, session_id, transcript in sorted(found, reverse=True)[:BEHIND]]
+    return [
+        (session_id, transcript)
+        for _, session_id, transcript in sorted(found, reverse=True)[:BEHIND]
+    ]
 
 
 def ends_with(path: str, text: bytes) -> bool:
@@ -118,8 +134,12 @@ def ends_with(path: str, text: bytes) -> bool:
 
 
 def variables() -> str:
-    """A checksum of the variables by which git finds its settings, or that hold some. Their values are not kept."""
-    named = (f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(SETTLING))
+    """A checksum of the variables by which git finds its settings, or that hold some. Their values
+    are not kept.
+    """
+    named = (
+        f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(SETTLING)
+    )
     return answer.checksum("\0".join(named))
 
 

@@ -1,9 +1,11 @@
-"""Looks which directories are no longer as they were: one lstat for each directory and each name that was captured.
+"""Looks which directories are no longer as they were: one lstat for each directory and each name
+that was captured.
 
-Nothing is listed, read or matched here. A directory whose ctime and inode are unchanged has the same entries; a file
-whose ctime is unchanged has the same bytes and mode, since no user can set it. Above a few thousand files two processes
-share the work. `start` begins before anything else is loaded, in child processes, so that the look costs no time that
-loading would not have taken; `changed` takes their answer. This module imports next to nothing, for that reason.
+Nothing is listed, read or matched here. A directory whose ctime and inode are unchanged has the
+same entries; a file whose ctime is unchanged has the same bytes and mode, since no user can set it.
+Above a few thousand files two processes share the work. `start` begins before anything else is
+loaded, in child processes, so that the look costs no time that loading would not have taken;
+`changed` takes their answer. This module imports next to nothing, for that reason.
 """
 
 from __future__ import annotations
@@ -20,11 +22,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     Place = tuple[bytes, tuple[int, int, bytes, tuple[Any, ...]]]
-    """A directory's path and what was seen of it: stamp, inode, names with their stamps (marshalled), the rest."""
+    """A directory's path and what was seen of it: stamp, inode, names with their stamps
+    (marshalled), the rest.
+    """
 
     Touched = tuple[bool, Collection[bytes] | None]
-    """Of a directory, whether it has the entries that it had, and the names of those that were there and are otherwise
-    now, or gone; None for any of them.
+    """Of a directory, whether it has the entries that it had, and the names of those that were
+    there and are otherwise now, or gone; None for any of them.
     """
     Change = tuple[bytes, Touched]
 
@@ -32,7 +36,9 @@ GONE = -1
 """The stamp of a directory that is not on disk; the index has something in it."""
 
 UNSETTLED = 0
-"""The stamp of what may have changed in the tick in which it was looked at: never equal to what a disk says."""
+"""The stamp of what may have changed in the tick in which it was looked at: never equal to what a
+disk says.
+"""
 
 ANYTHING = (False, None)
 """What is said of a directory of which nothing is known."""
@@ -53,8 +59,8 @@ _answers: dict[tuple[bytes, tuple[int, ...]], list[Change]] = {}
 def unpack(data: bytes) -> Any:
     """What a state file holds, None if it is anything else than whole and ours.
 
-    The first part is everything; each further one says what is otherwise: `(head, lines, notes)` with None for what is
-    gone.
+    The first part is everything; each further one says what is otherwise: `(head, lines, notes)`
+    with None for what is gone.
     """
     try:
         (head, lines, notes), *later = trusted_cache.parts(data)
@@ -75,7 +81,9 @@ def _put(known: dict[bytes, Any], changed: dict[bytes, Any]) -> None:
 
 
 def start(root: bytes, state: str) -> None:
-    """Begin to look at the tree below `root` by the state file at `state`, in child processes. Never raises."""
+    """Begin to look at the tree below `root` by the state file at `state`, in child processes.
+    Never raises.
+    """
     try:
         found, unpacked = load(state, keep=True)
         if unpacked is not None and unpacked[0][0][0] == root and _may_fork():
@@ -87,7 +95,8 @@ def start(root: bytes, state: str) -> None:
 
 
 def load(state: str, *, keep: bool = False) -> tuple[tuple[int, ...], Any]:
-    """What tells the state file at `state` from others, and what is in it. Read once if `keep` was said the first time.
+    """What tells the state file at `state` from others, and what is in it. Read once if `keep` was
+    said the first time.
 
     Raises OSError if it cannot be read, or another user could have written it.
     """
@@ -102,7 +111,8 @@ def load(state: str, *, keep: bool = False) -> tuple[tuple[int, ...], Any]:
 
 
 def answer(root: bytes, file: tuple[int, ...] | None, *, keep: bool = False) -> list[Change] | None:
-    """What the children found: the directories in which something changed. None unless they looked by this very file.
+    """What the children found: the directories in which something changed. None unless they looked
+    by this very file.
 
     An answer is good for one scan; `keep` leaves it for the one that follows.
     """
@@ -156,8 +166,8 @@ def changed(root: bytes, places: Sequence[Place]) -> list[Change]:
 
 
 def _changed(root: bytes, places: Sequence[Place], *, alone: bool = False) -> list[Change]:
-    """The directories in which something is not as it was. A process of its own (`alone`) goes into each of them, which
-    takes a tenth less than to look from outside.
+    """The directories in which something is not as it was. A process of its own (`alone`) goes into
+    each of them, which takes a tenth less than to look from outside.
     """
     lstat = os.lstat
     found: list[Change] = []
@@ -186,7 +196,9 @@ def _changed(root: bytes, places: Sequence[Place], *, alone: bool = False) -> li
     return found
 
 
-def _otherwise(names: Sequence[bytes], stamps: Sequence[int], descriptor: int | None) -> list[bytes]:
+def _otherwise(
+    names: Sequence[bytes], stamps: Sequence[int], descriptor: int | None
+) -> list[bytes]:
     """Those of the entries of a directory that are not as they were."""
     found = []
     for name, stamp in zip(names, stamps, strict=True):
@@ -200,9 +212,15 @@ def _otherwise(names: Sequence[bytes], stamps: Sequence[int], descriptor: int | 
 
 
 def _may_fork() -> bool:
-    """Whether a child process may run Python: there is a core for it, and no other thread that could hold a lock."""
+    """Whether a child process may run Python: there is a core for it, and no other thread that
+    could hold a lock.
+    """
     try:
-        return sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1 and len(os.listdir("/proc/self/task")) == 1
+        return (
+            sys.platform == "linux"
+            and len(os.sched_getaffinity(0)) > 1
+            and len(os.listdir("/proc/self/task")) == 1
+        )
     except OSError:
         return False
 
@@ -221,7 +239,8 @@ def _in_two(root: bytes, ours: Sequence[Place], theirs: Sequence[Place]) -> list
     finally:
         said = _read_all(reading)
         _, status = os.waitpid(child, 0)
-    return found + (marshal.loads(said) if status == 0 else _changed(root, theirs))  # noqa: S302  (our own child)
+    # our own child
+    return found + (marshal.loads(said) if status == 0 else _changed(root, theirs))  # noqa: S302
 
 
 def _answer(writing: int, look: Callable[[], Any]) -> None:

@@ -1,8 +1,10 @@
-"""Files of gitcp's own that hold values as Python marshals them: caches, which must cost no time to read.
+"""Files of gitcp's own that hold values as Python marshals them: caches, which must cost no time to
+read.
 
-marshal believes what it reads, and bytes that were made for it can end the process. So nothing is unmarshalled but what
-this user wrote, what nobody else could have written to, what is whole, and what this very Python made. Anything else
-is as good as no file. This module loads nothing that Python has not loaded by itself.
+marshal believes what it reads, and bytes that were made for it can end the process. So nothing is
+unmarshalled but what this user wrote, what nobody else could have written to, what is whole, and
+what this very Python made. Anything else is as good as no file. This module loads nothing that
+Python has not loaded by itself.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO
 
 FORMAT = 5
-"""Of what another version kept, nothing is believed: it is one higher when anything that is kept changes its form."""
+"""Of what another version kept, nothing is believed: it is one higher when anything that is kept
+changes its form.
+"""
 
 MAGIC = f"gitcp keeps this, {FORMAT}, {sys.implementation.cache_tag}, {marshal.version}\n".encode()
 """How such a file begins; its parts follow. Each part has its length and its checksum before it."""
@@ -35,7 +39,9 @@ def part(value: Any) -> bytes:
 
 
 def parts(data: bytes) -> Iterator[Any]:
-    """The values in a file. Raises ValueError, EOFError or TypeError where it is not whole or not ours."""
+    """The values in a file. Raises ValueError, EOFError or TypeError where it is not whole or not
+    ours.
+    """
     view, at = memoryview(data), len(MAGIC)
     if not data.startswith(MAGIC):
         raise ValueError
@@ -62,7 +68,9 @@ def opened(path: str) -> BinaryIO:
 
 
 def load(path: str) -> Any:
-    """The value that `store` put there; None if there is none, or it is not to be trusted. Never raises."""
+    """The value that `store` put there; None if there is none, or it is not to be trusted. Never
+    raises.
+    """
     try:
         with opened(path) as file:
             (value,) = parts(file.read())
@@ -72,5 +80,7 @@ def load(path: str) -> Any:
 
 
 def dump(value: Any) -> bytes:
-    """A file with one value, which only this user may be able to write. Raises ValueError for what marshal refuses."""
+    """A file with one value, which only this user may be able to write. Raises ValueError for what
+    marshal refuses.
+    """
     return MAGIC + part(value)

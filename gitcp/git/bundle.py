@@ -1,7 +1,9 @@
-"""Bundles: refs and everything that they reach, as one file that git reads (`git bundle verify`, `git fetch FILE`).
+"""Bundles: refs and everything that they reach, as one file that git reads (`git bundle verify`,
+`git fetch FILE`).
 
-Ours are written from a pack and a head, so that a bundle can name refs that are not in the repository. One from
-somebody else is looked at before git opens it: a few kilobytes can claim to be terabytes.
+Ours are written from a pack and a head, so that a bundle can name refs that are not in the
+repository. One from somebody else is looked at before git opens it: a few kilobytes can claim to be
+terabytes.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ def write(repo: Repository, names: Mapping[str, Oid]) -> bytes:
 
 
 def take_in(repo: Repository, path: Path) -> None:
-    """Store the objects of a bundle, each checked by git; no ref names them. `git fetch FILE` checks none before 2.46.
+    """Store the objects of a bundle, each checked by git; no ref names them. `git fetch FILE`
+    checks none before 2.46.
 
     Raises StoreDamaged if git refuses one: then none is stored.
     """
@@ -45,13 +48,17 @@ def take_in(repo: Repository, path: Path) -> None:
             try:
                 repo.git("index-pack", "--strict", "--fix-thin", "--stdin", input=pack)
             except GitFailed as error:
-                raise StoreDamaged(f"git refuses the bundle: nothing was imported ({error})") from None
+                raise StoreDamaged(
+                    f"git refuses the bundle: nothing was imported ({error})"
+                ) from None
 
 
 def check_sizes(path: Path, *, largest: int, most: int) -> None:
-    """Raise StoreDamaged if an object of a bundle is, or claims to be, larger than `largest`, or all are than `most`.
+    """Raise StoreDamaged if an object of a bundle is, or claims to be, larger than `largest`, or
+    all are than `most`.
 
-    Reads the file once, in bounded memory; what is in it is judged by others. Raises BadValue if it is no bundle.
+    Reads the file once, in bounded memory; what is in it is judged by others. Raises BadValue if it
+    is no bundle.
     """
     with path.open("rb") as file:
         _skip_head(file)
@@ -125,7 +132,9 @@ class _Pack:
             begin = begin or piece[:LONGEST_SIZES]
             data = stream.unconsumed_tail or (b"" if stream.eof else self.file.read(CHUNK))
             if seen > size or not (stream.eof or data or piece):
-                raise StoreDamaged("the bundle is cut off, or holds more than it says: it was not taken")
+                raise StoreDamaged(
+                    "the bundle is cut off, or holds more than it says: it was not taken"
+                )
         self.rest = stream.unused_data
         return begin
 

@@ -1,7 +1,9 @@
-"""Read objects with `git cat-file`: those that gitcp.git.unpack cannot read or should not hold in memory.
+"""Read objects with `git cat-file`: those that gitcp.git.unpack cannot read or should not hold in
+memory.
 
-A process of its own costs a few milliseconds, and a damaged pack or index that crashes it ends that process alone. In a
-partial clone git would fetch what is not here: callers ask for nothing that no index and no loose file names.
+A process of its own costs a few milliseconds, and a damaged pack or index that crashes it ends that
+process alone. In a partial clone git would fetch what is not here: callers ask for nothing that no
+index and no loose file names.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ KINDS = frozenset(("blob", "commit", "tag", "tree"))
 
 
 def read(repo: Repository, oid: Oid) -> tuple[str, bytes]:
-    """Return an object's kind and content. Raises StoreDamaged if it is missing or does not hash to `oid`."""
+    """Return an object's kind and content. Raises StoreDamaged if it is missing or does not hash to
+    `oid`.
+    """
     with _opened(repo, oid) as (kind, size, output):
         data = output.read(size)
         if len(data) != size or oid_of(kind, data) != oid:
@@ -55,7 +59,11 @@ def _opened(repo: Repository, oid: Oid) -> Iterator[tuple[str, int, IO[bytes]]]:
             header = output.readline().split()
             if header[1:] == [b"missing"]:
                 raise StoreDamaged(f"object {oid} is missing", hint="gitcp check")
-            if len(header) != 3 or header[1].decode("ascii", "replace") not in KINDS or not header[2].isdigit():
+            if (
+                len(header) != 3
+                or header[1].decode("ascii", "replace") not in KINDS
+                or not header[2].isdigit()
+            ):
                 raise _damaged(oid)  # git ended at this object
             yield header[1].decode("ascii"), int(header[2]), output
     except GitFailed as error:
@@ -65,4 +73,6 @@ def _opened(repo: Repository, oid: Oid) -> Iterator[tuple[str, int, IO[bytes]]]:
 
 
 def _damaged(oid: Oid) -> StoreDamaged:
-    return StoreDamaged(f"object {oid} is damaged: it does not hold what its name says", hint="gitcp check")
+    return StoreDamaged(
+        f"object {oid} is damaged: it does not hold what its name says", hint="gitcp check"
+    )

@@ -1,8 +1,9 @@
 """git's settings as git itself resolves them, remembered until a file they come from changes.
 
-`git config` knows every rule (includes, conditions, precedence); starting it costs as much as looking at a thousand
-files. So its answer is kept in `<git dir>/gitcp/config`, with what stat said of every file that had a part in it. It
-is a cache: anything unexpected in it means asking git again.
+`git config` knows every rule (includes, conditions, precedence); starting it costs as much as
+looking at a thousand files. So its answer is kept in `<git dir>/gitcp/config`, with what stat said
+of every file that had a part in it. It is a cache: anything unexpected in it means asking git
+again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ NAME = "config"
 SHARED = "core.sharedrepository"
 SYSTEM = "/etc/gitconfig"
 SETTLED_NS = 2_000_000_000
-"""A file younger than this may change again without its stat telling; then nothing is remembered."""
+"""A file younger than this may change again without its stat telling; then nothing is remembered.
+"""
 
 WANTED = ("author.", "core.", "extensions.", "filter.", "gitcp.", "i18n.", "user.")
 """What gitcp asks for. Others may hold secrets (http.extraHeader), which are not ours to keep."""
@@ -41,34 +43,54 @@ class Place(NamedTuple):
 
 
 def load(repo: Place) -> dict[str, str]:
-    """The settings gitcp asks for: lower-case section and key, the last value wins. Raises GitFailed if git cannot."""
+    """The settings gitcp asks for: lower-case section and key, the last value wins. Raises
+    GitFailed if git cannot.
+    """
     decided = _decided(repo)
     known = _remembered(repo.git_dir / "gitcp" / NAME)
-    if known is not None and known[0] == decided and all(_stat(path) == found for path, found in known[1]):
+    if (
+        known is not None
+        and known[0] == decided
+        and all(_stat(path) == found for path, found in known[1])
+    ):
         shared.learn(repo.common_dir, known[2].get(SHARED))
         return known[2]
-    listed = repo.ask("config", "--list", "-z", "--includes", "--show-origin").decode("utf-8", "surrogateescape")
+    listed = repo.ask("config", "--list", "-z", "--includes", "--show-origin").decode(
+        "utf-8", "surrogateescape"
+    )
     fields = listed.split("\0")
     origins, items = fields[0:-1:2], fields[1::2]
     settings = dict(_setting(item) for item in items if item.lower().startswith(WANTED))
-    sources = [os.path.join(repo.root, origin[5:]) if origin.startswith("file:") else "" for origin in origins]
+    sources = [
+        os.path.join(repo.root, origin[5:]) if origin.startswith("file:") else ""
+        for origin in origins
+    ]
     read = {os.path.realpath(source) for source in sources if source}
-    included = {path for source, item in zip(sources, items, strict=True) if (path := _included(repo, source, item))}
+    included = {
+        path
+        for source, item in zip(sources, items, strict=True)
+        if (path := _included(repo, source, item))
+    }
     if os.path.realpath(repo.common_dir / "config") not in read:
-        repo.ask("rev-parse", "--git-dir")  # git passes over a repository it cannot use; here it says why
+        # git passes over a repository it cannot use; here it says why
+        repo.ask("rev-parse", "--git-dir")
     shared.learn(repo.common_dir, settings.get(SHARED))
     _remember(repo, decided, _files(repo, read | included), settings)
     return settings
 
 
 def files(git_dir: Path) -> list[str]:
-    """The files that decide over the settings, whether or not they are there; as far as they are remembered."""
+    """The files that decide over the settings, whether or not they are there; as far as they are
+    remembered.
+    """
     known = _remembered(git_dir / "gitcp" / NAME)
     return [path for path, _ in known[1]] if known else []
 
 
 def stamps(git_dir: Path) -> Files:
-    """The same files with what stat said of each when the settings were read; none if nothing is remembered."""
+    """The same files with what stat said of each when the settings were read; none if nothing is
+    remembered.
+    """
     known = _remembered(git_dir / "gitcp" / NAME)
     return known[1] if known else []
 
@@ -89,8 +111,14 @@ def _included(repo: Place, source: str, item: str) -> str | None:
 
 
 def _decided(repo: Place) -> list[str]:
-    """What besides files decides: where we are, the environment, the branch (for conditional includes)."""
-    env = [f"{k}={v}" for k, v in sorted(repo.env.items()) if k.startswith("GIT_CONFIG") or k in _PLACES]
+    """What besides files decides: where we are, the environment, the branch (for conditional
+    includes).
+    """
+    env = [
+        f"{k}={v}"
+        for k, v in sorted(repo.env.items())
+        if k.startswith("GIT_CONFIG") or k in _PLACES
+    ]
     try:
         head = (repo.git_dir / "HEAD").read_text("utf-8", "surrogateescape")
     except OSError:

@@ -1,8 +1,10 @@
-"""The objects of a repository that are known to be missing or damaged, in `<git dir>/gitcp/damaged`, a name a line.
+"""The objects of a repository that are known to be missing or damaged, in `<git
+dir>/gitcp/damaged`, a name a line.
 
-Whoever finds that an object cannot be read records it. From then on no cache vouches for the files' blobs: the next
-snapshot reads every file again (the list is part of its basis), and an object on the list counts as stored only after
-it was read and its hash is right. So what is still on disk is written anew, which makes older checkpoints whole too.
+Whoever finds that an object cannot be read records it. From then on no cache vouches for the files'
+blobs: the next snapshot reads every file again (the list is part of its basis), and an object on
+the list counts as stored only after it was read and its hash is right. So what is still on disk is
+written anew, which makes older checkpoints whole too.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ MOST = 100_000
 
 
 def content(common_dir: Path) -> bytes:
-    """Return the list as it is in its file, b"" where there is none. Reads one file, raises nothing."""
+    """Return the list as it is in its file, b"" where there is none. Reads one file, raises
+    nothing.
+    """
     try:
         with open(open_own(f"{common_dir}/gitcp/{NAME}"), "rb") as file:
             return file.read(41 * MOST)
@@ -44,7 +48,9 @@ def known(common_dir: Path) -> frozenset[str]:
 
 
 def recorded(common_dir: Path) -> float:
-    """Return when the list was last changed, in seconds since the epoch; 0.0 where there is none."""
+    """Return when the list was last changed, in seconds since the epoch; 0.0 where there is
+    none.
+    """
     try:
         return os.stat(f"{common_dir}/gitcp/{NAME}").st_mtime
     except OSError:
@@ -52,8 +58,8 @@ def recorded(common_dir: Path) -> float:
 
 
 def record(repo: Repository, objects: Iterable[str]) -> None:
-    """Add objects to the list. Where it cannot be written, nothing is recorded, nor in a partial clone: there a remote
-    may have promised what is missing, which only `check` tells apart.
+    """Add objects to the list. Where it cannot be written, nothing is recorded, nor in a partial
+    clone: there a remote may have promised what is missing, which only `check` tells apart.
     """
     from gitcp.git.promised import is_partial
 
@@ -74,7 +80,9 @@ class Reader(TreeReader, Protocol):
 
 
 def lacking(objects: Reader, tree: Oid) -> StoreDamaged | None:
-    """Return what of a tree cannot be read, None if nothing. Reads its trees; of blobs only whether they are there."""
+    """Return what of a tree cannot be read, None if nothing. Reads its trees; of blobs only whether
+    they are there.
+    """
     queue, seen = [tree], set()
     while queue:
         oid = queue.pop()
@@ -89,7 +97,9 @@ def lacking(objects: Reader, tree: Oid) -> StoreDamaged | None:
             if entry.mode == TREE:
                 queue.append(entry.oid)
             elif is_content(entry.mode) and not objects.keeps(entry.oid):
-                found = StoreDamaged(f"object {entry.oid} is missing or damaged", hint="gitcp check")
+                found = StoreDamaged(
+                    f"object {entry.oid} is missing or damaged", hint="gitcp check"
+                )
                 found.objects = (entry.oid,)
                 return found
     return None
@@ -103,4 +113,6 @@ def _write(repo: Repository, before: frozenset[str], now: frozenset[str]) -> Non
         if not now:
             path.unlink(missing_ok=True)
             return
-        replace_file(path, "".join(f"{name}\n" for name in sorted(now)[:MOST]).encode("ascii"), sync=False)
+        replace_file(
+            path, "".join(f"{name}\n" for name in sorted(now)[:MOST]).encode("ascii"), sync=False
+        )

@@ -1,7 +1,8 @@
 """Bytes and names that survive power loss.
 
-Of many files that are fsynced each waits for the disk, and eight that wait together wait hardly longer than one. They
-do it in bare threads: `threading` would cost a small save more than what is won.
+Of many files that are fsynced each waits for the disk, and eight that wait together wait hardly
+longer than one. They do it in bare threads: `threading` would cost a small save more than what is
+won.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ def make_directories(path: Path) -> None:
 
 
 def create(path: str | Path, mode: int = 0o600) -> int:
-    """A new file, open for reading and writing, in place of whatever a crash left by that name. Raises OSError.
+    """A new file, open for reading and writing, in place of whatever a crash left by that name.
+    Raises OSError.
 
     Never writes through a link, whoever put it there.
     """
@@ -89,8 +91,11 @@ def create(path: str | Path, mode: int = 0o600) -> int:
         return os.open(path, flags, mode)
 
 
-def write_new(path: str | Path, data: bytes, mode: int = 0o600, *, sync: bool, private: bool = False) -> None:
-    """Write a new file, in place of whatever a crash left by that name. Raises OSError; the file may be there then.
+def write_new(
+    path: str | Path, data: bytes, mode: int = 0o600, *, sync: bool, private: bool = False
+) -> None:
+    """Write a new file, in place of whatever a crash left by that name. Raises OSError; the file
+    may be there then.
 
     In a shared repository its other members can read it, unless it is `private`.
     """
@@ -105,11 +110,14 @@ def write_new(path: str | Path, data: bytes, mode: int = 0o600, *, sync: bool, p
         os.close(descriptor)
 
 
-def replace_file(path: str | Path, data: bytes, *, sync: bool = True, private: bool = False) -> None:
-    """Replace one of gitcp's own files as a whole: there is the old one or the new one. Raises OSError.
+def replace_file(
+    path: str | Path, data: bytes, *, sync: bool = True, private: bool = False
+) -> None:
+    """Replace one of gitcp's own files as a whole: there is the old one or the new one. Raises
+    OSError.
 
-    For its owner alone, and in a shared repository for its other members, unless it is `private`. Nothing is left of a
-    write that failed.
+    For its owner alone, and in a shared repository for its other members, unless it is `private`.
+    Nothing is left of a write that failed.
     """
     temporary = f"{path}.{os.getpid()}"
     try:
@@ -124,7 +132,8 @@ def replace_file(path: str | Path, data: bytes, *, sync: bool = True, private: b
 
 
 def replace_cache(path: str | Path, value: Any) -> None:
-    """Replace a cache as a whole (see gitcp.fastpath.trusted_cache), for this user alone; a power cut may cost it.
+    """Replace a cache as a whole (see gitcp.fastpath.trusted_cache), for this user alone; a power
+    cut may cost it.
 
     Raises OSError, and ValueError for what marshal refuses.
     """
@@ -132,7 +141,9 @@ def replace_cache(path: str | Path, value: Any) -> None:
 
 
 def open_own(path: str | Path) -> int:
-    """Open one of gitcp's own files to read it. Raises OSError, also where it is no ordinary file: never waits."""
+    """Open one of gitcp's own files to read it. Raises OSError, also where it is no ordinary file:
+    never waits.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -147,7 +158,8 @@ def read_own(path: str | Path) -> bytes:
 
 
 def open_shared(path: Path, flags: int) -> int:
-    """Open one of gitcp's own files, made if it is missing, for its owner and in a shared repository for its members.
+    """Open one of gitcp's own files, made if it is missing, for its owner and in a shared
+    repository for its members.
 
     Raises OSError, also where it is a link.
     """
@@ -165,7 +177,8 @@ def open_shared(path: Path, flags: int) -> int:
 
 
 def make_own_directory(path: Path) -> None:
-    """Make a directory for gitcp's own files, for its owner and in a shared repository for its members; or find it.
+    """Make a directory for gitcp's own files, for its owner and in a shared repository for its
+    members; or find it.
 
     Raises OSError.
     """
@@ -177,7 +190,9 @@ def make_own_directory(path: Path) -> None:
 
 
 def sync(descriptors: Sequence[int]) -> list[OSError | None]:
-    """fsync open files and directories: what the system said of each, None where it is on the disk."""
+    """fsync open files and directories: what the system said of each, None where it is on the
+    disk.
+    """
     said: list[BaseException | None] = [None] * len(descriptors)
     waiting = list(enumerate(descriptors))[::-1]
 
@@ -200,7 +215,9 @@ def sync(descriptors: Sequence[int]) -> list[OSError | None]:
 
 
 def begin_sync(descriptors: Sequence[int]) -> Callable[[], list[OSError | None]]:
-    """`sync` while this thread goes on. What is returned waits for it, and returns what it returned."""
+    """`sync` while this thread goes on. What is returned waits for it, and returns what it
+    returned.
+    """
     said: list[OSError | None] = []
     failed: list[BaseException] = []
     done = allocate_lock()

@@ -1,7 +1,8 @@
 """Small packs of one process, put together before they become many.
 
-Who saves many times a minute writes a pack each time: two files to make durable instead of one for each object. Sixteen
-packs become one here, which takes a few milliseconds; sixteen of those are joined by housekeeping (gitcp.git.repack).
+Who saves many times a minute writes a pack each time: two files to make durable instead of one for
+each object. Sixteen packs become one here, which takes a few milliseconds; sixteen of those are
+joined by housekeeping (gitcp.git.repack).
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class Gathering:
         self._packs: list[Path] = []
 
     def add(self, pack: Path) -> list[Path] | None:
-        """Add a pack, which is on disk. None, or where it was one of many: what they were joined to, if that succeeded.
+        """Add a pack, which is on disk. None, or where it was one of many: what they were joined
+        to, if that succeeded.
 
         Joining the joined ones is left to housekeeping, which runs in the background.
         """
@@ -38,8 +40,8 @@ class Gathering:
 
 
 def _join(packs: list[Path]) -> Path | None:
-    """One pack with all that these hold, which then go. None, and all stay, if one is not there as it was written, or
-    git goes by it in an index of many.
+    """One pack with all that these hold, which then go. None, and all stay, if one is not there as
+    it was written, or git goes by it in an index of many.
     """
     if multipack.listed(packs[0].parent) & {pack.name for pack in packs}:
         return None
@@ -53,14 +55,16 @@ def _join(packs: list[Path]) -> Path | None:
                 if name not in writer:
                     writer.add(name, *found)
         joined = writer.close()
-    except (OSError, ValueError, StoreDamaged):  # git put them together already, or the disk is full: as they are
+    # git put them together already, or the disk is full: as they are
+    except (OSError, ValueError, StoreDamaged):
         writer.discard()
         return None
     except BaseException:
         writer.discard()
         raise
     for pack in packs:
-        for path in (pack.with_suffix(".idx"), pack):  # the index first: nobody then looks for the pack
+        # the index first: nobody then looks for the pack
+        for path in (pack.with_suffix(".idx"), pack):
             with suppress(FileNotFoundError):
                 path.unlink()
     return joined

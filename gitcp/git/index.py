@@ -1,7 +1,9 @@
-"""Reads git's index: which paths are tracked, with what, and the stat data by which git knows a file is unchanged.
+"""Reads git's index: which paths are tracked, with what, and the stat data by which git knows a
+file is unchanged.
 
-Never writes it and takes no lock. Versions 2 to 4 are parsed here, because starting a command costs as much as a whole
-save; whatever is rarer (a split or a sparse index, a format to come) is asked of `git ls-files`.
+Never writes it and takes no lock. Versions 2 to 4 are parsed here, because starting a command costs
+as much as a whole save; whatever is rarer (a split or a sparse index, a format to come) is asked of
+`git ls-files`.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ _LISTED = (
 )
 
 Slot = tuple[int, bytes, int, bytes]
-"""One entry: its mode, the 20 bytes of its object name, its flags, and its 40 bytes of stat data (b"" if unknown)."""
+"""One entry: its mode, the 20 bytes of its object name, its flags, and its 40 bytes of stat data
+(b"" if unknown).
+"""
 
 Found = tuple[int, int, int, int]
 """What tells one index file from the next: inode, size, mtime and ctime (nanoseconds)."""
@@ -45,7 +49,8 @@ Found = tuple[int, int, int, int]
 class Folder:
     """What the index has directly in one directory. A name has one slot, or several in a conflict.
 
-    `data` is what the entries are read from, each when it is asked for: of most directories only the digest is.
+    `data` is what the entries are read from, each when it is asked for: of most directories only
+    the digest is.
     """
 
     __slots__ = ("_data", "_files", "entries", "folders")
@@ -73,13 +78,18 @@ class Folder:
         """Different for folders that differ in more than stat data."""
         data = self._data
         # The name too: version 4 writes a part of it.
-        seen = [data[start + 24 : start + 28] + data[start + 40 : end] + name for name, _, start, end in self.entries]
+        seen = [
+            data[start + 24 : start + 28] + data[start + 40 : end] + name
+            for name, _, start, end in self.entries
+        ]
         everything = b"\0".join((*seen, b"", b"/".join(sorted(self.folders))))
         return hashlib.sha1(everything, usedforsecurity=False).digest()
 
 
 class Index(NamedTuple):
-    """The whole index: every directory that has something tracked in or below it, the root as b""."""
+    """The whole index: every directory that has something tracked in or below it, the root as
+    b"".
+    """
 
     folders: dict[bytes, Folder]
     mtime_ns: int
@@ -87,8 +97,8 @@ class Index(NamedTuple):
     def proves(self, slot: Slot, found: os.stat_result) -> bool:
         """Whether the file that `found` describes holds just what the slot's blob was made of.
 
-        By git's own rule: the stat data is the same, and older than the index (else the file could have changed in the
-        same tick). The index's flags are no proof.
+        By git's own rule: the stat data is the same, and older than the index (else the file could
+        have changed in the same tick). The index's flags are no proof.
         """
         mode, oid, flags, data = slot
         if flags or not data or mode != git_mode(found.st_mode):
@@ -132,7 +142,9 @@ def read(repo: Repository) -> Index:
     except FileNotFoundError:
         return Index({b"": Folder()}, 0)
     except OSError as error:
-        raise GitcpError(f"git's index in {repo.git_dir} cannot be read: {error.strerror}. Nothing was saved") from None
+        raise GitcpError(
+            f"git's index in {repo.git_dir} cannot be read: {error.strerror}. Nothing was saved"
+        ) from None
     try:
         folders = _parse(data)
     except (struct.error, ValueError, IndexError):
@@ -182,7 +194,9 @@ class _Folders:
 
 
 def _parse(data: bytes) -> dict[bytes, Folder] | None:
-    """The folders of a plain index; None where `git` must be asked. Raises for what is no index at all."""
+    """The folders of a plain index; None where `git` must be asked. Raises for what is no index at
+    all.
+    """
     signature, version, count = struct.unpack_from(">4sII", data)
     if signature != b"DIRC" or version not in (2, 3, 4):
         return None
@@ -218,7 +232,9 @@ def _extended(bits: int) -> int:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """git's offset encoding: big-endian groups of seven bits, each continuation counting one more."""
+    """git's offset encoding: big-endian groups of seven bits, each continuation counting one
+    more.
+    """
     byte = data[position]
     value = byte & 0x7F
     while byte & 0x80:
@@ -229,7 +245,9 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _is_plain(data: bytes, position: int) -> bool:
-    """Whether no extension after the entries changes what they mean (those have names in lower case)."""
+    """Whether no extension after the entries changes what they mean (those have names in lower
+    case).
+    """
     while position + 8 <= len(data) - 20:
         name, size = struct.unpack_from(">4sI", data, position)
         if not name[:1].isupper():
@@ -242,7 +260,8 @@ def _ask(repo: Repository) -> dict[bytes, Folder]:
     """The folders as `git ls-files` lists them, which expands what is split or sparse."""
     import re  # not on the path of an ordinary index
 
-    # Without the setting git drops the flag of what sparse checkout left out, where a file happens to be there now.
+    # Without the setting git drops the flag of what sparse checkout left out, where a file happens
+    # to be there now.
     as_stored = b"sparse.expectFilesOutsideOfPatterns=true"
     listed = repo.git("-c", as_stored, "ls-files", "--stage", "--debug", "-z")
     data, entries = bytearray(), []
@@ -252,12 +271,20 @@ def _ask(repo: Repository) -> dict[bytes, Folder]:
             break
         position = match.end()
         mode, oid, stage, path, *numbers, bits = match.groups()
-        flags = int(stage) | (ASSUME_UNCHANGED if int(bits, 16) & 0x8000 else 0) | _extended(int(bits, 16) >> 16)
+        flags = (
+            int(stage)
+            | (ASSUME_UNCHANGED if int(bits, 16) & 0x8000 else 0)
+            | _extended(int(bits, 16) >> 16)
+        )
         times, (dev, ino, *owner) = map(int, numbers[:4]), map(int, numbers[4:])
         entries.append((path, flags, len(data)))
-        data += _HEAD.pack(_STAT.pack(*times, dev, ino, int(mode, 8), *owner), bytes.fromhex(oid.decode()), flags)
+        data += _HEAD.pack(
+            _STAT.pack(*times, dev, ino, int(mode, 8), *owner), bytes.fromhex(oid.decode()), flags
+        )
     if position != len(listed):
-        raise GitFailed(f"`git ls-files --debug` lists the index of {repo.root} in a way gitcp does not know")
+        raise GitFailed(
+            f"`git ls-files --debug` lists the index of {repo.root} in a way gitcp does not know"
+        )
     folders = _Folders(bytes(data))
     for path, flags, start in entries:
         parent, _, name = path.rpartition(b"/")

@@ -11,13 +11,16 @@ LOCK_WAIT = 60.0
 
 
 def take(descriptor: int) -> bool:
-    """Whether the open file `descriptor` is locked now; waits for others, a minute at most. Raises GitcpError."""
+    """Whether the open file `descriptor` is locked now; waits for others, a minute at most. Raises
+    GitcpError.
+    """
     return _try(descriptor) or _wait(descriptor)
 
 
 def _wait(descriptor: int) -> bool:
-    """Queue up: the system wakes who waits in the order in which they came, where looking again and again is a lottery
-    that somebody loses for a minute. In a thread, since nothing else ends the wait.
+    """Queue up: the system wakes who waits in the order in which they came, where looking again and
+    again is a lottery that somebody loses for a minute. In a thread, since nothing else ends the
+    wait.
     """
     from threading import Thread  # only where somebody holds it
 
@@ -37,5 +40,7 @@ def _try(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     except OSError as error:
-        raise GitcpError(f"the store cannot be locked: {error.strerror}. Nothing was changed") from None
+        raise GitcpError(
+            f"the store cannot be locked: {error.strerror}. Nothing was changed"
+        ) from None
     return True

@@ -35,12 +35,16 @@ def with_alternates(directory: Path) -> list[Path]:
             lines = (directory / "info" / "alternates").read_bytes().splitlines()
         except (FileNotFoundError, NotADirectoryError):
             continue
-        queue += [directory / os.fsdecode(line) for line in lines if line and not line.startswith(b"#")]
+        queue += [
+            directory / os.fsdecode(line) for line in lines if line and not line.startswith(b"#")
+        ]
     return found
 
 
 def read_loose(directory: Path, oid: Oid) -> tuple[str, bytes] | None:
-    """A loose object's kind and content, None if it is not loose. Raises StoreDamaged if it does not check out."""
+    """A loose object's kind and content, None if it is not loose. Raises StoreDamaged if it does
+    not check out.
+    """
     loose = open_loose(directory, oid)
     if loose is None:
         return None
@@ -51,7 +55,12 @@ def read_loose(directory: Path, oid: Oid) -> tuple[str, bytes] | None:
         raw = stream.decompress(packed)
         header, _, data = raw.partition(b"\0")
         kind, size = header.decode("ascii").split(" ")
-        sound = stream.eof and not stream.unused_data and int(size) == len(data) and oid_of(kind, data) == oid
+        sound = (
+            stream.eof
+            and not stream.unused_data
+            and int(size) == len(data)
+            and oid_of(kind, data) == oid
+        )
     except (zlib.error, ValueError):
         sound = False
     if not sound:
@@ -60,7 +69,9 @@ def read_loose(directory: Path, oid: Oid) -> tuple[str, bytes] | None:
 
 
 def open_loose(directory: Path, oid: Oid) -> BinaryIO | None:
-    """The file of a loose object, None if there is none. Raises StoreDamaged if it cannot be opened."""
+    """The file of a loose object, None if there is none. Raises StoreDamaged if it cannot be
+    opened.
+    """
     with _unreadable(oid):
         try:
             return open(f"{directory}/{oid[:2]}/{oid[2:]}", "rb")
@@ -91,10 +102,12 @@ def inflate(file: BinaryIO, oid: Oid) -> Iterator[bytes]:
 
 
 def has_stray_bit(directories: Iterable[Path], oid: Oid) -> bool:
-    """Whether in the file of a loose object that reads well a bit is set that every program leaves at zero.
+    """Whether in the file of a loose object that reads well a bit is set that every program leaves
+    at zero.
 
-    These are the bits that fill the last byte of the compressed data, and the byte that heads an uncompressed block
-    at its start. What else could change unseen (one of two ways to say the same) changes nothing that is read.
+    These are the bits that fill the last byte of the compressed data, and the byte that heads an
+    uncompressed block at its start. What else could change unseen (one of two ways to say the same)
+    changes nothing that is read.
     """
     for directory in directories:
         with suppress(OSError):
@@ -119,7 +132,9 @@ def _is_filled(packed: bytes) -> bool:
 
 
 def _damaged(oid: Oid) -> StoreDamaged:
-    return StoreDamaged(f"object {oid} is damaged: it does not hold what its name says", hint="gitcp check")
+    return StoreDamaged(
+        f"object {oid} is damaged: it does not hold what its name says", hint="gitcp check"
+    )
 
 
 class _unreadable:  # noqa: N801 -- reads as a statement
@@ -133,7 +148,9 @@ class _unreadable:  # noqa: N801 -- reads as a statement
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, OSError):
-            raise StoreDamaged(f"object {self._oid} cannot be read: {error.strerror}", hint="gitcp check") from None
+            raise StoreDamaged(
+                f"object {self._oid} cannot be read: {error.strerror}", hint="gitcp check"
+            ) from None
 
 
 def make_fan_out(directory: Path) -> None:
@@ -149,7 +166,9 @@ def make_fan_out(directory: Path) -> None:
 
 
 def write_loose(path: Path, kind: str, data: bytes) -> None:
-    """Write one loose object to `path`, a temporary name; it is still to be fsynced and to be given its own name."""
+    """Write one loose object to `path`, a temporary name; it is still to be fsynced and to be given
+    its own name.
+    """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
     with open(descriptor, "wb") as file:
         file.write(deflated(b"%s %d\0" % (kind.encode(), len(data)) + data))
@@ -167,10 +186,14 @@ def place_loose(temporary: Path, objects_dir: Path, oid: Oid) -> Path:
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
 
-def flush_loose(objects_dir: Path, objects: Mapping[Oid, tuple[str, bytes]], written: dict[Oid, Path]) -> None:
-    """Make these objects loose ones, and those that were `written` under temporary names, which are then forgotten.
+def flush_loose(
+    objects_dir: Path, objects: Mapping[Oid, tuple[str, bytes]], written: dict[Oid, Path]
+) -> None:
+    """Make these objects loose ones, and those that were `written` under temporary names, which are
+    then forgotten.
 
-    All are written before the first is synced: the disk then has one round to make instead of one a file.
+    All are written before the first is synced: the disk then has one round to make instead of one a
+    file.
     """
     for oid, (kind, data) in objects.items():
         if oid not in written:
@@ -180,13 +203,16 @@ def flush_loose(objects_dir: Path, objects: Mapping[Oid, tuple[str, bytes]], wri
     there = set(os.listdir(objects_dir))
     touched = {place_loose(temporary, objects_dir, oid) for oid, temporary in written.items()}
     if any(directory.name not in there for directory in touched):
-        touched.add(objects_dir)  # a name in a new directory is kept no better than that of the directory
+        # a name in a new directory is kept no better than that of the directory
+        touched.add(objects_dir)
     sync_paths(touched)  # where git packed all that was in it just now, one is gone
     written.clear()
 
 
 class failures_named:  # noqa: N801 -- reads as a statement
-    """Turns what the system says about a failed write into our errors, after `undo` has tidied up."""
+    """Turns what the system says about a failed write into our errors, after `undo` has tidied
+    up.
+    """
 
     def __init__(self, undo: Callable[[], None]) -> None:
         self._undo = undo
@@ -200,5 +226,9 @@ class failures_named:  # noqa: N801 -- reads as a statement
         if not isinstance(error, OSError):
             return
         if error.errno in FULL:
-            raise DiskFull("the disk is full: no checkpoint was made", hint="free some space and save again") from None
-        raise GitcpError(f"the object store cannot be written: {error.strerror}. No checkpoint was made") from None
+            raise DiskFull(
+                "the disk is full: no checkpoint was made", hint="free some space and save again"
+            ) from None
+        raise GitcpError(
+            f"the object store cannot be written: {error.strerror}. No checkpoint was made"
+        ) from None

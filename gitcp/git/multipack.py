@@ -1,6 +1,8 @@
-"""Which packs git finds objects of by an index of many packs (`git multi-pack-index`, `git maintenance`).
+"""Which packs git finds objects of by an index of many packs (`git multi-pack-index`, `git
+maintenance`).
 
-Such a pack is not to be taken away by anybody but git: the index, and the bitmap that belongs to it, go by all of them.
+Such a pack is not to be taken away by anybody but git: the index, and the bitmap that belongs to
+it, go by all of them.
 """
 
 from __future__ import annotations
@@ -19,7 +21,11 @@ def listed(directory: Path) -> set[str]:
     """The names of the packs, as `pack-….pack`, that an index of many in this directory goes by."""
     chain = directory / "multi-pack-index.d"
     places = [directory / "multi-pack-index", *sorted(chain.glob("*.midx"))]
-    return {os.fsdecode(name).removesuffix(".idx") + ".pack" for place in places for name in _names(place)}
+    return {
+        os.fsdecode(name).removesuffix(".idx") + ".pack"
+        for place in places
+        for name in _names(place)
+    }
 
 
 def _names(place: Path) -> list[bytes]:

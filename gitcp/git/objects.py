@@ -1,7 +1,9 @@
-"""Reads and writes objects. What is written becomes visible at `flush`, all of it, before any ref can name it.
+"""Reads and writes objects. What is written becomes visible at `flush`, all of it, before any ref
+can name it.
 
-Loose objects are read and written here, packed ones read by gitcp.git.unpack; `git cat-file` is the last resort. Few
-new objects go loose, many go into one pack. Everything is fsynced at `flush`, which git does not do for all.
+Loose objects are read and written here, packed ones read by gitcp.git.unpack; `git cat-file` is the
+last resort. Few new objects go loose, many go into one pack. Everything is fsynced at `flush`,
+which git does not do for all.
 """
 
 from __future__ import annotations
@@ -18,7 +20,15 @@ from typing import TYPE_CHECKING
 
 from gitcp.errors import StoreDamaged
 from gitcp.git import damage
-from gitcp.git.loose import failures_named, flush_loose, has_stray_bit, inflate, open_loose, read_loose, with_alternates
+from gitcp.git.loose import (
+    failures_named,
+    flush_loose,
+    has_stray_bit,
+    inflate,
+    open_loose,
+    read_loose,
+    with_alternates,
+)
 from gitcp.git.packs import (
     LEVEL,
     PackIndex,
@@ -42,13 +52,19 @@ if TYPE_CHECKING:
     from gitcp.git.repo import Repository
 
 MOST_LOOSE = 12
-"""So many new objects at most go loose: each is a file to be synced, and so is its directory; a pack is two files."""
+"""So many new objects at most go loose: each is a file to be synced, and so is its directory; a
+pack is two files.
+"""
 
 MOST_BESIDE = 64
-"""The same beside a large file, which goes loose: housekeeping finds what is loose by commits that are."""
+"""The same beside a large file, which goes loose: housekeeping finds what is loose by commits that
+are.
+"""
 
 MOST_IN_MEMORY = 4 << 20
-"""Bytes of a packed blob up to which `stream_blob` reads it here, in one chunk; git reads what is larger."""
+"""Bytes of a packed blob up to which `stream_blob` reads it here, in one chunk; git reads what is
+larger.
+"""
 
 MOST_HELD = 1 << 20
 """So many bytes of new objects wait for `flush`; what is more goes to a pack in a stream."""
@@ -57,7 +73,8 @@ MOST_HELD = 1 << 20
 class Objects:
     """The object store of one repository.
 
-    With `dry`, nothing is written: trees are kept to be compared, blobs named. `gathering`: each flush writes a pack.
+    With `dry`, nothing is written: trees are kept to be compared, blobs named. `gathering`: each
+    flush writes a pack.
     """
 
     def __init__(self, repo: Repository, *, dry: bool = False) -> None:
@@ -80,7 +97,9 @@ class Objects:
     # ------------------------------------------------------------ reading
 
     def read(self, oid: Oid) -> tuple[str, bytes]:
-        """An object's kind and content. Raises StoreDamaged if it is missing or not what its name says."""
+        """An object's kind and content. Raises StoreDamaged if it is missing or not what its name
+        says.
+        """
         if oid in self._pending:
             return self._pending[oid]
         if self._pack is not None and bytes.fromhex(oid) in self._pack:
@@ -114,9 +133,11 @@ class Objects:
         return self._read_kind(oid, "blob")
 
     def stream_blob(self, oid: Oid) -> Iterator[bytes]:
-        """The bytes of a blob in chunks: one that is larger than MOST_IN_MEMORY is never held as a whole.
+        """The bytes of a blob in chunks: one that is larger than MOST_IN_MEMORY is never held as a
+        whole.
 
-        Raises StoreDamaged as `read` does, but perhaps after the last chunk: what was made of it is then void.
+        Raises StoreDamaged as `read` does, but perhaps after the last chunk: what was made of it is
+        then void.
         """
         if oid in self._pending or (self._pack is not None and bytes.fromhex(oid) in self._pack):
             yield self.read_blob(oid)
@@ -156,9 +177,15 @@ class Objects:
         return oid in self._trees
 
     def compare(self, old: Oid | None, new: Oid | None) -> tuple[FileChange, ...]:
-        """What differs between two trees. The last answer is kept: a restore asks three times, back and forth."""
+        """What differs between two trees. The last answer is kept: a restore asks three times, back
+        and forth.
+        """
         if self._compared[:2] == (new, old):
-            self._compared = old, new, tuple(FileChange(c.path, c.new, c.old) for c in self._compared[2])
+            self._compared = (
+                old,
+                new,
+                tuple(FileChange(c.path, c.new, c.old) for c in self._compared[2]),
+            )
         elif self._compared[:2] != (old, new):
             self._compared = old, new, tuple(diff(self, old, new))
         return self._compared[2]
@@ -179,14 +206,18 @@ class Objects:
         return self._stands(oid)
 
     def keeps(self, oid: Oid) -> bool:
-        """Whether it is there and stays: its file is touched, so that a prune by age leaves it alone.
+        """Whether it is there and stays: its file is touched, so that a prune by age leaves it
+        alone.
 
-        In a cruft pack each object has a time of its own, which no touch changes: what is only there must be written.
-        One that is known to be damaged is there only if it can be read by now.
+        In a cruft pack each object has a time of its own, which no touch changes: what is only
+        there must be written. One that is known to be damaged is there only if it can be read by
+        now.
         """
         if self._is_written(oid):
             return True
-        return any(map(self._refresh, self._places(bytes.fromhex(oid)))) and not self.is_damaged(oid)
+        return any(map(self._refresh, self._places(bytes.fromhex(oid)))) and not self.is_damaged(
+            oid
+        )
 
     def is_damaged(self, oid: Oid) -> bool:
         """Whether an object that is known to have been missing or damaged still cannot be read."""
@@ -202,11 +233,15 @@ class Objects:
         return False
 
     def has_stray_bit(self, oid: Oid) -> bool:
-        """Whether a bit of a loose object's file was changed, though what it holds can still be read."""
+        """Whether a bit of a loose object's file was changed, though what it holds can still be
+        read.
+        """
         return has_stray_bit(self._directories, oid)
 
     def distrust(self, oids: Iterable[str]) -> None:
-        """Record that these objects could not be read: each counts as stored only when it can be read again."""
+        """Record that these objects could not be read: each counts as stored only when it can be
+        read again.
+        """
         damage.record(self._repo, oids)
         self.damaged = self.damaged.union(oids)
 
@@ -232,7 +267,9 @@ class Objects:
             yield str(index.pack)
 
     def _near(self, oid: bytes) -> Iterator[PackIndex]:
-        """The packs that have an object, that of the last one first: what belongs together lies together."""
+        """The packs that have an object, that of the last one first: what belongs together lies
+        together.
+        """
         for index in tuple(self._indexes):
             if oid in index:
                 if index is not self._indexes[0]:
@@ -250,7 +287,8 @@ class Objects:
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError:  # another user's, or on a disk that is only read
-            # Of our own store git may delete it at any time: a copy of our own is written. What is borrowed stays.
+            # Of our own store git may delete it at any time: a copy of our own is written. What is
+            # borrowed stays.
             return not path.startswith(f"{self._directory}/") and os.path.exists(path)
         if path.endswith(".pack"):
             if os.path.exists(f"{path.removesuffix('.pack')}.mtimes"):
@@ -274,18 +312,23 @@ class Objects:
         return catfile.read(self._repo, oid)
 
     def _require(self, oid: Oid) -> None:
-        """Raise StoreDamaged for an object that is not here: git would start for nothing, or fetch it."""
+        """Raise StoreDamaged for an object that is not here: git would start for nothing, or fetch
+        it.
+        """
         if not self.exists(oid) and all(index.is_usable for index in self._indexes):
             raise StoreDamaged(f"object {oid} is missing", hint="gitcp check")
 
     def _read_kind(self, oid: Oid, kind: str) -> bytes:
         found, data = self.read(oid)
         if found != kind:
-            raise StoreDamaged(f"object {oid} should be a {kind} and is a {found}", hint="gitcp check")
+            raise StoreDamaged(
+                f"object {oid} should be a {kind} and is a {found}", hint="gitcp check"
+            )
         return data
 
     def renew(self, oids: Iterable[Oid]) -> None:
-        """Give these a loose copy of now. git's gc then keeps each, and all it reaches, even if no ref of it was seen.
+        """Give these a loose copy of now. git's gc then keeps each, and all it reaches, even if no
+        ref of it was seen.
 
         The file of a pack will not do: git may have looked at its time already. Raises DiskFull.
         """
@@ -304,7 +347,8 @@ class Objects:
     def write(self, kind: str, data: bytes, *, new: bool = False) -> Oid:
         """Store an object, or find it stored; its name. Visible after `flush`.
 
-        `new` says that it can hardly be there. Who gathers packs then does not look: a second copy goes with the next.
+        `new` says that it can hardly be there. Who gathers packs then does not look: a second copy
+        goes with the next.
         """
         oid = oid_of(kind, data)
         if self._is_written(oid) if new and self.gathering else self.keeps(oid):
@@ -342,7 +386,9 @@ class Objects:
         return oid
 
     def write_stream(self, size: int, chunks: Iterable[bytes]) -> Oid | None:
-        """Store a blob of `size` bytes without holding it in memory. None if `chunks` do not add up to `size`."""
+        """Store a blob of `size` bytes without holding it in memory. None if `chunks` do not add up
+        to `size`.
+        """
         digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
         compressor = zlib.compressobj(LEVEL)
         temporary = self._directory / f"tmp_obj_gitcp_{os.urandom(6).hex()}"
@@ -367,14 +413,19 @@ class Objects:
         return oid
 
     def flush(self, *, held: bool = False) -> None:
-        """Make everything written visible and durable. Raises DiskFull; then nothing of it can be named by a ref.
+        """Make everything written visible and durable. Raises DiskFull; then nothing of it can be
+        named by a ref.
 
-        With `held`, a `git repack -ad` that looks before a ref names it leaves it alone, until `let_go`.
+        With `held`, a `git repack -ad` that looks before a ref names it leaves it alone, until
+        `let_go`.
         """
         with failures_named(self.discard):
             if self.gathering and self._pending:
                 self._start_pack()
-            pack, self._pack = self._pack.close(held=held) if self._pack else self._pack_pending(held=held), None
+            pack, self._pack = (
+                self._pack.close(held=held) if self._pack else self._pack_pending(held=held),
+                None,
+            )
             self._unnamed += [pack] if pack and (held or self.gathering) else []
             flush_loose(self._directory, self._pending, self._streamed)
         self._settled(pack)
@@ -391,10 +442,11 @@ class Objects:
                     note(self._repo, each)
 
     def sealed(self) -> tuple[SmallPack, ...]:
-        """Return everything written as a pack that is not visible yet, for `place`; what is too large is made durable.
+        """Return everything written as a pack that is not visible yet, for `place`; what is too
+        large is made durable.
 
-        After a power cut a visible pack that was not synced may be cut off, and git fails by it. So one is placed only
-        when something durable has its bytes.
+        After a power cut a visible pack that was not synced may be cut off, and git fails by it. So
+        one is placed only when something durable has its bytes.
         """
         if self._pack is not None or self._streamed:
             self.flush()
@@ -422,7 +474,10 @@ class Objects:
         if pack and not self.gathering:
             note(self._repo, pack)
         elif pack:
-            self._indexes = [*known, PackIndex(pack if listing else pack.with_suffix(".idx"), listing)]
+            self._indexes = [
+                *known,
+                PackIndex(pack if listing else pack.with_suffix(".idx"), listing),
+            ]
 
     def _forget_pending(self) -> None:
         self._pending.clear()

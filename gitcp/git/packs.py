@@ -1,7 +1,7 @@
 """Packs: which objects the existing ones hold, and writing a new one in a stream.
 
-A save of many new objects goes into one pack, since creating files is what costs. Reading out of one is done in
-gitcp.git.unpack.
+A save of many new objects goes into one pack, since creating files is what costs. Reading out of
+one is done in gitcp.git.unpack.
 """
 
 from __future__ import annotations
@@ -36,14 +36,18 @@ NAMES = 8 + 1024
 """Where the object names of an index begin: after its header and its fan-out."""
 
 SMALLEST_INDEX = NAMES + 40
-"""An index of no objects: its header, its fan-out and two checksums. One that was cut off is not looked into."""
+"""An index of no objects: its header, its fan-out and two checksums. One that was cut off is not
+looked into.
+"""
 
 SEARCHED = 256
 """So many names are searched byte by byte; above that, looking at a few of them is faster."""
 
 
 class PackIndex:
-    """The sorted object names of one pack (idx version 2). `listing`: what its file holds, if that is known."""
+    """The sorted object names of one pack (idx version 2). `listing`: what its file holds, if that
+    is known.
+    """
 
     def __init__(self, path: Path, listing: bytes | None = None) -> None:
         self._path = path
@@ -77,9 +81,13 @@ class PackIndex:
         return offset
 
     def names(self) -> Iterator[bytes]:
-        """The names of all objects, in order. Raises StoreDamaged if this is no index of version 2."""
+        """The names of all objects, in order. Raises StoreDamaged if this is no index of version
+        2.
+        """
         if not self.is_usable:
-            raise StoreDamaged(f"{self._path.name} is not an index that gitcp can read", hint="gitcp check")
+            raise StoreDamaged(
+                f"{self._path.name} is not an index that gitcp can read", hint="gitcp check"
+            )
         return (self._name(number) for number in range(self._fan_out(255)))
 
     def _number(self, oid: bytes) -> int | None:
@@ -89,7 +97,8 @@ class PackIndex:
         names = range(low, self._fan_out(oid[0]))
         if len(names) <= SEARCHED:
             return self._found_between(names, oid)
-        # Names are as good as random: it is where they would be if they were spread evenly, give or take a little.
+        # Names are as good as random: it is where they would be if they were spread evenly, give or
+        # take a little.
         place = len(names) * int.from_bytes(oid[1:5]) >> 32
         near = names[max(0, place - SEARCHED // 2) : place + SEARCHED // 2]
         if not near:
@@ -130,9 +139,13 @@ class PackWriter:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         make_directories(directory)
-        # No .idx before it is one: whoever looks for indexes passes over what a crash left. git removes both in time.
+        # No .idx before it is one: whoever looks for indexes passes over what a crash left. git
+        # removes both in time.
         unique = os.urandom(6).hex()
-        self._path, self._index_path = directory / f"tmp_pack_gitcp_{unique}", directory / f"tmp_idx_gitcp_{unique}"
+        self._path, self._index_path = (
+            directory / f"tmp_pack_gitcp_{unique}",
+            directory / f"tmp_idx_gitcp_{unique}",
+        )
         self._file: BinaryIO = open(self._path, "w+b")
         self._file.write(b"PACK" + struct.pack(">II", 2, 0))
         self._places: dict[bytes, tuple[int, int]] = {}
@@ -161,9 +174,11 @@ class PackWriter:
         return kind, b"".join(parts)
 
     def close(self, *, held: bool = False) -> Path:
-        """Finish pack and index, fsync both, and give them their names. The pack is first, so that no index lies.
+        """Finish pack and index, fsync both, and give them their names. The pack is first, so that
+        no index lies.
 
-        `held` says that no ref names its objects yet: `git repack -ad` passes over it until `let_go`.
+        `held` says that no ref names its objects yet: `git repack -ad` passes over it until
+        `let_go`.
         """
         self._file.seek(8)
         self._file.write(struct.pack(">I", len(self._places)))
@@ -172,7 +187,8 @@ class PackWriter:
         self._file.seek(0, os.SEEK_END)
         self._file.write(checksum)
         index = index_of(self._places, checksum)
-        # Named by its bytes: who packs the same objects in another order must not replace it under its index.
+        # Named by its bytes: who packs the same objects in another order must not replace it under
+        # its index.
         name = f"pack-{checksum.hex()}"
         pack = self._directory / f"{name}.pack"
         with _held(pack, held=held):
@@ -188,7 +204,8 @@ class PackWriter:
 
     def discard(self) -> None:
         """Forget everything written."""
-        for path in (self._path, self._index_path):  # first: on a full disk, what is still to be written fails to be
+        # first: on a full disk, what is still to be written fails to be
+        for path in (self._path, self._index_path):
             with suppress(OSError):
                 path.unlink()
         with suppress(OSError):
@@ -232,7 +249,9 @@ class SmallPack(NamedTuple):
     listing: bytes
 
     def write(self, directory: Path, *, sync: bool = False, held: bool = True) -> Path:
-        """Make both files visible, the index last; with `sync` durable. Where the pack is; `held` until `let_go`."""
+        """Make both files visible, the index last; with `sync` durable. Where the pack is; `held`
+        until `let_go`.
+        """
         pack = directory / f"{self._name}.pack"
         if not directory.exists():
             make_directories(directory)
@@ -243,7 +262,8 @@ class SmallPack(NamedTuple):
         return pack
 
     def ensure(self, directory: Path, *, again: bool) -> None:
-        """Sync the files where they are. `again`: one that is missing or otherwise is written once more.
+        """Sync the files where they are. `again`: one that is missing or otherwise is written once
+        more.
 
         The caller syncs the directory.
         """
@@ -251,7 +271,8 @@ class SmallPack(NamedTuple):
             if again and not _holds(path, content):
                 _place([(path, content)], sync=True)
             else:
-                with suppress(FileNotFoundError):  # put together with others, which were synced then
+                # put together with others, which were synced then
+                with suppress(FileNotFoundError):
                     sync_file(path)
 
     @property
@@ -259,10 +280,15 @@ class SmallPack(NamedTuple):
         return f"pack-{self.content[-20:].hex()}"
 
     def _files(self, directory: Path) -> list[tuple[str, bytes]]:
-        return [(f"{directory}/{self._name}.pack", self.content), (f"{directory}/{self._name}.idx", self.listing)]
+        return [
+            (f"{directory}/{self._name}.pack", self.content),
+            (f"{directory}/{self._name}.idx", self.listing),
+        ]
 
 
-def packed(objects: Mapping[Oid, tuple[str, bytes]], deflate: Callable[[bytes], bytes] | None = None) -> SmallPack:
+def packed(
+    objects: Mapping[Oid, tuple[str, bytes]], deflate: Callable[[bytes], bytes] | None = None
+) -> SmallPack:
     """A pack of a few objects. Without `deflate` they are deflated when packs are put together."""
     deflate = deflate or _stored
     parts = [b"PACK" + struct.pack(">II", 2, len(objects))]
@@ -330,7 +356,9 @@ def oid_of(kind: str, data: bytes | memoryview) -> Oid:
 
 
 def deflated(data: bytes) -> bytes:
-    """`data` as git stores it. Making a window costs more than filling it: what is small gets a small one, or none."""
+    """`data` as git stores it. Making a window costs more than filling it: what is small gets a
+    small one, or none.
+    """
     if len(data) <= TINY:
         return _stored(data)
     bits = max(10, min(15, len(data).bit_length()))
@@ -343,7 +371,10 @@ def _stored(data: bytes) -> bytes:
     blocks = [data[start : start + 0xFFFF] for start in range(0, len(data), 0xFFFF)] or [b""]
     parts = [b"\x78\x01"]
     for number, block in enumerate(blocks, 1):
-        parts += (struct.pack("<BHH", number == len(blocks), len(block), len(block) ^ 0xFFFF), block)
+        parts += (
+            struct.pack("<BHH", number == len(blocks), len(block), len(block) ^ 0xFFFF),
+            block,
+        )
     return b"".join((*parts, struct.pack(">I", zlib.adler32(data))))
 
 
@@ -381,7 +412,9 @@ def _place(files: Iterable[tuple[str, bytes]], *, sync: bool) -> None:
     try:
         for path, content in files:
             temporary = os.path.join(os.path.dirname(path), f"tmp_pack_gitcp_{os.urandom(6).hex()}")
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
+            descriptor = os.open(
+                temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444
+            )
             made.append((temporary, path))
             try:
                 write_all(descriptor, content)

@@ -1,8 +1,9 @@
 """A repository of gitcp's own beside the user's, for what was fetched in part.
 
-Whatever a ref of the user's repository reaches must be there, or git's own `gc` fails; and to fetch a part makes of a
-repository a partial clone, in its config. So a part goes into a bare repository `<git dir>/gitcp/aside/<remote>`. It
-borrows the user's objects and settings, and gives nothing back: nothing of the user's looks into it.
+Whatever a ref of the user's repository reaches must be there, or git's own `gc` fails; and to fetch
+a part makes of a repository a partial clone, in its config. So a part goes into a bare repository
+`<git dir>/gitcp/aside/<remote>`. It borrows the user's objects and settings, and gives nothing
+back: nothing of the user's looks into it.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ SETTINGS = {
 class Aside(Repository):
     """The repository beside another one; it has that one's root, for want of its own."""
 
-    def git(self, *args: str | bytes, input: bytes | memoryview = b"", accept: Sequence[int] = (0,)) -> bytes:
+    def git(
+        self, *args: str | bytes, input: bytes | memoryview = b"", accept: Sequence[int] = (0,)
+    ) -> bytes:
         return super().git(f"--git-dir={self.git_dir}", *args, input=input, accept=accept)
 
     def git_reading(self, *args: str, input: bytes) -> AbstractContextManager[IO[bytes]]:
@@ -59,7 +62,9 @@ class Lazy(Objects):
             kind = self._repo.git("cat-file", "-t", oid).decode("ascii").strip()
             data = self._repo.git("cat-file", kind, oid)
         except GitFailed as error:
-            raise StoreDamaged(f"object {oid} was not fetched, and cannot be now: {error}") from None
+            raise StoreDamaged(
+                f"object {oid} was not fetched, and cannot be now: {error}"
+            ) from None
         if oid_of(kind, data) != oid:
             raise StoreDamaged(f"object {oid} of the remote does not hold what its name says")
         return kind, data
@@ -80,11 +85,13 @@ def _place(repo: Repository, name: str) -> Path:
         foreign = os.stat(place).st_uid != os.geteuid()
     except OSError:
         foreign = False
-    return place.with_name(f"{name}..{os.geteuid()}.own") if foreign else place  # no remote is called so
+    # no remote is called so
+    return place.with_name(f"{name}..{os.geteuid()}.own") if foreign else place
 
 
 def make(repo: Repository, name: str, url: str) -> Aside:
-    """A place for what is fetched in part from the remote `name`, which is at `url`; the one that is there, if one is.
+    """A place for what is fetched in part from the remote `name`, which is at `url`; the one that
+    is there, if one is.
 
     Writes below `<git dir>/gitcp/aside`. Raises GitFailed.
     """
@@ -122,9 +129,17 @@ def _init(repo: Repository, made: Aside) -> None:
 
 
 def bring(found: Aside, oids: Iterable[Oid]) -> None:
-    """Get these objects, in one go. Raises GitFailed, where the remote gives out no single objects too."""
+    """Get these objects, in one go. Raises GitFailed, where the remote gives out no single objects
+    too.
+    """
     asked = "".join(f"{oid}\n" for oid in oids).encode("ascii")
-    options = ("--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--refmap=", "--quiet")
+    options = (
+        "--no-tags",
+        "--no-write-fetch-head",
+        "--no-recurse-submodules",
+        "--refmap=",
+        "--quiet",
+    )
     checked = ("-c", "fetch.fsckObjects=true", "-c", "fetch.negotiationAlgorithm=noop")
     if asked:
         found.git(*checked, "fetch", *options, "--filter=blob:none", "--stdin", REMOTE, input=asked)

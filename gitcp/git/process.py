@@ -1,4 +1,6 @@
-"""Runs `git` itself, for the few things that only git knows. No shell, no hooks, no locks, a scrubbed environment."""
+"""Runs `git` itself, for the few things that only git knows. No shell, no hooks, no locks, a
+scrubbed environment.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,17 @@ SAFE = (
     "diff.external=",
 )
 
-INIT = ("-c", "init.defaultRefFormat=files", "init", "--quiet", "--object-format=sha1", "--template=")
-"""Makes a repository that gitcp can read, whatever this git makes by itself: from 3.0 on another kind."""
+INIT = (
+    "-c",
+    "init.defaultRefFormat=files",
+    "init",
+    "--quiet",
+    "--object-format=sha1",
+    "--template=",
+)
+"""Makes a repository that gitcp can read, whatever this git makes by itself: from 3.0 on another
+kind.
+"""
 
 FULL = ("No space left on device", "Out of diskspace", "Disk quota exceeded")
 """What git says of a full disk."""
@@ -45,7 +56,13 @@ def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
         for name, value in env.items()
         if not name.startswith("GIT_") or name in KEPT or name.startswith(KEPT_PREFIXES)
     }
-    return {**kept, "GIT_TERMINAL_PROMPT": "0", "GIT_FLUSH": "0", "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C"}
+    return {
+        **kept,
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_FLUSH": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "LC_ALL": "C",
+    }
 
 
 def run(
@@ -93,8 +110,11 @@ def talk(
 
 
 @contextmanager
-def reading(args: Sequence[str], *, cwd: str, env: Mapping[str, str], input: bytes) -> Iterator[IO[bytes]]:
-    """Run `git ARGS` in `cwd`, and give its stdout to be read bit by bit. What is left unread ends with it.
+def reading(
+    args: Sequence[str], *, cwd: str, env: Mapping[str, str], input: bytes
+) -> Iterator[IO[bytes]]:
+    """Run `git ARGS` in `cwd`, and give its stdout to be read bit by bit. What is left unread ends
+    with it.
 
     Raises GitFailed, or DiskFull, if all was read and it failed.
     """
@@ -106,7 +126,13 @@ def reading(args: Sequence[str], *, cwd: str, env: Mapping[str, str], input: byt
         command, env = ["git", *SAFE, *args], scrubbed(env)
         try:
             git = subprocess.Popen(
-                command, cwd=cwd, env=env, stdin=given, stdout=subprocess.PIPE, stderr=said, bufsize=READ
+                command,
+                cwd=cwd,
+                env=env,
+                stdin=given,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                bufsize=READ,
             )
         except FileNotFoundError:
             raise _not_found() from None
@@ -134,7 +160,8 @@ def _not_found() -> GitFailed:
 def _failed(args: Sequence[str | bytes], code: int, stderr: bytes) -> GitcpError:
     said = stderr.decode("utf-8", "replace").strip()
     what = f"`git {_verb(args)}` ended with {code}: {said or 'no message'}"
-    ours = (line for line in said.splitlines() if "remote: " not in line)  # a remote's disk is not ours
+    # a remote's disk is not ours
+    ours = (line for line in said.splitlines() if "remote: " not in line)
     if any(words in line for line in ours for words in FULL):
         return DiskFull(f"the disk is full: {what}", hint="free some space")
     return GitFailed(what)

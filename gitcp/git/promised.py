@@ -1,4 +1,5 @@
-"""Partial clones: objects that are not here because a remote has promised them. git fetches one when it is asked for.
+"""Partial clones: objects that are not here because a remote has promised them. git fetches one
+when it is asked for.
 
 Only `bring` fetches.
 """
@@ -31,7 +32,8 @@ def is_partial(repo: Repository) -> bool:
 
 
 def bring(repo: Repository, commits: Iterable[Oid]) -> bool:
-    """Have git fetch what is missing below these commits, in one go; whether this is a partial clone at all.
+    """Have git fetch what is missing below these commits, in one go; whether this is a partial
+    clone at all.
 
     Raises GitFailed where it is not to be had.
     """
@@ -39,17 +41,25 @@ def bring(repo: Repository, commits: Iterable[Oid]) -> bool:
         return False
     tips = "".join(f"{commit}\n" for commit in commits).encode("ascii")
     for _ in range(ROUNDS):
-        listed = repo.git("rev-list", "--objects", "--missing=print", "--stdin", input=tips).splitlines()
+        listed = repo.git(
+            "rev-list", "--objects", "--missing=print", "--stdin", input=tips
+        ).splitlines()
         missing = b"".join(line[1:] + b"\n" for line in listed if line.startswith(b"?"))
         for name in _remotes(repo) if missing else ():
-            repo.git(*ALONE, "fetch", *remote.QUIET, "--filter=blob:none", "--stdin", name, input=missing)
+            repo.git(
+                *ALONE, "fetch", *remote.QUIET, "--filter=blob:none", "--stdin", name, input=missing
+            )
     return True
 
 
 def _remotes(repo: Repository) -> list[str]:
     """The remotes that have promised something."""
     found = remote.settings(repo)
-    names = (key.removeprefix("remote.").removesuffix(".promisor") for key in found if key.endswith(".promisor"))
+    names = (
+        key.removeprefix("remote.").removesuffix(".promisor")
+        for key in found
+        if key.endswith(".promisor")
+    )
     return [name for name in names if found[f"remote.{name}.promisor"].lower() == "true"]
 
 
@@ -59,7 +69,9 @@ def is_all_that_is_missing(repo: Repository, commits: Iterable[Oid]) -> bool:
         return False
     tips = "".join(f"{commit}\n" for commit in commits).encode("ascii")
     try:
-        repo.git("rev-list", "--objects", "--missing=allow-promisor", "--quiet", "--stdin", input=tips)
+        repo.git(
+            "rev-list", "--objects", "--missing=allow-promisor", "--quiet", "--stdin", input=tips
+        )
     except GitFailed:
         return False
     return True

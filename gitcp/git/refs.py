@@ -1,7 +1,9 @@
-"""The refs under `refs/gitcp/`: read, list, and move by compare-and-swap. Nothing else is ever written.
+"""The refs under `refs/gitcp/`: read, list, and move by compare-and-swap. Nothing else is ever
+written.
 
-The files are read and written as git does it (a `.lock` file made exclusively, the old value compared, a rename), so
-git and gitcp can work side by side. What git's own commands do to our refs (pack-refs, gc) is met by retrying.
+The files are read and written as git does it (a `.lock` file made exclusively, the old value
+compared, a rename), so git and gitcp can work side by side. What git's own commands do to our refs
+(pack-refs, gc) is met by retrying.
 """
 
 from __future__ import annotations
@@ -37,22 +39,31 @@ LONGEST = 1 << 13
 TRIES = 160
 PAUSE = 0.025
 OURS = 0o200
-"""The mode of our lock files, which git never gives to its own. Only who holds the store's lock makes one, so that
-whoever finds one while holding that may take it away: its owner died."""
+"""The mode of our lock files, which git never gives to its own. Only who holds the store's lock
+makes one, so that whoever finds one while holding that may take it away: its owner died.
+"""
 
 BESIDE = "..gitcp.lock"
 """How the file is called that becomes a ref: no ref can be called so, and git passes over it."""
 
 STALE = 60.0
-"""Seconds after which a lock of git's, unchanged, has lost its owner (a crash). git holds one for milliseconds, but may
-be stopped meanwhile on a busy machine; if it went on after we took its lock, it would undo what we wrote."""
+"""Seconds after which a lock of git's, unchanged, has lost its owner (a crash). git holds one for
+milliseconds, but may be stopped meanwhile on a busy machine; if it went on after we took its lock,
+it would undo what we wrote.
+"""
 
 
 def read_ref(common_dir: Path, name: str) -> Oid | None:
-    """Where a ref points, None if there is none. Follows symbolic refs. Raises StoreDamaged for garbage."""
+    """Where a ref points, None if there is none. Follows symbolic refs. Raises StoreDamaged for
+    garbage.
+    """
     for _ in range(5):
         try:
-            text = _content(f"{common_dir}/{name}", ours=name.startswith(PREFIX)).decode("ascii").strip()
+            text = (
+                _content(f"{common_dir}/{name}", ours=name.startswith(PREFIX))
+                .decode("ascii")
+                .strip()
+            )
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return _packed(common_dir).get(name)
         except PermissionError as error:
@@ -69,7 +80,9 @@ def read_ref(common_dir: Path, name: str) -> Oid | None:
 
 
 def list_refs(common_dir: Path, prefix: str, garbage: Oid | None = None) -> dict[str, Oid]:
-    """Every ref below `prefix`, by full name, in order. One that holds garbage is left out, or taken for `garbage`."""
+    """Every ref below `prefix`, by full name, in order. One that holds garbage is left out, or
+    taken for `garbage`.
+    """
     found = {}
 
     def refuse(error: OSError) -> None:
@@ -94,14 +107,19 @@ def _read(common_dir: Path, name: str, garbage: Oid | None) -> Oid | None:
 
 
 def update_ref(
-    common_dir: Path, name: str, new: Oid, old: Oid | None, promise: Callable[[], None] | None = None
+    common_dir: Path,
+    name: str,
+    new: Oid,
+    old: Oid | None,
+    promise: Callable[[], None] | None = None,
 ) -> bool:
-    """Point `name` at `new` if it still points at `old` (None: if it does not exist). False if it moved meanwhile.
+    """Point `name` at `new` if it still points at `old` (None: if it does not exist). False if it
+    moved meanwhile.
 
     A ref that holds garbage points at NOTHING.
 
-    The new value is on disk when this returns; with `promise` it is not, but that is called before the ref moves, and
-    sees to it. Raises StoreBusy if the ref stays locked, DiskFull.
+    The new value is on disk when this returns; with `promise` it is not, but that is called before
+    the ref moves, and sees to it. Raises StoreBusy if the ref stays locked, DiskFull.
     """
     lock = _acquire(common_dir, name)
     path, temporary = f"{common_dir}/{name}", f"{common_dir}/{name}{BESIDE}"
@@ -125,13 +143,17 @@ def update_ref(
 
 
 def delete_ref(common_dir: Path, name: str, old: Oid) -> bool:
-    """Delete `name` if it still points at `old`. False if it moved. A packed ref is left to git itself.
+    """Delete `name` if it still points at `old`. False if it moved. A packed ref is left to git
+    itself.
 
-    Of a ref that holds garbage (`old` is NOTHING) the file goes, and a packed one is to be seen again.
+    Of a ref that holds garbage (`old` is NOTHING) the file goes, and a packed one is to be seen
+    again.
     """
     lock = _acquire(common_dir, name)
     try:
-        if _read(common_dir, name, NOTHING) != old or (old != NOTHING and name in _packed(common_dir)):
+        if _read(common_dir, name, NOTHING) != old or (
+            old != NOTHING and name in _packed(common_dir)
+        ):
             return False
         (common_dir / name).unlink(missing_ok=True)
         sync_directory(Path(lock).parent)
@@ -141,23 +163,29 @@ def delete_ref(common_dir: Path, name: str, old: Oid) -> bool:
 
 
 def check_name(name: str, what: str) -> str:
-    """`name` if it can be the last part of one of our refs. Raises BadValue, with a name that could."""
+    """`name` if it can be the last part of one of our refs. Raises BadValue, with a name that
+    could.
+    """
     if NAME.match(name) and ".." not in name and not name.endswith((".lock", ".")):
         return name
     better = re.sub(r"[^A-Za-z0-9._+-]+|\.\.+|(?:\.lock)+\Z", "-", name)[:100].strip("-._+")
     raise BadValue(
-        f"{name!r} cannot be the name of a {what}: letters, digits and . _ + - only, beginning with a letter or digit",
+        f"{name!r} cannot be the name of a {what}: letters, digits and . _ + - only, beginning "
+        "with a letter or digit",
         hint=better,
     )
 
 
 def _content(path: str, *, ours: bool) -> bytes:
-    """The file's first bytes; a ref has no more. Read as the system gives them: a save reads five refs.
+    """The file's first bytes; a ref has no more. Read as the system gives them: a save reads five
+    refs.
 
     A ref of gitcp's is never a link. Raises Refused if it is; never waits for a FIFO.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (os.O_NOFOLLOW if ours else 0))
+        descriptor = os.open(
+            path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (os.O_NOFOLLOW if ours else 0)
+        )
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
@@ -180,16 +208,21 @@ def _unreadable(common_dir: Path, error: OSError) -> Refused:
 
 def _packed(common_dir: Path) -> dict[str, Oid]:
     try:
-        with open(f"{common_dir}/packed-refs", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+        with open(
+            f"{common_dir}/packed-refs", encoding="utf-8", errors="surrogateescape", newline="\n"
+        ) as file:
             lines = file.read().split("\n")
     except FileNotFoundError:
         return {}
-    pairs = (line.split(" ", 1) for line in lines)  # a comment names no ref, a peeled value nothing at all
+    # a comment names no ref, a peeled value nothing at all
+    pairs = (line.split(" ", 1) for line in lines)
     return {pair[1]: Oid(pair[0]) for pair in pairs if len(pair) == 2}
 
 
 def _acquire(common_dir: Path, name: str) -> str:
-    """Make the ref's lock file. The caller holds the store's lock, so a lock file that stays is a crash's leftover."""
+    """Make the ref's lock file. The caller holds the store's lock, so a lock file that stays is a
+    crash's leftover.
+    """
     lock = f"{common_dir}/{name}.lock"
     _look_above(common_dir, name)
     for attempt in range(TRIES):
@@ -198,17 +231,23 @@ def _acquire(common_dir: Path, name: str) -> str:
             return lock
         except FileExistsError:
             _heal(lock)
-        except FileNotFoundError:  # the first of its kind, or pack-refs removed the directory just now
+        # the first of its kind, or pack-refs removed the directory just now
+        except FileNotFoundError:
             _make_directories(Path(lock).parent, name)
             continue
         except OSError as error:
             raise _named(error, name) from None
         time.sleep(PAUSE * (1 + attempt % 4))
-    raise StoreBusy(f"the ref {name} stays locked by another process: it was not changed", hint=f"ls {Path(lock).name}")
+    raise StoreBusy(
+        f"the ref {name} stays locked by another process: it was not changed",
+        hint=f"ls {Path(lock).name}",
+    )
 
 
 def _look_above(common_dir: Path, name: str) -> None:
-    """Refuse to write through a link below refs/gitcp, or where other members of a shared repository cannot read."""
+    """Refuse to write through a link below refs/gitcp, or where other members of a shared
+    repository cannot read.
+    """
     parts = name.split("/")
     for count in range(2, len(parts) + 1):
         path = "/".join((str(common_dir), *parts[:count]))
@@ -236,7 +275,9 @@ def _sync(directory: Path, name: str) -> None:
     except FileNotFoundError:
         pass  # git has packed the ref already, and removed the directory
     except OSError as error:
-        raise GitcpError(f"the ref {name} was moved, but may not survive a power failure: {error.strerror}") from None
+        raise GitcpError(
+            f"the ref {name} was moved, but may not survive a power failure: {error.strerror}"
+        ) from None
 
 
 def _heal(lock: str) -> None:
@@ -248,7 +289,9 @@ def _heal(lock: str) -> None:
 
 
 def _remove(path: str) -> None:
-    """Take a file of ours away. One that stays is taken away by the next who holds the store's lock."""
+    """Take a file of ours away. One that stays is taken away by the next who holds the store's
+    lock.
+    """
     with suppress(OSError):
         os.unlink(path)
 
@@ -256,10 +299,14 @@ def _remove(path: str) -> None:
 def _named(error: OSError, name: str) -> GitcpError:
     if isinstance(error, shared.NotShared):
         return Refused(
-            f"{error.filename} cannot be read by the other members of this shared repository, and its permissions "
-            f"cannot be changed: a `git gc` of theirs would delete what {name} names. It was not changed",
+            f"{error.filename} cannot be read by the other members of this shared repository, and "
+            "its permissions "
+            f"cannot be changed: a `git gc` of theirs would delete what {name} names. It was not "
+            "changed",
             hint=shared.fix(error.filename),
         )
     if error.errno in FULL:
-        return DiskFull(f"the disk is full: {name} was not changed", hint="free some space and try again")
+        return DiskFull(
+            f"the disk is full: {name} was not changed", hint="free some space and try again"
+        )
     return StoreBusy(f"the ref {name} could not be written ({error.strerror}): it was not changed")

@@ -1,8 +1,10 @@
-"""Housekeeping: loose objects of checkpoints go into one pack, and small packs of gitcp's into a larger one.
+"""Housekeeping: loose objects of checkpoints go into one pack, and small packs of gitcp's into a
+larger one.
 
-A save leaves up to a dozen loose objects, or a pack. Left alone, they would have git's own `gc --auto` begin in the
-midst of a user's `git commit` after some four hundred saves, or fifty. What only others reach, and packs that others
-made, are not touched, and nothing goes before git has verified the pack that holds it.
+A save leaves up to a dozen loose objects, or a pack. Left alone, they would have git's own `gc
+--auto` begin in the midst of a user's `git commit` after some four hundred saves, or fifty. What
+only others reach, and packs that others made, are not touched, and nothing goes before git has
+verified the pack that holds it.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
     from gitcp.git.repo import Repository
 
 PROBED = "17"
-"""By this directory git estimates how many objects are loose. Its `gc --auto` begins above 27 in it, or 50 packs."""
+"""By this directory git estimates how many objects are loose. Its `gc --auto` begins above 27 in
+it, or 50 packs.
+"""
 
 LOOSE = 10
 """So many more in it than were left the last time are packed: some 2,500 in all."""
@@ -40,8 +44,8 @@ NOTES = "packs"
 LEFT = "left"
 
 LARGE = 8 << 20
-"""Bytes from which on no delta of a blob is searched, which takes many times its size in memory, and from which on a
-loose file stays loose: it counts as one file either way.
+"""Bytes from which on no delta of a blob is searched, which takes many times its size in memory,
+and from which on a loose file stays loose: it counts as one file either way.
 """
 
 FORM = (
@@ -54,7 +58,9 @@ FORM = (
     "-c",
     f"core.bigFileThreshold={LARGE}",
 )
-"""One pack, with an index that is read here, whatever the user has set; made with one processor, others have work."""
+"""One pack, with an index that is read here, whatever the user has set; made with one processor,
+others have work.
+"""
 
 
 def note(repo: Repository, pack: Path) -> None:
@@ -80,8 +86,8 @@ def is_running(repo: Repository) -> bool:
 
 
 def repack(repo: Repository) -> None:
-    """Pack what has come together; nothing if another process is at it. Raises GitFailed, StoreDamaged or OSError;
-    then everything that was there still is.
+    """Pack what has come together; nothing if another process is at it. Raises GitFailed,
+    StoreDamaged or OSError; then everything that was there still is.
     """
     with alone(repo) as nobody:
         if not nobody:
@@ -98,7 +104,8 @@ def repack(repo: Repository) -> None:
 def let_go_of_held(repo: Repository, *, settled: bool = False) -> None:
     """Leave packs to git that somebody held who was killed before a ref named them.
 
-    Who holds the store's lock knows that nobody is about to; anybody else takes those that are `settled`.
+    Who holds the store's lock knows that nobody is about to; anybody else takes those that are
+    `settled`.
     """
     for keep in _objects(repo).glob("pack/pack-*.keep"):
         if not settled or _is_settled(keep):
@@ -125,15 +132,20 @@ def _pack_loose(repo: Repository) -> None:
     listed = repo.git("rev-list", "--objects", "--unpacked", AS_FAR_AS_HERE, "--glob=refs/gitcp/*")
     # Of a commit that is loose git lists what is packed as well.
     loose = {bytes.fromhex(name) for name, path in _loose(repo) if not _is_large(path)}
-    names = [name for line in listed.splitlines() if (name := bytes.fromhex(line[:40].decode("ascii"))) in loose]
+    names = [
+        name
+        for line in listed.splitlines()
+        if (name := bytes.fromhex(line[:40].decode("ascii"))) in loose
+    ]
     _drop_copies(repo, set(_index(_packed(repo, names)).names()) if names else set())
 
 
 def _drop_copies(repo: Repository, fresh: set[bytes]) -> None:
-    """Remove the loose copies of what was packed just now (`fresh`), and those that an interrupted run left.
+    """Remove the loose copies of what was packed just now (`fresh`), and those that an interrupted
+    run left.
 
-    Of what an older pack holds, a copy that was touched of late stays: who touched it may be about to name it, and
-    git may be about to let go of the pack.
+    Of what an older pack holds, a copy that was touched of late stays: who touched it may be about
+    to name it, and git may be about to let go of the pack.
     """
     directory = _objects(repo)
     indexes = [_index(directory / "pack" / name) for name in _noted(repo)]
@@ -256,6 +268,8 @@ def _left(repo: Repository) -> int:
 
 def _noted(repo: Repository) -> list[str]:
     try:
-        return [name for name in os.listdir(repo.common_dir / "gitcp" / NOTES) if name.endswith(".pack")]
+        return [
+            name for name in os.listdir(repo.common_dir / "gitcp" / NOTES) if name.endswith(".pack")
+        ]
     except OSError:
         return []

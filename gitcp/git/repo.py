@@ -1,7 +1,7 @@
 """Finds and opens a repository: its directories, its settings, where HEAD stands.
 
-A repository is opened by looking at its files, as git does: a save that finds nothing to do has no time to start git.
-Formats that gitcp cannot read are refused here, by name.
+A repository is opened by looking at its files, as git does: a save that finds nothing to do has no
+time to start git. Formats that gitcp cannot read are refused here, by name.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ OPERATIONS = (
 class Repository:
     """An open repository with a working tree.
 
-    `root` is the working tree, `git_dir` the git directory of this working tree, `common_dir` the one that all linked
-    working trees share (equal to `git_dir` in an ordinary repository). `told` is what `git` must be told to find them
-    from `root`.
+    `root` is the working tree, `git_dir` the git directory of this working tree, `common_dir` the
+    one that all linked working trees share (equal to `git_dir` in an ordinary repository). `told`
+    is what `git` must be told to find them from `root`.
     """
 
     def __init__(self, root: Path, git_dir: Path, host: Host) -> None:
@@ -50,7 +50,9 @@ class Repository:
 
     @classmethod
     def open(cls, start: Path, host: Host) -> Repository:
-        """The repository that holds `start`. Raises RepositoryNotFound or Refused; writes nothing."""
+        """The repository that holds `start`. Raises RepositoryNotFound or Refused; writes
+        nothing.
+        """
         root, git_dir = _discover(Path(os.path.realpath(start)))
         repo = cls(root, git_dir, host)
         repo._check_owner()
@@ -64,24 +66,39 @@ class Repository:
         _refuse_dangerous(repo.root, host.home)
         return repo
 
-    def git(self, *args: str | bytes, input: bytes | memoryview = b"", accept: Sequence[int] = (0,)) -> bytes:
+    def git(
+        self, *args: str | bytes, input: bytes | memoryview = b"", accept: Sequence[int] = (0,)
+    ) -> bytes:
         """Run `git ARGS` in the working tree, scrubbed; its stdout. Raises GitFailed."""
         index = None if self.index == self.git_dir / "index" else self.index
         return process.run(
-            (*self.told, *args), cwd=str(self.root), env=self.host.env, input=input, accept=accept, index=index
+            (*self.told, *args),
+            cwd=str(self.root),
+            env=self.host.env,
+            input=input,
+            accept=accept,
+            index=index,
         )
 
     def git_reading(self, *args: str, input: bytes) -> AbstractContextManager[IO[bytes]]:
         """The same, with its stdout to be read bit by bit."""
-        return process.reading((*self.told, *args), cwd=str(self.root), env=self.host.env, input=input)
+        return process.reading(
+            (*self.told, *args), cwd=str(self.root), env=self.host.env, input=input
+        )
 
     @cached_property
     def config(self) -> dict[str, str]:
-        """git's settings as git itself resolves them: lower-case section and key, the last value wins."""
+        """git's settings as git itself resolves them: lower-case section and key, the last value
+        wins.
+        """
         try:
-            return config.load(config.Place(self.root, self.git_dir, self.common_dir, self.host.env, self.git))
+            return config.load(
+                config.Place(self.root, self.git_dir, self.common_dir, self.host.env, self.git)
+            )
         except GitFailed as error:
-            raise RepositoryNotFound(f"the repository at {self.root} cannot be opened: {error}") from None
+            raise RepositoryNotFound(
+                f"the repository at {self.root} cannot be opened: {error}"
+            ) from None
 
     def is_set(self, key: str, default: bool) -> bool:
         """A boolean setting, by git's own rules."""
@@ -94,7 +111,8 @@ class Repository:
     def state_dir(self) -> Path:
         """`<git dir>/gitcp`: what gitcp keeps for this working tree besides refs and objects.
 
-        Made with mode 0700, or as `core.sharedRepository` says; what others cannot use of ours is repaired.
+        Made with mode 0700, or as `core.sharedRepository` says; what others cannot use of ours is
+        repaired.
         """
         return _own_directory(self.git_dir / "gitcp")
 
@@ -111,7 +129,10 @@ class Repository:
     def head(self) -> Base:
         """Where HEAD stands, and which operation is in progress. Reads files only."""
         text = _read_text(f"{self.git_dir}/HEAD") or ""
-        operation = next((name for file, name in OPERATIONS if os.access(f"{self.git_dir}/{file}", os.F_OK)), None)
+        operation = next(
+            (name for file, name in OPERATIONS if os.access(f"{self.git_dir}/{file}", os.F_OK)),
+            None,
+        )
         if not text.startswith("ref:"):
             return Base(Oid(text.strip()) if text.strip() else None, None, operation)
         ref = text[4:].strip()
@@ -120,7 +141,9 @@ class Repository:
         return Base(read_ref(self.common_dir, ref), ref.removeprefix("refs/heads/"), operation)
 
     def _check_owner(self) -> None:
-        """git refuses repositories of other users (safe.directory); so do we, and git says it best."""
+        """git refuses repositories of other users (safe.directory); so do we, and git says it
+        best.
+        """
         owners = {os.stat(self.git_dir).st_uid, os.stat(self.root).st_uid}
         if owners == {os.geteuid()}:
             return
@@ -130,14 +153,17 @@ class Repository:
             raise Refused(f"git does not trust the repository at {self.root}: {error}") from None
 
     def _check_refs(self) -> None:
-        """Asked of the file itself: a git that does not know reftable only says that it knows no such extension."""
+        """Asked of the file itself: a git that does not know reftable only says that it knows no
+        such extension.
+        """
         text = _read_text(self.common_dir / "config") or ""
         if "refstorage" not in text.lower():
             return
         storage = re.search(r"^\s*refstorage\s*=\s*(\w+)", text, re.IGNORECASE | re.MULTILINE)
         if storage is not None and storage[1].lower() != "files":
             raise RepositoryNotFound(
-                f"the repository at {self.root} keeps its refs as {storage[1]}, which gitcp cannot read",
+                f"the repository at {self.root} keeps its refs as {storage[1]}, which gitcp cannot "
+                "read",
                 hint="git refs migrate --ref-format=files",
             )
 
@@ -150,8 +176,14 @@ class Repository:
                 f"the repository at {self.root} uses SHA-256 object names, which gitcp cannot read",
                 hint="gitcp works in repositories with SHA-1 object names, git's default",
             )
-        if self.is_set("core.bare", False) and "core.worktree" not in self.config and self.git_dir == self.common_dir:
-            raise RepositoryNotFound(f"{self.git_dir} is a bare repository: it has no files to save")
+        if (
+            self.is_set("core.bare", False)
+            and "core.worktree" not in self.config
+            and self.git_dir == self.common_dir
+        ):
+            raise RepositoryNotFound(
+                f"{self.git_dir} is a bare repository: it has no files to save"
+            )
 
 
 def _discover(start: Path) -> tuple[Path, Path]:
@@ -205,8 +237,14 @@ def _own_directory(path: Path) -> Path:
 
 
 def _check_own(repo: Repository) -> None:
-    """Refuse what gitcp could not use of its own: a symbolic link, which it would write through, or what is shut."""
-    for directory in {repo.git_dir / "gitcp", repo.common_dir / "gitcp", repo.common_dir / "refs" / "gitcp"}:
+    """Refuse what gitcp could not use of its own: a symbolic link, which it would write through, or
+    what is shut.
+    """
+    for directory in {
+        repo.git_dir / "gitcp",
+        repo.common_dir / "gitcp",
+        repo.common_dir / "refs" / "gitcp",
+    }:
         try:
             with os.scandir(directory) as found:
                 links = [entry.path for entry in found if entry.is_symlink()]

@@ -27,7 +27,9 @@ NAMED = {"umask": 0, "group": GROUP, "all": EVERYBODY, "world": EVERYBODY, "ever
 NUMBERED = {0: 0, 1: GROUP, 2: EVERYBODY}
 """What old versions of git wrote, and `git init --shared` still does."""
 
-PRIVATE = frozenset({"worktree-state", "unchanged", "config", "policy", "index", "scan", "incoming", "view"})
+PRIVATE = frozenset(
+    {"worktree-state", "unchanged", "config", "policy", "index", "scan", "incoming", "view"}
+)
 """What in gitcp's directory is for one user alone, by the part of the name before its first dot."""
 
 EACH = frozenset({"hooked", "aside"})
@@ -133,7 +135,11 @@ def adjust(path: str | Path) -> None:
     if setting:
         _adjust(os.fspath(path), setting)
         if _is_hidden(os.lstat(path), setting):
-            raise NotShared(errno.EPERM, "the other members of this shared repository could not read it", str(path))
+            raise NotShared(
+                errno.EPERM,
+                "the other members of this shared repository could not read it",
+                str(path),
+            )
 
 
 def share(descriptor: int, path: str | Path) -> None:
@@ -146,7 +152,11 @@ def share(descriptor: int, path: str | Path) -> None:
         with suppress(OSError):
             os.fchmod(descriptor, bits)
         if _is_hidden(os.fstat(descriptor), setting):
-            raise NotShared(errno.EPERM, "the other members of this shared repository could not read it", str(path))
+            raise NotShared(
+                errno.EPERM,
+                "the other members of this shared repository could not read it",
+                str(path),
+            )
 
 
 def repair(directory: str | Path) -> None:
@@ -171,7 +181,9 @@ def unshared(directory: str | Path) -> Iterator[str]:
         status = os.lstat(directory)
     except OSError:
         return
-    if stat.S_IMODE(status.st_mode) != wanted(status.st_mode, setting) and not stat.S_ISLNK(status.st_mode):
+    if stat.S_IMODE(status.st_mode) != wanted(status.st_mode, setting) and not stat.S_ISLNK(
+        status.st_mode
+    ):
         yield os.fspath(directory)
     if not stat.S_ISDIR(status.st_mode):
         return

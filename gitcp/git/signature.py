@@ -13,7 +13,9 @@ FALLBACK_EMAIL = "gitcp@localhost"
 
 
 def signature(repo: Repository, time: datetime) -> str:
-    """`Name <email> seconds zone`: the user where git knows one, else a fixed one. Never asks, never fails."""
+    """`Name <email> seconds zone`: the user where git knows one, else a fixed one. Never asks,
+    never fails.
+    """
     env, config = repo.host.env, repo.config
     name = env.get("GIT_AUTHOR_NAME") or config.get("author.name") or config.get("user.name")
     email = env.get("GIT_AUTHOR_EMAIL") or config.get("author.email") or config.get("user.email")

@@ -1,6 +1,8 @@
-"""Changes git's index: git works on a copy, which then takes the index's place under git's own lock.
+"""Changes git's index: git works on a copy, which then takes the index's place under git's own
+lock.
 
-A crash leaves that lock behind at one moment only, and then it is the copy itself: so the next one knows it.
+A crash leaves that lock behind at one moment only, and then it is the copy itself: so the next one
+knows it.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ NAME = "index"
 def changing(repo: Repository) -> Iterator[Repository]:
     """The repository with a copy of its index, which takes the index's place if nothing is raised.
 
-    The caller keeps others who would do the same away. Raises GitFailed, and leaves the index as it is, if somebody
-    else has it locked or changed it meanwhile; and OSError.
+    The caller keeps others who would do the same away. Raises GitFailed, and leaves the index as it
+    is, if somebody else has it locked or changed it meanwhile; and OSError.
     """
     import copy  # only for who restores what was staged
     import shutil
@@ -31,7 +33,8 @@ def changing(repo: Repository) -> Iterator[Repository]:
     before = _identity(repo.index)
     try:
         if before is not None:
-            shutil.copy2(repo.index, made)  # its time too: by that git knows which entries it must look at again
+            # its time too: by that git knows which entries it must look at again
+            shutil.copy2(repo.index, made)
         changed = copy.copy(repo)
         changed.index = made
         copied = _identity(made)

@@ -1,4 +1,6 @@
-"""Trees as values: parse, serialise, build, walk and compare. Raw bytes throughout, since that is what is fast."""
+"""Trees as values: parse, serialise, build, walk and compare. Raw bytes throughout, since that is
+what is fast.
+"""
 
 from __future__ import annotations
 
@@ -63,17 +65,25 @@ def sort_key(entry: TreeEntry) -> bytes:
 
 def serialise(entries: list[TreeEntry]) -> bytes:
     """The raw tree object of `entries`, which are in git's order."""
-    return b"".join([b"%o %s\0%s" % (mode, name, bytes.fromhex(oid)) for name, mode, oid in entries])
+    return b"".join(
+        [b"%o %s\0%s" % (mode, name, bytes.fromhex(oid)) for name, mode, oid in entries]
+    )
 
 
 def build(writer: TreeWriter, nested: Nested) -> Oid:
-    """Write `nested` bottom up; empty directories vanish, as git has none. No depth is too great."""
+    """Write `nested` bottom up; empty directories vanish, as git has none. No depth is too
+    great.
+    """
     top: list[TreeEntry] = []
     order: list[tuple[bytes, list[TreeEntry], list[TreeEntry]]] = []
     ahead: list[tuple[Nested, bytes, list[TreeEntry]]] = [(nested, b"", top)]
     while ahead:
         here, name, above = ahead.pop()
-        entries = [TreeEntry(n, value.mode, value.oid) for n, value in here.items() if isinstance(value, Entry)]
+        entries = [
+            TreeEntry(n, value.mode, value.oid)
+            for n, value in here.items()
+            if isinstance(value, Entry)
+        ]
         order.append((name, entries, above))
         ahead += [(value, n, entries) for n, value in here.items() if not isinstance(value, Entry)]
     for name, entries, above in reversed(order):
@@ -108,18 +118,24 @@ def lookup(reader: TreeReader, tree: Oid, path: bytes) -> Entry | None:
 
 
 def put(store: TreeStore, tree: Oid | None, path: bytes, entry: Entry) -> Oid:
-    """A tree with `entry` at `path`, and all else as it was in `tree`. Writes the trees on the way to it."""
+    """A tree with `entry` at `path`, and all else as it was in `tree`. Writes the trees on the way
+    to it.
+    """
     name, _, rest = path.partition(b"/")
     here = {e.name: e for e in store.read_tree(tree)} if tree else {}
     if rest:
         below = here.get(name)
-        entry = Entry(TREE, put(store, below.oid if below and below.mode == TREE else None, rest, entry))
+        entry = Entry(
+            TREE, put(store, below.oid if below and below.mode == TREE else None, rest, entry)
+        )
     here[name] = TreeEntry(name, *entry)
     return store.write_tree(list(here.values()))
 
 
 def without(store: TreeStore, tree: Oid, path: bytes) -> Oid | None:
-    """The tree with nothing at `path`; None if nothing else is in it. Writes the trees on the way to it."""
+    """The tree with nothing at `path`; None if nothing else is in it. Writes the trees on the way
+    to it.
+    """
     name, _, rest = path.partition(b"/")
     here = {e.name: e for e in store.read_tree(tree)}
     found = here.pop(name, None)
@@ -131,11 +147,15 @@ def without(store: TreeStore, tree: Oid, path: bytes) -> Oid | None:
     return store.write_tree(list(here.values())) if here else None
 
 
-def changed(store: TreeStore, tree: Oid | None, then: Mapping[bytes, Entry], now: Mapping[bytes, Entry]) -> Oid | None:
-    """The tree of the paths `now`, None if there are none. What is the same in `tree`, which is that of `then`, is not
-    written again.
+def changed(
+    store: TreeStore, tree: Oid | None, then: Mapping[bytes, Entry], now: Mapping[bytes, Entry]
+) -> Oid | None:
+    """The tree of the paths `now`, None if there are none. What is the same in `tree`, which is
+    that of `then`, is not written again.
     """
-    edits: dict[bytes, Entry | None] = dict.fromkeys(then.keys() - now.keys()) | dict(now.items() - then.items())
+    edits: dict[bytes, Entry | None] = dict.fromkeys(then.keys() - now.keys()) | dict(
+        now.items() - then.items()
+    )
     if now and tree and all(path.count(b"/") < DEEP for path in edits):
         with suppress(StoreDamaged):  # then all of it is written
             return _edited(store, tree, edits) if edits else tree
@@ -143,7 +163,9 @@ def changed(store: TreeStore, tree: Oid | None, then: Mapping[bytes, Entry], now
 
 
 def _edited(store: TreeStore, tree: Oid | None, edits: Mapping[bytes, Entry | None]) -> Oid | None:
-    """`tree` with other entries, or none, at some paths. Each tree on the way to them is written once."""
+    """`tree` with other entries, or none, at some paths. Each tree on the way to them is written
+    once.
+    """
     here = {e.name: e for e in store.read_tree(tree)} if tree else {}
     below: dict[bytes, dict[bytes, Entry | None]] = {}
     for path, entry in edits.items():
@@ -168,14 +190,18 @@ def walk(reader: TreeReader, tree: Oid) -> Iterator[tuple[bytes, Entry]]:
             yield path, entry
             continue
         prefix = path + b"/" if path else b""
-        inside = [(prefix + name, Entry(mode, oid)) for name, mode, oid in reader.read_tree(entry.oid)]
+        inside = [
+            (prefix + name, Entry(mode, oid)) for name, mode, oid in reader.read_tree(entry.oid)
+        ]
         ahead += reversed(inside)
 
 
 def diff(reader: TreeReader, old: Oid | None, new: Oid | None) -> Iterator[FileChange]:
     """What differs between two trees, path by path. Only trees whose ids differ are read."""
     top = [Entry(TREE, tree) if tree else None for tree in (old, new)]
-    ahead: list[tuple[bytes, Entry | None, Entry | None]] = [(b"", top[0], top[1])] if old != new else []
+    ahead: list[tuple[bytes, Entry | None, Entry | None]] = (
+        [(b"", top[0], top[1])] if old != new else []
+    )
     while ahead:
         path, a, b = ahead.pop()
         leaf_a, leaf_b = (entry if entry and entry.mode != TREE else None for entry in (a, b))
@@ -183,12 +209,20 @@ def diff(reader: TreeReader, old: Oid | None, new: Oid | None) -> Iterator[FileC
             yield FileChange(path, leaf_a, leaf_b)
         prefix = path + b"/" if path else b""
         before, after = _differing(reader, a, b)
-        ahead += [(prefix + name, before.get(name), after.get(name)) for name in sorted(before | after, reverse=True)]
+        ahead += [
+            (prefix + name, before.get(name), after.get(name))
+            for name in sorted(before | after, reverse=True)
+        ]
 
 
-def _differing(reader: TreeReader, a: Entry | None, b: Entry | None) -> tuple[dict[bytes, Entry], dict[bytes, Entry]]:
+def _differing(
+    reader: TreeReader, a: Entry | None, b: Entry | None
+) -> tuple[dict[bytes, Entry], dict[bytes, Entry]]:
     """What two directories have that the other has not just so; anything else has no entries."""
-    one, other = (set(reader.read_tree(entry.oid)) if entry and entry.mode == TREE else set() for entry in (a, b))
+    one, other = (
+        set(reader.read_tree(entry.oid)) if entry and entry.mode == TREE else set()
+        for entry in (a, b)
+    )
     return _by_name(one - other), _by_name(other - one)
 
 

@@ -23,8 +23,11 @@ Base = Callable[[Oid], tuple[str, bytes]]
 """Reads an object that a delta names as its base."""
 
 
-def read_packed(index: PackIndex, oid: Oid, base: Base, *, largest: int = LARGEST) -> tuple[str, bytes] | None:
-    """An object's kind and content if this pack has it and it is what its name says; None otherwise.
+def read_packed(
+    index: PackIndex, oid: Oid, base: Base, *, largest: int = LARGEST
+) -> tuple[str, bytes] | None:
+    """An object's kind and content if this pack has it and it is what its name says; None
+    otherwise.
 
     None too if it, or one that it is a delta of, is larger than `largest` bytes.
     """
@@ -78,7 +81,8 @@ def _distance(pack: mmap.mmap, place: int) -> tuple[int, int]:
 
 def _inflate(pack: mmap.mmap, place: int, size: int) -> bytes:
     stream, parts = zlib.decompressobj(), []
-    length = min(BLOCK, size + (size >> 8) + 64)  # what was deflated is hardly ever longer than it was
+    # what was deflated is hardly ever longer than it was
+    length = min(BLOCK, size + (size >> 8) + 64)
     while not stream.eof:
         block = pack[place : place + length]
         if not block:

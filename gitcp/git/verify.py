@@ -1,8 +1,10 @@
-"""What lies on disk, held against itself: ref files, packs and their indexes, loose objects. Reads only.
+"""What lies on disk, held against itself: ref files, packs and their indexes, loose objects. Reads
+only.
 
-Whether objects hold what their names say is seen by reading them. Here is what reading does not see: a ref that is
-garbage, a byte in a part of a pack that no object of ours uses, a bit that compression leaves unused. It is no
-replacement for `git fsck`, which judges what objects say; this asks whether any byte is another one than was written.
+Whether objects hold what their names say is seen by reading them. Here is what reading does not
+see: a ref that is garbage, a byte in a part of a pack that no object of ours uses, a bit that
+compression leaves unused. It is no replacement for `git fsck`, which judges what objects say; this
+asks whether any byte is another one than was written.
 """
 
 from __future__ import annotations
@@ -42,8 +44,8 @@ class Fault(NamedTuple):
 class Refs(NamedTuple):
     """The refs below a prefix.
 
-    `peeled` is what packed-refs says that tags are on. `near` are packed refs whose names begin with something that is
-    one byte away from the prefix.
+    `peeled` is what packed-refs says that tags are on. `near` are packed refs whose names begin
+    with something that is one byte away from the prefix.
     """
 
     refs: dict[str, Oid]
@@ -56,7 +58,9 @@ class Refs(NamedTuple):
 
 
 def read_refs(common_dir: Path, prefix: str) -> Refs:
-    """Every ref below `prefix`, each read by itself: one that is garbage is a fault and hides no other."""
+    """Every ref below `prefix`, each read by itself: one that is garbage is a fault and hides no
+    other.
+    """
     found = Refs({}, {}, {}, [])
     hidden = set()
     for path in _files(common_dir / prefix, found.faults):
@@ -74,13 +78,16 @@ def read_refs(common_dir: Path, prefix: str) -> Refs:
 
 
 def unshared(repo: Repository) -> Fault | None:
-    """What of gitcp's the other members of a shared repository cannot use: the first path, and how many there are."""
+    """What of gitcp's the other members of a shared repository cannot use: the first path, and how
+    many there are.
+    """
     places = (repo.common_dir / "refs" / "gitcp", repo.common_dir / "gitcp", repo.git_dir / "gitcp")
     found = list(dict.fromkeys(path for place in places for path in shared.unshared(place)))
     if not found:
         return None
     what = (
-        f"has permissions (with {len(found) - 1} other paths) that shut out members of this shared repository: their "
+        f"has permissions (with {len(found) - 1} other paths) that shut out members of this shared "
+        "repository: their "
         "`git gc` may delete checkpoints, and their saves fail. The owner's next save repairs it"
     )
     return Fault(os.path.relpath(found[0], repo.common_dir), what)
@@ -116,7 +123,10 @@ def _read_packed(common_dir: Path, prefix: str, hidden: Collection[str], found: 
             name = os.fsdecode(match[2])
             if name.startswith(prefix) and name not in hidden:
                 found.refs[name] = _oid(match[1])
-            elif len(name) > len(prefix) and sum(a != b for a, b in zip(name, prefix, strict=False)) == 1:
+            elif (
+                len(name) > len(prefix)
+                and sum(a != b for a, b in zip(name, prefix, strict=False)) == 1
+            ):
                 found.near[name] = _oid(match[1])
         elif match := PEELED.fullmatch(line):
             if found.refs.get(name) and name not in hidden:
@@ -133,8 +143,16 @@ def _oid(digits: bytes) -> Oid:
 
 
 def unsound_files(objects: Objects) -> list[Path]:
-    """The packs, their indexes, and the other files that git finds objects by, that do not match their checksums."""
-    patterns = ("pack/*.idx", "pack/*.pack", "pack/multi-pack-index", "info/commit-graph", "info/commit-graphs/*.graph")
+    """The packs, their indexes, and the other files that git finds objects by, that do not match
+    their checksums.
+    """
+    patterns = (
+        "pack/*.idx",
+        "pack/*.pack",
+        "pack/multi-pack-index",
+        "info/commit-graph",
+        "info/commit-graphs/*.graph",
+    )
     return [
         path
         for directory in objects._directories
@@ -160,7 +178,9 @@ def concerns(path: Path, used: Collection[bytes]) -> bool:
 
 
 def _is_sound(path: Path) -> bool:
-    """Whether a file ends in the SHA-1 of all that comes before. One that is gone was repacked just now."""
+    """Whether a file ends in the SHA-1 of all that comes before. One that is gone was repacked just
+    now.
+    """
     digest = hashlib.sha1(usedforsecurity=False)
     try:
         with path.open("rb") as file:
@@ -176,11 +196,14 @@ def _is_sound(path: Path) -> bool:
 
 
 def changed_in(unsound: Iterable[Path]) -> frozenset[bytes]:
-    """The objects (20-byte names) of unsound packs whose bytes there are not those that a sound index has the CRC of.
+    """The objects (20-byte names) of unsound packs whose bytes there are not those that a sound
+    index has the CRC of.
 
     Some of them read well: not every bit of what is packed says something.
     """
-    packs = (path for path in unsound if path.suffix == ".pack" and _is_sound(path.with_suffix(".idx")))
+    packs = (
+        path for path in unsound if path.suffix == ".pack" and _is_sound(path.with_suffix(".idx"))
+    )
     return frozenset(name for path in packs for name in _changed_in(path))
 
 
@@ -205,7 +228,9 @@ def _changed_in(pack: Path) -> Iterator[bytes]:
 
 
 def _places(index: bytes) -> list[tuple[int, bytes, int]]:
-    """Where each object of an index of version 2 stands, its name and its CRC, in the order of the pack."""
+    """Where each object of an index of version 2 stands, its name and its CRC, in the order of the
+    pack.
+    """
     [count] = struct.unpack_from(">I", index, NAMES - 4)
     checks, offsets, large = (NAMES + count * width for width in (20, 24, 28))
 
@@ -217,4 +242,7 @@ def _places(index: bytes) -> list[tuple[int, bytes, int]]:
 
     names = (index[start : start + 20] for start in range(NAMES, checks, 20))
     crcs = struct.unpack_from(f">{count}I", index, checks)
-    return sorted((place(number), name, crc) for number, (name, crc) in enumerate(zip(names, crcs, strict=True)))
+    return sorted(
+        (place(number), name, crc)
+        for number, (name, crc) in enumerate(zip(names, crcs, strict=True))
+    )

@@ -1,4 +1,5 @@
-"""Linked working trees and branches, made by `git` itself when the user asks for one. No hook runs, no file is written.
+"""Linked working trees and branches, made by `git` itself when the user asks for one. No hook runs,
+no file is written.
 
 Not for saving: this is the one place that makes something of git's own.
 """
@@ -20,7 +21,10 @@ def check_branch(repo: Repository, name: str) -> None:
     """Raise BadValue if no branch can be called `name`, Refused if one is."""
     _check_name(repo, name)
     if refs.read_ref(repo.common_dir, HEADS + name) is not None:
-        raise Refused(f"there is a branch {name} already: nothing was changed", hint="give another name: --branch")
+        raise Refused(
+            f"there is a branch {name} already: nothing was changed",
+            hint="give another name: --branch",
+        )
 
 
 def add_branch(repo: Repository, name: str, commit: Oid) -> None:
@@ -29,7 +33,8 @@ def add_branch(repo: Repository, name: str, commit: Oid) -> None:
 
 
 def add_worktree(repo: Repository, directory: Path, commit: Oid, branch: str | None) -> Repository:
-    """Make a linked working tree at `commit`, on a new branch or on none: git's part of it, without the files.
+    """Make a linked working tree at `commit`, on a new branch or on none: git's part of it, without
+    the files.
 
     Its index is that of the commit. Raises GitFailed.
     """
@@ -46,7 +51,8 @@ def place(repo: Repository, name: str | None) -> Path | None:
         return repo.common_dir.parent
     own = repo.common_dir / "worktrees" / name
     try:
-        named = own / (own / "gitdir").read_text("utf-8", "surrogateescape").strip()  # relative to that, or absolute
+        # relative to that, or absolute
+        named = own / (own / "gitdir").read_text("utf-8", "surrogateescape").strip()
     except OSError:
         return None
     return Path(os.path.realpath(named.parent)) if os.path.lexists(named) else None
@@ -55,20 +61,27 @@ def place(repo: Repository, name: str | None) -> Path | None:
 def check_movable(repo: Repository, name: str, *, force: bool) -> Oid | None:
     """Where branch `name` is, None if there is none yet.
 
-    Raises BadValue if no branch can be called so, Refused if there is one, or, with `force`, if it is checked out.
+    Raises BadValue if no branch can be called so, Refused if there is one, or, with `force`, if it
+    is checked out.
     """
     _check_name(repo, name)
     old = refs.read_ref(repo.common_dir, HEADS + name)
     if old is not None and not force:
-        raise Refused(f"there is a branch {name} already: nothing was changed", hint="--force moves it")
+        raise Refused(
+            f"there is a branch {name} already: nothing was changed", hint="--force moves it"
+        )
     listed = repo.git("worktree", "list", "--porcelain").split(b"\n")
     if f"branch {HEADS}{name}".encode() in listed:
-        raise Refused(f"branch {name} is checked out: nothing was changed", hint="give another name: --branch")
+        raise Refused(
+            f"branch {name} is checked out: nothing was changed", hint="give another name: --branch"
+        )
     return old
 
 
 def set_branch(repo: Repository, name: str, commit: Oid, old: Oid | None) -> bool:
-    """Point a branch at `commit`, if it is still at `old` (None: if there is none). False if it moved."""
+    """Point a branch at `commit`, if it is still at `old` (None: if there is none). False if it
+    moved.
+    """
     try:
         repo.git("update-ref", "-m", "gitcp publish", HEADS + name, commit, old or "0" * 40)
     except GitFailed:

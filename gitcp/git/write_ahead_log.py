@@ -1,14 +1,16 @@
-"""What is promised to be on disk before it is synced where it belongs: one file, synced once for each promise.
+"""What is promised to be on disk before it is synced where it belongs: one file, synced once for
+each promise.
 
-Who saves many times a minute writes a small pack each time, and moves a ref. To sync all of that takes five turns of
-the disk. So the same bytes are first appended to `<git dir>/gitcp/ahead`, and that alone is synced; only then pack and
-ref are made, for everybody to see: whatever a power cut leaves of them can be made again. As long as the system runs
-they cannot be lost, and when enough have gathered they are synced together (`settle`). After a power cut the file has
-what they had: `settle` makes them again, which whoever opens the store does first. Linux only: elsewhere nobody can
-tell whether the system was started anew.
+Who saves many times a minute writes a small pack each time, and moves a ref. To sync all of that
+takes five turns of the disk. So the same bytes are first appended to `<git dir>/gitcp/ahead`, and
+that alone is synced; only then pack and ref are made, for everybody to see: whatever a power cut
+leaves of them can be made again. As long as the system runs they cannot be lost, and when enough
+have gathered they are synced together (`settle`). After a power cut the file has what they had:
+`settle` makes them again, which whoever opens the store does first. Linux only: elsewhere nobody
+can tell whether the system was started anew.
 
-The promises stand at the beginning of the file, and zeros follow: to write over them is synced in half the time that
-it takes where the file grows.
+The promises stand at the beginning of the file, and zeros follow: to write over them is synced in
+half the time that it takes where the file grows.
 """
 
 from __future__ import annotations
@@ -35,12 +37,16 @@ ROOM = 128 << 10
 """The file's size is a multiple of this, so that few promises make it grow."""
 START = b"gitcp-ahead "
 BOOT = "/proc/sys/kernel/random/boot_id"
-HEADER = re.compile(rb"gitcp-ahead 1 (\S+) (\S+) ([0-9a-f]{40}|-) ([0-9a-f]{40}) (\S*) ([0-9a-f]{40})\n")
+HEADER = re.compile(
+    rb"gitcp-ahead 1 (\S+) (\S+) ([0-9a-f]{40}|-) ([0-9a-f]{40}) (\S*) ([0-9a-f]{40})\n"
+)
 OTHER = re.compile(rb"gitcp-ahead (?!1 )[0-9]+ ")
 
 
 class Promise(NamedTuple):
-    """That a ref moves from `old` to `new`, and that these packs are there. `boot` is the running system's."""
+    """That a ref moves from `old` to `new`, and that these packs are there. `boot` is the running
+    system's.
+    """
 
     boot: str
     ref: str
@@ -79,7 +85,8 @@ class Ahead:
         return False
 
     def promise(self, ref: str, old: Oid | None, new: Oid, packs: Iterable[SmallPack]) -> None:
-        """Once this returns, no power cut loses the packs, and the ref is at `new` or where somebody moved it later.
+        """Once this returns, no power cut loses the packs, and the ref is at `new` or where
+        somebody moved it later.
 
         Raises DiskFull or GitcpError; then nothing is promised.
         """
@@ -94,9 +101,12 @@ class Ahead:
         except OSError as error:
             if error.errno in FULL:
                 raise DiskFull(
-                    "the disk is full: no checkpoint was made", hint="free some space and save again"
+                    "the disk is full: no checkpoint was made",
+                    hint="free some space and save again",
                 ) from None
-            raise GitcpError(f"{self._path} cannot be written: {error.strerror}. No checkpoint was made") from None
+            raise GitcpError(
+                f"{self._path} cannot be written: {error.strerror}. No checkpoint was made"
+            ) from None
         self._remember(self._end + len(data), self._count + 1, data)
 
     def is_due(self) -> bool:
@@ -104,7 +114,9 @@ class Ahead:
         return self._count >= MOST
 
     def settle(self) -> None:
-        """Make all that was promised durable where it belongs; then nothing is promised any more."""
+        """Make all that was promised durable where it belongs; then nothing is promised any
+        more.
+        """
         try:
             if not self._path.stat().st_size:
                 return
@@ -160,11 +172,15 @@ class Ahead:
             os.ftruncate(descriptor, self._end)
 
     def _is_as_left(self, descriptor: int, size: int) -> bool:
-        """Whether nobody has promised or settled since this did: its last promise stands there, and none after it."""
+        """Whether nobody has promised or settled since this did: its last promise stands there, and
+        none after it.
+        """
         if not self._count:
             return not size
         after = os.pread(descriptor, len(START), self._end)
-        return os.pread(descriptor, len(self._line), self._place) == self._line and not after.strip(b"\0")
+        return os.pread(descriptor, len(self._line), self._place) == self._line and not after.strip(
+            b"\0"
+        )
 
     def _open(self) -> int:
         try:
@@ -182,23 +198,31 @@ def decode(data: bytes) -> Iterator[Promise]:
     while (found := HEADER.match(data, place)) is not None:
         sizes = [int(size) for size in re.split(rb"[+,]", found[5]) if size]
         end = found.end() + sum(sizes)
-        if len(data) < end or _checksum(data[place : found.start(6)], data[found.end() : end]) != found[6]:
+        if (
+            len(data) < end
+            or _checksum(data[place : found.start(6)], data[found.end() : end]) != found[6]
+        ):
             return
         parts, start = [], found.end()
         for size in sizes:
             parts.append(data[start : start + size])
             start += size
-        boot, ref, old, new = (found[number].decode("utf-8", "surrogateescape") for number in range(1, 5))
+        boot, ref, old, new = (
+            found[number].decode("utf-8", "surrogateescape") for number in range(1, 5)
+        )
         packs = tuple(SmallPack(*pair) for pair in zip(parts[::2], parts[1::2], strict=True))
         yield Promise(boot, ref, None if old == "-" else Oid(old), Oid(new), packs)
         place = end
     if OTHER.match(data, place):
-        raise FormatTooNew("a newer gitcp has written here last", hint="pip install --upgrade gitcp-checkpoints")
+        raise FormatTooNew(
+            "a newer gitcp has written here last", hint="pip install --upgrade gitcp-checkpoints"
+        )
 
 
 def encode(promise: Promise) -> bytes:
     sizes = ",".join(f"{len(pack.content)}+{len(pack.listing)}" for pack in promise.packs)
-    head = f"gitcp-ahead 1 {promise.boot} {promise.ref} {promise.old or '-'} {promise.new} {sizes} ".encode()
+    move = f"{promise.ref} {promise.old or '-'} {promise.new}"
+    head = f"gitcp-ahead 1 {promise.boot} {move} {sizes} ".encode()
     body = b"".join(part for pack in promise.packs for part in pack)
     return head + _checksum(head, body) + b"\n" + body
 

@@ -1,1 +1,3 @@
-"""Look: log, show, diff, status, sessions, find, why. Nothing here changes a checkpoint or a file."""
+"""Look: log, show, diff, status, sessions, find, why. Nothing here changes a checkpoint or a
+file.
+"""

@@ -1,4 +1,5 @@
-"""What was asked and what was done between two checkpoints, as the conversation tells it. Reads only.
+"""What was asked and what was done between two checkpoints, as the conversation tells it. Reads
+only.
 
 Each segment of a conversation is read once, with the checkpoint that it came in with.
 """
@@ -26,8 +27,8 @@ LONGEST_END = 400
 
 
 class Ran(Value):
-    """A command, and how it ended: `failed` is None where that is not known. `said` is the last line of what tests
-    printed, "" of other commands.
+    """A command, and how it ended: `failed` is None where that is not known. `said` is the last
+    line of what tests printed, "" of other commands.
     """
 
     command: str
@@ -37,7 +38,9 @@ class Ran(Value):
 
 
 class Activity(Value):
-    """What happened since the checkpoint before: prompts, calls of tools by name, commands in order."""
+    """What happened since the checkpoint before: prompts, calls of tools by name, commands in
+    order.
+    """
 
     prompts: tuple[str, ...] = ()
     tools: tuple[tuple[str, int], ...] = ()
@@ -55,7 +58,9 @@ class _Step:
 
 
 class _Open(NamedTuple):
-    """A call that has not ended: its tool, the agent's id of it, its step, and which command of that it is, if any."""
+    """A call that has not ended: its tool, the agent's id of it, its step, and which command of
+    that it is, if any.
+    """
 
     tool: str
     call: str | None
@@ -66,7 +71,9 @@ class _Open(NamedTuple):
 def read(
     store: Store, checkpoints: Iterable[Checkpoint], before: Checkpoint | None, policy: Settings
 ) -> list[Activity]:
-    """The activity of each of these checkpoints of one session, in order; `before` is the one before the first."""
+    """The activity of each of these checkpoints of one session, in order; `before` is the one
+    before the first.
+    """
     reader = _Reader(store, before.conversation if before else None)
     steps = [reader.step(checkpoint.conversation) for checkpoint in checkpoints]
     return [_frozen(step, policy) for step in steps]
@@ -80,12 +87,16 @@ class _Reader:
         self._open: dict[str, list[_Open]] = {}
         for stream in before.streams if before else ():
             assert before is not None
-            self._known[stream.name] = frozenset(segment.oid for segment in stored(store, before, stream.name))
+            self._known[stream.name] = frozenset(
+                segment.oid for segment in stored(store, before, stream.name)
+            )
         if before is not None:
             self._remember(before)
 
     def _remember(self, before: Conversation) -> None:
-        """The messages of the last segment: it may be written anew, together with what follows it."""
+        """The messages of the last segment: it may be written anew, together with what follows
+        it.
+        """
         segments = stored(self._store, before, MAIN)[-1:]
         self._said.update(_key(message) for message in self._messages(before, segments))
 
@@ -105,9 +116,15 @@ class _Reader:
                     self._take(step, stream.name, message)
         return step
 
-    def _messages(self, conversation: Conversation, segments: Iterable[Segment]) -> Iterator[Message]:
-        """What is said in segments: a line that was cut between two is joined again where both are new."""
-        return adapters.for_format(conversation.format).messages(lines(self._store, tuple(segments)))
+    def _messages(
+        self, conversation: Conversation, segments: Iterable[Segment]
+    ) -> Iterator[Message]:
+        """What is said in segments: a line that was cut between two is joined again where both are
+        new.
+        """
+        return adapters.for_format(conversation.format).messages(
+            lines(self._store, tuple(segments))
+        )
 
     def _take(self, step: _Step, stream: str, message: Message) -> None:
         pending = self._open.setdefault(stream, [])
@@ -116,7 +133,9 @@ class _Reader:
         elif message.role == "assistant" and message.tool:
             step.tools[message.tool] += 1
             given = wire.parse_line(message.text.encode("utf-8", "replace"))
-            call = Call({"tool": message.tool, "args": given if given is not None else message.text})
+            call = Call(
+                {"tool": message.tool, "args": given if given is not None else message.text}
+            )
             if call.tool in risk.SHELLS:
                 step.calls.append((call, _command(call)))
             number = len(step.calls) - 1 if call.tool in risk.SHELLS else None
@@ -139,8 +158,15 @@ def _command(call: Call) -> str:
 
 
 def _frozen(step: _Step, policy: Settings) -> Activity:
-    ran = [_ran(call, command, step.outputs.get(number), policy) for number, (call, command) in enumerate(step.calls)]
-    return Activity(tuple(step.prompts), tuple(sorted(step.tools.items())), tuple(each for each in ran if each.command))
+    ran = [
+        _ran(call, command, step.outputs.get(number), policy)
+        for number, (call, command) in enumerate(step.calls)
+    ]
+    return Activity(
+        tuple(step.prompts),
+        tuple(sorted(step.tools.items())),
+        tuple(each for each in ran if each.command),
+    )
 
 
 def _ran(call: Call, command: str, output: str | None, policy: Settings) -> Ran:

@@ -1,4 +1,6 @@
-"""Sessions as versions of files: which checkpoint gave each path which content. Own sessions and fetched ones."""
+"""Sessions as versions of files: which checkpoint gave each path which content. Own sessions and
+fetched ones.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +21,28 @@ LARGEST = 4 << 20
 
 
 class Version(NamedTuple):
-    """What a path was from one checkpoint on. `place` counts from 0; -1 is what there was before the first one."""
+    """What a path was from one checkpoint on. `place` counts from 0; -1 is what there was before
+    the first one.
+    """
 
     place: int
     entry: Entry | None
 
 
 class Chain:
-    """The checkpoints of one session, the oldest first, and every version of every path that they changed.
+    """The checkpoints of one session, the oldest first, and every version of every path that they
+    changed.
 
-    `name` is how the last one is meant: `SESSION`, or `REMOTE/SESSION`. `floor` is the tree that they stand on, None
-    where they stand on another session's checkpoint.
+    `name` is how the last one is meant: `SESSION`, or `REMOTE/SESSION`. `floor` is the tree that
+    they stand on, None where they stand on another session's checkpoint.
     """
 
     def __init__(
-        self, name: str, floor: Oid | None, summaries: list[Summary], changes: list[tuple[FileChange, ...]]
+        self,
+        name: str,
+        floor: Oid | None,
+        summaries: list[Summary],
+        changes: list[tuple[FileChange, ...]],
     ) -> None:
         self.name = name
         self.floor = floor
@@ -47,16 +56,22 @@ class Chain:
 
 
 def load(store: Store, floor: Oid | None, only: str | None = None) -> list[Chain]:
-    """Every session, ours and fetched; one that is the beginning of another is left out, as are forks' beginnings.
+    """Every session, ours and fetched; one that is the beginning of another is left out, as are
+    forks' beginnings.
 
-    What a first checkpoint changed is seen against the commit that it stands on, or against the tree `floor` where
-    that commit is gone. `only` is the name of the one session that is wanted.
+    What a first checkpoint changed is seen against the commit that it stands on, or against the
+    tree `floor` where that commit is gone. `only` is the name of the one session that is wanted.
     """
     tips = _tips(store, only)
     forest = {summary.commit: summary for summary in store.forest(set(tips.values()))}
-    changed = {found.commit: found.files for found in history.changed(store, set(tips.values()))} if tips else {}
+    changed = (
+        {found.commit: found.files for found in history.changed(store, set(tips.values()))}
+        if tips
+        else {}
+    )
     walked = sorted(
-        ((name, _walk(forest, tip)) for name, tip in tips.items()), key=lambda each: (-len(each[1]), each[0])
+        ((name, _walk(forest, tip)) for name, tip in tips.items()),
+        key=lambda each: (-len(each[1]), each[0]),
     )
     chains: list[Chain] = []
     seen: set[Oid] = set()
@@ -66,7 +81,9 @@ def load(store: Store, floor: Oid | None, only: str | None = None) -> list[Chain
             continue
         seen.update(summary.commit for summary in own)
         below = _below(store, own[0], floor) if own[0].parent is None else None
-        changes = [changed[each.commit] if each.parent else _first(store, below, each) for each in own]
+        changes = [
+            changed[each.commit] if each.parent else _first(store, below, each) for each in own
+        ]
         chains.append(Chain(name, below, own, changes))
     return sorted(chains, key=lambda chain: (chain.summaries[0].created, chain.name))
 
@@ -103,8 +120,8 @@ def _first(store: Store, below: Oid | None, first: Summary) -> tuple[FileChange,
 
 
 class Lines:
-    """The lines of blobs, and what they add up to: where two changes have the same sum, the same lines came and went,
-    whatever stands around them. So a change is known again after a rebase.
+    """The lines of blobs, and what they add up to: where two changes have the same sum, the same
+    lines came and went, whatever stands around them. So a change is known again after a rebase.
     """
 
     def __init__(self, store: Store) -> None:
@@ -120,7 +137,11 @@ class Lines:
     def added(self, old: Entry | None, new: Entry | None) -> tuple[bytes, ...]:
         """The lines that say something and that only the new side has."""
         known = set(self.of(old) or ())
-        return tuple(line for line in dict.fromkeys(self.of(new) or ()) if line not in known and len(line.strip()) > 3)
+        return tuple(
+            line
+            for line in dict.fromkeys(self.of(new) or ())
+            if line not in known and len(line.strip()) > 3
+        )
 
     def _read(self, entry: Entry | None) -> tuple[bytes, ...] | None:
         if entry is None:
@@ -129,7 +150,8 @@ class Lines:
             return None
         try:
             data = self._store.objects.read_blob(entry.oid)
-        except StoreDamaged:  # a partial clone, or collected: no line is known, and nothing is claimed
+        # a partial clone, or collected: no line is known, and nothing is claimed
+        except StoreDamaged:
             return None
         if len(data) > LARGEST or b"\0" in data[:BINARY_HEAD]:
             return None

@@ -1,8 +1,8 @@
 """What a person says about a time, made exact: "yesterday 17:00", "2 hours ago", ISO 8601.
 
-Strict and pure. git's own reader takes any text for some time, mostly for now; here a text that is none is refused, and
-what was understood is given back, so that it can be shown. No other language and no other calendar: what would need a
-guess is not read.
+Strict and pure. git's own reader takes any text for some time, mostly for now; here a text that is
+none is refused, and what was understood is given back, so that it can be shown. No other language
+and no other calendar: what would need a guess is not read.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from gitcp.errors import BadValue
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-EXAMPLES = '"2026-11-20", "2026-11-20 17:00", "yesterday 17:00", "monday", "09:30", "noon", "2 hours ago"'
+EXAMPLES = (
+    '"2026-11-20", "2026-11-20 17:00", "yesterday 17:00", "monday", "09:30", "noon", "2 hours ago"'
+)
 
 AGO = re.compile(r"([0-9]{1,9}) (minute|hour|day|week|month)s? ago")
 LENGTH = re.compile(r"([0-9]{1,5}) ?([mhdw])")
@@ -29,11 +31,13 @@ CLOCK = re.compile(
 
 
 def parse(text: str, now: datetime, *, end: bool) -> datetime:
-    """The time that `text` names, aware; what names no zone is in that of `now`, which must be aware.
+    """The time that `text` names, aware; what names no zone is in that of `now`, which must be
+    aware.
 
-    Read are ISO 8601 dates and times, `today`, `yesterday`, `monday` to `sunday` (the last one before today), a time
-    of day alone (of today) or after a day, `noon`, `midnight`, `N minutes|hours|days|weeks|months ago` and `now`. A
-    day without a time is its last moment if `end`, else its first. Raises BadValue for anything else.
+    Read are ISO 8601 dates and times, `today`, `yesterday`, `monday` to `sunday` (the last one
+    before today), a time of day alone (of today) or after a day, `noon`, `midnight`, `N
+    minutes|hours|days|weeks|months ago` and `now`. A day without a time is its last moment if
+    `end`, else its first. Raises BadValue for anything else.
     """
     words = " ".join(text.lower().split())
     try:
@@ -48,10 +52,14 @@ def parse(text: str, now: datetime, *, end: bool) -> datetime:
 
 
 def parse_length(text: str) -> timedelta:
-    """The length of time that `text` says: a number and m, h, d or w (`90m`, `24h`, `14d`). Raises BadValue."""
+    """The length of time that `text` says: a number and m, h, d or w (`90m`, `24h`, `14d`). Raises
+    BadValue.
+    """
     found = LENGTH.fullmatch(text.strip().lower())
     if found is None:
-        raise BadValue(f"{text[:60]!r} is no length of time", hint="write it like 90m, 24h, 14d or 2w")
+        raise BadValue(
+            f"{text[:60]!r} is no length of time", hint="write it like 90m, 24h, 14d or 2w"
+        )
     return timedelta(**{LENGTHS[found[2]]: int(found[1])})
 
 
@@ -93,7 +101,9 @@ def _zone(clock: re.Match[str]) -> tzinfo | None:
 
 
 def _ago(now: datetime, count: int, unit: str) -> datetime:
-    """Minutes and hours are lengths of time; days, weeks and months keep the time that the clock on the wall shows."""
+    """Minutes and hours are lengths of time; days, weeks and months keep the time that the clock on
+    the wall shows.
+    """
     if unit in ("minute", "hour"):
         past = now.astimezone(UTC) - timedelta(**{f"{unit}s": count})
         return past.astimezone(now.tzinfo)

@@ -1,7 +1,9 @@
-"""Find: a text in the prompts, answers, tools, notes, paths and files of all checkpoints. Reads only.
+"""Find: a text in the prompts, answers, tools, notes, paths and files of all checkpoints. Reads
+only.
 
-A hit is where something came in: the first checkpoint whose file has this line, whose conversation this message. So
-each distinct blob is read once, however many checkpoints hold it, and git finds out which are new where.
+A hit is where something came in: the first checkpoint whose file has this line, whose conversation
+this message. So each distinct blob is read once, however many checkpoints hold it, and git finds
+out which are new where.
 """
 
 from __future__ import annotations
@@ -24,18 +26,29 @@ from gitcp.value import Value
 from gitcp.worktree.paths import display
 
 PLACES = ("prompts", "answers", "tools", "notes", "paths", "files")
-KINDS = {"prompts": "prompt", "answers": "answer", "tools": "tool", "notes": "note", "paths": "path", "files": "file"}
+KINDS = {
+    "prompts": "prompt",
+    "answers": "answer",
+    "tools": "tool",
+    "notes": "note",
+    "paths": "path",
+    "files": "file",
+}
 SAID = {"user": "prompts", "assistant": "answers", "thinking": "answers", "summary": "answers"}
 
 BINARY_HEAD = 8000
-STREAM = re.compile(re.escape(RESERVED + b"/" + CONVERSATION + b"/") + rb"(.+?)/(" + NAME.pattern + rb")")
+STREAM = re.compile(
+    re.escape(RESERVED + b"/" + CONVERSATION + b"/") + rb"(.+?)/(" + NAME.pattern + rb")"
+)
 
 
 class Needle:
     """What is looked for: a text as it is, or a regular expression."""
 
     def __init__(self, text: str, *, regex: bool = False, ignore_case: bool = False) -> None:
-        self._pattern = re.compile(text if regex else re.escape(text), re.IGNORECASE if ignore_case else 0)
+        self._pattern = re.compile(
+            text if regex else re.escape(text), re.IGNORECASE if ignore_case else 0
+        )
         self._fold = ignore_case
         # What stands in JSON may be escaped; letters, digits and blanks are not.
         runs = [] if regex else re.findall(r"[A-Za-z0-9 ]+", text)
@@ -53,9 +66,11 @@ class Needle:
 
 
 class Hit(Value):
-    """A line that matches, and the checkpoint it came in with. `where` is a path, a tool or the part of a note.
+    """A line that matches, and the checkpoint it came in with. `where` is a path, a tool or the
+    part of a note.
 
-    `start` and `end` bound the match in `text`. `line` counts the lines of a file from 1, `message` is a message's id.
+    `start` and `end` bound the match in `text`. `line` counts the lines of a file from 1, `message`
+    is a message's id.
     """
 
     summary: Summary
@@ -76,7 +91,9 @@ class _New(NamedTuple):
     oid: Oid
 
 
-def find(store: Store, tips: Iterable[Oid], needle: Needle, places: Sequence[str] = PLACES) -> list[Hit]:
+def find(
+    store: Store, tips: Iterable[Oid], needle: Needle, places: Sequence[str] = PLACES
+) -> list[Hit]:
     """Every hit behind `tips`, the newest first. Of several chains, one that breaks is left out.
 
     Raises StoreDamaged, or GitFailed, if the only one breaks.
@@ -94,7 +111,9 @@ def find(store: Store, tips: Iterable[Oid], needle: Needle, places: Sequence[str
             if is_content(entry.mode) and entry.oid not in seen and search.wants(path):
                 seen.add(entry.oid)
                 new.append(_New(commit, path, entry.oid))
-    for _, group in groupby(_read(store, new), key=lambda item: (item[0].commit, _stream(item[0].path))):
+    for _, group in groupby(
+        _read(store, new), key=lambda item: (item[0].commit, _stream(item[0].path))
+    ):
         search.blobs(list(group))
     return sorted(search.hits, key=lambda hit: -search.order[hit.summary.commit])
 
@@ -136,7 +155,9 @@ def _names(items: Iterable[_New]) -> bytes:
 
 
 class _Search:
-    """One search: what was found so far, what of it was said before, and the order of the checkpoints."""
+    """One search: what was found so far, what of it was said before, and the order of the
+    checkpoints.
+    """
 
     def __init__(self, store: Store, needle: Needle, places: Sequence[str]) -> None:
         self.hits: list[Hit] = []
@@ -153,7 +174,9 @@ class _Search:
             return "files" in self._places
         if path == RESERVED + b"/" + METADATA:
             return "notes" in self._places
-        return STREAM.fullmatch(path) is not None and bool(self._places & {"prompts", "answers", "tools"})
+        return STREAM.fullmatch(path) is not None and bool(
+            self._places & {"prompts", "answers", "tools"}
+        )
 
     def path(self, commit: Oid, path: bytes) -> None:
         """A path that came in."""
@@ -180,7 +203,9 @@ class _Search:
             self._match(commit, place, where, line, key=(where, line), line=number)
 
     def _talk(self, commit: Oid, stream: bytes, data: bytes) -> None:
-        """What was said in new segments; those of a rewritten end hold old messages too, which are known."""
+        """What was said in new segments; those of a rewritten end hold old messages too, which are
+        known.
+        """
         conversation = self._checkpoint(commit).conversation
         if conversation is None or stream.partition(b"/")[0] not in (b"main", b"agents"):
             self._lines(commit, "tools", stream, data)
@@ -210,7 +235,16 @@ class _Search:
         start, end = text.rfind("\n", 0, span[0]) + 1, text.find("\n", span[0])
         shown = text[start : end if end >= 0 else len(text)]
         summary = self._store.summary(commit)
-        hit = Hit(summary, KINDS[place], where, shown, span[0] - start, min(span[1] - start, len(shown)), line, message)
+        hit = Hit(
+            summary,
+            KINDS[place],
+            where,
+            shown,
+            span[0] - start,
+            min(span[1] - start, len(shown)),
+            line,
+            message,
+        )
         self.hits.append(hit)
 
     def _checkpoint(self, commit: Oid) -> Checkpoint:
@@ -222,7 +256,12 @@ class _Search:
 def _texts(note: Note) -> Iterator[tuple[str, str]]:
     """What a note says, piece by piece."""
     handoff = note.handoff
-    single = {"label": note.label, "phase": note.phase, "objective": note.objective, "task": handoff.task}
+    single = {
+        "label": note.label,
+        "phase": note.phase,
+        "objective": note.objective,
+        "task": handoff.task,
+    }
     yield from ((name, text) for name, text in single.items() if text)
     several = {
         "decided": handoff.decisions,

@@ -1,4 +1,6 @@
-"""What each checkpoint of whole chains changed: found by git in one go, where comparing tree by tree takes too long."""
+"""What each checkpoint of whole chains changed: found by git in one go, where comparing tree by
+tree takes too long.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ RAW = re.compile(rb":([0-7]+) ([0-7]+) ([0-9a-f]{40}) ([0-9a-f]{40}) [A-Z]")
 
 
 class Changed(NamedTuple):
-    """A checkpoint's commit, and the paths that it changed against the one before it, those in `.gitcp` too."""
+    """A checkpoint's commit, and the paths that it changed against the one before it, those in
+    `.gitcp` too.
+    """
 
     commit: Oid
     changes: tuple[FileChange, ...]
@@ -21,24 +25,42 @@ class Changed(NamedTuple):
     @property
     def files(self) -> tuple[FileChange, ...]:
         """Those of the files half."""
-        return tuple(change for change in self.changes if not change.path.startswith(RESERVED + b"/"))
+        return tuple(
+            change for change in self.changes if not change.path.startswith(RESERVED + b"/")
+        )
 
 
 def changed(store: Store, tips: Iterable[Oid], after: Oid | None = None) -> Iterator[Changed]:
-    """Every checkpoint behind `tips`, once, the oldest first and parents before children; none up to `after`.
+    """Every checkpoint behind `tips`, once, the oldest first and parents before children; none up
+    to `after`.
 
     A first checkpoint changed everything that it holds. Reads commits and trees, no blob.
     """
     ends = [*tips, *([f"^{after}"] if after else [])]
     listed = store.repo.git(
-        "rev-list", "--first-parent", "--date-order", "--reverse", "--stdin", input="\n".join(ends).encode("ascii")
+        "rev-list",
+        "--first-parent",
+        "--date-order",
+        "--reverse",
+        "--stdin",
+        input="\n".join(ends).encode("ascii"),
     )
     return of(store, listed)
 
 
 def of(store: Store, listed: bytes) -> Iterator[Changed]:
     """What each of these commits changed, given one a line; a merge nothing."""
-    options = ("--stdin", "--root", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--no-color", "--always")
+    options = (
+        "--stdin",
+        "--root",
+        "-r",
+        "-z",
+        "--raw",
+        "--no-renames",
+        "--no-abbrev",
+        "--no-color",
+        "--always",
+    )
     fields = iter(store.repo.git("diff-tree", *options, input=listed).split(b"\0"))
     commit, found = None, []
     for field in fields:

@@ -1,6 +1,8 @@
-"""Which checkpoints a listing shows, and in which order: newest first. Commits alone are read, no blob.
+"""Which checkpoints a listing shows, and in which order: newest first. Commits alone are read, no
+blob.
 
-Within a session the order is that of the chain, whatever the clocks said; sessions are merged by time.
+Within a session the order is that of the chain, whatever the clocks said; sessions are merged by
+time.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from gitcp.value import Value
 BLOCK = 1 << 16
 SHORT = "%x01%H%x00%s%x00%b"
 NAMED = re.compile(
-    "\x01([0-9a-f]{40})\0([^\0\x01]*)\0[^\0\x01]*?^Gitcp-Session: (.+)\nGitcp-Number: ([0-9]+)$", re.MULTILINE
+    "\x01([0-9a-f]{40})\0([^\0\x01]*)\0[^\0\x01]*?^Gitcp-Session: (.+)\nGitcp-Number: ([0-9]+)$",
+    re.MULTILINE,
 )
 
 
@@ -40,7 +43,9 @@ class Line(NamedTuple):
 
 
 class Selection(Value):
-    """What a listing is limited to. `after` is the commit before the first one meant, `limit` how many."""
+    """What a listing is limited to. `after` is the commit before the first one meant, `limit` how
+    many.
+    """
 
     after: Oid | None = None
     limit: int | None = None
@@ -52,7 +57,10 @@ class Selection(Value):
     @property
     def filters(self) -> bool:
         """Whether some checkpoints in between may be left out."""
-        return any(value is not None for value in (self.since, self.until, self.grep, self.phase, self.after))
+        return any(
+            value is not None
+            for value in (self.since, self.until, self.grep, self.phase, self.after)
+        )
 
     def holds(self, summary: Summary) -> bool:
         """Whether the listing shows this checkpoint."""
@@ -60,12 +68,17 @@ class Selection(Value):
             (self.since is None or summary.created >= self.since)
             and (self.until is None or summary.created <= self.until)
             and (self.grep is None or self.grep.search(summary.subject) is not None)
-            and (self.phase is None or summary.trailers.get("Gitcp-Phase", "") == one_line(self.phase, 100))
+            and (
+                self.phase is None
+                or summary.trailers.get("Gitcp-Phase", "") == one_line(self.phase, 100)
+            )
         )
 
 
 def select(store: Store, tips: Iterable[Oid], selection: Selection) -> Iterator[Summary]:
-    """The checkpoints behind `tips` that `selection` wants, newest first. Raises StoreDamaged where a chain breaks."""
+    """The checkpoints behind `tips` that `selection` wants, newest first. Raises StoreDamaged where
+    a chain breaks.
+    """
     limit = None if selection.filters else selection.limit
     left_out = _behind(store, selection.after) if selection.after else frozenset()
     chains = list(tips)
@@ -75,7 +88,9 @@ def select(store: Store, tips: Iterable[Oid], selection: Selection) -> Iterator[
 
 
 def lines(store: Store, tips: Iterable[Oid], selection: Selection) -> Iterator[Line]:
-    """The same as `select`, with less of each. A whole chain is taken from git's output in one go."""
+    """The same as `select`, with less of each. A whole chain is taken from git's output in one
+    go.
+    """
     chains = list(tips)
     if len(chains) == 1 and not selection.filters:
         found = _whole(store, chains[0], selection.limit)
@@ -84,15 +99,31 @@ def lines(store: Store, tips: Iterable[Oid], selection: Selection) -> Iterator[L
     return map(line, select(store, chains, selection))
 
 
-def graph(store: Store, tips: Iterable[Oid], limit: int | None = None) -> Iterator[tuple[str, Line | None]]:
-    """The chains behind `tips` as git draws them: each line's drawing, and the checkpoint that stands there."""
+def graph(
+    store: Store, tips: Iterable[Oid], limit: int | None = None
+) -> Iterator[tuple[str, Line | None]]:
+    """The chains behind `tips` as git draws them: each line's drawing, and the checkpoint that
+    stands there.
+    """
     count = () if limit is None else (f"--max-count={limit}",)
-    options = ("--graph", "--date-order", "--first-parent", "--no-patch", "--no-show-signature", "--no-color")
+    options = (
+        "--graph",
+        "--date-order",
+        "--first-parent",
+        "--no-patch",
+        "--no-show-signature",
+        "--no-color",
+    )
     ends = "\n".join(tips).encode("ascii")
-    drawn = store.repo.git("log", *options, "--format=%x01%H", *count, "--stdin", input=ends).decode("ascii")
+    drawn = store.repo.git(
+        "log", *options, "--format=%x01%H", *count, "--stdin", input=ends
+    ).decode("ascii")
     for row in drawn.splitlines():
         drawing, _, commit = row.partition("\x01")
-        yield drawing if commit else drawing.rstrip(), line(store.summary(Oid(commit))) if commit else None
+        yield (
+            drawing if commit else drawing.rstrip(),
+            line(store.summary(Oid(commit))) if commit else None,
+        )
 
 
 def line(summary: Summary) -> Line:
@@ -101,9 +132,17 @@ def line(summary: Summary) -> Line:
 
 
 def _whole(store: Store, tip: Oid, limit: int | None) -> list[Line] | None:
-    """The one-liners of a chain; None if some commit is not written the way this version does it."""
+    """The one-liners of a chain; None if some commit is not written the way this version does
+    it.
+    """
     count = () if limit is None else (f"--max-count={limit}",)
-    options = ("--first-parent", "--no-show-signature", "--encoding=UTF-8", f"--format={SHORT}", *count)
+    options = (
+        "--first-parent",
+        "--no-show-signature",
+        "--encoding=UTF-8",
+        f"--format={SHORT}",
+        *count,
+    )
     found: list[Line] = []
     begun, rest = 0, b""
     with store.repo.git_reading("log", *options, tip, "--", input=b"") as out:
@@ -144,7 +183,9 @@ def later(store: Store, target: Checkpoint) -> list[Summary]:
 
 
 def _behind(store: Store, commit: Oid) -> frozenset[str]:
-    return frozenset(store.repo.git("rev-list", "--first-parent", commit, "--").decode("ascii").split())
+    return frozenset(
+        store.repo.git("rev-list", "--first-parent", commit, "--").decode("ascii").split()
+    )
 
 
 def _merged(store: Store, tips: list[Oid], limit: int | None) -> Iterator[Summary]:
@@ -177,5 +218,7 @@ def _merged(store: Store, tips: list[Oid], limit: int | None) -> Iterator[Summar
 
 
 def _turn(order: int, summary: Summary) -> tuple[float, int, int, Summary]:
-    """When a checkpoint's turn comes. Of one second's the higher number comes first: it may stand on the other."""
+    """When a checkpoint's turn comes. Of one second's the higher number comes first: it may stand
+    on the other.
+    """
     return -summary.created.timestamp(), -summary.id.number, order, summary

@@ -15,7 +15,9 @@ from gitcp.value import Value
 
 
 class Session(Value):
-    """One session: its last checkpoint, how many are its own, the tags on them, and where it was forked from."""
+    """One session: its last checkpoint, how many are its own, the tags on them, and where it was
+    forked from.
+    """
 
     name: str
     last: Checkpoint
@@ -31,14 +33,20 @@ class Session(Value):
 
     @property
     def title(self) -> str:
-        """The conversation's title, else its last prompt, else the objective; "" where nothing was said."""
+        """The conversation's title, else its last prompt, else the objective; "" where nothing was
+        said.
+        """
         digest = self.last.conversation.digest if self.last.conversation else None
         said = (digest.title, digest.last_prompt) if digest else ()
-        return next((text for text in (*said, self.last.note.objective, self.last.note.label) if text), "")
+        return next(
+            (text for text in (*said, self.last.note.objective, self.last.note.label) if text), ""
+        )
 
 
 class Selection(Value):
-    """Which sessions are meant: of which agent, saved since when, whose name, title, last prompt or label matches."""
+    """Which sessions are meant: of which agent, saved since when, whose name, title, last prompt or
+    label matches.
+    """
 
     agent: str | None = None
     since: datetime | None = None
@@ -56,16 +64,24 @@ class Selection(Value):
 
 
 def fetched(store: Store) -> dict[str, Oid]:
-    """Every session that was fetched or imported, as `REMOTE/SESSION`, and the commit of its last checkpoint."""
+    """Every session that was fetched or imported, as `REMOTE/SESSION`, and the commit of its last
+    checkpoint.
+    """
     listed = refs.list_refs(store.repo.common_dir, refs.REMOTES)
     parts = ((name.removeprefix(refs.REMOTES).split("/"), tip) for name, tip in listed.items())
-    return {f"{place[0]}/{place[2]}": tip for place, tip in parts if len(place) == 3 and place[1] == "sessions"}
+    return {
+        f"{place[0]}/{place[2]}": tip
+        for place, tip in parts
+        if len(place) == 3 and place[1] == "sessions"
+    }
 
 
 def listing(
     store: Store, tips: Mapping[str, Oid] | None = None
 ) -> tuple[tuple[Session, ...], tuple[tuple[str, StoreDamaged], ...]]:
-    """Every session, or those that end at `tips`: the one saved last first; and those that cannot be read, with why."""
+    """Every session, or those that end at `tips`: the one saved last first; and those that cannot
+    be read, with why.
+    """
     tips = store.sessions() if tips is None else tips
     parents, begins = _parents(store, tips.values()), _forks(store, tips.values())
     tags = log.tags(store)

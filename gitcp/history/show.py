@@ -29,19 +29,30 @@ class Listing(NamedTuple):
 def file(store: Store, checkpoint: Checkpoint, path: bytes) -> bytes | Listing:
     """The bytes a file had in the working tree, the target of a link, or the names in a directory.
 
-    `path` may lie in `.gitcp`, the checkpoint's own directory. Raises RevisionNotFound if there is no such path.
+    `path` may lie in `.gitcp`, the checkpoint's own directory. Raises RevisionNotFound if there is
+    no such path.
     """
-    entry = trees.lookup(store.objects, checkpoint.root, path) if path else Entry(TREE, checkpoint.root)
+    entry = (
+        trees.lookup(store.objects, checkpoint.root, path) if path else Entry(TREE, checkpoint.root)
+    )
     if entry is None:
-        raise RevisionNotFound(_absent(checkpoint, path), hint=f"gitcp show --files {checkpoint.id}")
+        raise RevisionNotFound(
+            _absent(checkpoint, path), hint=f"gitcp show --files {checkpoint.id}"
+        )
     if entry.mode == GITLINK:
-        raise RevisionNotFound(f"{paths.display(path)} is a submodule, at commit {entry.oid}: its files are not stored")
+        raise RevisionNotFound(
+            f"{paths.display(path)} is a submodule, at commit {entry.oid}: its files are not stored"
+        )
     if entry.mode == TREE:
         found = store.objects.read_tree(entry.oid)
         return Listing(tuple(e.name + b"/" if e.mode == TREE else e.name for e in found))
     blob = store.objects.read_blob(entry.oid)
     conversion = next((c for c in checkpoint.snapshot.converted if c.path == path), None)
-    return convert.checkout(blob, entry.oid, conversion, store.repo.common_dir / "lfs") if conversion else blob
+    return (
+        convert.checkout(blob, entry.oid, conversion, store.repo.common_dir / "lfs")
+        if conversion
+        else blob
+    )
 
 
 def _absent(checkpoint: Checkpoint, path: bytes) -> str:
@@ -65,7 +76,9 @@ def metadata(store: Store, checkpoint: Checkpoint) -> bytes:
 
 
 def stream(store: Store, checkpoint: Checkpoint, name: str) -> Iterator[bytes]:
-    """The bytes of one stream of the conversation. Raises RevisionNotFound if there is none of that name."""
+    """The bytes of one stream of the conversation. Raises RevisionNotFound if there is none of that
+    name.
+    """
     conversation = checkpoint.conversation
     names = [s.name for s in conversation.streams] if conversation else []
     if conversation is None or name not in names:
@@ -94,7 +107,9 @@ def last_messages(store: Store, conversation: Conversation, most: int) -> list[M
 
 def messages_now(capture: Capture) -> Iterator[Message]:
     """The messages of a conversation as its agent has it now. Raises ConversationUnreadable."""
-    main = next((source for source in capture.sources if source.name == MAIN), Source(MAIN, data=b""))
+    main = next(
+        (source for source in capture.sources if source.name == MAIN), Source(MAIN, data=b"")
+    )
     return adapters.for_format(capture.format).messages(_lines(main))
 
 

@@ -32,7 +32,8 @@ class Growth(Value):
 class Status(Value):
     """How things stand. `session` is where a save would go (None: undecided); `why` says why there.
 
-    `noted`: a note waits for the next save there. `damage` are lines about sessions that cannot be read.
+    `noted`: a note waits for the next save there. `damage` are lines about sessions that cannot be
+    read.
     """
 
     session: str | None
@@ -56,7 +57,9 @@ def status(store: Store, cwd: Path, session: str | None, limits: Limits) -> Stat
     tip = store.tip(name) if name else None
     last, damage = _last(store, tip)
     objects = Objects(store.repo, dry=True)
-    now = take(store.repo, objects, limits, live_trees(store, name) if name else frozenset()).snapshot
+    now = take(
+        store.repo, objects, limits, live_trees(store, name) if name else frozenset()
+    ).snapshot
     before = last.snapshot.tree if last else base_tree(store, now.base.commit)
     if before is not None:
         objects.name_tree(store.objects.read_tree(before))
@@ -85,11 +88,17 @@ def _last(store: Store, tip: Oid | None) -> tuple[Checkpoint | None, tuple[str, 
     except FormatTooNew:
         raise
     except StoreDamaged as error:
-        return None, (f"the last checkpoint is damaged ({error}): the next save begins a new chain",)
+        return None, (
+            f"the last checkpoint is damaged ({error}): the next save begins a new chain",
+        )
 
 
-def _choice(store: Store, cwd: Path, session: str | None) -> tuple[str | None, str, Capture | None, tuple[str, ...]]:
-    """Where a save would go. Two conversations that could be meant are something to report, not to fail with."""
+def _choice(
+    store: Store, cwd: Path, session: str | None
+) -> tuple[str | None, str, Capture | None, tuple[str, ...]]:
+    """Where a save would go. Two conversations that could be meant are something to report, not to
+    fail with.
+    """
     try:
         choice = session_op.choose(store, cwd, session=session_op.looked_up(store, session))
         return choice.session, choice.why, choice.capture, ()

@@ -8,7 +8,9 @@ from gitcp.adapters.base import Message
 
 
 class Called(Protocol):
-    """A call that nothing answered yet: its tool, and the agent's id of it, None where the agent gave none."""
+    """A call that nothing answered yet: its tool, and the agent's id of it, None where the agent
+    gave none.
+    """
 
     @property
     def tool(self) -> str: ...
@@ -21,10 +23,11 @@ C = TypeVar("C", bound=Called)
 
 
 def take(open: list[C], result: Message) -> C | None:
-    """The call that a result belongs to, taken out of those that are open, in the order in which they were made.
+    """The call that a result belongs to, taken out of those that are open, in the order in which
+    they were made.
 
-    It is the one whose id the result has; the oldest of its tool only where the agent gave the result no id. None: a
-    second result of a call, or one of no call.
+    It is the one whose id the result has; the oldest of its tool only where the agent gave the
+    result no id. None: a second result of a call, or one of no call.
     """
     if result.call is not None:
         found = next((each for each in open if each.call == result.call), None)

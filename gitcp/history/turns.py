@@ -1,7 +1,8 @@
 """Which messages each checkpoint added to the conversation, and where it went back. Reads only.
 
-A conversation that only grew is read once, whatever the number of its checkpoints: an earlier one is a beginning of it,
-by length and checksum. Where it went back (a restore) or was written anew, the messages themselves are compared.
+A conversation that only grew is read once, whatever the number of its checkpoints: an earlier one
+is a beginning of it, by length and checksum. Where it went back (a restore) or was written anew,
+the messages themselves are compared.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ class Aside(Value):
 
 
 class Turn(Value):
-    """What one checkpoint added: messages and streams. `back` counts the messages before it that it does not have."""
+    """What one checkpoint added: messages and streams. `back` counts the messages before it that it
+    does not have.
+    """
 
     messages: tuple[Message, ...] = ()
     back: int = 0
@@ -39,13 +42,17 @@ class Turn(Value):
 
 
 def turns(store: Store, conversations: Sequence[Conversation | None]) -> list[Turn]:
-    """What each of these added to the one before it; they are those of a chain of checkpoints, oldest first."""
+    """What each of these added to the one before it; they are those of a chain of checkpoints,
+    oldest first.
+    """
     heard, asides = _heard(store, conversations), _asides(store, conversations)
     found: list[Turn] = []
     before: Heard = ([], 0)
     for place, now in enumerate(heard):
         same = _common(before, now)
-        found.append(Turn(tuple(now[0][same : now[1]]), before[1] - same, tuple(asides.get(place, ()))))
+        found.append(
+            Turn(tuple(now[0][same : now[1]]), before[1] - same, tuple(asides.get(place, ())))
+        )
         before = now
     return found
 
@@ -69,28 +76,42 @@ def _heard(store: Store, conversations: Sequence[Conversation | None]) -> list[H
     for place in reversed(range(len(conversations))):
         whole = conversations[place]
         if place not in found and whole is not None:
-            earlier = {n: c for n, c in enumerate(conversations[: place + 1]) if c is not None and n not in found}
-            found |= _read(store, whole, {n: c for n, c in earlier.items() if c.format == whole.format})
+            earlier = {
+                n: c
+                for n, c in enumerate(conversations[: place + 1])
+                if c is not None and n not in found
+            }
+            found |= _read(
+                store, whole, {n: c for n, c in earlier.items() if c.format == whole.format}
+            )
     return [found.get(place, nothing) for place in range(len(conversations))]
 
 
 def _read(store: Store, whole: Conversation, earlier: dict[int, Conversation]) -> dict[int, Heard]:
-    """The messages of `whole`, for each of `earlier` that is a beginning of it (as it is itself)."""
+    """The messages of `whole`, for each of `earlier` that is a beginning of it (as it is
+    itself).
+    """
     data = b"".join(segments.content(store.objects, stored(store, whole, MAIN)))
     lines = _Lines(data)
     messages, ends = [], []
     for message in adapters.for_format(whole.format).messages(lines):
         messages.append(message)
         ends.append(lines.end)
-    mains = {place: main for place, conversation in earlier.items() if (main := _main(conversation))}
+    mains = {
+        place: main for place, conversation in earlier.items() if (main := _main(conversation))
+    }
     sums = _sums(data, {main.bytes for main in mains.values()})
-    begun = {place: main.bytes for place, main in mains.items() if sums.get(main.bytes) == main.sha256}
+    begun = {
+        place: main.bytes for place, main in mains.items() if sums.get(main.bytes) == main.sha256
+    }
     # A last line may lack its end there, and have it here.
     return {place: (messages, bisect_right(ends, size + 1)) for place, size in begun.items()}
 
 
 class _Lines:
-    """The lines of a stream without their ends; `end` is the offset after the one that was taken last."""
+    """The lines of a stream without their ends; `end` is the offset after the one that was taken
+    last.
+    """
 
     def __init__(self, data: bytes) -> None:
         self._data = data

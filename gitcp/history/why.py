@@ -1,4 +1,6 @@
-"""Why: which checkpoint made a line, which ones changed a path, and why a path is in no checkpoint. Reads only."""
+"""Why: which checkpoint made a line, which ones changed a path, and why a path is in no checkpoint.
+Reads only.
+"""
 
 from __future__ import annotations
 
@@ -31,24 +33,34 @@ class Line(Value):
 
 
 class Known(Value):
-    """What the checkpoints know of a path: those that changed it, newest first, and why it is not in the last one."""
+    """What the checkpoints know of a path: those that changed it, newest first, and why it is not
+    in the last one.
+    """
 
     changed: tuple[Summary, ...]
     missing: str
 
 
 def line(store: Store, last: Checkpoint, path: bytes, number: int) -> Line:
-    """Which checkpoint made a line of a file, as the file is now, or as `last` has it where it is gone.
+    """Which checkpoint made a line of a file, as the file is now, or as `last` has it where it is
+    gone.
 
     Raises BadValue where there is no such file or line.
     """
     entry = trees.lookup(store.objects, last.root, path)
-    stored = _lines(store.objects.read_blob(entry.oid)) if entry and entry.mode not in (TREE, GITLINK) else None
+    stored = (
+        _lines(store.objects.read_blob(entry.oid))
+        if entry and entry.mode not in (TREE, GITLINK)
+        else None
+    )
     with Writer(store.repo.root) as tree:
         data = WorktreeView(tree).read(path)
     here = stored if data is None else _lines(data)
     if here is None:
-        raise BadValue(f"{display(path)} is no file, here or in {last.id}", hint=f"gitcp show --files {last.id}")
+        raise BadValue(
+            f"{display(path)} is no file, here or in {last.id}",
+            hint=f"gitcp show --files {last.id}",
+        )
     if not 1 <= number <= len(here):
         raise BadValue(f"{display(path)} has {len(here):,} lines, and no line {number:,}")
     text = here[number - 1].decode("utf-8", "surrogateescape")
@@ -60,7 +72,9 @@ def line(store: Store, last: Checkpoint, path: bytes, number: int) -> Line:
 
 
 def path(store: Store, last: Checkpoint, name: bytes) -> Known:
-    """Which checkpoints up to `last` changed a path or what is below it, and why `last` does not have it ("" if so)."""
+    """Which checkpoints up to `last` changed a path or what is below it, and why `last` does not
+    have it ("" if so).
+    """
     found = []
     for commit, changes in history.changed(store, [last.commit]):
         if any(change.path == name or change.path.startswith(name + b"/") for change in changes):
@@ -89,7 +103,9 @@ def _blamed(store: Store, last: Checkpoint, name: bytes, number: int) -> Oid:
     try:
         said = store.repo.git(*BLAME, "-L", span, last.commit, "--", name)
     except GitFailed as error:
-        raise BadValue(f"git cannot tell where line {number} of {display(name)} comes from: {error}") from None
+        raise BadValue(
+            f"git cannot tell where line {number} of {display(name)} comes from: {error}"
+        ) from None
     return Oid(said[:40].decode("ascii"))
 
 
@@ -97,7 +113,10 @@ def _missing(store: Store, last: Checkpoint, name: bytes) -> str:
     """Why a path is not in a checkpoint: left out then, ignored now, or not there."""
     for skip in last.snapshot.skipped:
         if name == skip.path.rstrip(b"/") or name.startswith(skip.path.rstrip(b"/") + b"/"):
-            return f"left out of {last.id}: {skip.reason.value}{', ' + skip.detail if skip.detail else ''}"
+            return (
+                f"left out of {last.id}: "
+                f"{skip.reason.value}{', ' + skip.detail if skip.detail else ''}"
+            )
     if name in last.snapshot.empty_directories:
         return f"an empty directory: it is written down in {last.id}"
     if name.split(b"/")[0] in (RESERVED, b".git"):
@@ -111,5 +130,8 @@ def _missing(store: Store, last: Checkpoint, name: bytes) -> str:
             return "not there, neither now nor then"
         asked = name + b"/" if kind == "directory" else name
         if rules.ignored(store.repo, [asked], disk.read):
-            return f"ignored (git check-ignore -v {display(name)} says why; gitcp save --include takes it all the same)"
+            return (
+                f"ignored (git check-ignore -v {display(name)} says why; gitcp save --include "
+                "takes it all the same)"
+            )
     return f"not there when {last.id} was saved: gitcp save takes it"

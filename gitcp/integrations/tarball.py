@@ -1,8 +1,10 @@
-"""A tar archive ⇄ a tree and a list: how a sandbox's workspace is kept, so that what did not change costs nothing.
+"""A tar archive ⇄ a tree and a list: how a sandbox's workspace is kept, so that what did not change
+costs nothing.
 
-The tree has every ordinary file and symbolic link whose name a working tree may have, so that any command can look at
-them. The list, a line for each member in the archive's order, has what a tree cannot say: directories, owners, times,
-exact modes. The bytes of what cannot be in a tree (`.git`, a name that stands twice) lie one after the other in `rest`.
+The tree has every ordinary file and symbolic link whose name a working tree may have, so that any
+command can look at them. The list, a line for each member in the archive's order, has what a tree
+cannot say: directories, owners, times, exact modes. The bytes of what cannot be in a tree (`.git`,
+a name that stands twice) lie one after the other in `rest`.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ class Unpacked(Value):
 
 
 def unpack(objects: Objects, archive: IO[bytes]) -> Unpacked:
-    """Store an archive's files. Writes to `objects`, which the caller flushes. Raises tarfile.TarError."""
+    """Store an archive's files. Writes to `objects`, which the caller flushes. Raises
+    tarfile.TarError.
+    """
     with tarfile.open(fileobj=archive, mode="r:*") as tar:
         members = tar.getmembers()
         fitting = _fitting(members)
@@ -50,7 +54,9 @@ def unpack(objects: Objects, archive: IO[bytes]) -> Unpacked:
     return Unpacked(trees.build(objects, trees.nest(found)), len(found), tuple(lines), bytes(rest))
 
 
-def pack(objects: Objects, tree: Oid, lines: Iterable[Mapping[str, Any]], rest: bytes, archive: IO[bytes]) -> None:
+def pack(
+    objects: Objects, tree: Oid, lines: Iterable[Mapping[str, Any]], rest: bytes, archive: IO[bytes]
+) -> None:
     """Write the archive that a tree, a list and the rest stand for."""
     found = dict(trees.walk(objects, tree))
     with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
@@ -68,7 +74,9 @@ def pack(objects: Objects, tree: Oid, lines: Iterable[Mapping[str, Any]], rest: 
 
 
 def _fitting(members: list[tarfile.TarInfo]) -> frozenset[bytes]:
-    """The paths of members that a tree can hold: of each name one, and none that another would lie below."""
+    """The paths of members that a tree can hold: of each name one, and none that another would lie
+    below.
+    """
     named = Counter(_path(member) for member in members)
     leaves = {_path(member) for member in members if not member.isdir()}
     above = {parent for path in named for parent in _parents(path)}
@@ -76,7 +84,10 @@ def _fitting(members: list[tarfile.TarInfo]) -> frozenset[bytes]:
     return frozenset(
         path
         for path in plain
-        if named[path] == 1 and path not in above and leaves.isdisjoint(_parents(path)) and problem(path) is None
+        if named[path] == 1
+        and path not in above
+        and leaves.isdisjoint(_parents(path))
+        and problem(path) is None
     )
 
 
@@ -93,8 +104,12 @@ def _path(member: tarfile.TarInfo) -> bytes:
 
 def _entry(objects: Objects, tar: tarfile.TarFile, member: tarfile.TarInfo) -> Entry:
     if member.issym():
-        return Entry(SYMLINK, objects.write_blob(member.linkname.encode("utf-8", "surrogateescape")))
-    return Entry(EXECUTABLE if member.mode & 0o100 else FILE, objects.write_blob(_content(tar, member)))
+        return Entry(
+            SYMLINK, objects.write_blob(member.linkname.encode("utf-8", "surrogateescape"))
+        )
+    return Entry(
+        EXECUTABLE if member.mode & 0o100 else FILE, objects.write_blob(_content(tar, member))
+    )
 
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:

@@ -1,7 +1,7 @@
 """A conversation of a framework: one session of gitcp, whose streams a program reads and changes.
 
-Each change is one checkpoint, with the files as they are then. Of several threads or processes that change a session,
-one does so after the other, each on top of what the one before it left.
+Each change is one checkpoint, with the files as they are then. Of several threads or processes that
+change a session, one does so after the other, each on top of what the one before it left.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ Changes = Mapping[str, Given | None]
 
 
 class Thread:
-    """The session `name`. `agent` says whose conversation it holds, `format` is the adapter that understands it."""
+    """The session `name`. `agent` says whose conversation it holds, `format` is the adapter that
+    understands it.
+    """
 
     def __init__(self, opened: Opened, name: str, agent: Agent, format: str = "jsonl") -> None:
         self.opened = opened
@@ -87,10 +89,11 @@ class Thread:
         trigger: Trigger = Trigger.TURN,
         position: Mapping[str, str] = EMPTY,
     ) -> Saved | None:
-        """Save what `decide` makes of what is held, and the files; None where it decides that nothing is to be saved.
+        """Save what `decide` makes of what is held, and the files; None where it decides that
+        nothing is to be saved.
 
-        `decide` is called once, while no other program changes this session. Raises a GitcpError, and leaves no
-        checkpoint, if anything could not be done.
+        `decide` is called once, while no other program changes this session. Raises a GitcpError,
+        and leaves no checkpoint, if anything could not be done.
         """
         store = self.opened.store()
         with only(store, self.name, LOCK):
@@ -102,15 +105,24 @@ class Thread:
             capture = Capture(self.agent, self.format, tuple(_sources(held, changes)))
             return self._save(store, capture, trigger, position)
 
-    def note(self, trigger: Trigger, position: Mapping[str, str], *, heed: Heed = Heed.ALL) -> Saved:
-        """Save the files; the conversation stays as it is. The first checkpoint of a session says whose it will be."""
+    def note(
+        self, trigger: Trigger, position: Mapping[str, str], *, heed: Heed = Heed.ALL
+    ) -> Saved:
+        """Save the files; the conversation stays as it is. The first checkpoint of a session says
+        whose it will be.
+        """
         store = self.opened.store()
         with only(store, self.name, LOCK):
             stored = None if store.tip(self.name) else (None, self.agent)
             return self._save(store, None, trigger, position, stored=stored, heed=heed)
 
     def _save(
-        self, store: Store, capture: Capture | None, trigger: Trigger, position: Mapping[str, str], **given: Any
+        self,
+        store: Store,
+        capture: Capture | None,
+        trigger: Trigger,
+        position: Mapping[str, str],
+        **given: Any,
     ) -> Saved:
         request = save.Request(
             cwd=self.opened.path,
@@ -124,8 +136,8 @@ class Thread:
 
 
 def leaving(opened: Opened, name: str, env: Mapping[str, str] = EMPTY) -> Opened:
-    """The repository as it is opened for a restore: what is there now is saved in the session `name`, and nobody looks
-    for agents' conversations. `env` is added to the environment.
+    """The repository as it is opened for a restore: what is there now is saved in the session
+    `name`, and nobody looks for agents' conversations. `env` is added to the environment.
     """
     host = replace(opened.host, env={**opened.host.env, session_op.SESSION: name, **env})
     session_op.set_current(opened.store(), name)
@@ -133,14 +145,23 @@ def leaving(opened: Opened, name: str, env: Mapping[str, str] = EMPTY) -> Opened
 
 
 def session_name(given: str, reserved: str = "") -> str:
-    """A session's name for any id that a framework gives: the id itself where it can be one, else a like one.
+    """A session's name for any id that a framework gives: the id itself where it can be one, else a
+    like one.
 
     `reserved` are characters that the name must not have.
     """
-    plain = re.sub(rf"[^A-Za-z0-9._+-]|[{re.escape(reserved)}]" if reserved else r"[^A-Za-z0-9._+-]", "-", given)
+    plain = re.sub(
+        rf"[^A-Za-z0-9._+-]|[{re.escape(reserved)}]" if reserved else r"[^A-Za-z0-9._+-]",
+        "-",
+        given,
+    )
     plain = re.sub(r"\.\.+", ".", plain).strip("-._+")[:40].rstrip("-._+") or "session"
     same = plain == given and not given.endswith(".lock")
-    return plain if same else f"{plain}-{sha256(given.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    return (
+        plain
+        if same
+        else f"{plain}-{sha256(given.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    )
 
 
 def encode(values: Iterable[object]) -> bytes:
@@ -160,9 +181,15 @@ def parsed(data: bytes) -> list[Any]:
 
 
 def _sources(held: Held, changes: Changes) -> Iterator[Source]:
-    """Every stream of the next checkpoint, the main one first; what stays has no content of its own."""
+    """Every stream of the next checkpoint, the main one first; what stays has no content of its
+    own.
+    """
     there = {stream.name: Source(stream.name, place=stream.place) for stream in held.streams}
-    given = {name: Source(name, data=new.data, place=new.place) for name, new in changes.items() if new is not None}
+    given = {
+        name: Source(name, data=new.data, place=new.place)
+        for name, new in changes.items()
+        if new is not None
+    }
     for name, source in ({MAIN: Source(MAIN, data=b"")} | there | given).items():
         if name not in changes or name in given:
             yield source

@@ -1,4 +1,6 @@
-"""A workspace that is not this working tree, kept as a session of its own: its files are those of an archive."""
+"""A workspace that is not this working tree, kept as a session of its own: its files are those of
+an archive.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ SPOOLED = 8 << 20
 
 
 def keep(opened: Opened, name: str, agent: Agent, archive: IO[bytes]) -> Checkpoint:
-    """Save an archive as the next checkpoint of session `name`; the working tree is neither read nor changed.
+    """Save an archive as the next checkpoint of session `name`; the working tree is neither read
+    nor changed.
 
     Raises tarfile.TarError for what is no archive, and a GitcpError; then there is no checkpoint.
     """
@@ -42,7 +45,9 @@ def keep(opened: Opened, name: str, agent: Agent, archive: IO[bytes]) -> Checkpo
 
 
 def content(opened: Opened, name: str) -> io.IOBase:
-    """The archive that was kept last, at its beginning. Raises RevisionNotFound if there is none."""
+    """The archive that was kept last, at its beginning. Raises RevisionNotFound if there is
+    none.
+    """
     store = opened.store()
     tip = store.tip(name)
     if tip is None:

@@ -7,7 +7,8 @@ try:
     import langgraph.checkpoint.base  # noqa: F401 -- only whether it is there
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        "gitcp.langgraph needs LangGraph: pip install 'gitcp-checkpoints[langgraph]'", name=error.name
+        "gitcp.langgraph needs LangGraph: pip install 'gitcp-checkpoints[langgraph]'",
+        name=error.name,
     ) from None
 
 from gitcp.langgraph.saver import GitSaver

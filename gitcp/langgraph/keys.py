@@ -1,4 +1,6 @@
-"""What LangGraph calls things ⇄ what git can hold: thread ids as names of sessions, keys as words of a trailer."""
+"""What LangGraph calls things ⇄ what git can hold: thread ids as names of sessions, keys as words
+of a trailer.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ PUT, WRITES, COPY = "put", "writes", "copy"
 
 
 class Key(NamedTuple):
-    """What a checkpoint of ours holds: a state of a thread (`put`), writes to one, or that the thread is a copy.
+    """What a checkpoint of ours holds: a state of a thread (`put`), writes to one, or that the
+    thread is a copy.
 
     `parent` and `run` are those of a state, "" where it has none.
     """
@@ -42,7 +45,9 @@ def parse_key(text: str) -> Key:
 
 
 def session_name(thread: str) -> str:
-    """The session of a thread: its own id where that can be a name on any file system, else one made from it."""
+    """The session of a thread: its own id where that can be a name on any file system, else one
+    made from it.
+    """
     if PLAIN.fullmatch(thread):
         return PREFIX + thread
     digest = sha256(thread.encode("utf-8", "surrogatepass")).hexdigest()[:12]

@@ -1,9 +1,9 @@
 """Serialised values ⇄ pieces, so that a value that grew costs what is new.
 
-A value is opaque bytes, mostly a packed list that got longer. Its first bytes, which hold the length, are kept apart
-(`HEAD`). Of the rest, what the pieces of the version before hold is shared, wherever it moved to; what is between is
-cut into new ones. Small last pieces are put together, eight and eight, so that a value has few pieces and each byte is
-written again three times at most.
+A value is opaque bytes, mostly a packed list that got longer. Its first bytes, which hold the
+length, are kept apart (`HEAD`). Of the rest, what the pieces of the version before hold is shared,
+wherever it moved to; what is between is cut into new ones. Small last pieces are put together,
+eight and eight, so that a value has few pieces and each byte is written again three times at most.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ NONE = Value((), b"")
 
 
 def cut(write_blob: WriteBlob, before: Value, body: bytes) -> Value:
-    """`body` in pieces, shared with `before` as far as may be. Writes the blobs of those that are new."""
+    """`body` in pieces, shared with `before` as far as may be. Writes the blobs of those that are
+    new.
+    """
     kept: list[Piece | bytes] = []
     place = 0
     for piece, start in _found(before, body):
@@ -62,7 +64,11 @@ def _found(before: Value, body: bytes) -> Iterable[tuple[Piece, int]]:
     for piece in before.pieces:
         data = old[start : start + piece.size]
         start += piece.size
-        found = place if body.startswith(data, place) else _near(body, data, place, slack + piece.size + NEAR)
+        found = (
+            place
+            if body.startswith(data, place)
+            else _near(body, data, place, slack + piece.size + NEAR)
+        )
         if found is None:
             slack += piece.size
             continue
@@ -77,7 +83,12 @@ def _near(body: bytes, data: memoryview, place: int, window: int) -> int | None:
 
 def _settled(write_blob: WriteBlob, kept: list[Piece | bytes], body: bytes) -> list[Piece]:
     """All as pieces. A last piece that is small is put together with what follows it."""
-    if len(kept) > 1 and isinstance(kept[-1], bytes) and isinstance(kept[-2], Piece) and kept[-2].size < SMALL:
+    if (
+        len(kept) > 1
+        and isinstance(kept[-1], bytes)
+        and isinstance(kept[-2], Piece)
+        and kept[-2].size < SMALL
+    ):
         joined = body[-kept[-2].size - len(kept[-1]) :]
         kept[-2:] = [joined]
     found: list[Piece] = []

@@ -1,4 +1,6 @@
-"""Stored records → what LangGraph wants: checkpoint tuples, with their writes in the order in which they apply."""
+"""Stored records → what LangGraph wants: checkpoint tuples, with their writes in the order in which
+they apply.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,21 @@ RECORDS = 32
 Task = tuple[str, int]
 
 
-def tuple_of(store: Store, serde: SerializerProtocol, thread: Thread, place: Place) -> CheckpointTuple:
-    """A checkpoint with its channels and writes. Raises StoreDamaged, BadValue for what the serialiser cannot read."""
+def tuple_of(
+    store: Store, serde: SerializerProtocol, thread: Thread, place: Place
+) -> CheckpointTuple:
+    """A checkpoint with its channels and writes. Raises StoreDamaged, BadValue for what the
+    serialiser cannot read.
+    """
     loaded = record_of(store, thread, place)
     assert loaded is not None
     read = _Reader(store.objects, serde, thread, place)
     checkpoint = read.value(CHECKPOINT, loaded.values[CHECKPOINT])
-    channels = {n.removeprefix(CHANNEL): read.value(n, h) for n, h in loaded.values.items() if n.startswith(CHANNEL)}
+    channels = {
+        n.removeprefix(CHANNEL): read.value(n, h)
+        for n, h in loaded.values.items()
+        if n.startswith(CHANNEL)
+    }
     name, parent = thread.name or "", thread.puts[place][1].parent
     return CheckpointTuple(
         config=config_of(name, *place),  # type: ignore[arg-type]
@@ -44,11 +54,15 @@ def tuple_of(store: Store, serde: SerializerProtocol, thread: Thread, place: Pla
     )
 
 
-def metadata_of(store: Store, serde: SerializerProtocol, thread: Thread, place: Place) -> dict[str, Any]:
+def metadata_of(
+    store: Store, serde: SerializerProtocol, thread: Thread, place: Place
+) -> dict[str, Any]:
     """What a checkpoint says about itself."""
     loaded = record_of(store, thread, place)
     assert loaded is not None
-    found: dict[str, Any] = _Reader(store.objects, serde, thread, place).value(METADATA, loaded.values[METADATA])
+    found: dict[str, Any] = _Reader(store.objects, serde, thread, place).value(
+        METADATA, loaded.values[METADATA]
+    )
     return found
 
 
@@ -76,8 +90,12 @@ def remember(thread: Thread, commit: Oid, loaded: Loaded) -> Loaded:
     return loaded
 
 
-def _writes(store: Store, serde: SerializerProtocol, thread: Thread, place: Place) -> Iterator[tuple[str, str, Any]]:
-    """The writes to a checkpoint. Of two for one task and place the first stands; of special ones the last."""
+def _writes(
+    store: Store, serde: SerializerProtocol, thread: Thread, place: Place
+) -> Iterator[tuple[str, str, Any]]:
+    """The writes to a checkpoint. Of two for one task and place the first stands; of special ones
+    the last.
+    """
     found: dict[Task, tuple[str, str, Held]] = {}
     for commit in thread.writes.get(place, ()):
         loaded = _record(store, thread, commit)
@@ -87,14 +105,18 @@ def _writes(store: Store, serde: SerializerProtocol, thread: Thread, place: Plac
             if replaces or (task, idx) not in found:
                 found[task, idx] = (path, channel, loaded.values[str(n)])
     read = _Reader(store.objects, serde, thread, place)
-    for (task, _), (_, channel, held) in sorted(found.items(), key=lambda one: writes_sort_key(one[1][0], *one[0])):
+    for (task, _), (_, channel, held) in sorted(
+        found.items(), key=lambda one: writes_sort_key(one[1][0], *one[0])
+    ):
         yield task, channel, read.value(None, held)
 
 
 class _Reader:
     """Reads values of one checkpoint, and remembers the bytes of the latest for the next put."""
 
-    def __init__(self, objects: Objects, serde: SerializerProtocol, thread: Thread, place: Place) -> None:
+    def __init__(
+        self, objects: Objects, serde: SerializerProtocol, thread: Thread, place: Place
+    ) -> None:
         self._objects = objects
         self._serde = serde
         self._place = place
@@ -109,7 +131,9 @@ class _Reader:
             raise
         except Exception as error:
             what = f"{name or 'a write'} of checkpoint {self._place[1]} was stored as {held.type!r}"
-            raise BadValue(f"{what}, which cannot be read: {error}", hint="give the serde it was put with") from error
+            raise BadValue(
+                f"{what}, which cannot be read: {error}", hint="give the serde it was put with"
+            ) from error
 
     def _bytes(self, name: str | None, held: Held) -> bytes:
         if not held.place:
@@ -122,7 +146,9 @@ class _Reader:
         return held.data + known.body
 
 
-def needed(store: Store, serde: SerializerProtocol, thread: Thread, place: Place) -> Iterator[Place]:
+def needed(
+    store: Store, serde: SerializerProtocol, thread: Thread, place: Place
+) -> Iterator[Place]:
     """A checkpoint, and those before it from whose writes its delta channels are made up."""
     yield place
     counters = metadata_of(store, serde, thread, place).get("counters_since_delta_snapshot") or {}
@@ -136,4 +162,6 @@ def needed(store: Store, serde: SerializerProtocol, thread: Thread, place: Place
 
 def _lacking(store: Store, thread: Thread, place: Place, channels: set[str]) -> set[str]:
     loaded = record_of(store, thread, place)
-    return {channel for channel in channels if loaded is None or CHANNEL + channel not in loaded.values}
+    return {
+        channel for channel in channels if loaded is None or CHANNEL + channel not in loaded.values
+    }

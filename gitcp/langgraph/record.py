@@ -1,11 +1,11 @@
 """What lies in `.gitcp/state`: one record, and large values beside it in pieces.
 
-    record.json               what it is, and every small value: each byte as the character with its number
-    values/<n>                a large value that is one piece
-    values/<n>/<place>        one that is more: joined in order, after its head
+    record.json               what it is, and every small value: each byte as the character with its
+    number values/<n>                a large value that is one piece values/<n>/<place>        one
+    that is more: joined in order, after its head
 
-A record is made for reading too: the ids are plain, values are as the serialiser gave them, with their type. Text in
-them stays text, so that a search, or a scan for secrets, finds it.
+A record is made for reading too: the ids are plain, values are as the serialiser gave them, with
+their type. Text in them stays text, so that a search, or a scan for secrets, finds it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ class Known(Protocol):
 
 
 def hold(objects: Objects, known: dict[str, pieces.Value], name: str, value: Typed) -> Held:
-    """Store a value: in the record where it is small, else in pieces shared with the version that is `known`."""
+    """Store a value: in the record where it is small, else in pieces shared with the version that
+    is `known`.
+    """
     if len(value.data) <= INLINE:
         return Held(value.type, value.data)
     cut = known[name] = pieces.cut(
@@ -87,7 +89,12 @@ def write(objects: Objects, fields: Mapping[str, Any], values: Mapping[str, Held
 def _entry(objects: Objects, found: tuple[Piece, ...]) -> Entry:
     if len(found) == 1:
         return Entry(FILE, found[0].oid)
-    return Entry(TREE, objects.write_tree([TreeEntry(b"%06x" % n, FILE, piece.oid) for n, piece in enumerate(found)]))
+    return Entry(
+        TREE,
+        objects.write_tree(
+            [TreeEntry(b"%06x" % n, FILE, piece.oid) for n, piece in enumerate(found)]
+        ),
+    )
 
 
 def _fields(held: Held) -> list[Any]:
@@ -113,22 +120,30 @@ def read(objects: Objects, tree: Oid) -> Loaded:
     return Loaded(fields, values)
 
 
-def _held(objects: Objects, tree: Oid, type: str, data: str, place: str = "", sizes: Iterable[int] = ()) -> Held:
+def _held(
+    objects: Objects, tree: Oid, type: str, data: str, place: str = "", sizes: Iterable[int] = ()
+) -> Held:
     head = data.encode("latin-1")
     if not place:
         return Held(type, head)
     entry = trees.lookup(objects, tree, VALUES + b"/" + place.encode("ascii"))
     if entry is None:
         raise ValueError(f"value {place} is missing")
-    oids = [entry.oid] if entry.mode != TREE else [each.oid for each in objects.read_tree(entry.oid)]
-    return Held(type, head, place, tuple(Piece(oid, size) for oid, size in zip(oids, sizes, strict=True)))
+    oids = (
+        [entry.oid] if entry.mode != TREE else [each.oid for each in objects.read_tree(entry.oid)]
+    )
+    return Held(
+        type, head, place, tuple(Piece(oid, size) for oid, size in zip(oids, sizes, strict=True))
+    )
 
 
 def body(objects: Objects, held: Held) -> bytes:
     """The bytes of a large value after its head."""
     found = [objects.read_blob(piece.oid) for piece in held.pieces]
     if [len(data) for data in found] != [piece.size for piece in held.pieces]:
-        raise StoreDamaged(f"value {held.place} of a state is not as long as its record says", hint="gitcp check")
+        raise StoreDamaged(
+            f"value {held.place} of a state is not as long as its record says", hint="gitcp check"
+        )
     return b"".join(found)
 
 

@@ -29,13 +29,16 @@ R = TypeVar("R")
 
 
 class GitSaver(BaseCheckpointSaver[str]):
-    """A LangGraph checkpointer whose store is a git repository: a thread is a session, a checkpoint is a commit.
+    """A LangGraph checkpointer whose store is a git repository: a thread is a session, a checkpoint
+    is a commit.
 
-    `path` is a directory in the repository. With `worktree` each checkpoint holds the files of that working tree too,
-    and a run that is sent back to a checkpoint finds them as they were. `messages` names the channel that is shown as
-    the conversation (None: none is). `host` is the environment, home and clock to go by; this process's unless given.
+    `path` is a directory in the repository. With `worktree` each checkpoint holds the files of that
+    working tree too, and a run that is sent back to a checkpoint finds them as they were.
+    `messages` names the channel that is shown as the conversation (None: none is). `host` is the
+    environment, home and clock to go by; this process's unless given.
 
-    May be shared between threads, and other processes may write the same threads. Raises RepositoryNotFound, Refused.
+    May be shared between threads, and other processes may write the same threads. Raises
+    RepositoryNotFound, Refused.
     """
 
     def __init__(
@@ -70,7 +73,11 @@ class GitSaver(BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         """Checkpoints, those with the greatest ids first; each is read when it is asked for."""
-        places = self._call(self.book.places, asked(config) if config else None, asked(before).id if before else None)
+        places = self._call(
+            self.book.places,
+            asked(config) if config else None,
+            asked(before).id if before else None,
+        )
         for session, place in places:
             if limit is not None and limit <= 0:
                 return
@@ -86,12 +93,21 @@ class GitSaver(BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Store a checkpoint as one commit. Raises a GitcpError, with nothing stored, if that cannot be done."""
+        """Store a checkpoint as one commit. Raises a GitcpError, with nothing stored, if that
+        cannot be done.
+        """
         said = get_serializable_checkpoint_metadata(config, metadata)
-        return cast("RunnableConfig", self._call(self.book.put, asked(config), checkpoint, said, new_versions))
+        return cast(
+            "RunnableConfig",
+            self._call(self.book.put, asked(config), checkpoint, said, new_versions),
+        )
 
     def put_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
     ) -> None:
         """Store what a task wrote before the next checkpoint, as one commit."""
         self._call(self.book.put_writes, asked(config), writes, task_id, task_path)
@@ -109,18 +125,25 @@ class GitSaver(BaseCheckpointSaver[str]):
         self._call(lambda _: self.book.copy(str(source_thread_id), str(target_thread_id)))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Keep the last checkpoint of each namespace, and what its delta channels need; or ("delete") nothing."""
+        """Keep the last checkpoint of each namespace, and what its delta channels need; or
+        ("delete") nothing.
+        """
         self._call(self.book.prune, [str(thread) for thread in thread_ids], strategy)
 
     def restore(self, config: RunnableConfig) -> Report | None:
-        """Bring the files back that a checkpoint holds; without an id, those of the last one or of the writes to it.
+        """Bring the files back that a checkpoint holds; without an id, those of the last one or of
+        the writes to it.
 
-        What is there is saved first. None if they are all as they were. Raises RevisionNotFound, Refused.
+        What is there is saved first. None if they are all as they were. Raises RevisionNotFound,
+        Refused.
         """
         return self._call(lambda _: self.book.restore(asked(config)))
 
-    def get_next_version(self, current: str | float | None, channel: None) -> str:  # noqa: ARG002 -- LangGraph's
-        """A version greater than `current`, and different from any that another branch of the thread chooses."""
+    # LangGraph's
+    def get_next_version(self, current: str | float | None, channel: None) -> str:  # noqa: ARG002
+        """A version greater than `current`, and different from any that another branch of the
+        thread chooses.
+        """
         number = int(str(current).split(".")[0]) if current is not None else 0
         return f"{number + 1:032}.{random.random():016}"
 
@@ -154,7 +177,11 @@ class GitSaver(BaseCheckpointSaver[str]):
         return await asyncio.to_thread(self.put, config, checkpoint, metadata, new_versions)
 
     async def aput_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
     ) -> None:
         """See put_writes."""
         await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)

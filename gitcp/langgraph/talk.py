@@ -1,4 +1,5 @@
-"""The messages in a graph's state → a conversation that `gitcp show` and `log` can read, one JSON object a line.
+"""The messages in a graph's state → a conversation that `gitcp show` and `log` can read, one JSON
+object a line.
 
 It is for looking at. What the graph goes on from is the state, as its serialiser wrote it.
 """
@@ -17,7 +18,9 @@ ROLES = {"human": "user", "ai": "assistant"}
 
 
 class Talk:
-    """The messages of one thread as a conversation; those that are the very same as last time are not looked at."""
+    """The messages of one thread as a conversation; those that are the very same as last time are
+    not looked at.
+    """
 
     def __init__(self) -> None:
         self._seen: list[Any] = []
@@ -26,12 +29,19 @@ class Talk:
     def store(self, store: Store, messages: Any, tip: Oid | None) -> Conversation | None:
         """The conversation with all messages, stored; None where `messages` is no list of some.
 
-        `tip` is the thread's last checkpoint, whose conversation is shared as far as it goes. Writes objects only.
+        `tip` is the thread's last checkpoint, whose conversation is shared as far as it goes.
+        Writes objects only.
         """
-        given = list(messages) if isinstance(messages, Sequence) and not isinstance(messages, str | bytes) else []
+        given = (
+            list(messages)
+            if isinstance(messages, Sequence) and not isinstance(messages, str | bytes)
+            else []
+        )
         if not given:
             return None
-        grown = len(given) >= len(self._seen) and all(a is b for a, b in zip(self._seen, given, strict=False))
+        grown = len(given) >= len(self._seen) and all(
+            a is b for a, b in zip(self._seen, given, strict=False)
+        )
         if self._growing is None or not grown:
             before = store.read(tip).conversation if tip else None
             self._growing = Growing(store, "jsonl", b"".join(map(_line, given)), before)

@@ -1,6 +1,8 @@
-"""What GitSaver keeps, in terms of sessions and checkpoints: put, read, drop and copy threads, bring files back.
+"""What GitSaver keeps, in terms of sessions and checkpoints: put, read, drop and copy threads,
+bring files back.
 
-The serialiser is an argument of each call: a graph may give a saver a stricter one. Not safe from threads by itself.
+The serialiser is an argument of each call: a graph may give a saver a stricter one. Not safe from
+threads by itself.
 """
 
 from __future__ import annotations
@@ -22,7 +24,18 @@ from gitcp.langgraph.keys import COPY, PUT, WRITES, Asked, Key, config_of, sessi
 from gitcp.langgraph.record import Held, Loaded, Typed
 from gitcp.langgraph.threads import Place, Thread
 from gitcp.lifecycle import delete, drop, fork
-from gitcp.model import Agent, Conversation, Host, Note, Oid, Skip, SkipReason, Snapshot, State, Trigger
+from gitcp.model import (
+    Agent,
+    Conversation,
+    Host,
+    Note,
+    Oid,
+    Skip,
+    SkipReason,
+    Snapshot,
+    State,
+    Trigger,
+)
 from gitcp.restoring import restore
 from gitcp.saving import save
 from gitcp.saving.session import GIVEN, Choice
@@ -44,7 +57,9 @@ USES = 256
 """After so many calls the store is opened anew: it remembers every tree that it meets."""
 THREADS = 64
 NOBODY_RAN = ("update", "fork")
-"""Sources of checkpoints that are made without any node having run: the files are those of the checkpoint before."""
+"""Sources of checkpoints that are made without any node having run: the files are those of the
+checkpoint before.
+"""
 
 
 class Book:
@@ -64,7 +79,11 @@ class Book:
         self._gathering = Gathering()
         self._saves = 0
         self._store = self._open()
-        if worktree and path and api.open(path, host=host).store().repo.common_dir != self._store.repo.common_dir:
+        if (
+            worktree
+            and path
+            and api.open(path, host=host).store().repo.common_dir != self._store.repo.common_dir
+        ):
             raise BadValue(f"{worktree} is no working tree of the repository at {path}")
 
     # ------------------------------------------------------------ what is there
@@ -97,7 +116,9 @@ class Book:
     # ------------------------------------------------------------ read
 
     def one(self, serde: SerializerProtocol, ask: Asked, runs: bool) -> CheckpointTuple | None:
-        """The checkpoint that is asked for. Where a graph `runs` from one that it names, its files come back first."""
+        """The checkpoint that is asked for. Where a graph `runs` from one that it names, its files
+        come back first.
+        """
         thread = self.thread(ask.thread)
         place = (ask.ns or "", ask.id) if ask.id else thread.latest(ask.ns or "")
         if place is None or place not in thread.puts:
@@ -106,24 +127,38 @@ class Book:
             self._bring_all(thread, place)
         return reading.tuple_of(self.store(), serde, thread, place)
 
-    def places(self, _: SerializerProtocol, ask: Asked | None, before: str | None) -> list[tuple[str, Place]]:
+    def places(
+        self, _: SerializerProtocol, ask: Asked | None, before: str | None
+    ) -> list[tuple[str, Place]]:
         """The sessions and checkpoints that a listing is about, the greatest ids first."""
         names = [session_name(ask.thread)] if ask else threads.sessions(self.store())
         found = [(name, place) for name in names for place in self._indexed(name).puts]
         if ask is not None:
-            found = [(name, at) for name, at in found if ask.ns in (None, at[0]) and ask.id in (None, at[1])]
+            found = [
+                (name, at)
+                for name, at in found
+                if ask.ns in (None, at[0]) and ask.id in (None, at[1])
+            ]
         wanted = [one for one in found if before is None or one[1][1] < before]
         return sorted(wanted, key=lambda one: one[1][1], reverse=True)
 
     def listed(
-        self, serde: SerializerProtocol, session: str, place: Place, filter: Mapping[str, Any] | None
+        self,
+        serde: SerializerProtocol,
+        session: str,
+        place: Place,
+        filter: Mapping[str, Any] | None,
     ) -> CheckpointTuple | None:
-        """One checkpoint of a listing; None if its metadata is not as wanted, or it was dropped meanwhile."""
+        """One checkpoint of a listing; None if its metadata is not as wanted, or it was dropped
+        meanwhile.
+        """
         thread = self._indexed(session)
         if place not in thread.puts:
             return None
         metadata = reading.metadata_of(self.store(), serde, thread, place) if filter else {}
-        if filter and any(name not in metadata or metadata[name] != value for name, value in filter.items()):
+        if filter and any(
+            name not in metadata or metadata[name] != value for name, value in filter.items()
+        ):
             return None
         return reading.tuple_of(self.store(), serde, thread, place)
 
@@ -145,11 +180,15 @@ class Book:
             rest = {name: value for name, value in checkpoint.items() if name != "channel_values"}
             known = thread.known.setdefault(ns, {})
             for name, value in ((reading.CHECKPOINT, rest), (reading.METADATA, dict(metadata))):
-                values[name] = record.hold(store.objects, known, name, dumped(serde, value, name, key))
+                values[name] = record.hold(
+                    store.objects, known, name, dumped(serde, value, name, key)
+                )
             fields = {**key._asdict(), "versions": dict(checkpoint["channel_versions"])}
             files = self._files(store, thread, key, metadata)
             tree = record.write(store.objects, fields, values)
-            said = self._conversation(store, serde, thread, key, checkpoint["channel_values"].get(self.messages))
+            said = self._conversation(
+                store, serde, thread, key, checkpoint["channel_values"].get(self.messages)
+            )
             position = {
                 "checkpoint_id": id,
                 "checkpoint_ns": ns,
@@ -170,7 +209,9 @@ class Book:
         checkpoint: Mapping[str, Any],
         new_versions: Mapping[str, Any],
     ) -> dict[str, Held]:
-        """The channels' values: those that are new as they are given, the others as the parent has them."""
+        """The channels' values: those that are new as they are given, the others as the parent has
+        them.
+        """
         given, values = checkpoint["channel_values"], {}
         before = reading.record_of(store, thread, (key.ns, key.parent))
         versions = before.fields["versions"] if before else {}
@@ -181,7 +222,9 @@ class Book:
                 if name in before.values:
                     values[name] = before.values[name]
             elif channel in given:
-                values[name] = record.hold(store.objects, known, name, dumped(serde, given[channel], channel, key))
+                values[name] = record.hold(
+                    store.objects, known, name, dumped(serde, given[channel], channel, key)
+                )
         return values
 
     def put_writes(
@@ -202,7 +245,9 @@ class Book:
                 str(n): record.hold(store.objects, {}, str(n), dumped(serde, value, channel, key))
                 for n, (channel, value) in enumerate(writes)
             }
-            listed = [[WRITES_IDX_MAP.get(channel, n), channel] for n, (channel, _) in enumerate(writes)]
+            listed = [
+                [WRITES_IDX_MAP.get(channel, n), channel] for n, (channel, _) in enumerate(writes)
+            ]
             fields = {**key._asdict(), "task": task, "path": path, "writes": listed}
             files = self._files(store, thread, key, {})
             tree = record.write(store.objects, fields, values)
@@ -211,7 +256,9 @@ class Book:
 
     @contextmanager
     def _whole(self, thread: Thread) -> Iterator[Store]:
-        """The store to write to. Where that fails nothing of it is left, and nothing of it is trusted."""
+        """The store to write to. Where that fails nothing of it is left, and nothing of it is
+        trusted.
+        """
         store = self.store()
         try:
             yield store
@@ -252,18 +299,30 @@ class Book:
             thread.tip = made.commit
         return made.commit
 
-    def _files(self, store: Store, thread: Thread, key: Key, metadata: Mapping[str, Any]) -> Snapshot | None:
+    def _files(
+        self, store: Store, thread: Thread, key: Key, metadata: Mapping[str, Any]
+    ) -> Snapshot | None:
         """The files to save; None: as they are now."""
         if not self.holds_files:
             return Snapshot(EMPTY_TREE, store.repo.head(), 0, (Skip(b".", SkipReason.NOT_HELD),))
         parent = thread.puts.get((key.ns, key.parent))
-        return store.read(parent[0]).snapshot if parent and metadata.get("source") in NOBODY_RAN else None
+        return (
+            store.read(parent[0]).snapshot
+            if parent and metadata.get("source") in NOBODY_RAN
+            else None
+        )
 
     def _conversation(
         self, store: Store, serde: SerializerProtocol, thread: Thread, key: Key, messages: Any
     ) -> Conversation | None:
-        """The messages for people to read; none of a sub-graph, and none where the state is encrypted."""
-        return None if key.ns or not _is_plain(serde) else thread.talk.store(store, messages, thread.tip)
+        """The messages for people to read; none of a sub-graph, and none where the state is
+        encrypted.
+        """
+        return (
+            None
+            if key.ns or not _is_plain(serde)
+            else thread.talk.store(store, messages, thread.tip)
+        )
 
     # ------------------------------------------------------------ drop and copy
 
@@ -278,26 +337,39 @@ class Book:
         """The checkpoints of these runs go to the trash."""
         for session in threads.sessions(self.store()) if runs else ():
             thread = self._indexed(session)
-            self._drop(thread, {place for place, (_, key) in thread.puts.items() if key.run in runs})
+            self._drop(
+                thread, {place for place, (_, key) in thread.puts.items() if key.run in runs}
+            )
 
     def prune(self, serde: SerializerProtocol, names: Sequence[str], strategy: str) -> None:
         """All but what `strategy` keeps goes to the trash."""
         if strategy not in ("keep_latest", "delete"):
-            raise BadValue(f"{strategy!r} is no strategy: nothing was dropped", hint="keep_latest or delete")
+            raise BadValue(
+                f"{strategy!r} is no strategy: nothing was dropped", hint="keep_latest or delete"
+            )
         for name in names:
             if strategy == "delete":
                 self.delete(name)
                 continue
             thread = self.thread(name)
             latest = {thread.latest(ns) for ns, _ in thread.puts}
-            kept = {at for place in latest if place for at in reading.needed(self.store(), serde, thread, place)}
+            kept = {
+                at
+                for place in latest
+                if place
+                for at in reading.needed(self.store(), serde, thread, place)
+            }
             self._drop(thread, thread.puts.keys() - kept)
 
     def _drop(self, thread: Thread, dropped: set[Place]) -> None:
         if dropped and dropped == thread.puts.keys():
             self.delete(thread.name or "")
         elif dropped:
-            drop.drop(self.opened.store(), thread.session, lambda history: threads.unwanted(history, dropped))
+            drop.drop(
+                self.opened.store(),
+                thread.session,
+                lambda history: threads.unwanted(history, dropped),
+            )
             self._threads.pop(thread.session, None)
 
     def copy(self, source: str, target: str) -> None:
@@ -321,15 +393,21 @@ class Book:
         place = (ns, ask.id) if ask.id else thread.latest(ns)
         if place is None or place not in thread.puts:
             what = f"checkpoint {ask.id}" if ask.id else "checkpoint"
-            raise RevisionNotFound(f"thread {ask.thread} has no {what}: nothing was changed", hint="gitcp sessions")
+            raise RevisionNotFound(
+                f"thread {ask.thread} has no {what}: nothing was changed", hint="gitcp sessions"
+            )
         return self._bring(thread, place, latest=not ask.id)
 
     def _bring_all(self, thread: Thread, place: Place) -> None:
         """The same for a run: it does not begin unless everything is there."""
         report = self._bring(thread, place, latest=False)
         if report is not None and report.failed:
-            missing = ", ".join(kept.path.decode("utf-8", "replace") for kept in report.kept if kept.missing)
-            raise Refused(f"not all files of checkpoint {place[1]} came back: {missing}", hint="gitcp undo")
+            missing = ", ".join(
+                kept.path.decode("utf-8", "replace") for kept in report.kept if kept.missing
+            )
+            raise Refused(
+                f"not all files of checkpoint {place[1]} came back: {missing}", hint="gitcp undo"
+            )
 
     def _bring(self, thread: Thread, place: Place, *, latest: bool) -> Report | None:
         store = self.opened.store()
@@ -340,7 +418,11 @@ class Book:
         target = store.read(commit)
         request = replace(self.opened.request(store, target), conversation=False)
         plan = restore.plan(store, request)
-        return restore.restore(store, request) if plan.files or any(kept.missing for kept in plan.files.kept) else None
+        return (
+            restore.restore(store, request)
+            if plan.files or any(kept.missing for kept in plan.files.kept)
+            else None
+        )
 
 
 def dumped(serde: SerializerProtocol, value: Any, name: str, key: Key) -> Typed:
@@ -349,7 +431,9 @@ def dumped(serde: SerializerProtocol, value: Any, name: str, key: Key) -> Typed:
         return Typed(*serde.dumps_typed(value))
     except Exception as error:
         what = f"{name} of thread {key.thread} cannot be serialised: {error}"
-        raise BadValue(f"{what}. Nothing was saved", hint="keep it out of the state, or give a serde") from error
+        raise BadValue(
+            f"{what}. Nothing was saved", hint="keep it out of the state, or give a serde"
+        ) from error
 
 
 def _is_plain(serde: SerializerProtocol) -> bool:

@@ -1,6 +1,8 @@
-"""The index of a thread: which commit of its session holds which checkpoint, and which hold writes to it.
+"""The index of a thread: which commit of its session holds which checkpoint, and which hold writes
+to it.
 
-It is made from the trailers of the commits alone, and taken further when the session went on. Nothing of it is stored.
+It is made from the trailers of the commits alone, and taken further when the session went on.
+Nothing of it is stored.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ Place = tuple[str, str]
 
 
 class Thread:
-    """What one session holds of a thread. `name` is the thread's id, None where nothing was put yet."""
+    """What one session holds of a thread. `name` is the thread's id, None where nothing was put
+    yet.
+    """
 
     def __init__(self, session: str) -> None:
         self.session = session
@@ -39,7 +43,9 @@ class Thread:
         self.forget()
 
     def forget(self) -> None:
-        """Trust nothing that is remembered besides the index: the bytes of last values, records, lines of messages."""
+        """Trust nothing that is remembered besides the index: the bytes of last values, records,
+        lines of messages.
+        """
         self.known: dict[str, dict[str, pieces.Value]] = {}
         self.records: dict[Oid, Loaded] = {}
         self.last: Checkpoint | None = None
@@ -71,7 +77,11 @@ class Thread:
 
     def latest(self, ns: str) -> Place | None:
         """The checkpoint with the greatest id in a namespace, whenever it was put."""
-        return max((place for place in self.puts if place[0] == ns), default=None, key=lambda place: place[1])
+        return max(
+            (place for place in self.puts if place[0] == ns),
+            default=None,
+            key=lambda place: place[1],
+        )
 
     def newest_commit(self, place: Place) -> Oid | None:
         """The last commit about a checkpoint: its own, or that of writes to it."""

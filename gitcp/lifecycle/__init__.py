@@ -1,1 +1,3 @@
-"""What becomes of checkpoints after they are saved: fork, rename, delete, prune, purge, the trash, check, stats."""
+"""What becomes of checkpoints after they are saved: fork, rename, delete, prune, purge, the trash,
+check, stats.
+"""

@@ -81,9 +81,18 @@ def _still(store: Store, forest: Forest, made: Plan, now: datetime) -> Plan:
     name.
     """
     then = {node.id: verdict for node, verdict in made.verdicts}
-    free = {v.id for _, v in prune.judged(store, forest, _judge_droppable(now), labels=True) if not v.keep}
+    free = {
+        v.id
+        for _, v in prune.judged(store, forest, _judge_droppable(now), labels=True)
+        if not v.keep
+    }
     verdicts = (
-        (node, found if found.keep or node.id in free else replace(found, keep=True, reason="needed by now"))
+        (
+            node,
+            found
+            if found.keep or node.id in free
+            else replace(found, keep=True, reason="needed by now"),
+        )
         for node in forest.nodes.values()
         for found in (then.get(node.id, Verdict(node.id, keep=True, reason="younger than a day")),)
     )
@@ -108,7 +117,9 @@ def is_due(limits: Limits, memo: Mapping[str, Any], saved: CheckpointId, now: da
 
 
 def _plan(store: Store, forest: Forest, limits: Limits, now: datetime) -> Plan:
-    judged = tuple(prune.judged(store, forest, lambda found: overdue(found, limits, now), labels=True))
+    judged = tuple(
+        prune.judged(store, forest, lambda found: overdue(found, limits, now), labels=True)
+    )
     return Plan(judged if limits.size is None else _fitted(store, forest, judged, limits.size, now))
 
 
@@ -116,14 +127,22 @@ def _fitted(store: Store, forest: Forest, judged: Judged, size: int, now: dateti
     """The verdicts with so many more of the oldest dropped that the rest takes no more than `size`,
     if that can be.
     """
-    free = {v.id for _, v in prune.judged(store, forest, _judge_droppable(now), labels=True) if not v.keep}
+    free = {
+        v.id
+        for _, v in prune.judged(store, forest, _judge_droppable(now), labels=True)
+        if not v.keep
+    }
     staying = [node for node, v in judged if v.keep]
-    oldest = sorted((node for node in staying if node.id in free), key=lambda node: (node.created, node.id))
+    oldest = sorted(
+        (node for node in staying if node.id in free), key=lambda node: (node.created, node.id)
+    )
     project = stats.project_trees(store, forest)
 
     def fits(count: int) -> bool:
         gone = {node.commit for node in oldest[:count]}
-        return stats.usage(store, [n.root for n in staying if n.commit not in gone], project) <= size
+        return (
+            stats.usage(store, [n.root for n in staying if n.commit not in gone], project) <= size
+        )
 
     low, high = 0, len(oldest)
     while low < high:
@@ -131,7 +150,9 @@ def _fitted(store: Store, forest: Forest, judged: Judged, size: int, now: dateti
         low, high = (low, middle) if fits(middle) else (middle + 1, high)
     gone = {node.commit for node in oldest[:low]}
     reason = f"the checkpoints take more than {size:,} bytes"
-    return tuple((n, replace(v, keep=False, reason=reason) if n.commit in gone else v) for n, v in judged)
+    return tuple(
+        (n, replace(v, keep=False, reason=reason) if n.commit in gone else v) for n, v in judged
+    )
 
 
 def _judge_droppable(now: datetime) -> prune.Judge:
@@ -150,7 +171,11 @@ def _remember(store: Store, limits: Limits, made: Plan, now: datetime) -> None:
     for node, verdict in made.verdicts:
         seen = sessions.setdefault(node.id.session, [node.id.number, 0])
         seen[1] += verdict.keep
-    aging = [n.created for n, v in made.verdicts if v.reason in ("within the limits", "younger than a day")]
+    aging = [
+        n.created
+        for n, v in made.verdicts
+        if v.reason in ("within the limits", "younger than a day")
+    ]
     fields: dict[str, object] = {
         "schema": "gitcp.retention/1",
         "limits": repr(limits),

@@ -1,9 +1,11 @@
-"""Check: every checkpoint of every gitcp ref is read whole, and what cannot be read is named, with whom it affects.
+"""Check: every checkpoint of every gitcp ref is read whole, and what cannot be read is named, with
+whom it affects.
 
-Each commit, tree and blob is read and hashed again, once; the streams of a conversation are joined and compared with
-their checksums; numbers, parents and names must agree; refs, packs and indexes must be what was written. Everything
-that is wrong is collected: the first damage stops nothing. Nothing is repaired, but what is found is written down
-(gitcp.git.damage), so that the next save trusts none of it.
+Each commit, tree and blob is read and hashed again, once; the streams of a conversation are joined
+and compared with their checksums; numbers, parents and names must agree; refs, packs and indexes
+must be what was written. Everything that is wrong is collected: the first damage stops nothing.
+Nothing is repaired, but what is found is written down (gitcp.git.damage), so that the next save
+trusts none of it.
 
 Memory: 20 bytes an object, a blob at a time, and what a listing says of each checkpoint.
 """
@@ -36,10 +38,12 @@ UNKNOWN = 0
 
 
 class Problem(Value):
-    """One thing that is wrong: an object, a ref or a file of the git directory, what is wrong, and whom it affects.
+    """One thing that is wrong: an object, a ref or a file of the git directory, what is wrong, and
+    whom it affects.
 
-    `checkpoints` are ids. `SESSION@` is the last one of a session whose commit cannot be read, so that its number is
-    not known. A commit that cannot be read takes those before it along, unless another ref reaches them.
+    `checkpoints` are ids. `SESSION@` is the last one of a session whose commit cannot be read, so
+    that its number is not known. A commit that cannot be read takes those before it along, unless
+    another ref reaches them.
     """
 
     object: str
@@ -64,10 +68,11 @@ class CheckReport(Value):
 
 
 def check(store: Store, progress: Progress | None = None) -> CheckReport:
-    """Read everything that the checkpoints of this repository depend on; `progress` gets (done, all) of them.
+    """Read everything that the checkpoints of this repository depend on; `progress` gets (done,
+    all) of them.
 
-    Damage raises nothing, whatever is damaged. Writes one file, the list of the objects that are damaged: the next
-    save stores those anew whose content it finds.
+    Damage raises nothing, whatever is damaged. Writes one file, the list of the objects that are
+    damaged: the next save stores those anew whose content it finds.
     """
     repo = store.repo
     unsound = verify.unsound_files(store.objects)
@@ -82,7 +87,9 @@ def check(store: Store, progress: Progress | None = None) -> CheckReport:
         problems.append(Problem(*hidden))
     for path in unsound:
         if verify.concerns(path, run.seen):
-            problems.append(Problem(os.path.relpath(path, repo.common_dir), "does not match its checksum"))
+            problems.append(
+                Problem(os.path.relpath(path, repo.common_dir), "does not match its checksum")
+            )
     return CheckReport(len(run.links), len(run.seen) - 1, tuple(problems), elsewhere)
 
 
@@ -98,9 +105,10 @@ class _Link(NamedTuple):
 class _Check:
     """One run: what was read, and what was wrong with it.
 
-    `links` are all checkpoints, each chain from its end. `damaged` says of an object what is wrong with it. `lost` are
-    commits that cannot be read, with the checkpoint behind which they lie. `doubts` are problems that count only where
-    no damaged object explains them. `changed` are objects (20-byte names) that a pack has other bytes of.
+    `links` are all checkpoints, each chain from its end. `damaged` says of an object what is wrong
+    with it. `lost` are commits that cannot be read, with the checkpoint behind which they lie.
+    `doubts` are problems that count only where no damaged object explains them. `changed` are
+    objects (20-byte names) that a pack has other bytes of.
     """
 
     def __init__(self, repo: Repository, changed: frozenset[bytes]) -> None:
@@ -134,17 +142,28 @@ class _Check:
             if tip is None:
                 continue
             if found.peeled.get(name, tip) != tip:
-                self._wrong("packed-refs", f"says that {name} is on {found.peeled[name]} and not on {tip}")
+                self._wrong(
+                    "packed-refs", f"says that {name} is on {found.peeled[name]} and not on {tip}"
+                )
             self._walk_chain(name, tip)
             session = _session_of(name)
             if tip in self.links and session is not None and self.links[tip].id.session != session:
-                self._wrong(name, f"is on {self.links[tip].id}, a checkpoint of another session", self.links[tip])
+                self._wrong(
+                    name,
+                    f"is on {self.links[tip].id}, a checkpoint of another session",
+                    self.links[tip],
+                )
         for name, oid in found.near.items():
             if _is_checkpoint(self.reader, oid):
-                self._wrong("packed-refs", f"{name} is on a checkpoint, and one letter away from {refs.PREFIX}")
+                self._wrong(
+                    "packed-refs",
+                    f"{name} is on a checkpoint, and one letter away from {refs.PREFIX}",
+                )
 
     def _peel(self, name: str, oid: Oid) -> Oid | None:
-        """The commit that a ref is on, None where that cannot be read. A tag object must be the ref's own."""
+        """The commit that a ref is on, None where that cannot be read. A tag object must be the
+        ref's own.
+        """
         folder, _, last = name.rpartition("/")
         if not folder.endswith("/tags"):
             return oid
@@ -173,7 +192,9 @@ class _Check:
             known = link is not None
             link = link or self._link(oid)
             if link is None:
-                self.lost += [(oid, after.id)] if after else [(oid, last) for last in _last_of(name)]
+                self.lost += (
+                    [(oid, after.id)] if after else [(oid, last) for last in _last_of(name)]
+                )
                 return
             if after is not None:
                 self._compare(after, link)
@@ -190,18 +211,26 @@ class _Check:
         except StoreDamaged as error:
             self.damaged[oid] = str(error)
             return None
-        return _Link(summary.id, summary.root, summary.parent, "Gitcp-Forked-From" in summary.trailers)
+        return _Link(
+            summary.id, summary.root, summary.parent, "Gitcp-Forked-From" in summary.trailers
+        )
 
     def _compare(self, link: _Link, parent: _Link) -> None:
         if parent.id.number >= link.id.number:
             self._wrong(str(link.id), f"comes after {parent.id}: numbers must rise", link)
         if parent.id.session != link.id.session and not link.forked:
-            self._wrong(str(link.id), f"comes after {parent.id}, of another session, and is no fork of it", link)
+            self._wrong(
+                str(link.id),
+                f"comes after {parent.id}, of another session, and is no fork of it",
+                link,
+            )
 
     # ------------------------------------------------------------ what checkpoints hold
 
     def read_checkpoints(self, progress: Progress | None) -> None:
-        """Read what every checkpoint holds, the older ones first, since the later ones go on from them."""
+        """Read what every checkpoint holds, the older ones first, since the later ones go on from
+        them.
+        """
         session = None
         for number, (oid, link) in enumerate(reversed(self.links.items())):
             if number % RENEWED == 0:
@@ -225,7 +254,9 @@ class _Check:
                 continue
             data = self._read(oid, kind)
             if data is not None and kind == "tree":
-                queue += [(e.oid, "tree" if e.mode == TREE else "blob") for e in self._entries(oid, data)]
+                queue += [
+                    (e.oid, "tree" if e.mode == TREE else "blob") for e in self._entries(oid, data)
+                ]
 
     def _entries(self, oid: Oid, data: bytes) -> Iterator[trees.TreeEntry]:
         try:
@@ -234,7 +265,9 @@ class _Check:
             self.damaged[oid] = str(error)
 
     def _read(self, oid: Oid, kind: str) -> bytes | None:
-        """An object's content; None, and what is wrong is noted, where it is not what its name and its place say."""
+        """An object's content; None, and what is wrong is noted, where it is not what its name and
+        its place say.
+        """
         self.seen.add(bytes.fromhex(oid))
         try:
             found, data = self.reader.objects.read(oid)
@@ -245,7 +278,9 @@ class _Check:
             self.damaged[oid] = f"is a {found} where a {kind} should be"
             return None
         if bytes.fromhex(oid) in self.changed or self.reader.objects.has_stray_bit(oid):
-            self.damaged[oid] = f"a bit of the {kind}'s file was changed; what it holds can still be read"
+            self.damaged[oid] = (
+                f"a bit of the {kind}'s file was changed; what it holds can still be read"
+            )
         return data
 
     def _checkpoint(self, oid: Oid, link: _Link) -> Checkpoint | None:
@@ -255,7 +290,9 @@ class _Check:
             self.doubts.append((link, oid, str(error)))
             return None
         if checkpoint.id != link.id:
-            self._wrong(oid, f"its metadata is that of {checkpoint.id}, its commit that of {link.id}", link)
+            self._wrong(
+                oid, f"its metadata is that of {checkpoint.id}, its commit that of {link.id}", link
+            )
         return checkpoint
 
     def _conversation(self, link: _Link, conversation: Conversation) -> None:
@@ -271,7 +308,9 @@ class _Check:
 
     def _join(self, tree: Oid, stream: Stream) -> tuple[int, str]:
         """The size and checksum of a stream that is read whole."""
-        place = trees.lookup(self.reader.objects, tree, stream.name.encode("utf-8", "surrogateescape"))
+        place = trees.lookup(
+            self.reader.objects, tree, stream.name.encode("utf-8", "surrogateescape")
+        )
         if place is None or place.mode != TREE:
             raise StoreDamaged(f"stream {stream.name} is missing")
         found = segments.read_segments(self.reader.objects, place.oid, stream.bytes)
@@ -280,7 +319,9 @@ class _Check:
     # ------------------------------------------------------------ what is wrong
 
     def let_go_of_promised(self) -> int:
-        """What is missing is no damage in a partial clone, if a remote has promised all of it. How many objects."""
+        """What is missing is no damage in a partial clone, if a remote has promised all of it. How
+        many objects.
+        """
         missing = [oid for oid, what in self.damaged.items() if what.endswith(" is missing")]
         if not missing or not promised.is_all_that_is_missing(self.repo, self.links):
             return 0
@@ -292,7 +333,9 @@ class _Check:
         self.problems.append(Problem(place, what, (str(link.id),) if link else ()))
 
     def damage(self) -> Iterator[Problem]:
-        """The damaged objects, each with the checkpoints that need it; then what no damaged object explains."""
+        """The damaged objects, each with the checkpoints that need it; then what no damaged object
+        explains.
+        """
         affected: dict[Oid, set[CheckpointId]] = {oid: set() for oid in self.damaged}
         for oid, link in self.links.items():
             for damaged in self._damaged_below(oid, link):
@@ -312,7 +355,9 @@ class _Check:
         return self._reached(link.root) | (self.damaged.keys() & {commit})
 
     def _reached(self, root: Oid) -> frozenset[Oid]:
-        """The damaged objects below a tree. Trees are few levels deep or hostile, so that this does not recurse."""
+        """The damaged objects below a tree. Trees are few levels deep or hostile, so that this does
+        not recurse.
+        """
         stack = [root]
         while stack:
             oid = stack[-1]
@@ -339,7 +384,9 @@ class _Check:
         if after.number == UNKNOWN:
             return {after}
         numbers = range(max(1, after.number - MOST_LOST), after.number)
-        return {CheckpointId(after.session, n) for n in numbers} - {link.id for link in self.links.values()}
+        return {CheckpointId(after.session, n) for n in numbers} - {
+            link.id for link in self.links.values()
+        }
 
 
 def _session_of(ref: str) -> str | None:

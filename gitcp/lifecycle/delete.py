@@ -1,6 +1,8 @@
-"""Delete: a session goes to the trash as a whole, with its tags. What another session was forked from stays there.
+"""Delete: a session goes to the trash as a whole, with its tags. What another session was forked
+from stays there.
 
-One that was fetched or imported, `REMOTE/SESSION`, goes the same way; what the remote has is not touched.
+One that was fetched or imported, `REMOTE/SESSION`, goes the same way; what the remote has is not
+touched.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from gitcp.value import Value
 
 
 class Plan(Value):
-    """What would go: the session's checkpoints, and the tags on them. `shared` are those that a fork still needs.
+    """What would go: the session's checkpoints, and the tags on them. `shared` are those that a
+    fork still needs.
 
     `needed` are those that undo and redo go to next.
     """
@@ -40,24 +43,31 @@ class Report(Value):
 
 
 def plan(store: Store, session: str) -> Plan:
-    """What `delete` would do. Writes nothing. Raises RevisionNotFound for a session that is not there, Refused for one
-    that an unfinished restore goes to.
+    """What `delete` would do. Writes nothing. Raises RevisionNotFound for a session that is not
+    there, Refused for one that an unfinished restore goes to.
     """
     return _plan(store, rewrite.read(store, despite_damage=True), session)
 
 
-def delete(store: Store, session: str, agreed: Plan | None = None, of: Operation | None = None) -> Report:
-    """Put a session into the trash, and the tags on what no other session has. `of`: the operation this redoes.
+def delete(
+    store: Store, session: str, agreed: Plan | None = None, of: Operation | None = None
+) -> Report:
+    """Put a session into the trash, and the tags on what no other session has. `of`: the operation
+    this redoes.
 
-    Writes refs under `refs/gitcp/` and files in `<git dir>/gitcp/`. Raises RevisionNotFound, and Refused if it is not
-    what was agreed to any more, or if more would go than by the operation that is redone. Then nothing was changed.
+    Writes refs under `refs/gitcp/` and files in `<git dir>/gitcp/`. Raises RevisionNotFound, and
+    Refused if it is not what was agreed to any more, or if more would go than by the operation that
+    is redone. Then nothing was changed.
     """
     with store.lock():
         rewrite.finish(store)
         forest = rewrite.read(store, despite_damage=True)
         made = _plan(store, forest, session)
         if agreed not in (None, made):
-            raise Refused(f"session {session} went on meanwhile: nothing was deleted", hint=f"gitcp delete {session}")
+            raise Refused(
+                f"session {session} went on meanwhile: nothing was deleted",
+                hint=f"gitcp delete {session}",
+            )
         if of is not None:
             _require_no_more(made, of)
         now = store.repo.host.now()
@@ -76,8 +86,15 @@ def delete(store: Store, session: str, agreed: Plan | None = None, of: Operation
 
 
 def _require_no_more(made: Plan, before: Operation) -> None:
-    """Raise Refused if checkpoints would go that did not go before: they were saved since that was undone."""
-    dropped = {(name, number) for name, runs in before.dropped.items() for a, b in runs for number in range(a, b + 1)}
+    """Raise Refused if checkpoints would go that did not go before: they were saved since that was
+    undone.
+    """
+    dropped = {
+        (name, number)
+        for name, runs in before.dropped.items()
+        for a, b in runs
+        for number in range(a, b + 1)
+    }
     since = [id for id in made.checkpoints if (id.session, id.number) not in dropped]
     if since:
         what = f"session {made.session} went on since it was brought back ({trash.said(since)})"
@@ -111,17 +128,29 @@ class _Fetched:
         self.ref = self._ref("sessions", self.name)
         self.chain = list(store.history(self.held[self.ref]))
         own = {node.commit for node in self.chain}
-        tips = [oid for ref, oid in self.held.items() if ref.startswith(self._ref("sessions", "")) and ref != self.ref]
+        tips = [
+            oid
+            for ref, oid in self.held.items()
+            if ref.startswith(self._ref("sessions", "")) and ref != self.ref
+        ]
         shared = {node.commit for tip in tips for node in store.history(tip)}
-        tags = {ref: store.peel(value) for ref, value in self.held.items() if ref.startswith(self._ref("tags", ""))}
-        self.tags = tuple(ref.rpartition("/")[2] for ref, commit in tags.items() if commit in own - shared)
+        tags = {
+            ref: store.peel(value)
+            for ref, value in self.held.items()
+            if ref.startswith(self._ref("tags", ""))
+        }
+        self.tags = tuple(
+            ref.rpartition("/")[2] for ref, commit in tags.items() if commit in own - shared
+        )
 
     def _ref(self, kind: str, name: str) -> str:
         return f"{refs.REMOTES}{self.remote}/{kind}/{name}"
 
     def refs(self, tags: Iterable[str]) -> dict[str, Oid]:
         """The refs that go, by name."""
-        return {ref: self.held[ref] for ref in (self.ref, *(self._ref("tags", tag) for tag in tags))}
+        return {
+            ref: self.held[ref] for ref in (self.ref, *(self._ref("tags", tag) for tag in tags))
+        }
 
 
 def _plan(store: Store, forest: Forest, session: str) -> Plan:
@@ -129,14 +158,21 @@ def _plan(store: Store, forest: Forest, session: str) -> Plan:
         return _plan_fetched(store, session)
     tip = forest.sessions.get(session)
     if tip is None and session not in forest.damaged:
-        raise RevisionNotFound(f"there is no session {session}: nothing was deleted", hint="gitcp sessions")
-    others = {n.commit for name, t in forest.sessions.items() if name != session for n in forest.chain(t)}
+        raise RevisionNotFound(
+            f"there is no session {session}: nothing was deleted", hint="gitcp sessions"
+        )
+    others = {
+        n.commit for name, t in forest.sessions.items() if name != session for n in forest.chain(t)
+    }
     chain = list(forest.damaged.get(session, forest.chain(tip)))
     own = [node for node in chain if node.id.session == session]
     gone = {node.commit for node in chain} - others
     needed, _ = prune.awaited(store)
     if prune.UNFINISHED in (needed.get(node.id) for node in own):
-        raise Refused(f"a restore of {session} is not finished: nothing was deleted", hint="gitcp restore --continue")
+        raise Refused(
+            f"a restore of {session} is not finished: nothing was deleted",
+            hint="gitcp restore --continue",
+        )
     return Plan(
         session=session,
         checkpoints=tuple(node.id for node in own if node.commit in gone),
@@ -150,6 +186,8 @@ def _plan_fetched(store: Store, session: str) -> Plan:
     """The same for what was fetched: nothing here needs it, and a fork of it has its own chain."""
     if session not in fetched(store):
         known = ", ".join(fetched(store)) or "nothing"
-        raise RevisionNotFound(f"there is no session {session}: nothing was deleted", hint=f"fetched was: {known}")
+        raise RevisionNotFound(
+            f"there is no session {session}: nothing was deleted", hint=f"fetched was: {known}"
+        )
     place = _Fetched(store, session)
     return Plan(session, tuple(node.id for node in place.chain), (), place.tags, ())

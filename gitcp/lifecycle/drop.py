@@ -1,4 +1,6 @@
-"""Drop: checkpoints that a program names go from their session, into the trash. What shares them keeps them."""
+"""Drop: checkpoints that a program names go from their session, into the trash. What shares them
+keeps them.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,12 @@ Chosen = Callable[[Iterable[Summary]], Collection[Oid]]
 
 
 def drop(store: Store, session: str, chosen: Chosen) -> Operation | None:
-    """Write a session's chain without what is chosen; None if nothing is. Without any checkpoint left, it goes too.
+    """Write a session's chain without what is chosen; None if nothing is. Without any checkpoint
+    left, it goes too.
 
-    Tags, and sessions that were forked from this one, keep what they are on. Writes refs under `refs/gitcp/` and files
-    in `<git dir>/gitcp/`. Raises StoreDamaged, with nothing changed, if a checkpoint cannot be read.
+    Tags, and sessions that were forked from this one, keep what they are on. Writes refs under
+    `refs/gitcp/` and files in `<git dir>/gitcp/`. Raises StoreDamaged, with nothing changed, if a
+    checkpoint cannot be read.
     """
     with store.lock():
         rewrite.finish(store)

@@ -1,8 +1,9 @@
-"""Checkpoints with other words in them, or without some paths: what purge writes, and what a redacted push sends.
+"""Checkpoints with other words in them, or without some paths: what purge writes, and what a
+redacted push sends.
 
-An edited checkpoint keeps its id, its time and its place in the chain, and is whole: sizes, checksums and what a
-listing says follow from what it holds now. What becomes of it depends on itself alone, so that the same checkpoint
-gives the same commit again, wherever and whenever.
+An edited checkpoint keeps its id, its time and its place in the chain, and is whole: sizes,
+checksums and what a listing says follow from what it holds now. What becomes of it depends on
+itself alone, so that the same checkpoint gives the same commit again, wherever and whenever.
 """
 
 from __future__ import annotations
@@ -46,9 +47,11 @@ NOT_IN_STREAM = re.compile(r"[^A-Za-z0-9._/-]")
 
 
 class Edit(Value):
-    """What is changed: `text` gives the bytes that shall stand instead of others, `paths` are taken out.
+    """What is changed: `text` gives the bytes that shall stand instead of others, `paths` are taken
+    out.
 
-    `across`: what `text` changes may go over the end of a line. `clean` are objects in which it changes nothing.
+    `across`: what `text` changes may go over the end of a line. `clean` are objects in which it
+    changes nothing.
     """
 
     text: Callable[[bytes], bytes]
@@ -58,10 +61,11 @@ class Edit(Value):
 
 
 class Editor:
-    """Edits chains, each checkpoint after the one before it. Writes objects, which the caller flushes.
+    """Edits chains, each checkpoint after the one before it. Writes objects, which the caller
+    flushes.
 
-    `becomes` says of each commit that was edited which one takes its place; it is the same one where nothing changed.
-    `changed` are those in which something was to be edited.
+    `becomes` says of each commit that was edited which one takes its place; it is the same one
+    where nothing changed. `changed` are those in which something was to be edited.
     """
 
     def __init__(self, store: Store, edit: Edit) -> None:
@@ -80,7 +84,9 @@ class Editor:
         self._grown: tuple[str, tuple[Segment, ...], Digest] = ("", (), Digest())
 
     def chains(self, nodes: Iterable[Summary]) -> None:
-        """Edit checkpoints, given each after the one before it. Raises StoreDamaged for one that is not whole."""
+        """Edit checkpoints, given each after the one before it. Raises StoreDamaged for one that is
+        not whole.
+        """
         for node in nodes:
             if node.commit not in self.becomes:
                 self.becomes[node.commit] = self._commit(node)
@@ -107,7 +113,10 @@ class Editor:
         rest = IDENTITY.sub(lambda m: m[1] + b" " + self.edit.text(m[2]), b"\n".join(lines[1:]))
         if (root, message, rest) != (node.root, body, b"\n".join(lines[1:])):
             self.changed.append(node.commit)
-        first = [b"tree " + root.encode("ascii"), *([b"parent " + parent.encode("ascii")] if parent else [])]
+        first = [
+            b"tree " + root.encode("ascii"),
+            *([b"parent " + parent.encode("ascii")] if parent else []),
+        ]
         return self.store.objects.write("commit", b"\n".join([*first, rest, b"", message]))
 
     def _root(self, node: Summary, body: bytes) -> tuple[Oid, bytes]:
@@ -121,12 +130,19 @@ class Editor:
         after, revised = self.checkpoint(before), self.edit.text(page)
         if after == before and revised == page:
             return node.root, written
-        root = self.store.write_root(after, readme.revised(after, revised.decode("utf-8", "replace")))
+        root = self.store.write_root(
+            after, readme.revised(after, revised.decode("utf-8", "replace"))
+        )
         return root, _message(before, after, written) if after != before else written
 
     def checkpoint(self, before: Checkpoint) -> Checkpoint:
         """The checkpoint as it will say it; the same where there is nothing to change."""
-        named = {"note": before.note, "agent": before.agent, "run": before.run, "extra": before.extra}
+        named = {
+            "note": before.note,
+            "agent": before.agent,
+            "run": before.run,
+            "extra": before.extra,
+        }
         return replace(
             before,
             **{name: self._worded(value) for name, value in named.items()},
@@ -137,7 +153,9 @@ class Editor:
         )
 
     def _is_held(self, state: State) -> bool:
-        """Whether a framework's state is to be edited. It has an encoding of its own, with lengths: it is left out."""
+        """Whether a framework's state is to be edited. It has an encoding of its own, with lengths:
+        it is left out.
+        """
         if bytes.fromhex(state.tree) in self.edit.clean:
             return False
         found = (entry.oid for _, entry in trees.walk(self.store.objects, state.tree))
@@ -147,24 +165,34 @@ class Editor:
     def _worded(self, value: Any, tree: Oid | None = None) -> Any:
         """A value with its words edited, and its paths, which lie in `tree`."""
         if type(value) is str:
-            return self.edit.text(value.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+            return self.edit.text(value.encode("utf-8", "surrogatepass")).decode(
+                "utf-8", "surrogatepass"
+            )
         if type(value) is bytes:
             return self._path(tree, value)
         if type(value) in (tuple, list):
             return type(value)(self._worded(item, tree) for item in value)
         if isinstance(value, Value):
             fields = (name for name in value.fields if name not in FIXED)
-            return replace(value, **{name: self._worded(getattr(value, name), tree) for name in fields})
+            return replace(
+                value, **{name: self._worded(getattr(value, name), tree) for name in fields}
+            )
         if isinstance(value, Mapping):
-            return {self._worded(key, tree): self._worded(item, tree) for key, item in value.items()} or EMPTY
+            return {
+                self._worded(key, tree): self._worded(item, tree) for key, item in value.items()
+            } or EMPTY
         return value
 
     # ------------------------------------------------------------ files
 
     def _snapshot(self, before: Snapshot) -> Snapshot:
         left = self._without(before) if self.edit.paths else before
-        staged, conflicts = (tuple(map(self._entry, entries)) for entries in (left.staged, left.conflicts))
-        edited: Snapshot = self._worded(replace(left, staged=staged, conflicts=conflicts), left.tree)
+        staged, conflicts = (
+            tuple(map(self._entry, entries)) for entries in (left.staged, left.conflicts)
+        )
+        edited: Snapshot = self._worded(
+            replace(left, staged=staged, conflicts=conflicts), left.tree
+        )
         return replace(edited, tree=self._tree(left.tree))
 
     def _entry(self, entry: IndexEntry) -> IndexEntry:
@@ -172,25 +200,44 @@ class Editor:
         return replace(entry, oid=self._blob(entry.oid)) if stored else entry
 
     def _without(self, before: Snapshot) -> Snapshot:
-        """The snapshot without the paths that are taken out, and with the reason why they are not in it."""
+        """The snapshot without the paths that are taken out, and with the reason why they are not
+        in it.
+        """
         found = before
         for path in self.edit.paths:
             found = self._without_path(found, path)
         return found
 
     def _without_path(self, before: Snapshot, path: bytes) -> Snapshot:
-        lists = {name: getattr(before, name) for name in before.fields if type(getattr(before, name)) is tuple}
+        lists = {
+            name: getattr(before, name)
+            for name in before.fields
+            if type(getattr(before, name)) is tuple
+        }
         left = {
-            name: tuple(each for each in items if not within(_place(each), (path,))) for name, items in lists.items()
+            name: tuple(each for each in items if not within(_place(each), (path,)))
+            for name, items in lists.items()
         }
         modes = {name: mode for name, mode in before.modes.items() if not within(name, (path,))}
         entry = trees.lookup(self.store.objects, before.tree, path)
         if entry is None and left == lists and modes == before.modes:
             return before
-        left["skipped"] = tuple(sorted((*left["skipped"], Skip(path, SkipReason.PURGED)), key=_place))
-        size = sum(1 for _ in trees.walk(self.store.objects, entry.oid)) if entry and entry.mode == TREE else 1
+        left["skipped"] = tuple(
+            sorted((*left["skipped"], Skip(path, SkipReason.PURGED)), key=_place)
+        )
+        size = (
+            sum(1 for _ in trees.walk(self.store.objects, entry.oid))
+            if entry and entry.mode == TREE
+            else 1
+        )
         tree = trees.without(self.store.objects, before.tree, path) or trees.EMPTY_TREE
-        return replace(before, **left, modes=modes or EMPTY, tree=tree, total=before.total - (size if entry else 0))
+        return replace(
+            before,
+            **left,
+            modes=modes or EMPTY,
+            tree=tree,
+            total=before.total - (size if entry else 0),
+        )
 
     def _tree(self, oid: Oid) -> Oid:
         """A tree with all that is in it edited."""
@@ -198,7 +245,9 @@ class Editor:
             return oid
         if oid not in self._trees:
             entries, names = self.store.objects.read_tree(oid), self._renamed(oid)
-            edited = [each._replace(name=names[each.name], oid=self._below(each)) for each in entries]
+            edited = [
+                each._replace(name=names[each.name], oid=self._below(each)) for each in entries
+            ]
             self._trees[oid] = self.store.objects.write_tree(edited) if edited != entries else oid
         return self._trees[oid]
 
@@ -225,7 +274,9 @@ class Editor:
             for name in sorted(name for name, new in edited.items() if name != new):
                 new = edited[name]
                 edited[name] = next(
-                    n for n in (new, *(b"%s-%d" % (new, k) for k in range(2, 999999))) if n not in taken
+                    n
+                    for n in (new, *(b"%s-%d" % (new, k) for k in range(2, 999999)))
+                    if n not in taken
                 )
                 taken.add(edited[name])
             self._names[tree] = edited
@@ -240,30 +291,47 @@ class Editor:
         for name in path.split(b"/"):
             parts.append(self._renamed(tree).get(name) if tree else None)
             parts[-1] = parts[-1] or self.edit.text(name)
-            found = next((e for e in self.store.objects.read_tree(tree) if e.name == name), None) if tree else None
+            found = (
+                next((e for e in self.store.objects.read_tree(tree) if e.name == name), None)
+                if tree
+                else None
+            )
             tree = found.oid if found and found.mode == TREE else None
         return b"/".join(part or b"" for part in parts)
 
     # ------------------------------------------------------------ the conversation
 
     def _conversation(self, before: Conversation) -> Conversation:
-        found = {stream.name: conversation.stored(self.store, before, stream.name) for stream in before.streams}
+        found = {
+            stream.name: conversation.stored(self.store, before, stream.name)
+            for stream in before.streams
+        }
         edited = {name: self._stream(each) for name, each in found.items()}
-        streams = tuple(self._described(stream, found[stream.name], edited[stream.name]) for stream in before.streams)
+        streams = tuple(
+            self._described(stream, found[stream.name], edited[stream.name])
+            for stream in before.streams
+        )
         if streams == before.streams:
             return before
         written = {
-            stream.name.encode(): Entry(TREE, segments.write_tree(self.store.objects, edited[old.name]))
+            stream.name.encode(): Entry(
+                TREE, segments.write_tree(self.store.objects, edited[old.name])
+            )
             for old, stream in zip(before.streams, streams, strict=True)
         }
         digest = before.digest
         if edited.get(conversation.MAIN) != found.get(conversation.MAIN):
             digest = self._digest(before.format, edited[conversation.MAIN])
         return replace(
-            before, tree=trees.build(self.store.objects, trees.nest(written)), streams=streams, digest=digest
+            before,
+            tree=trees.build(self.store.objects, trees.nest(written)),
+            streams=streams,
+            digest=digest,
         )
 
-    def _described(self, stream: Stream, before: tuple[Segment, ...], after: tuple[Segment, ...]) -> Stream:
+    def _described(
+        self, stream: Stream, before: tuple[Segment, ...], after: tuple[Segment, ...]
+    ) -> Stream:
         worded: Stream = self._worded(stream)
         name = self._worded(stream.name)
         if name != stream.name:
@@ -274,7 +342,9 @@ class Editor:
         return replace(worded, bytes=size, sha256=digest)
 
     def _stream(self, found: tuple[Segment, ...]) -> tuple[Segment, ...]:
-        """A stream's segments, edited. Those that end with a line are edited each by itself, and once."""
+        """A stream's segments, edited. Those that end with a line are edited each by itself, and
+        once.
+        """
         edited: list[Segment] = []
         group: list[Segment] = []
         for number, segment in enumerate(found, 1):
@@ -306,7 +376,11 @@ class Editor:
         """What a listing says of the edited conversation; taken further where it only grew."""
         known, before, digest = self._grown
         adapter = adapters.for_format(format)
-        start = sum(before[-1][1:]) if before and format == known and self._begins_with(found, before) else 0
+        start = (
+            sum(before[-1][1:])
+            if before and format == known and self._begins_with(found, before)
+            else 0
+        )
         lines = conversation.lines(self.store, found, start)
         digest = adapter.digest(digest if start else Digest(), lines)
         self._grown = (format, found, digest)
@@ -323,8 +397,12 @@ def _place(value: Any) -> bytes:
 
 
 def _message(before: Checkpoint, after: Checkpoint, written: bytes) -> bytes:
-    """The message of an edited checkpoint, with the trailers that others put into that of the one before."""
+    """The message of an edited checkpoint, with the trailers that others put into that of the one
+    before.
+    """
     made = message(after)
     known = {match[1] for match in TRAILER.finditer(message(before))}
-    others = [m[0] for m in TRAILER.finditer(written.decode("utf-8", "replace")) if m[1] not in known]
+    others = [
+        m[0] for m in TRAILER.finditer(written.decode("utf-8", "replace")) if m[1] not in known
+    ]
     return (made + "".join(f"{line}\n" for line in others)).encode("utf-8", "replace")

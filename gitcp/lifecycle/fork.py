@@ -1,7 +1,9 @@
-"""Fork: a new session that begins at a checkpoint of another. Both go on, and neither is ever merged into the other.
+"""Fork: a new session that begins at a checkpoint of another. Both go on, and neither is ever
+merged into the other.
 
-The first checkpoint of the fork says what the fork point says. Its conversation is a copy under an id of its own, so
-that the agent can continue both. Files are written only into a working tree that is made for it.
+The first checkpoint of the fork says what the fork point says. Its conversation is a copy under an
+id of its own, so that the agent can continue both. Files are written only into a working tree that
+is made for it.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ class Request(Value):
 class Forked(Value):
     """What a fork made: its first checkpoint, and where its conversation and its files are.
 
-    `kept` is what could not be written; `placed` is None where no agent can continue the conversation.
+    `kept` is what could not be written; `placed` is None where no agent can continue the
+    conversation.
     """
 
     checkpoint: Checkpoint
@@ -62,36 +65,57 @@ class Forked(Value):
 def fork(store: Store, request: Request) -> Forked:
     """Begin a new session at a checkpoint.
 
-    Writes one ref under `refs/gitcp/sessions/`, a copy of the conversation where its agent resumes it, and the working
-    tree or the branch that was asked for. HEAD, the index and the files of this working tree stay as they are. Raises
-    Refused for a session, branch or directory that exists already, with nothing changed.
+    Writes one ref under `refs/gitcp/sessions/`, a copy of the conversation where its agent resumes
+    it, and the working tree or the branch that was asked for. HEAD, the index and the files of this
+    working tree stay as they are. Raises Refused for a session, branch or directory that exists
+    already, with nothing changed.
     """
     trust.require(store, request.point, trusted=request.trust)
     know_files(store, request.point)
     placed = _copy(store, request)
     name = _name(store, request, placed)
     base = _check_base(store, request)
-    kept = _add_worktree(store, request, base) if request.worktree is not None and base is not None else ()
+    kept = (
+        _add_worktree(store, request, base)
+        if request.worktree is not None and base is not None
+        else ()
+    )
     if request.worktree is None and request.branch is not None and base is not None:
         worktrees.add_branch(store.repo, request.branch, base)
     made = begin(store, _moved(store, request), name, placed.session_id if placed else None)
-    oplog.record(store.repo, "fork", f"{made.id} from {request.point.id}", checkpoints=(made.id, request.point.id))
+    oplog.record(
+        store.repo,
+        "fork",
+        f"{made.id} from {request.point.id}",
+        checkpoints=(made.id, request.point.id),
+    )
     unplaced = placing.write(placed) if placed is not None else None
     if request.worktree is not None:
         _enter(store, request.worktree, made)
     kept = (*kept, *((unplaced,) if unplaced else ()))
-    return Forked(made, request.worktree, request.branch, placed if unplaced is None else None, kept)
+    return Forked(
+        made, request.worktree, request.branch, placed if unplaced is None else None, kept
+    )
 
 
 def _moved(store: Store, request: Request) -> Checkpoint:
     """The fork point, as of a session that goes on in the fork's working tree."""
-    there = store.repo if request.worktree is None else type(store.repo).open(request.worktree, store.repo.host)
+    there = (
+        store.repo
+        if request.worktree is None
+        else type(store.repo).open(request.worktree, store.repo.host)
+    )
     conversation = request.point.conversation
-    return replace(request.point, conversation=conversation and replace(conversation, worktree=there.worktree_name))
+    return replace(
+        request.point,
+        conversation=conversation and replace(conversation, worktree=there.worktree_name),
+    )
 
 
 def _copy(store: Store, request: Request) -> Placed | None:
-    """Where the copy of the conversation goes; None where there is none, or no agent to continue it."""
+    """Where the copy of the conversation goes; None where there is none, or no agent to continue
+    it.
+    """
     conversation, agent = request.point.conversation, request.point.agent
     if conversation is None or agent is None:
         return None
@@ -100,27 +124,33 @@ def _copy(store: Store, request: Request) -> Placed | None:
 
 
 def _name(store: Store, request: Request, placed: Placed | None) -> str:
-    """The name of the new session: as given, else from the agent's new id, else like that of the old one."""
+    """The name of the new session: as given, else from the agent's new id, else like that of the
+    old one.
+    """
     if request.name is None:
         session_id = placed.session_id if placed else None
         old = request.point.id.session
         return session.new_name(store, session_id) if session_id else session.free_name(store, old)
     name = refs.check_name(request.name, "session")
     if store.tip(name) is not None:
-        raise Refused(f"there is a session {name} already: nothing was changed", hint="give another name: --name")
+        raise Refused(
+            f"there is a session {name} already: nothing was changed",
+            hint="give another name: --name",
+        )
     return name
 
 
 def _check_base(store: Store, request: Request) -> Oid | None:
-    """The commit that a working tree or a branch begins at; None if neither is wanted. Everything that can be known to
-    stand in the way is found here, before anything is made.
+    """The commit that a working tree or a branch begins at; None if neither is wanted. Everything
+    that can be known to stand in the way is found here, before anything is made.
     """
     if request.worktree is None and request.branch is None:
         return None
     point, base = request.point, request.point.snapshot.base.commit
     if base is None:
         raise Refused(
-            f"{point.id} was made before the first commit, and git makes no working tree or branch without one: "
+            f"{point.id} was made before the first commit, and git makes no working tree or branch "
+            "without one: "
             "nothing was changed",
             hint=f"gitcp restore {point.id} --to DIR",
         )
@@ -128,7 +158,8 @@ def _check_base(store: Store, request: Request) -> Oid | None:
         store.objects.read_commit(base)
     except StoreDamaged:
         raise Refused(
-            f"the commit {base[:10]} that {point.id} stands on is not in the repository any more: nothing was changed",
+            f"the commit {base[:10]} that {point.id} stands on is not in the repository any more: "
+            "nothing was changed",
             hint=f"gitcp restore {point.id} --to DIR",
         ) from None
     if request.branch is not None:
@@ -148,7 +179,11 @@ def _add_worktree(store: Store, request: Request, base: Oid) -> tuple[Kept, ...]
 
 
 def begin(
-    store: Store, point: Checkpoint, name: str, agent_session: str | None, state: State | None = None
+    store: Store,
+    point: Checkpoint,
+    name: str,
+    agent_session: str | None,
+    state: State | None = None,
 ) -> Checkpoint:
     """The first checkpoint of the new session: what the fork point says, and where it came from.
 

@@ -1,9 +1,11 @@
-"""Housekeeping after a save: automatic retention and repacking, in a process of their own that nobody waits for.
+"""Housekeeping after a save: automatic retention and repacking, in a process of their own that
+nobody waits for.
 
-A save only looks whether something is due: at three directories and one small file. Those who save may be programs that
-run for days, with threads, descriptors and locks of their own, so nothing is forked here that would go on in Python: a
-shell starts the very same Python anew and leaves it to init, with no descriptor of ours and nothing to wait for. One
-process at a time keeps house in a repository; if it fails or is killed, everything is as it was.
+A save only looks whether something is due: at three directories and one small file. Those who save
+may be programs that run for days, with threads, descriptors and locks of their own, so nothing is
+forked here that would go on in Python: a shell starts the very same Python anew and leaves it to
+init, with no descriptor of ours and nothing to wait for. One process at a time keeps house in a
+repository; if it fails or is killed, everything is as it was.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ ROUNDS = 3
 """How often at most it packs: others may have saved a lot meanwhile."""
 
 PYTHON = re.compile(r"(python|pypy)[0-9.]*t?d?")
-"""Names of an interpreter. A program with Python inside may give its own, which would start it a second time."""
+"""Names of an interpreter. A program with Python inside may give its own, which would start it a
+second time.
+"""
 
 PROGRAM = """import ast, os, sys
 task = ast.literal_eval(sys.argv[1])
@@ -46,7 +50,8 @@ work(task, os.environ)
 def after_save(store: Store, saved: CheckpointId) -> None:
     """Begin what is due now that `saved` was made; wait for nothing. The caller holds no lock.
 
-    Writes nothing itself. Raises BadValue for a limit that cannot be read; what else is due has begun then.
+    Writes nothing itself. Raises BadValue for a limit that cannot be read; what else is due has
+    begun then.
     """
     due = repack.is_due(store.repo)
     try:
@@ -58,7 +63,9 @@ def after_save(store: Store, saved: CheckpointId) -> None:
 
 def _is_beyond_limits(store: Store, saved: CheckpointId) -> bool:
     repo = store.repo
-    if not any(name.startswith(LIMITS) for name in repo.config) and not os.path.lexists(repo.root / TEAM_FILE):
+    if not any(name.startswith(LIMITS) for name in repo.config) and not os.path.lexists(
+        repo.root / TEAM_FILE
+    ):
         return False
     from gitcp.lifecycle import auto_retention  # most have set no limit
 
@@ -66,7 +73,9 @@ def _is_beyond_limits(store: Store, saved: CheckpointId) -> bool:
 
 
 def take_report(repo: Repository) -> str | None:
-    """What retention dropped since this was last asked, or why it could not; None where there is nothing to say."""
+    """What retention dropped since this was last asked, or why it could not; None where there is
+    nothing to say.
+    """
     if not os.path.exists(f"{repo.common_dir}/gitcp/{REPORT}"):
         return None
     from gitcp.state import journal  # hardly ever
@@ -82,7 +91,9 @@ def take_report(repo: Repository) -> str | None:
 
 
 def _begin(repo: Repository, saved: CheckpointId) -> None:
-    """Start the process; where no interpreter is known, or it cannot be started, the next `gitcp` command does it."""
+    """Start the process; where no interpreter is known, or it cannot be started, the next `gitcp`
+    command does it.
+    """
     python = interpreter()
     if python is None:
         return
@@ -119,8 +130,8 @@ def interpreter() -> str | None:
 
 
 def work(task: Mapping[str, Any], env: Mapping[str, str]) -> None:
-    """What the process does: retention first, since what it drops need not be packed. Nobody hears of errors here;
-    those of retention are written down.
+    """What the process does: retention first, since what it drops need not be packed. Nobody hears
+    of errors here; those of retention are written down.
     """
     if task["python"] != sys.version:
         return
@@ -133,7 +144,9 @@ def work(task: Mapping[str, Any], env: Mapping[str, str]) -> None:
 
     os.nice(10)
     now = datetime.fromisoformat(task["now"])
-    repo = Repository(Path(task["root"]), Path(task["git_dir"]), Host(env, Path(task["home"]), lambda: now))
+    repo = Repository(
+        Path(task["root"]), Path(task["git_dir"]), Host(env, Path(task["home"]), lambda: now)
+    )
     repo.told = (f"--git-dir={repo.git_dir}", f"--work-tree={repo.root}")
     with suppress(GitcpError, OSError), repack.alone(repo) as nobody:
         if nobody:
@@ -154,4 +167,6 @@ def _retain(store: Store, saved: CheckpointId) -> None:
     except GitcpError as error:
         said = f"nothing was dropped: {error}"
     if said:
-        journal.write_fields(store.repo.store_dir / REPORT, {"schema": "gitcp.dropped/1", "said": said})
+        journal.write_fields(
+            store.repo.store_dir / REPORT, {"schema": "gitcp.dropped/1", "said": said}
+        )

@@ -1,7 +1,9 @@
-"""Prune: policy → plan → apply. Drops checkpoints from their chains; what is dropped goes to the trash.
+"""Prune: policy → plan → apply. Drops checkpoints from their chains; what is dropped goes to the
+trash.
 
-The plan is a verdict on every checkpoint, with its reason. Applied is what was agreed to, as far as it may still be
-dropped then: a checkpoint that got a tag or a fork meanwhile stays, and none is dropped that nobody was shown.
+The plan is a verdict on every checkpoint, with its reason. Applied is what was agreed to, as far as
+it may still be dropped then: a checkpoint that got a tag or a fork meanwhile stays, and none is
+dropped that nobody was shown.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ UNDONE = "its compensation was not run"
 
 
 class Request(Value):
-    """What to keep, of which session (None: of each), and how long the trash keeps what was dropped."""
+    """What to keep, of which session (None: of each), and how long the trash keeps what was
+    dropped.
+    """
 
     policy: Policy = Policy()
     session: str | None = None
@@ -39,9 +43,11 @@ class Request(Value):
 
 
 class Plan(Value):
-    """A verdict on each checkpoint, session by session, newest first, and the parts of the trash that are forgotten.
+    """A verdict on each checkpoint, session by session, newest first, and the parts of the trash
+    that are forgotten.
 
-    `damaged` are the sessions that were left alone, since not every checkpoint of theirs can be read.
+    `damaged` are the sessions that were left alone, since not every checkpoint of theirs can be
+    read.
     """
 
     verdicts: tuple[tuple[Summary, Verdict], ...]
@@ -66,7 +72,9 @@ class Report(Value):
 
 
 def plan(store: Store, request: Request) -> Plan:
-    """What `prune` would do now. Writes nothing. Raises BadValue for a policy that keeps nothing, StoreDamaged."""
+    """What `prune` would do now. Writes nothing. Raises BadValue for a policy that keeps nothing,
+    StoreDamaged.
+    """
     return _plan(store, rewrite.read(store, despite_damage=True), request)
 
 
@@ -79,7 +87,9 @@ def _plan(store: Store, forest: Forest, request: Request) -> Plan:
     now = store.repo.host.now()
     looked_at = None if request.session is None else {request.session}
     labels = request.policy.labelled
-    verdicts = judged(store, forest, lambda found: decide(found, request.policy, now), looked_at, labels=labels)
+    verdicts = judged(
+        store, forest, lambda found: decide(found, request.policy, now), looked_at, labels=labels
+    )
     expired = trash.expired(store, now, request.expire)
     return Plan(tuple(verdicts), tuple(entry.name for entry in expired), tuple(forest.damaged))
 
@@ -87,7 +97,8 @@ def _plan(store: Store, forest: Forest, request: Request) -> Plan:
 def prune(store: Store, request: Request, agreed: Plan | None = None) -> Report:
     """Drop what the policy does not keep, and of that nothing that `agreed` does not say.
 
-    Writes commits, refs under `refs/gitcp/`, and files in `<git dir>/gitcp/`; nothing else. Raises what `plan` raises.
+    Writes commits, refs under `refs/gitcp/`, and files in `<git dir>/gitcp/`; nothing else. Raises
+    what `plan` raises.
     """
     with store.lock():
         rewrite.finish(store)
@@ -99,34 +110,50 @@ def prune(store: Store, request: Request, agreed: Plan | None = None) -> Report:
 
 
 def again(store: Store, operation: Operation, agreed: Plan | None = None) -> Report:
-    """Redo a prune that was undone: drop the same checkpoints, but for those that something needs by now."""
+    """Redo a prune that was undone: drop the same checkpoints, but for those that something needs
+    by now.
+    """
     with store.lock():
         rewrite.finish(store)
         forest = rewrite.read(store)
         made = _only(plan_again(store, operation, forest), agreed)
         if not made.dropped:
-            raise Refused("what was dropped then is needed now, or gone: nothing was changed", hint="gitcp oplog")
+            raise Refused(
+                "what was dropped then is needed now, or gone: nothing was changed",
+                hint="gitcp oplog",
+            )
         return Report(made, drop(store, forest, made, what="redo", of=operation.number))
 
 
 def plan_again(store: Store, operation: Operation, forest: Forest | None = None) -> Plan:
     """What `again` would drop. Writes nothing."""
-    wanted = {session: [range(a, b + 1) for a, b in runs] for session, runs in operation.dropped.items()}
+    wanted = {
+        session: [range(a, b + 1) for a, b in runs] for session, runs in operation.dropped.items()
+    }
     now = store.repo.host.now()
 
     def judge(found: tuple[Candidate, ...]) -> tuple[Verdict, ...]:
         verdicts = decide(found, Policy(last=0), now)
         return tuple(
-            v if v.keep or _is_in(v.id, wanted) else replace(v, keep=True, reason="not meant") for v in verdicts
+            v if v.keep or _is_in(v.id, wanted) else replace(v, keep=True, reason="not meant")
+            for v in verdicts
         )
 
     return Plan(tuple(judged(store, forest or rewrite.read(store), judge)))
 
 
 def drop(
-    store: Store, forest: Forest, made: Plan, what: str = "prune", of: int | None = None, *, automatic: bool = False
+    store: Store,
+    forest: Forest,
+    made: Plan,
+    what: str = "prune",
+    of: int | None = None,
+    *,
+    automatic: bool = False,
 ) -> Operation:
-    """Write the chains without what the plan drops, move the refs, log it. The caller holds the store's lock."""
+    """Write the chains without what the plan drops, move the refs, log it. The caller holds the
+    store's lock.
+    """
     dropped = [node for node, _ in made.dropped]
     becomes = rewrite.rewrite(store, forest, {node.commit for node in dropped})
     moves = rewrite.moves(store, forest, becomes)
@@ -148,16 +175,27 @@ def drop(
 
 
 def judged(
-    store: Store, forest: Forest, judge: Judge, sessions: Collection[str] | None = None, *, labels: bool = False
+    store: Store,
+    forest: Forest,
+    judge: Judge,
+    sessions: Collection[str] | None = None,
+    *,
+    labels: bool = False,
 ) -> Iterator[tuple[Summary, Verdict]]:
-    """The verdicts on every checkpoint, or on those of some sessions; `labels`: whether the judge looks at them."""
+    """The verdicts on every checkpoint, or on those of some sessions; `labels`: whether the judge
+    looks at them.
+    """
     for name, found in candidates(store, forest).items():
         if sessions is not None and name not in sessions:
             continue
         verdicts = judge(tuple(candidate for _, candidate in found))
-        if labels:  # in a commit's subject, and to be sure in its metadata: read only where it decides
+        # in a commit's subject, and to be sure in its metadata: read only where it decides
+        if labels:
             condemned = {v.id for v in verdicts if not v.keep}
-            known = (replace(c, labelled=_is_labelled(store, n)) if c.id in condemned else c for n, c in found)
+            known = (
+                replace(c, labelled=_is_labelled(store, n)) if c.id in condemned else c
+                for n, c in found
+            )
             verdicts = judge(tuple(known))
         yield from zip((node for node, _ in found), verdicts, strict=True)
 
@@ -174,7 +212,9 @@ def candidates(store: Store, forest: Forest) -> dict[str, list[tuple[Summary, Ca
         candidate = Candidate(
             id=node.id,
             created=node.created,
-            trigger=Trigger.BEFORE_RESTORE if node.id in safeties else node.trailers.get("Gitcp-Trigger", ""),
+            trigger=Trigger.BEFORE_RESTORE
+            if node.id in safeties
+            else node.trailers.get("Gitcp-Trigger", ""),
             tags=tags.get(commit, ()),
             forks=forks.get(node.id, ()),
             last=commit in tips,
@@ -188,8 +228,12 @@ def candidates(store: Store, forest: Forest) -> dict[str, list[tuple[Summary, Ca
     return dict(sorted(found.items()))
 
 
-def _forks(forest: Forest) -> tuple[dict[CheckpointId, tuple[str, ...]], dict[CheckpointId, CheckpointId]]:
-    """The checkpoints where sessions branch off, and which; and the first one of each fork, with where it began."""
+def _forks(
+    forest: Forest,
+) -> tuple[dict[CheckpointId, tuple[str, ...]], dict[CheckpointId, CheckpointId]]:
+    """The checkpoints where sessions branch off, and which; and the first one of each fork, with
+    where it began.
+    """
     points: dict[CheckpointId, tuple[str, ...]] = {}
     firsts: dict[CheckpointId, CheckpointId] = {}
     for node in forest.nodes.values():
@@ -206,7 +250,9 @@ def _forks(forest: Forest) -> tuple[dict[CheckpointId, tuple[str, ...]], dict[Ch
 
 
 def awaited(store: Store) -> tuple[dict[CheckpointId, str], set[CheckpointId]]:
-    """What restores and runs of any working tree still go to, and why; and all that were made or found before one."""
+    """What restores and runs of any working tree still go to, and why; and all that were made or
+    found before one.
+    """
     needed: dict[CheckpointId, str] = {}
     safeties: set[CheckpointId] = set()
     common = store.repo.common_dir
@@ -226,11 +272,15 @@ def _restores(repo: Repository) -> tuple[Restores, Unfinished | None]:
     try:
         return journal.restores(repo), journal.unfinished(repo)
     except GitcpError as error:
-        raise Refused(f"what undo needs cannot be told: nothing was dropped ({error})", hint=error.hint) from None
+        raise Refused(
+            f"what undo needs cannot be told: nothing was dropped ({error})", hint=error.hint
+        ) from None
 
 
 def _is_labelled(store: Store, node: Summary) -> bool:
-    """Whether the user named it. A subject that gitcp did not make is a label; one that looks like it is looked up."""
+    """Whether the user named it. A subject that gitcp did not make is a label; one that looks like
+    it is looked up.
+    """
     trigger = node.trailers.get("Gitcp-Trigger", "")
     made = node.subject.startswith((f"{trigger}: ", f"{trigger} {node.id}", "restored "))
     try:
@@ -245,8 +295,15 @@ def _only(made: Plan, agreed: Plan | None) -> Plan:
         return made
     shown = {node.id for node, _ in agreed.dropped}
     stays = "saved or released since the plan was shown"
-    verdicts = ((n, v if v.keep or n.id in shown else replace(v, keep=True, reason=stays)) for n, v in made.verdicts)
-    return Plan(tuple(verdicts), tuple(name for name in made.expired if name in agreed.expired), made.damaged)
+    verdicts = (
+        (n, v if v.keep or n.id in shown else replace(v, keep=True, reason=stays))
+        for n, v in made.verdicts
+    )
+    return Plan(
+        tuple(verdicts),
+        tuple(name for name in made.expired if name in agreed.expired),
+        made.damaged,
+    )
 
 
 def _is_in(id: CheckpointId, wanted: Mapping[str, Collection[range]]) -> bool:

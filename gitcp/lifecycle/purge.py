@@ -1,7 +1,9 @@
-"""Purge: take a text or a path out of every checkpoint, out of tags, the trash and what gitcp keeps beside them.
+"""Purge: take a text or a path out of every checkpoint, out of tags, the trash and what gitcp keeps
+beside them.
 
-A plan, then an apply. Ids stay, commits change. Nothing of the user's is touched: not the working tree, not the agent's
-files, not git's own history. What was sent somewhere is there still; the plan says where.
+A plan, then an apply. Ids stay, commits change. Nothing of the user's is touched: not the working
+tree, not the agent's files, not git's own history. What was sent somewhere is there still; the plan
+says where.
 """
 
 from __future__ import annotations
@@ -44,9 +46,9 @@ class Request(Value):
 
 
 class Plan(Value):
-    """What a purge would change: by place ("file a.txt", "conversation main", "words") the checkpoints, the tags, and
-    entries of the trash. `elsewhere` are refs of remotes that have it: what was sent there, or fetched from there.
-    `beside` are files of gitcp's own.
+    """What a purge would change: by place ("file a.txt", "conversation main", "words") the
+    checkpoints, the tags, and entries of the trash. `elsewhere` are refs of remotes that have it:
+    what was sent there, or fetched from there. `beside` are files of gitcp's own.
     """
 
     places: Mapping[tuple[str, bytes], tuple[CheckpointId, ...]] = EMPTY
@@ -74,22 +76,31 @@ class Report(Value):
 def of_text(text: bytes) -> Request:
     """The request for a text. Raises BadValue for one that is too short to be meant."""
     if len(text.strip()) < SHORTEST:
-        raise BadValue(f"a text of less than {SHORTEST} bytes stands everywhere: nothing was purged")
+        raise BadValue(
+            f"a text of less than {SHORTEST} bytes stands everywhere: nothing was purged"
+        )
     return Request("a text", texts=(text,))
 
 
 def of_secret(store: Store, id: str) -> Request:
-    """The request for the text of a secret, by the ID of its finding. Raises RevisionNotFound if there is none."""
+    """The request for the text of a secret, by the ID of its finding. Raises RevisionNotFound if
+    there is none.
+    """
     found = checkpoint_scan.texts(store, dict.fromkeys(node.commit for node in _everything(store)))
     if id not in found:
-        raise RevisionNotFound(f"no checkpoint holds a secret {id}: nothing was purged", hint="gitcp secrets --all")
+        raise RevisionNotFound(
+            f"no checkpoint holds a secret {id}: nothing was purged", hint="gitcp secrets --all"
+        )
     return Request(f"secret {id}", texts=found[id])
 
 
 def of_paths(paths: tuple[bytes, ...]) -> Request:
     """The request for paths, each with all below it. Raises BadValue for the whole tree."""
     if not paths or any(path.split(b"/")[0] in (b"", b".gitcp", b".git") for path in paths):
-        raise BadValue("name a path inside of the working tree: nothing was purged", hint="gitcp delete SESSION")
+        raise BadValue(
+            "name a path inside of the working tree: nothing was purged",
+            hint="gitcp delete SESSION",
+        )
     return Request("a path", paths=paths)
 
 
@@ -105,13 +116,15 @@ def plan(store: Store, request: Request) -> Plan:
 def purge(store: Store, request: Request) -> Report:
     """Take it out of everything that is here.
 
-    Writes objects, refs under `refs/gitcp/` and files in `<git dir>/gitcp/`; nothing else. Raises StoreDamaged if a
-    checkpoint cannot be read, Refused if its name holds it, or a restore or run is unfinished: nothing was changed.
+    Writes objects, refs under `refs/gitcp/` and files in `<git dir>/gitcp/`; nothing else. Raises
+    StoreDamaged if a checkpoint cannot be read, Refused if its name holds it, or a restore or run
+    is unfinished: nothing was changed.
     """
     made = plan(store, request)
     if not made:
         return Report(made, None)
-    _edited(store, request)  # the long part, before others have to wait; what it wrote is found again
+    # the long part, before others have to wait; what it wrote is found again
+    _edited(store, request)
     store.objects.flush(held=True)
     with store.lock():
         rewrite.finish(store)
@@ -120,8 +133,12 @@ def purge(store: Store, request: Request) -> Report:
         moves = list(_moves(store, editor))
         store.objects.flush(held=True)
         scrub_state.clean(store.repo, editor.edit.text)
-        report = Report(made, rewrite.carry_out(store, moves, _operation(store, request, made)) if moves else None)
-        repack.let_go_of_held(store.repo)  # what a killed save left, and the text in it, is git's to remove
+        report = Report(
+            made,
+            rewrite.carry_out(store, moves, _operation(store, request, made)) if moves else None,
+        )
+        # what a killed save left, and the text in it, is git's to remove
+        repack.let_go_of_held(store.repo)
         return report
 
 
@@ -135,7 +152,12 @@ def _edited(store: Store, request: Request) -> Editor:
     _refuse_open(store)
     _refuse_names(store, request)
     editor = Editor(
-        store, Edit(replacing(*request.texts), request.paths, across=any(b"\n" in text for text in request.texts))
+        store,
+        Edit(
+            replacing(*request.texts),
+            request.paths,
+            across=any(b"\n" in text for text in request.texts),
+        ),
     )
     editor.chains(_everything(store))
     return editor
@@ -154,7 +176,9 @@ def replacing(*texts: bytes) -> scrub_state.Text:
 
 
 def _forms(text: bytes) -> set[bytes]:
-    """The text as it is, in JSON, and in JSON that stands in JSON, with whatever their writers escape."""
+    """The text as it is, in JSON, and in JSON that stands in JSON, with whatever their writers
+    escape.
+    """
     forms = {text, text.decode("latin-1").encode("utf-8")}  # the other as a state of a graph has it
     for _ in range(2):
         forms |= {spelt for form in forms for spelt in _in_json(form)}
@@ -167,7 +191,10 @@ def _in_json(text: bytes) -> set[bytes]:
     except UnicodeDecodeError:
         return set()
     escaped = [re.sub(kind, _escape, plain) for kind in ESCAPED]
-    large = [re.sub(kind, lambda match: _escape(match).upper().replace("U", "u"), plain) for kind in ESCAPED]
+    large = [
+        re.sub(kind, lambda match: _escape(match).upper().replace("U", "u"), plain)
+        for kind in ESCAPED
+    ]
     return {form.encode("utf-8") for form in (plain, plain.replace("/", "\\/"), *escaped, *large)}
 
 
@@ -206,7 +233,13 @@ def _plan(store: Store, editor: Editor) -> Plan:
     return Plan(
         {place: tuple(sorted(ids)) for place, ids in sorted(places.items())},
         tuple(texts),
-        tuple(dict.fromkeys(r.removeprefix(refs.TRASH).partition("/")[0] for r in moved if r.startswith(refs.TRASH))),
+        tuple(
+            dict.fromkeys(
+                r.removeprefix(refs.TRASH).partition("/")[0]
+                for r in moved
+                if r.startswith(refs.TRASH)
+            )
+        ),
         _elsewhere(store, editor),
         scrub_state.holding(store.repo, editor.edit.text),
     )
@@ -214,13 +247,23 @@ def _plan(store: Store, editor: Editor) -> Plan:
 
 def _differing(store: Store, before: Checkpoint, after: Checkpoint) -> Iterator[tuple[str, bytes]]:
     """Where two forms of a checkpoint differ."""
-    files = [change.path for change in trees.diff(store.objects, before.snapshot.tree, after.snapshot.tree)]
-    found = [("file", path) for path in files if trees.lookup(store.objects, before.snapshot.tree, path)]
+    files = [
+        change.path
+        for change in trees.diff(store.objects, before.snapshot.tree, after.snapshot.tree)
+    ]
+    found = [
+        ("file", path) for path in files if trees.lookup(store.objects, before.snapshot.tree, path)
+    ]
     old, new = (each.conversation.streams if each.conversation else () for each in (before, after))
     found += [("conversation", a.name.encode()) for a, b in zip(old, new, strict=True) if a != b]
     found += [("results of steps", b"")] if before.steps != after.steps else []
     found += [("state of a graph", b"")] if before.state != after.state else []
-    words = (before.note, before.run, before.agent, before.extra) != (after.note, after.run, after.agent, after.extra)
+    words = (before.note, before.run, before.agent, before.extra) != (
+        after.note,
+        after.run,
+        after.agent,
+        after.extra,
+    )
     yield from (found if found and not words else [*found, ("words", b"")])
 
 
@@ -230,13 +273,17 @@ def _elsewhere(store: Store, editor: Editor) -> tuple[str, ...]:
     scratch = Store(store.repo)
     other = Editor(scratch, editor.edit)
     try:
-        return tuple(ref for ref, oid in tracked.items() if _stands_behind(scratch, other, ref, oid))
+        return tuple(
+            ref for ref, oid in tracked.items() if _stands_behind(scratch, other, ref, oid)
+        )
     finally:
         scratch.objects.discard()
 
 
 def _stands_behind(store: Store, editor: Editor, ref: str, value: Oid) -> bool:
-    """Whether there is something to purge behind a ref. What cannot be read, in a partial clone say, may hold it."""
+    """Whether there is something to purge behind a ref. What cannot be read, in a partial clone
+    say, may hold it.
+    """
     try:
         commit = store.peel(value)
         editor.chains(rewrite.read(store, {ref: commit}, {}).nodes.values())
@@ -255,7 +302,10 @@ def _refuse_names(store: Store, request: Request) -> None:
         found = next((name for name in names if any(text in name for text in texts)), None)
         if found is not None:
             hint = "gitcp rename OLD NEW" if kind == "session" else "gitcp tag --delete NAME"
-            raise Refused(f"the name of a {kind} holds the text, and names stay: nothing was purged", hint=hint)
+            raise Refused(
+                f"the name of a {kind} holds the text, and names stay: nothing was purged",
+                hint=hint,
+            )
 
 
 def _refuse_open(store: Store) -> None:
@@ -263,9 +313,13 @@ def _refuse_open(store: Store) -> None:
     for git_dir in _git_dirs(store.repo):
         repo = Repository(store.repo.root, git_dir, store.repo.host)
         if journal.unfinished(repo) is not None:
-            raise Refused("a restore is not finished: nothing was purged", hint="gitcp restore --continue")
+            raise Refused(
+                "a restore is not finished: nothing was purged", hint="gitcp restore --continue"
+            )
         if journal.runs(repo):
-            raise Refused("a run is under way, or was cut off: nothing was purged", hint="gitcp run --recover")
+            raise Refused(
+                "a run is under way, or was cut off: nothing was purged", hint="gitcp run --recover"
+            )
 
 
 def _git_dirs(repo: Repository) -> Iterable[Path]:

@@ -45,11 +45,15 @@ def rename(store: Store, old: str, new: str) -> Renamed:
     with store.lock():
         rewrite.finish(store)
         if store.tip(old) is None:
-            raise RevisionNotFound(f"there is no session {old}: nothing was renamed", hint="gitcp sessions")
+            raise RevisionNotFound(
+                f"there is no session {old}: nothing was renamed", hint="gitcp sessions"
+            )
         found = refs.list_refs(store.repo.common_dir, refs.PREFIX)
         if any(rename_state.session_of(ref) == new for ref in found):
             where = "already" if store.tip(new) else "in the trash"
-            raise Refused(f"there is a session {new} {where}: nothing was renamed", hint="give another name")
+            raise Refused(
+                f"there is a session {new} {where}: nothing was renamed", hint="give another name"
+            )
         _refuse_unfinished(store)
         forest = _forest(store, found)
         if refs.SESSIONS + old in forest.damaged:
@@ -72,7 +76,8 @@ def _refuse_unfinished(store: Store) -> None:
     for directory in rename_state.places(store.repo):
         if (directory / "restore.json").exists() or any(Path(directory, "runs").glob("*.json")):
             raise Refused(
-                f"a restore or a run is not finished ({directory}): nothing was renamed", hint="gitcp status, there"
+                f"a restore or a run is not finished ({directory}): nothing was renamed",
+                hint="gitcp status, there",
             )
 
 
@@ -97,7 +102,9 @@ def _written_anew(store: Store, forest: Forest, old: str, new: str) -> dict[Oid,
             continue
         after = _called(before, old, new)
         if after != before:
-            base = store.read(node.parent).snapshot.tree if node.parent else _base_tree(store, before)
+            base = (
+                store.read(node.parent).snapshot.tree if node.parent else _base_tree(store, before)
+            )
             text = readme.render(after, changes_between(store, base, before.snapshot))
             becomes[commit] = _remade(store, before, after, parent, text)
         else:
@@ -129,7 +136,9 @@ def _called(checkpoint: Checkpoint, old: str, new: str) -> Checkpoint:
     )
 
 
-def _moves(store: Store, forest: Forest, becomes: Mapping[Oid, Oid], old: str, new: str) -> list[Move]:
+def _moves(
+    store: Store, forest: Forest, becomes: Mapping[Oid, Oid], old: str, new: str
+) -> list[Move]:
     """New names first, so that at every step each chain has one; the old ones go last."""
     made, moved, gone = [], [], []
     for ref, tip in forest.sessions.items():
@@ -146,7 +155,9 @@ def _moves(store: Store, forest: Forest, becomes: Mapping[Oid, Oid], old: str, n
     return [*made, *moved, *gone]
 
 
-def _remade(store: Store, before: Checkpoint, after: Checkpoint, parent: Oid | None, readme: str) -> Oid:
+def _remade(
+    store: Store, before: Checkpoint, after: Checkpoint, parent: Oid | None, readme: str
+) -> Oid:
     """Write a checkpoint that says the same under another id: author, times and all that it holds
     stay.
 
@@ -156,14 +167,21 @@ def _remade(store: Store, before: Checkpoint, after: Checkpoint, parent: Oid | N
     blobs = {name: Entry(FILE, store.objects.write_blob(data)) for name, data in new.items()}
     here = store.objects.read_tree(before.root)
     holder = next(entry for entry in here if entry.name == RESERVED and entry.mode == TREE)
-    inside = [TreeEntry(e.name, *blobs.get(e.name, (e.mode, e.oid))) for e in store.objects.read_tree(holder.oid)]
+    inside = [
+        TreeEntry(e.name, *blobs.get(e.name, (e.mode, e.oid)))
+        for e in store.objects.read_tree(holder.oid)
+    ]
     kept = [entry for entry in here if entry.name != RESERVED]
-    root = store.objects.write_tree([*kept, TreeEntry(RESERVED, TREE, store.objects.write_tree(inside))])
+    root = store.objects.write_tree(
+        [*kept, TreeEntry(RESERVED, TREE, store.objects.write_tree(inside))]
+    )
     head, _, body = store.objects.read_commit(before.commit).partition(b"\n\n")
     lines = [line for line in head.split(b"\n") if not line.startswith((b"tree ", b"parent "))]
     parents = [f"parent {parent}".encode("ascii")] if parent else []
     says = _worded(body, before, after)
-    return store.objects.write("commit", b"\n".join([b"tree " + root.encode("ascii"), *parents, *lines, b"", says]))
+    return store.objects.write(
+        "commit", b"\n".join([b"tree " + root.encode("ascii"), *parents, *lines, b"", says])
+    )
 
 
 def _worded(body: bytes, before: Checkpoint, after: Checkpoint) -> bytes:
@@ -173,9 +191,14 @@ def _worded(body: bytes, before: Checkpoint, after: Checkpoint) -> bytes:
     first, end, rest = body.partition(b"\n")
     if first == subject(before).encode("utf-8", "replace"):
         first = subject(after).encode("utf-8", "replace")
-    made = [dict(re.findall(r"^(Gitcp-[A-Za-z-]+): (.*)$", message(each), re.MULTILINE)) for each in (before, after)]
+    made = [
+        dict(re.findall(r"^(Gitcp-[A-Za-z-]+): (.*)$", message(each), re.MULTILINE))
+        for each in (before, after)
+    ]
     text, blank, trailers = (
-        rest.rstrip(b"\n").rpartition(b"\n\n") if b"\n\n" in rest else (b"", b"", rest.rstrip(b"\n"))
+        rest.rstrip(b"\n").rpartition(b"\n\n")
+        if b"\n\n" in rest
+        else (b"", b"", rest.rstrip(b"\n"))
     )
     for name in ("Gitcp-Session", "Gitcp-Restored-From", "Gitcp-Forked-From", "Gitcp-Reverted"):
         if name in made[1]:

@@ -1,4 +1,6 @@
-"""What of a purged text stands in files of gitcp's own beside the objects: caches are dropped, others are edited."""
+"""What of a purged text stands in files of gitcp's own beside the objects: caches are dropped,
+others are edited.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,18 @@ from gitcp.git.repo import Repository
 
 Text = Callable[[bytes], bytes]
 
-CACHES = frozenset({"worktree-state", "unchanged", "config", "policy", "scanned", "limits.json", "hooked", "view.html"})
+CACHES = frozenset(
+    {
+        "worktree-state",
+        "unchanged",
+        "config",
+        "policy",
+        "scanned",
+        "limits.json",
+        "hooked",
+        "view.html",
+    }
+)
 """Worth nothing but time. A page may hold the text in a way that is not found."""
 
 
@@ -23,7 +36,8 @@ def holding(repo: Repository, text: Text) -> tuple[Path, ...]:
 
 
 def clean(repo: Repository, text: Text) -> None:
-    """Drop the caches, which know objects that are to go, and edit every other file. Raises GitcpError.
+    """Drop the caches, which know objects that are to go, and edit every other file. Raises
+    GitcpError.
 
     What was fetched in part goes too: it can be fetched again.
     """
@@ -35,7 +49,9 @@ def clean(repo: Repository, text: Text) -> None:
             elif (edited := text(data)) != data:
                 replace_file(path, edited)
         except OSError as error:
-            raise GitcpError(f"{path} cannot be written: {error.strerror}. No checkpoint was changed") from None
+            raise GitcpError(
+                f"{path} cannot be written: {error.strerror}. No checkpoint was changed"
+            ) from None
 
 
 def _files(repo: Repository) -> Iterator[tuple[Path, bytes]]:

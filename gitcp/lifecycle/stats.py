@@ -1,7 +1,9 @@
-"""What the checkpoints cost: bytes on disk, what they share with the project's own history, what grows, what is large.
+"""What the checkpoints cost: bytes on disk, what they share with the project's own history, what
+grows, what is large.
 
-git itself counts, by objects and as they lie on disk: compressed, and as differences where git packed them so. Nothing
-is written. A store that git can read takes one walk over its trees for each figure.
+git itself counts, by objects and as they lie on disk: compressed, and as differences where git
+packed them so. Nothing is written. A store that git can read takes one walk over its trees for each
+figure.
 """
 
 from __future__ import annotations
@@ -34,10 +36,12 @@ class Large(Value):
 
 
 class Stats(Value):
-    """What there is. `bytes` is what only checkpoints have, `shared` what the project's own history has as well.
+    """What there is. `bytes` is what only checkpoints have, `shared` what the project's own history
+    has as well.
 
-    `conversations` is a part of `bytes`. `recent` and `recent_bytes` are checkpoints of the last seven days, and what
-    was new in them. `prune` and `prune_bytes` say what a `gitcp prune` would drop and how much only that has.
+    `conversations` is a part of `bytes`. `recent` and `recent_bytes` are checkpoints of the last
+    seven days, and what was new in them. `prune` and `prune_bytes` say what a `gitcp prune` would
+    drop and how much only that has.
     """
 
     sessions: int
@@ -56,7 +60,9 @@ class Stats(Value):
 
 
 def stats(store: Store, most: int = 5) -> Stats:
-    """Count and weigh everything that can be read; `most` of the largest paths. Writes nothing. Raises GitFailed."""
+    """Count and weigh everything that can be read; `most` of the largest paths. Writes nothing.
+    Raises GitFailed.
+    """
     try:
         return _stats(store, most, lambda _: True)
     except GitFailed:  # git weighs nothing at all where a tree is damaged
@@ -70,10 +76,16 @@ def _stats(store: Store, most: int, counts: Callable[[Summary], bool]) -> Stats:
     weighed = _weigh(store, roots.values(), project)
     size = sum(each.bytes for each in weighed.values())
     horizon = store.repo.host.now() - RECENT
-    old = [node.root for commit, node in forest.nodes.items() if node.created < horizon and commit in roots]
+    old = [
+        node.root
+        for commit, node in forest.nodes.items()
+        if node.created < horizon and commit in roots
+    ]
     dropped = {node.commit for node, _ in prune.plan(store, prune.Request()).dropped}
     entries = trash.entries(store)
-    put_away = [n.root for e in entries for n in e.read(store, despite_damage=True).nodes.values() if counts(n)]
+    forests = (entry.read(store, despite_damage=True) for entry in entries)
+    put_away = [node.root for each in forests for node in each.nodes.values() if counts(node)]
+    own = [each for path, each in weighed.items() if path.startswith(CONVERSATION)]
     largest = sorted(weighed.values(), key=lambda each: (-each.bytes, each.path))
     return Stats(
         sessions=len(forest.sessions),
@@ -81,14 +93,17 @@ def _stats(store: Store, most: int, counts: Callable[[Summary], bool]) -> Stats:
         tags=len(forest.tags),
         bytes=size,
         shared=usage(store, roots.values()) - usage(store, roots.values(), project),
-        conversations=sum(each.bytes for path, each in weighed.items() if path.startswith(CONVERSATION)),
+        conversations=sum(each.bytes for each in own),
         recent=len(roots) - len(old),
         recent_bytes=size - usage(store, old, project),
         trash=len(entries),
         trash_bytes=usage(store, put_away, {*project, *roots.values()}),
         prune=len(dropped),
-        prune_bytes=size - usage(store, [root for commit, root in roots.items() if commit not in dropped], project),
-        largest=tuple(each for each in largest if each.path and not each.path.startswith(b".gitcp/"))[:most],
+        prune_bytes=size
+        - usage(store, [root for commit, root in roots.items() if commit not in dropped], project),
+        largest=tuple(
+            each for each in largest if each.path and not each.path.startswith(b".gitcp/")
+        )[:most],
     )
 
 
@@ -119,7 +134,9 @@ def _told(trees: Iterable[Oid], without: Iterable[Oid]) -> bytes:
 
 
 def project_trees(store: Store, forest: Forest) -> set[Oid]:
-    """The trees of the commits that the project's refs are on, and of those that checkpoints stand on."""
+    """The trees of the commits that the project's refs are on, and of those that checkpoints stand
+    on.
+    """
     listed = refs.list_refs(store.repo.common_dir, "refs/")
     commits = {oid for name, oid in listed.items() if not name.startswith(refs.PREFIX)}
     commits |= {Oid(base) for n in forest.nodes.values() if (base := n.trailers.get("Gitcp-Base"))}

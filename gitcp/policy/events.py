@@ -79,16 +79,25 @@ KINDS: dict[str, dict[str, str]] = {
         "sessionEnd": END,
     },
 }
-"""The events that may be a reason for a checkpoint, by the agent's own name for them. All others pass."""
+"""The events that may be a reason for a checkpoint, by the agent's own name for them. All others
+pass.
+"""
 
 LOG = "hook.log"
 HOOKED = "hooked"
-"""What hooks leave in `<git dir>/gitcp`: what went wrong, and each session's last save, `<adapter>.<session>`."""
+"""What hooks leave in `<git dir>/gitcp`: what went wrong, and each session's last save,
+`<adapter>.<session>`.
+"""
 
 SESSION = ("session_id", "sessionId", "sessionID", "thread-id")
 TRANSCRIPT = ("transcript_path", "transcriptPath")
 DIRECTORY = ("cwd", "directory")
-SAID = ("last_assistant_message", "lastAssistantMessage", "last-assistant-message", "prompt_response")
+SAID = (
+    "last_assistant_message",
+    "lastAssistantMessage",
+    "last-assistant-message",
+    "prompt_response",
+)
 TOOL = ("tool_name", "toolName", "tool")
 INPUT = ("tool_input", "toolInput", "toolArgs", "args")
 OUTPUT = ("tool_response", "toolResponse", "toolResult", "tool_output", "output", "error")
@@ -122,14 +131,17 @@ class Call:
 
 
 class Event:
-    """One event of an agent, whatever it calls it. What the payload does not say, or says oddly, is "".
+    """One event of an agent, whatever it calls it. What the payload does not say, or says oddly, is
+    "".
 
-    `stamp` is the event's time, where the agent gives it as a number (and writes that into its transcript too), else 0.
+    `stamp` is the event's time, where the agent gives it as a number (and writes that into its
+    transcript too), else 0.
     """
 
     __slots__ = (
-        "agent", "calls", "cwd", "kind", "name", "prompt", "said", "session_id", "stamp", "subagent", "transcript"
-    )  # fmt: skip
+        *("agent", "calls", "cwd", "kind", "name", "prompt"),
+        *("said", "session_id", "stamp", "subagent", "transcript"),
+    )
 
     def __init__(self, agent: str, name: str, kind: str, fields: payload.Fields) -> None:
         self.agent, self.name, self.kind = agent, name, kind

@@ -14,14 +14,15 @@ if TYPE_CHECKING:
 COMMANDS = tuple(
     line.strip()
     for line in """
-    pytest, py.test, python* -m pytest*, python* -m unittest*, python* *manage.py test, tox, nox, npm test, npm t,
-    npm run *test*, npm run *check*, yarn *test*, pnpm *test*, bun *test*, bun test, deno test, jest, vitest, mocha,
-    ava, playwright test, cypress run, karma start, go test, gotestsum, cargo test, cargo nextest, make *test*, make
-    *check*, just *test*, just *check*, mvn *test*, mvn *verify*, mvnw *test*, mvnw *verify*, gradle *test*, gradle
-    *check*, gradlew *test*, gradlew *check*, rspec, rake test*, rake spec*, rails test*, phpunit, pest, composer
-    test, dotnet test, ctest, meson test, ninja *test*, bazel test, sbt *test*, mix test, swift test, zig build
-    test, bats, flutter test, dart test, xcodebuild test, hatch test, runtests*, run_tests*, run-tests*, test.sh,
-    tests.sh
+    pytest, py.test, python* -m pytest*, python* -m unittest*, python* *manage.py test, tox, nox,
+    npm test, npm t, npm run *test*, npm run *check*, yarn *test*, pnpm *test*, bun *test*, bun
+    test, deno test, jest, vitest, mocha, ava, playwright test, cypress run, karma start, go test,
+    gotestsum, cargo test, cargo nextest, make *test*, make *check*, just *test*, just *check*, mvn
+    *test*, mvn *verify*, mvnw *test*, mvnw *verify*, gradle *test*, gradle *check*, gradlew *test*,
+    gradlew *check*, rspec, rake test*, rake spec*, rails test*, phpunit, pest, composer test,
+    dotnet test, ctest, meson test, ninja *test*, bazel test, sbt *test*, mix test, swift test, zig
+    build test, bats, flutter test, dart test, xcodebuild test, hatch test, runtests*, run_tests*,
+    run-tests*, test.sh, tests.sh
     """.replace("\n", " ").split(",")
 )
 """The built-in list. gitcp.policy.patterns says how one is read."""
@@ -67,14 +68,18 @@ def has_failed(call: Call) -> bool:
     code = exit_code(call.output)
     if call.failed or code is not None:
         return call.failed or code != 0
-    if isinstance(call.output, dict) and (call.output.get("is_error") or call.output.get("resultType") == "failure"):
+    if isinstance(call.output, dict) and (
+        call.output.get("is_error") or call.output.get("resultType") == "failure"
+    ):
         return True
     text = "\n".join(_texts(call.output, 0))[-TAIL:].lower() + "\n"
     return any(sign in text for sign in FAILED)
 
 
 def exit_code(output: object) -> int | None:
-    """The exit code in what a tool gave back: a field of that name, or said in words; None where it says none."""
+    """The exit code in what a tool gave back: a field of that name, or said in words; None where it
+    says none.
+    """
     if isinstance(output, dict):
         found = next((output[n] for n in CODES if type(output.get(n)) is int), None)
         inner = output.get("metadata")
@@ -85,7 +90,9 @@ def exit_code(output: object) -> int | None:
 
 
 def _said(text: str) -> int | None:
-    """The number after the last `exit code` and the like, near the beginning or the end of a text."""
+    """The number after the last `exit code` and the like, near the beginning or the end of a
+    text.
+    """
     ends = (text[:400] + "\n" + text[-400:]).lower()
     for words in CODE_WORDS:
         _, found, rest = ends.rpartition(words)

@@ -1,7 +1,9 @@
-"""Patterns of commands, as people write them: `git push --force`, `npm run *deploy*`, `kubectl delete`.
+"""Patterns of commands, as people write them: `git push --force`, `npm run *deploy*`, `kubectl
+delete`.
 
-The first word is the program. Options stand anywhere; other words come in this order, with anything between them. `*`
-stands for any characters. A short option is found among others too (`-f` in `-rf`).
+The first word is the program. Options stand anywhere; other words come in this order, with anything
+between them. `*` stands for any characters. A short option is found among others too (`-f` in
+`-rf`).
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ def meant(command: Command, built_in: Iterable[str], own: Iterable[str]) -> bool
     own = tuple(own)
     if any(matches(command, pattern[1:]) for pattern in own if pattern.startswith("!")):
         return False
-    return any(matches(command, pattern) for pattern in (*own, *built_in) if not pattern.startswith("!"))
+    return any(
+        matches(command, pattern) for pattern in (*own, *built_in) if not pattern.startswith("!")
+    )
 
 
 def matches(command: Command, pattern: str) -> bool:

@@ -1,7 +1,8 @@
 """Reads the JSON that an agent hands to a hook, as far as it is whole.
 
-Python's own decoder takes as long to load as Python itself. What is read here is small, and may be cut short: a tool's
-output can be larger than a hook wants to read, and the fields that matter stand before it.
+Python's own decoder takes as long to load as Python itself. What is read here is small, and may be
+cut short: a tool's output can be larger than a hook wants to read, and the fields that matter stand
+before it.
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ BLANK = " \t\n\r"
 ENDS = ",]} \t\n\r"
 LITERALS = {"true": True, "false": False, "null": None}
 BROKEN = (IndexError, ValueError, SystemError)
-"""What reading broken text raises. SystemError: the scanner would name the place, by a module that is not loaded."""
+"""What reading broken text raises. SystemError: the scanner would name the place, by a module that
+is not loaded.
+"""
 
 Fields = dict[str, object]
 
 
 def fields(text: str) -> Fields:
-    """The fields of the object that `text` is, those before it breaks off or goes wrong; none if it is no object."""
+    """The fields of the object that `text` is, those before it breaks off or goes wrong; none if it
+    is no object.
+    """
     found: Fields = {}
     try:
         at = _blank(text, 0)

@@ -1,4 +1,6 @@
-"""Whether a tool is about to do what is hard to take back: delete, rewrite history, migrate, deploy, rewrite much."""
+"""Whether a tool is about to do what is hard to take back: delete, rewrite history, migrate,
+deploy, rewrite much.
+"""
 
 from __future__ import annotations
 
@@ -14,41 +16,49 @@ if TYPE_CHECKING:
     SizeOf = Callable[[str], int]
     """The size of the file at a path, 0 where there is none."""
 
-SHELLS = frozenset("Bash bash run_shell_command exec_command shell local_shell powershell PowerShell".split())
+SHELLS = frozenset(
+    "Bash bash run_shell_command exec_command shell local_shell powershell PowerShell".split()
+)
 WRITERS = frozenset("Write write write_file create create_file".split())
-EDITORS = frozenset("Edit MultiEdit NotebookEdit edit replace multiedit str_replace_editor str_replace".split())
+EDITORS = frozenset(
+    "Edit MultiEdit NotebookEdit edit replace multiedit str_replace_editor str_replace".split()
+)
 PATCHERS = frozenset("apply_patch patch".split())
 DELETING = ("delete", "remove")
 READERS = frozenset(
     (
-        "Read Grep Glob LS NotebookRead WebFetch WebSearch TodoWrite TodoRead ToolSearch AskUserQuestion BashOutput"
+        "Read Grep Glob LS NotebookRead WebFetch WebSearch TodoWrite TodoRead ToolSearch "
+        "AskUserQuestion BashOutput"
     ).split()
     + "read grep glob list webfetch todowrite todoread view_image update_plan web_search".split()
-    + "read_file read_many_files list_directory search_file_content google_web_search web_fetch view".split()
+    + "read_file read_many_files list_directory search_file_content".split()
+    + "google_web_search web_fetch view".split()
 )
 """Tools that change no file."""
 
 COMMANDS = tuple(
     line.strip()
     for line in """
-    rm, rmdir, unlink, shred, truncate, dd, mkfs*, find -delete, git rm, rsync --delete*, git reset --hard, git
-    reset --merge, git reset --keep, git checkout -f, git checkout --force, git checkout --, git checkout ., git
-    restore, git clean, git switch -f, git switch --discard-changes, git stash drop, git stash clear, git rebase,
-    git filter-branch, git filter-repo, git commit --amend, git branch -D, git push -f, git push --force*, git push
-    --mirror, git push --delete, git reflog expire, git gc --prune*, git update-ref -d, git worktree remove, git
-    submodule deinit, git lfs migrate, alembic upgrade, alembic downgrade, python* migrate, django-admin migrate,
-    manage.py migrate, flask upgrade, rails db:*, rake db:*, prisma migrate, prisma db, knex migrate*, sequelize
-    db:*, typeorm migration:*, drizzle-kit, flyway, liquibase, diesel migration, goose, dbmate, sqlx migrate, atlas
-    migrate, mix ecto.*, php *migrate*, artisan migrate*, dropdb, redis-cli flush*, kubectl apply, kubectl delete,
-    kubectl replace, kubectl rollout, terraform apply, terraform destroy, tofu apply, tofu destroy, pulumi up,
-    pulumi destroy, helm install, helm upgrade, helm uninstall, helm rollback, cdk deploy, cdk destroy, sls deploy,
-    serverless deploy, sam deploy, ansible-playbook, cap *deploy*, fab *deploy*, dokku, eb deploy, fly deploy,
-    flyctl deploy, vercel, netlify deploy, wrangler deploy, wrangler publish, firebase deploy, gcloud *deploy*, az
-    *deploy*, aws *delete*, aws s3 rm, aws s3 sync, heroku, docker push, docker system prune, docker volume rm,
-    docker compose down -v, npm publish, yarn publish, pnpm publish, cargo publish, twine upload, gem push, poetry
-    publish, uv publish, gh release, npm run *deploy*, npm run *migrat*, yarn *deploy*, yarn *migrat*, pnpm
-    *deploy*, pnpm *migrat*, bun *deploy*, make *deploy*, make *migrat*, make *release*, make *clean*, *deploy*,
-    *migrate*
+    rm, rmdir, unlink, shred, truncate, dd, mkfs*, find -delete, git rm, rsync --delete*, git reset
+    --hard, git reset --merge, git reset --keep, git checkout -f, git checkout --force, git checkout
+    --, git checkout ., git restore, git clean, git switch -f, git switch --discard-changes, git
+    stash drop, git stash clear, git rebase, git filter-branch, git filter-repo, git commit --amend,
+    git branch -D, git push -f, git push --force*, git push --mirror, git push --delete, git reflog
+    expire, git gc --prune*, git update-ref -d, git worktree remove, git submodule deinit, git lfs
+    migrate, alembic upgrade, alembic downgrade, python* migrate, django-admin migrate, manage.py
+    migrate, flask upgrade, rails db:*, rake db:*, prisma migrate, prisma db, knex migrate*,
+    sequelize db:*, typeorm migration:*, drizzle-kit, flyway, liquibase, diesel migration, goose,
+    dbmate, sqlx migrate, atlas migrate, mix ecto.*, php *migrate*, artisan migrate*, dropdb,
+    redis-cli flush*, kubectl apply, kubectl delete, kubectl replace, kubectl rollout, terraform
+    apply, terraform destroy, tofu apply, tofu destroy, pulumi up, pulumi destroy, helm install,
+    helm upgrade, helm uninstall, helm rollback, cdk deploy, cdk destroy, sls deploy, serverless
+    deploy, sam deploy, ansible-playbook, cap *deploy*, fab *deploy*, dokku, eb deploy, fly deploy,
+    flyctl deploy, vercel, netlify deploy, wrangler deploy, wrangler publish, firebase deploy,
+    gcloud *deploy*, az *deploy*, aws *delete*, aws s3 rm, aws s3 sync, heroku, docker push, docker
+    system prune, docker volume rm, docker compose down -v, npm publish, yarn publish, pnpm publish,
+    cargo publish, twine upload, gem push, poetry publish, uv publish, gh release, npm run *deploy*,
+    npm run *migrat*, yarn *deploy*, yarn *migrat*, pnpm *deploy*, pnpm *migrat*, bun *deploy*, make
+    *deploy*, make *migrat*, make *release*, make *clean*, *deploy*, *migrate*
     """.replace("\n", " ").split(",")
 )
 """The built-in list. gitcp.policy.patterns says how one is read."""
@@ -60,7 +70,9 @@ STATEMENTS = ("drop ", "delete from", "truncate ", "alter table", "update ")
 def may_be(call: Call) -> bool:
     """Whether it is a tool that can be risky at all: whether looking further is worth it."""
     tool = call.tool
-    return tool in SHELLS or tool in WRITERS or tool in EDITORS or tool in PATCHERS or _deletes(tool)
+    return (
+        tool in SHELLS or tool in WRITERS or tool in EDITORS or tool in PATCHERS or _deletes(tool)
+    )
 
 
 def is_risky(call: Call, settings: Settings, size_of: SizeOf) -> bool:
@@ -93,7 +105,9 @@ def _is_risky(command: shell.Command, settings: Settings, size_of: SizeOf) -> bo
     if any(size_of(path) >= settings.large_rewrite for path in command.written):
         return True
     if command.program == "apply_patch":
-        return _is_risky_patch(" ".join((*command.words[1:], command.input)), settings.large_rewrite)
+        return _is_risky_patch(
+            " ".join((*command.words[1:], command.input)), settings.large_rewrite
+        )
     text = " ".join((*command.words[1:], command.input)).lower() if command.program in SQL else ""
     return any(statement in text for statement in STATEMENTS)
 

@@ -23,8 +23,9 @@ AUTOMATIC = (
 class Settings:
     """The settings in force.
 
-    `off` are triggers that are not wanted. `interval` is in seconds, `large_rewrite` in bytes. `risky` and `tests` are
-    patterns of commands besides the built-in ones; one that begins with "!" is an exception.
+    `off` are triggers that are not wanted. `interval` is in seconds, `large_rewrite` in bytes.
+    `risky` and `tests` are patterns of commands besides the built-in ones; one that begins with "!"
+    is an exception.
     """
 
     __slots__ = ("interval", "large_rewrite", "off", "risky", "tests")

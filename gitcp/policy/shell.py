@@ -1,7 +1,8 @@
-"""Which programs a shell command runs, with which arguments. Reads the words as a shell does; runs and expands nothing.
+"""Which programs a shell command runs, with which arguments. Reads the words as a shell does; runs
+and expands nothing.
 
-Followed are pipes and lists, subshells, command substitution, here-documents that are fed to a shell, and programs that
-run another (`sudo`, `env`, `xargs`, `sh -c`, `find -exec`, `npx`, …).
+Followed are pipes and lists, subshells, command substitution, here-documents that are fed to a
+shell, and programs that run another (`sudo`, `env`, `xargs`, `sh -c`, `find -exec`, `npx`, …).
 """
 
 from __future__ import annotations
@@ -45,7 +46,16 @@ WRAPPERS: dict[str, str] = {
 
 RUNNERS = frozenset(
     (
-        *("uv run", "poetry run", "pipenv run", "pdm run", "hatch run", "rye run", "bundle exec", "conda run"),
+        *(
+            "uv run",
+            "poetry run",
+            "pipenv run",
+            "pdm run",
+            "hatch run",
+            "rye run",
+            "bundle exec",
+            "conda run",
+        ),
         *("pnpm exec", "pnpm dlx", "yarn exec", "yarn dlx", "npm exec", "mise exec", "direnv exec"),
         *("docker exec", "podman exec"),
     )
@@ -55,12 +65,26 @@ RUNNERS = frozenset(
 PLAIN_ARGUMENTS = {"timeout": 1, "docker exec": 1, "podman exec": 1, "direnv exec": 1}
 """What stands between a wrapper's options and the program."""
 
-RUNNER_OPTIONS = ("-e", "-u", "-w", "-n", "--with", "--extra", "--group", "--package", "--python", "--env", "--user")
+RUNNER_OPTIONS = (
+    "-e",
+    "-u",
+    "-w",
+    "-n",
+    "--with",
+    "--extra",
+    "--group",
+    "--package",
+    "--python",
+    "--env",
+    "--user",
+)
 FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 
 
 class Command:
-    """One program with its arguments, the files its output is written over, and its here-document."""
+    """One program with its arguments, the files its output is written over, and its
+    here-document.
+    """
 
     __slots__ = ("input", "words", "written")
 
@@ -76,7 +100,9 @@ class Command:
 
 
 def commands(text: str) -> list[Command]:
-    """Every simple command in `text`, in order; what runs another program is followed by what it runs."""
+    """Every simple command in `text`, in order; what runs another program is followed by what it
+    runs.
+    """
     return _commands(text[:LONGEST], 0)
 
 
@@ -213,7 +239,11 @@ class _Reader:
     def _is_descriptor(self, word: str) -> bool:
         """Whether it is the 2 of `2>file`."""
         before = self.text[self.at - len(word) - 1 : self.at]
-        return word.isdigit() and self.text[self.at : self.at + 1] in ("<", ">") and before.endswith(word)
+        return (
+            word.isdigit()
+            and self.text[self.at : self.at + 1] in ("<", ">")
+            and before.endswith(word)
+        )
 
     def _read_documents(self) -> None:
         for delimiter, command in self._documents:
@@ -260,7 +290,13 @@ class _Reader:
         parts = []
         while self.at < len(self.text) and self.text[self.at] != '"':
             here = self.text[self.at]
-            if here == "\\" and self.text[self.at + 1 : self.at + 2] not in ('"', "\\", "$", "`", "\n"):
+            if here == "\\" and self.text[self.at + 1 : self.at + 2] not in (
+                '"',
+                "\\",
+                "$",
+                "`",
+                "\n",
+            ):
                 parts.append(here)
                 self.at += 1
             elif here in "\\`" or self.text.startswith("$(", self.at):

@@ -1,4 +1,5 @@
-"""From an event to the trigger of a checkpoint, or to none. Whether anything changed is found out later.
+"""From an event to the trigger of a checkpoint, or to none. Whether anything changed is found out
+later.
 
 The names are those of `model.Trigger`, as words: that module takes longer to load than a hook has.
 """
@@ -22,7 +23,16 @@ PLAIN = {
     events.END: "session-end",
 }
 
-REFACTORING = ("refactor", "restructur", "reorganiz", "reorganis", "rearchitect", "rewrit", "moderniz", "modernis")
+REFACTORING = (
+    "refactor",
+    "restructur",
+    "reorganiz",
+    "reorganis",
+    "rearchitect",
+    "rewrit",
+    "moderniz",
+    "modernis",
+)
 BUG_FOUND = (
     "found the bug",
     "found a bug",
@@ -44,15 +54,17 @@ BUG_FOUND = (
 
 
 def is_idle(event: Event) -> bool:
-    """Whether nothing can follow, whatever the settings: a tool that neither deletes, rewrites nor runs commands."""
+    """Whether nothing can follow, whatever the settings: a tool that neither deletes, rewrites nor
+    runs commands.
+    """
     return event.kind == events.BEFORE_TOOL and not any(risk.may_be(call) for call in event.calls)
 
 
 def decide(event: Event, settings: Settings, age: float | None, size_of: SizeOf) -> str | None:
     """The trigger that the event is, None if it is none or switched off.
 
-    `age` is how many seconds ago the session's last checkpoint was made (None: unknown). A special trigger that is
-    switched off leaves the plain one of its event.
+    `age` is how many seconds ago the session's last checkpoint was made (None: unknown). A special
+    trigger that is switched off leaves the plain one of its event.
     """
     special = _special(event, settings, size_of)
     if special is not None and special not in settings.off:
@@ -68,11 +80,19 @@ def decide(event: Event, settings: Settings, age: float | None, size_of: SizeOf)
 
 def _special(event: Event, settings: Settings, size_of: SizeOf) -> str | None:
     if event.kind == events.BEFORE_TOOL:
-        return "before-risky-change" if any(risk.is_risky(c, settings, size_of) for c in event.calls) else None
+        return (
+            "before-risky-change"
+            if any(risk.is_risky(c, settings, size_of) for c in event.calls)
+            else None
+        )
     if event.kind == events.PROMPT:
         return "before-refactor" if _has_word(event.prompt, REFACTORING) else None
     if event.kind == events.AFTER_TOOLS:
-        return "on-test-failure" if any(outcome.is_failed_test(c, settings) for c in event.calls) else None
+        return (
+            "on-test-failure"
+            if any(outcome.is_failed_test(c, settings) for c in event.calls)
+            else None
+        )
     if event.kind == events.TURN:
         said = event.said.lower()
         return "after-bug-found" if any(words in said for words in BUG_FOUND) else None
@@ -80,4 +100,6 @@ def _special(event: Event, settings: Settings, size_of: SizeOf) -> str | None:
 
 
 def _has_word(text: str, beginnings: tuple[str, ...]) -> bool:
-    return any(word.strip("\"'`([{*_.,;:").startswith(beginnings) for word in text[:10_000].lower().split())
+    return any(
+        word.strip("\"'`([{*_.,;:").startswith(beginnings) for word in text[:10_000].lower().split()
+    )

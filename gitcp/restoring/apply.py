@@ -1,6 +1,8 @@
-"""Does to the files what a plan says, and nothing else. Only the safe writer touches the working tree.
+"""Does to the files what a plan says, and nothing else. Only the safe writer touches the working
+tree.
 
-Before a path is changed, the disk must still say of it what the snapshot saw: what changed meanwhile is kept.
+Before a path is changed, the disk must still say of it what the snapshot saw: what changed
+meanwhile is kept.
 """
 
 from __future__ import annotations
@@ -40,16 +42,18 @@ class Done:
 
 
 def apply_files(contents: Contents, plan: FilePlan, tree: Writer, seen: Seen) -> Done:
-    """Carry out `plan` below the root of `tree`. A path that fails is reported and does not stop the others.
+    """Carry out `plan` below the root of `tree`. A path that fails is reported and does not stop
+    the others.
 
-    The names are still to be flushed. Raises DiskFull, after which the plan can be carried out again: each path is then
-    entirely old or entirely new.
+    The names are still to be flushed. Raises DiskFull, after which the plan can be carried out
+    again: each path is then entirely old or entirely new.
     """
     work = _Work(contents, tree, seen)
     for step in plan.clear:
         work.attempt(step.path, partial(work.remove, step))
     emptied = plan.remove_directories
-    if plan.clear or plan.make_directories:  # one of them may come back under another spelling of its name
+    # one of them may come back under another spelling of its name
+    if plan.clear or plan.make_directories:
         emptied = work.remove_directories(emptied)
     for start in range(0, len(plan.write), BATCH):
         work.write(plan.write[start : start + BATCH])
@@ -63,8 +67,12 @@ def apply_files(contents: Contents, plan: FilePlan, tree: Writer, seen: Seen) ->
     return work.done
 
 
-def still_wrong(contents: Contents, plan: FilePlan, done: Done, tree: Writer, after: Side) -> list[Kept]:
-    """Which of the changed paths are not as they should be, by a snapshot taken `after`. Doubtful ones are read."""
+def still_wrong(
+    contents: Contents, plan: FilePlan, done: Done, tree: Writer, after: Side
+) -> list[Kept]:
+    """Which of the changed paths are not as they should be, by a snapshot taken `after`. Doubtful
+    ones are read.
+    """
     steps = {step.path: step for step in plan.write}
     wrong = [path for path in done.removed if path not in steps and after.has_file(path)]
     for path in done.written:
@@ -85,17 +93,26 @@ def leave_edited(store: Store, contents: Contents, plan: FilePlan, before: Check
     with Writer(store.repo.root) as tree:
 
         def is_edited(step: Step) -> bool:
-            known = ((then.entry(step.path), then.conversions.get(step.path)), (step.new, step.conversion))
+            known = (
+                (then.entry(step.path), then.conversions.get(step.path)),
+                (step.new, step.conversion),
+            )
             if step.old is None or any(entry == step.old for entry, _ in known):
                 return False
-            files = ((entry, how) for entry, how in known if entry is not None and entry.mode != TREE)
+            files = (
+                (entry, how) for entry, how in known if entry is not None and entry.mode != TREE
+            )
             return not any(contents.stands(tree, step.path, entry, how) for entry, how in files)
 
         edited = {step.path for step in (*plan.clear, *plan.write, *plan.remove) if is_edited(step)}
     clear, write, remove = (
-        tuple(step for step in steps if step.path not in edited) for steps in (plan.clear, plan.write, plan.remove)
+        tuple(step for step in steps if step.path not in edited)
+        for steps in (plan.clear, plan.write, plan.remove)
     )
-    kept = (Kept(path, "edited since the restore was interrupted", missing=True) for path in sorted(edited))
+    kept = (
+        Kept(path, "edited since the restore was interrupted", missing=True)
+        for path in sorted(edited)
+    )
     return replace(plan, clear=clear, write=write, remove=remove, kept=(*plan.kept, *kept))
 
 
@@ -117,7 +134,9 @@ class _Work:
 
     def remove_directories(self, paths: Sequence[bytes]) -> tuple[bytes, ...]:
         """Remove those of these directories that are empty; the others."""
-        said = [(path, self.attempt(path, partial(self.tree.remove_directory, path))) for path in paths]
+        said = [
+            (path, self.attempt(path, partial(self.tree.remove_directory, path))) for path in paths
+        ]
         return tuple(path for path, is_removed in said if is_removed is False)
 
     def attempt(self, path: bytes, action: Callable[[], T]) -> T | None:
@@ -134,7 +153,9 @@ class _Work:
         self.done.failed.append(Kept(path, str(error), missing=True))
 
     def write(self, steps: Sequence[Step]) -> None:
-        """Bring back files and links: all are written beside their places, then synced, then given their names."""
+        """Bring back files and links: all are written beside their places, then synced, then given
+        their names.
+        """
         waiting: dict[Step, Prepared] = {}
         try:
             for step in steps:
@@ -188,7 +209,9 @@ class _Work:
         self._remember_links(before)
         self.done.written.append(step.path)
 
-    def _require_unchanged(self, path: bytes, found: os.stat_result | None) -> os.stat_result | None:
+    def _require_unchanged(
+        self, path: bytes, found: os.stat_result | None
+    ) -> os.stat_result | None:
         """What was found at a path. Raises GitcpError if it is not what was captured."""
         seen = self._seen(path)
         if found is None and seen is None:
@@ -211,7 +234,9 @@ class _Work:
 
 
 def permissions(step: Step, before: os.stat_result | None) -> int:
-    """The recorded bits, else those of the file that is replaced, else the umask's; the x bit is the tree's."""
+    """The recorded bits, else those of the file that is replaced, else the umask's; the x bit is
+    the tree's.
+    """
     assert step.new is not None
     if step.permissions is not None and step.permissions != ORDINARY:
         return step.permissions
@@ -240,7 +265,9 @@ def _permit(tree: Writer, path: bytes, bits: int) -> None:
 
 
 def _clear_directories(tree: Writer, path: bytes) -> None:
-    """Remove a directory of empty directories, so that a file can take its place. Anything else in it stays."""
+    """Remove a directory of empty directories, so that a file can take its place. Anything else in
+    it stays.
+    """
     for name in tree.names(path):
         _clear_directories(tree, path + b"/" + name)
     tree.remove_directory(path)

@@ -1,7 +1,8 @@
 """The bytes that a plan brings back, each known to be readable before the first is written.
 
-A blob that is missing must stop a restore before it begins, not in its middle. So every one is read once ahead; small
-ones are kept, and large ones are read again, in chunks, when their file is written.
+A blob that is missing must stop a restore before it begins, not in its middle. So every one is read
+once ahead; small ones are kept, and large ones are read again, in chunks, when their file is
+written.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class Contents:
         self._room = KEPT_IN_ALL
 
     def require(self, steps: Iterable[Step], what: str) -> None:
-        """Read everything that `steps` bring back. Raises StoreDamaged if one of the blobs of `what` cannot be had."""
+        """Read everything that `steps` bring back. Raises StoreDamaged if one of the blobs of
+        `what` cannot be had.
+        """
         sound: set[Oid] = set()
         lost: dict[bytes, StoreDamaged] = {}
         for step in steps:
@@ -47,22 +50,31 @@ class Contents:
                 lost[step.path] = error
         if lost:
             self._objects.distrust([oid for error in lost.values() for oid in error.objects])
-            named = ", ".join(display(path) for path in sorted(lost)[:NAMED]) + (", …" if len(lost) > NAMED else "")
+            named = ", ".join(display(path) for path in sorted(lost)[:NAMED]) + (
+                ", …" if len(lost) > NAMED else ""
+            )
             raise StoreDamaged(
-                f"{named} of {what} cannot be brought back: {next(iter(lost.values()))}. No file was changed",
+                f"{named} of {what} cannot be brought back: {next(iter(lost.values()))}. No file "
+                "was changed",
                 hint="gitcp check, or restore other paths alone: gitcp restore REV -- PATH",
             )
 
     def of(self, entry: Entry, conversion: Conversion | None) -> Iterator[bytes]:
-        """The bytes of a file, or where a link points. Raises GitcpError, perhaps after the last chunk."""
+        """The bytes of a file, or where a link points. Raises GitcpError, perhaps after the last
+        chunk.
+        """
         if conversion is None:
             return self._blob(entry.oid)
         if conversion.lfs:
             return self._lfs_object(b"".join(self._blob(entry.oid)), entry.oid)
-        return iter([convert.checkout(b"".join(self._blob(entry.oid)), entry.oid, conversion, self._lfs)])
+        return iter(
+            [convert.checkout(b"".join(self._blob(entry.oid)), entry.oid, conversion, self._lfs)]
+        )
 
     def lacks_lfs(self, entry: Entry) -> str:
-        """The LFS object that a file needs and that is not in this repository; "" if it is there."""
+        """The LFS object that a file needs and that is not in this repository; "" if it is
+        there.
+        """
         pointer = convert.pointer_of(b"".join(self._blob(entry.oid)))
         if pointer is None:
             return ""  # said when it is read
@@ -72,8 +84,12 @@ class Contents:
             size = -1
         return "" if size == pointer[1] else pointer[0]
 
-    def stands(self, tree: Writer, path: bytes, entry: Entry, conversion: Conversion | None) -> bool:
-        """Whether a file with these bytes lies at `path`, or such a link; whatever its permissions. Writes nothing."""
+    def stands(
+        self, tree: Writer, path: bytes, entry: Entry, conversion: Conversion | None
+    ) -> bool:
+        """Whether a file with these bytes lies at `path`, or such a link; whatever its permissions.
+        Writes nothing.
+        """
         try:
             found = tree.lstat(path)
             if found is None or git_mode(found.st_mode) >> 12 != entry.mode >> 12:
@@ -103,7 +119,9 @@ class Contents:
     def _lfs_object(self, blob: bytes, oid: Oid) -> Iterator[bytes]:
         pointer = convert.pointer_of(blob)
         if pointer is None:
-            raise StoreDamaged(f"blob {oid} should be an LFS pointer and is none", hint="gitcp check")
+            raise StoreDamaged(
+                f"blob {oid} should be an LFS pointer and is none", hint="gitcp check"
+            )
         import hashlib  # not for blobs
 
         name, size = pointer
@@ -115,9 +133,13 @@ class Contents:
                     seen += len(chunk)
                     yield chunk
         except OSError:
-            raise GitcpError(f"the LFS object {name} is not in this repository", hint="git lfs fetch --all") from None
+            raise GitcpError(
+                f"the LFS object {name} is not in this repository", hint="git lfs fetch --all"
+            ) from None
         if (digest.hexdigest(), seen) != (name, size):
-            raise StoreDamaged(f"the LFS object {name} does not hold what its name says", hint="git lfs fsck")
+            raise StoreDamaged(
+                f"the LFS object {name} does not hold what its name says", hint="git lfs fsck"
+            )
 
 
 def _same(ours: Iterable[bytes], theirs: Iterable[bytes]) -> bool:

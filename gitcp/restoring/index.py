@@ -17,11 +17,14 @@ Slot = tuple[bytes, int]
 
 
 def restore(store: Store, target: Checkpoint, scope: Collection[bytes]) -> tuple[Kept, ...]:
-    """Make the index what the checkpoint recorded, within `scope` (empty: all of it); what could not be set, and why.
+    """Make the index what the checkpoint recorded, within `scope` (empty: all of it); what could
+    not be set, and why.
 
     Only entries that differ are touched; the files are not.
     """
-    wanted = {slot: entry for slot, entry in _recorded(store, target).items() if within(slot[0], scope)}
+    wanted = {
+        slot: entry for slot, entry in _recorded(store, target).items() if within(slot[0], scope)
+    }
     intended = [e.path for e in target.snapshot.staged if e.intent_to_add and within(e.path, scope)]
     try:
         with staging.changing(store.repo) as repo:
@@ -47,7 +50,11 @@ def _change(
             lines.append(b"0 %s\t%s\0" % (b"0" * 40, entry.path))
     if lines:
         repo.git("update-index", "-z", "--index-info", input=b"".join(lines))
-    _flag(repo, [e.path for e in found if e.skip_worktree] + list(target.snapshot.absent), "--skip-worktree")
+    _flag(
+        repo,
+        [e.path for e in found if e.skip_worktree] + list(target.snapshot.absent),
+        "--skip-worktree",
+    )
     _flag(repo, [e.path for e in found if e.assume_unchanged], "--assume-unchanged")
     for path in intended:
         repo.git("add", "--intent-to-add", "--force", "--", path, accept=(0, 1, 128))
@@ -74,7 +81,9 @@ def _still_other(
 
 
 def _recorded(store: Store, target: Checkpoint) -> dict[Slot, Entry]:
-    """The index of a checkpoint: its files without the untracked ones, overlaid with what was staged."""
+    """The index of a checkpoint: its files without the untracked ones, overlaid with what was
+    staged.
+    """
     snapshot = target.snapshot
     untracked = set(snapshot.untracked)
     directories = tuple(path for path in untracked if path.endswith(b"/"))

@@ -1,4 +1,6 @@
-"""`restore --to DIR`: a checkpoint's files in a directory of their own. The safest restore: it touches nothing else."""
+"""`restore --to DIR`: a checkpoint's files in a directory of their own. The safest restore: it
+touches nothing else.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,12 @@ from gitcp.worktree.writer import Writer
 
 
 def materialise(store: Store, request: Request, directory: Path) -> Report:
-    """Write the checkpoint's files into `directory`, which must be empty, absent, or a new working tree of git's.
+    """Write the checkpoint's files into `directory`, which must be empty, absent, or a new working
+    tree of git's.
 
-    The conversation is put where the agent resumes it in that directory, unless it has one of the same id already.
-    Makes no checkpoint, needs none. Raises Refused if anything is in the directory.
+    The conversation is put where the agent resumes it in that directory, unless it has one of the
+    same id already. Makes no checkpoint, needs none. Raises Refused if anything is in the
+    directory.
     """
     trust.require(store, request.target, trusted=request.trust)
     require_empty(directory)
@@ -68,7 +72,13 @@ def whole(store: Store, snapshot: Snapshot, scope: tuple[bytes, ...]) -> FilePla
         elif path in absent:
             kept.append(Kept(path, "outside the sparse checkout"))
         elif conversion and conversion.lfs and (lacking := contents.lacks_lfs(entry)):
-            kept.append(Kept(path, f"its LFS object {lacking[:12]} is not here (git lfs fetch --all)", missing=True))
+            kept.append(
+                Kept(
+                    path,
+                    f"its LFS object {lacking[:12]} is not here (git lfs fetch --all)",
+                    missing=True,
+                )
+            )
         else:
             steps.append(Step(path, None, entry, conversion, snapshot.modes.get(path)))
     directories = tuple(path for path in snapshot.empty_directories if within(path, scope))

@@ -1,8 +1,10 @@
-"""Three-way merges of snapshots: what is here now, without what one step changed. Pure but for git's line merge.
+"""Three-way merges of snapshots: what is here now, without what one step changed. Pure but for
+git's line merge.
 
-A path that only the step changed goes back to what it was before. A file that was changed since too is merged line by
-line by `git merge-file`, which knows neither filters nor merge drivers. What cannot be both is a conflict: it is
-listed, and stays as it is now. Renames are not followed: a file that was changed and then renamed is a conflict.
+A path that only the step changed goes back to what it was before. A file that was changed since too
+is merged line by line by `git merge-file`, which knows neither filters nor merge drivers. What
+cannot be both is a conflict: it is listed, and stays as it is now. Renames are not followed: a file
+that was changed and then renamed is a conflict.
 """
 
 from __future__ import annotations
@@ -17,7 +19,17 @@ from gitcp.git import trees
 from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
 from gitcp.git.trees import TreeEntry
-from gitcp.model import EXECUTABLE, FILE, GITLINK, TREE, Conversion, Entry, FileChange, Oid, Snapshot
+from gitcp.model import (
+    EXECUTABLE,
+    FILE,
+    GITLINK,
+    TREE,
+    Conversion,
+    Entry,
+    FileChange,
+    Oid,
+    Snapshot,
+)
 from gitcp.restoring.plan import ALONE, Side, parents, within
 from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
@@ -27,18 +39,23 @@ BINARY = 255
 """How `git merge-file` ends when it cannot merge lines; less is the number of conflicts."""
 
 Lines = Callable[[bytes, bytes, bytes, bytes], tuple[bytes, bool] | None]
-"""(path, base, ours, theirs) → the merged bytes, and whether they hold conflict markers. None: these are no lines."""
+"""(path, base, ours, theirs) → the merged bytes, and whether they hold conflict markers. None:
+these are no lines.
+"""
 
 
 class Conflict(NamedTuple):
-    """A path that the step changed and that something later changed too, in a way that cannot be both."""
+    """A path that the step changed and that something later changed too, in a way that cannot be
+    both.
+    """
 
     path: bytes
     why: str
 
 
 class Merged(Value):
-    """The snapshot that a merge leads to, the paths that it cannot merge, and all that the step changed.
+    """The snapshot that a merge leads to, the paths that it cannot merge, and all that the step
+    changed.
 
     With markers, `conflicts` are in the snapshot with conflict markers in them where they are text.
     """
@@ -56,13 +73,18 @@ def merge(
     *,
     markers: bool = False,
 ) -> Merged:
-    """`ours` without what made `base` of `theirs`; `sides` are (base, ours, theirs), `scope` limits it to these paths.
+    """`ours` without what made `base` of `theirs`; `sides` are (base, ours, theirs), `scope` limits
+    it to these paths.
 
-    Merged blobs and trees are given to `objects`, which is not flushed. What was not captured on one side of the step
-    was not changed by it.
+    Merged blobs and trees are given to `objects`, which is not flushed. What was not captured on
+    one side of the step was not changed by it.
     """
     base, ours, theirs = (Side(objects, snapshot) for snapshot in sides)
-    step = [c for c in trees.diff(objects, base.snapshot.tree, theirs.snapshot.tree) if within(c.path, scope)]
+    step = [
+        c
+        for c in trees.diff(objects, base.snapshot.tree, theirs.snapshot.tree)
+        if within(c.path, scope)
+    ]
     step = [c for c in step if not base.barred(c.path) and not theirs.barred(c.path)]
     wanted: dict[bytes, Entry | None] = {}
     conflicts: list[Conflict] = []
@@ -76,18 +98,21 @@ def merge(
     for path, why in _blocked(objects, ours, wanted):
         conflicts.append(Conflict(path, why))
         del wanted[path]
-    snapshot = _snapshot(base, ours, theirs, scope, edited_tree(objects, ours.snapshot.tree, wanted), wanted)
+    snapshot = _snapshot(
+        base, ours, theirs, scope, edited_tree(objects, ours.snapshot.tree, wanted), wanted
+    )
     return Merged(snapshot, tuple(sorted(conflicts)), tuple(change.path for change in step))
 
 
 def _one(
     objects: Objects, change: FileChange, here: Entry | None, lines: Lines, *, markers: bool
 ) -> tuple[Entry | None, str] | str | None:
-    """What a path becomes, and why it is a conflict all the same ("" if it is none); why it stays as it is; None where
-    there is nothing to do.
+    """What a path becomes, and why it is a conflict all the same ("" if it is none); why it stays
+    as it is; None where there is nothing to do.
     """
     after, before = change.old, change.new
-    here = None if here is not None and here.mode == TREE else here  # whether that is in the way is seen later
+    # whether that is in the way is seen later
+    here = None if here is not None and here.mode == TREE else here
     if here == before or GITLINK in (after and after.mode, before and before.mode):
         return None
     if here == after:
@@ -104,8 +129,11 @@ def _one(
     if here.oid == after.oid or before.oid in (here.oid, after.oid):
         return Entry(mode, before.oid if here.oid == after.oid else here.oid), ""
     read = objects.read_blob
-    base = read(after.oid) if after.mode in REGULAR else b""  # of another kind: no line of it is in common
-    merged = lines(change.path, base, read(here.oid), read(before.oid)) if here.mode in REGULAR else None
+    # of another kind: no line of it is in common
+    base = read(after.oid) if after.mode in REGULAR else b""
+    merged = (
+        lines(change.path, base, read(here.oid), read(before.oid)) if here.mode in REGULAR else None
+    )
     if merged is None and here.mode not in REGULAR:
         return "it points elsewhere since"
     if merged is None:
@@ -115,13 +143,20 @@ def _one(
     return (Entry(mode, objects.write_blob(text)), why) if markers or not marked else why
 
 
-def _blocked(objects: Objects, ours: Side, wanted: Mapping[bytes, Entry | None]) -> Iterator[tuple[bytes, str]]:
-    """The files that would come where something else stands: below a file, or in the place of a directory."""
+def _blocked(
+    objects: Objects, ours: Side, wanted: Mapping[bytes, Entry | None]
+) -> Iterator[tuple[bytes, str]]:
+    """The files that would come where something else stands: below a file, or in the place of a
+    directory.
+    """
     for path, entry in tuple(wanted.items()):
         here = ours.entry(path)
         if entry is None:
             continue
-        if any(ours.has_file(parent) and wanted.get(parent, entry) is not None for parent in parents(path)):
+        if any(
+            ours.has_file(parent) and wanted.get(parent, entry) is not None
+            for parent in parents(path)
+        ):
             yield path, "a file stands where its directory was"
         elif here is not None and here.mode == TREE:
             below = (path + b"/" + name for name, _ in trees.walk(objects, here.oid))
@@ -129,8 +164,12 @@ def _blocked(objects: Objects, ours: Side, wanted: Mapping[bytes, Entry | None])
                 yield path, "a directory stands where it was"
 
 
-def edited_tree(objects: Objects, tree: Oid, wanted: Mapping[bytes, Entry | None], *, top: bool = True) -> Oid:
-    """The tree with these entries put in or taken out. That of the root is only named, as that of a snapshot is."""
+def edited_tree(
+    objects: Objects, tree: Oid, wanted: Mapping[bytes, Entry | None], *, top: bool = True
+) -> Oid:
+    """The tree with these entries put in or taken out. That of the root is only named, as that of a
+    snapshot is.
+    """
     entries = {entry.name: entry for entry in objects.read_tree(tree)}
     inside: dict[bytes, dict[bytes, Entry | None]] = {}
     for path, entry in wanted.items():
@@ -154,15 +193,27 @@ def edited_tree(objects: Objects, tree: Oid, wanted: Mapping[bytes, Entry | None
 
 
 def _snapshot(
-    base: Side, ours: Side, theirs: Side, scope: tuple[bytes, ...], tree: Oid, wanted: Mapping[bytes, Entry | None]
+    base: Side,
+    ours: Side,
+    theirs: Side,
+    scope: tuple[bytes, ...],
+    tree: Oid,
+    wanted: Mapping[bytes, Entry | None],
 ) -> Snapshot:
     """What is here, with another tree, and with what a tree cannot say of the paths that change."""
     here, then = ours.snapshot, theirs.snapshot
-    back = {path for path, entry in wanted.items() if entry is not None and entry == theirs.entry(path)}
+    back = {
+        path for path, entry in wanted.items() if entry is not None and entry == theirs.entry(path)
+    }
     modes = dict(here.modes)
     for path in {*base.snapshot.modes, *then.modes}:
         old, new = base.snapshot.modes.get(path), then.modes.get(path)
-        if within(path, scope) and old != new and here.modes.get(path) == old and (path in back or ours.entry(path)):
+        if (
+            within(path, scope)
+            and old != new
+            and here.modes.get(path) == old
+            and (path in back or ours.entry(path))
+        ):
             modes[path] = new  # type: ignore[assignment]
     empty = set(here.empty_directories)
     for path in {*base.snapshot.empty_directories} ^ {*then.empty_directories}:
@@ -174,7 +225,9 @@ def _snapshot(
         modes={path: mode for path, mode in modes.items() if mode is not None},
         empty_directories=tuple(sorted(empty)),
         converted=_converted(ours.conversions, theirs.conversions, back),
-        raw=tuple(sorted({*(p for p in here.raw if p not in back), *(p for p in then.raw if p in back)})),
+        raw=tuple(
+            sorted({*(p for p in here.raw if p not in back), *(p for p in then.raw if p in back)})
+        ),
     )
 
 
@@ -183,7 +236,9 @@ def _converted(
 ) -> tuple[Conversion, ...]:
     """How bytes follow from blobs: for a path that goes back as it was then, else as it is."""
     kept = {path: conversion for path, conversion in here.items() if path not in set(back)}
-    return tuple(c for _, c in sorted((kept | {path: then[path] for path in back if path in then}).items()))
+    return tuple(
+        c for _, c in sorted((kept | {path: then[path] for path in back if path in then}).items())
+    )
 
 
 def by_git(repo: Repository) -> Lines:
@@ -191,7 +246,9 @@ def by_git(repo: Repository) -> Lines:
     import tempfile  # three milliseconds
 
     def lines(path: bytes, base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, bool] | None:
-        labels = (f"{display(path)} ({when})" for when in ("now", "after the step", "before the step"))
+        labels = (
+            f"{display(path)} ({when})" for when in ("now", "after the step", "before the step")
+        )
         named = [part for label in labels for part in ("-L", label)]
         with tempfile.TemporaryDirectory(prefix="gitcp-") as directory:
             files = [os.path.join(directory, side) for side in ("ours", "base", "theirs")]

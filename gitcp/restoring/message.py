@@ -1,5 +1,5 @@
-"""`restore --message ID`: the state just before a user message. Files from the last checkpoint that did not have it
-yet, the conversation cut right before it.
+"""`restore --message ID`: the state just before a user message. Files from the last checkpoint that
+did not have it yet, the conversation cut right before it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ class Rewound(NamedTuple):
 
 
 def before_message(store: Store, session: str, message_id: str) -> tuple[Checkpoint, Rewound]:
-    """The checkpoint whose files belong to the moment before the message, and the conversation up to there.
+    """The checkpoint whose files belong to the moment before the message, and the conversation up
+    to there.
 
-    Where no checkpoint was taken before the message, the files are those of the first one that has it. Writes the
-    shortened conversation's objects; no ref names them yet. Raises RevisionNotFound if no checkpoint of the session
-    holds the message.
+    Where no checkpoint was taken before the message, the files are those of the first one that has
+    it. Writes the shortened conversation's objects; no ref names them yet. Raises RevisionNotFound
+    if no checkpoint of the session holds the message.
     """
     tip = store.tip(session)
     history = list(store.history(tip)) if tip else []
@@ -50,16 +51,20 @@ def _holder(store: Store, history: list[Summary], message_id: str) -> tuple[Chec
             continue
         searched.add(checkpoint.conversation.tree)
         adapter = adapters.for_format(checkpoint.conversation.format)
-        offset = adapter.before(lines(store, stored(store, checkpoint.conversation, MAIN)), message_id)
+        offset = adapter.before(
+            lines(store, stored(store, checkpoint.conversation, MAIN)), message_id
+        )
         if offset is not None:
             return checkpoint, offset
     raise RevisionNotFound(
-        f"no checkpoint of this session holds a user message {message_id}", hint="gitcp show --conversation"
+        f"no checkpoint of this session holds a user message {message_id}",
+        hint="gitcp show --conversation",
     )
 
 
 def _is_before(store: Store, checkpoint: Checkpoint, holder: Checkpoint, offset: int) -> bool:
-    """Whether a checkpoint's conversation is a beginning of what the holder's says before the offset.
+    """Whether a checkpoint's conversation is a beginning of what the holder's says before the
+    offset.
 
     Its length alone does not tell: after a restore a session goes on along another line.
     """
@@ -87,12 +92,16 @@ def _beginning(store: Store, holder: Checkpoint, size: int) -> Iterator[bytes]:
 
 
 def _cut(store: Store, holder: Checkpoint, offset: int) -> Conversation:
-    """The holder's conversation with its main stream up to the offset; the other streams stay as they are."""
+    """The holder's conversation with its main stream up to the offset; the other streams stay as
+    they are.
+    """
     assert holder.conversation is not None
     whole = holder.conversation
     main = segments.shorten(store.objects, stored(store, whole, MAIN), offset)
     names = [stream.name.encode() for stream in whole.streams]
-    entries = {name: entry for name in names if (entry := trees.lookup(store.objects, whole.tree, name))}
+    entries = {
+        name: entry for name in names if (entry := trees.lookup(store.objects, whole.tree, name))
+    }
     entries[MAIN.encode()] = Entry(TREE, main.tree)
     digest = adapters.for_format(whole.format).digest(Digest(), lines(store, main.segments))
     tree = trees.build(store.objects, trees.nest(entries))
@@ -101,7 +110,8 @@ def _cut(store: Store, holder: Checkpoint, offset: int) -> Conversation:
         format=whole.format,
         tree=tree,
         streams=tuple(
-            replace(s, bytes=main.bytes, sha256=main.sha256, torn=0) if s.name == MAIN else s for s in whole.streams
+            replace(s, bytes=main.bytes, sha256=main.sha256, torn=0) if s.name == MAIN else s
+            for s in whole.streams
         ),
         digest=replace(digest, title=whole.digest.title),
         directory=whole.directory,

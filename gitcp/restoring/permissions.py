@@ -1,8 +1,10 @@
-"""Permission bits that a checkpoint does not record, kept so that undo gives files the very bits they had.
+"""Permission bits that a checkpoint does not record, kept so that undo gives files the very bits
+they had.
 
-A checkpoint does not tell 0644 from 0664, nor from what the umask gives a new file, which differs between users. That
-is enough to restore by, but an undo has to be exact. So a restore writes down the bits of the files that it changes
-where a restore of its safety checkpoint would give them others.
+A checkpoint does not tell 0644 from 0664, nor from what the umask gives a new file, which differs
+between users. That is enough to restore by, but an undo has to be exact. So a restore writes down
+the bits of the files that it changes where a restore of its safety checkpoint would give them
+others.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ Bits = tuple[tuple[bytes, int], ...]
 
 
 def unrecorded(store: Store, files: FilePlan, before: Taken) -> Bits:
-    """Return the permission bits of the files that `files` changes, where restoring `before` would set others."""
+    """Return the permission bits of the files that `files` changes, where restoring `before` would
+    set others.
+    """
     if not store.repo.is_set("core.filemode", default=True):
         return ()
     usual = {is_executable: ordinary(executable=is_executable) for is_executable in (True, False)}
@@ -43,7 +47,8 @@ def _changed(files: FilePlan, before: Taken) -> Iterator[tuple[bytes, int]]:
 
 
 def completed(store: Store, wanted: Snapshot, before: Written, tree: Writer) -> Snapshot:
-    """The snapshot to go back to, with the bits that the files had which a restore changed: `before` lists them.
+    """The snapshot to go back to, with the bits that the files had which a restore changed:
+    `before` lists them.
 
     Left out are files that have them already.
     """
@@ -60,4 +65,6 @@ def completed(store: Store, wanted: Snapshot, before: Written, tree: Writer) -> 
 
 def _has(tree: Writer, path: bytes, bits: int) -> bool:
     status = tree.lstat(path)
-    return status is not None and stat.S_ISREG(status.st_mode) and stat.S_IMODE(status.st_mode) == bits
+    return (
+        status is not None and stat.S_ISREG(status.st_mode) and stat.S_IMODE(status.st_mode) == bits
+    )

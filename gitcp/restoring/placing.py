@@ -1,4 +1,6 @@
-"""Puts a stored conversation back where its agent resumes it. The adapter plans, this writes; nothing is cut short."""
+"""Puts a stored conversation back where its agent resumes it. The adapter plans, this writes;
+nothing is cut short.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ TEMPORARY = ".gitcp-tmp-"
 
 
 class Placed(Value):
-    """Where a conversation goes: whose, under which of the agent's session ids, and the command that continues it.
+    """Where a conversation goes: whose, under which of the agent's session ids, and the command
+    that continues it.
 
     `directory` is where that command is to be run; it may not be there.
     """
@@ -38,7 +41,9 @@ class Placed(Value):
 
     @property
     def session_id(self) -> str | None:
-        """The agent's session id that will hold the conversation; None where there is no agent to resume."""
+        """The agent's session id that will hold the conversation; None where there is no agent to
+        resume.
+        """
         return self.placement.session_id
 
     @property
@@ -72,9 +77,10 @@ def plan(
 ) -> Placed:
     """Where the conversation would go. Reads the agent's files, writes nothing.
 
-    In the directory of the working tree `root` (this one, unless given) in which the session ran, or in `cwd` where
-    that is not known. Under its own id, else under one of the `known` ids if that has it already, or a beginning of it,
-    else under a new one. Raises what the adapter's `place` does.
+    In the directory of the working tree `root` (this one, unless given) in which the session ran,
+    or in `cwd` where that is not known. Under its own id, else under one of the `known` ids if that
+    has it already, or a beginning of it, else under a new one. Raises what the adapter's `place`
+    does.
     """
     name = agent.name if agent else "generic"
     adapter = adapters.load_or_generic(name)
@@ -91,21 +97,35 @@ def plan(
 
 
 def plan_copy(
-    store: Store, conversation: Conversation, agent: Agent, cwd: Path, new_id: str, root: Path | None = None
+    store: Store,
+    conversation: Conversation,
+    agent: Agent,
+    cwd: Path,
+    new_id: str,
+    root: Path | None = None,
 ) -> Placed | None:
-    """Where a copy of the conversation would go, under an id of its own; None if no agent can continue it."""
+    """Where a copy of the conversation would go, under an id of its own; None if no agent can
+    continue it.
+    """
     adapter = adapters.load_or_generic(agent.name)
     what = _what(store, conversation, replace(agent, session_id=None))
     place = directory(store, conversation, agent, root) or cwd
-    placement = adapter.place(what, place, store.repo.host, new_id=new_id) if adapter.NAME != "generic" else None
+    placement = (
+        adapter.place(what, place, store.repo.host, new_id=new_id)
+        if adapter.NAME != "generic"
+        else None
+    )
     if placement is None or placement.session_id is None:
         return None
     return Placed(agent.name, conversation.digest.messages, placement, place)
 
 
-def directory(store: Store, conversation: Conversation, agent: Agent | None, root: Path | None = None) -> Path | None:
-    """The directory of a working tree (this one, unless `root` is given) in which the agent's session ran, whether or
-    not it is there now; None where that is not known, or is no directory of that tree any more.
+def directory(
+    store: Store, conversation: Conversation, agent: Agent | None, root: Path | None = None
+) -> Path | None:
+    """The directory of a working tree (this one, unless `root` is given) in which the agent's
+    session ran, whether or not it is there now; None where that is not known, or is no directory of
+    that tree any more.
     """
     ran_in = conversation.directory
     if ran_in is None:
@@ -115,14 +135,17 @@ def directory(store: Store, conversation: Conversation, agent: Agent | None, roo
         return None if ran_in is None else Path(top)
     name = os.fsdecode(ran_in)
     place = os.path.join(top, name)
-    # The checkpoint may be another user's, and a link may have replaced the directory: never follow either blindly.
-    sound = paths.problem(ran_in) is None and name.isprintable() and os.path.realpath(place) == place
+    # The checkpoint may be another user's, and a link may have replaced the directory: never follow
+    # either blindly.
+    sound = (
+        paths.problem(ran_in) is None and name.isprintable() and os.path.realpath(place) == place
+    )
     return Path(place) if sound else None
 
 
 def _ran_in(store: Store, conversation: Conversation, agent: Agent | None) -> bytes | None:
-    """Where a session ran of which its checkpoint does not say it: by what its lines say, or else by where the agent
-    has it.
+    """Where a session ran of which its checkpoint does not say it: by what its lines say, or else
+    by where the agent has it.
     """
     for line in lines(store, stored(store, conversation, MAIN)[:1]):
         cwd = _cwd_of(wire.parse_line(line) or {})
@@ -150,8 +173,9 @@ def _cwd_of(fields: wire.Json) -> str | None:
 def write(placed: Placed) -> Kept | None:
     """Write what is not there yet; what could not be written and why, None if all is there.
 
-    An existing file is only ever added to; a new one appears whole, with mode 0600. A file that changed since the plan
-    was made is left as it is. The main file comes last, since it is what the agent looks for.
+    An existing file is only ever added to; a new one appears whole, with mode 0600. A file that
+    changed since the plan was made is left as it is. The main file comes last, since it is what the
+    agent looks for.
     """
     for item in reversed(placed.placement.files):
         try:
@@ -161,7 +185,9 @@ def write(placed: Placed) -> Kept | None:
                 _create(item)
         except (GitcpError, OSError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            return Kept(os.fsencode(item.path), f"the conversation is not restored: {reason}", missing=True)
+            return Kept(
+                os.fsencode(item.path), f"the conversation is not restored: {reason}", missing=True
+            )
     return None
 
 
@@ -173,7 +199,9 @@ def sweep(placed: Placed) -> None:
 
 
 def _what(store: Store, conversation: Conversation, agent: Agent) -> Stored:
-    streams = tuple((stream, _reader(store, conversation, stream.name)) for stream in conversation.streams)
+    streams = tuple(
+        (stream, _reader(store, conversation, stream.name)) for stream in conversation.streams
+    )
     return Stored(agent, streams, store.repo.state_dir / "restored")
 
 
@@ -182,8 +210,8 @@ def _reader(store: Store, conversation: Conversation, name: str) -> Reader:
 
 
 def _append(item: Write) -> None:
-    """Complete a file that is a beginning of what was stored. The agent may have it open: it is not replaced, and
-    nothing it adds at the same moment is overwritten.
+    """Complete a file that is a beginning of what was stored. The agent may have it open: it is not
+    replaced, and nothing it adds at the same moment is overwritten.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
     with open(os.open(item.path, flags), "ab", buffering=0) as file:
@@ -207,7 +235,8 @@ def _create(item: Write) -> None:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with open(descriptor, "wb") as file:
             file.writelines(item.content())
-            shared.share(descriptor, item.path)  # where it lies with what gitcp keeps of a shared repository
+            # where it lies with what gitcp keeps of a shared repository
+            shared.share(descriptor, item.path)
             file.flush()
             os.fsync(file.fileno())
         _name(temporary, item.path)

@@ -1,4 +1,6 @@
-"""What is to be brought back: the value that a restore is asked with, and what follows from it by looking."""
+"""What is to be brought back: the value that a restore is asked with, and what follows from it by
+looking.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,10 @@ if TYPE_CHECKING:
 class Request(Value):
     """What to bring back, and where from.
 
-    `paths` limits the files, and the index (empty: all). `rewound` replaces the target's conversation by an earlier
-    part of it. `force` goes on during a merge or rebase. With `reverted` it is a revert: what there is to be is what
-    is there, without the changes after that checkpoint up to the target; `merged` says so once it is known.
+    `paths` limits the files, and the index (empty: all). `rewound` replaces the target's
+    conversation by an earlier part of it. `force` goes on during a merge or rebase. With `reverted`
+    it is a revert: what there is to be is what is there, without the changes after that checkpoint
+    up to the target; `merged` says so once it is known.
     """
 
     target: Checkpoint
@@ -66,7 +69,9 @@ def know_files(store: Store, target: Checkpoint) -> None:
 
 
 def merged_into(store: Store, request: Request, ours: Snapshot) -> Request:
-    """A revert that knows what it leads to from what is here, `ours`; any other request as it is."""
+    """A revert that knows what it leads to from what is here, `ours`; any other request as it
+    is.
+    """
     if request.reverted is None:
         return request
     from gitcp.restoring.merge import by_git, merge  # for a revert
@@ -82,7 +87,9 @@ def check_paths(store: Store, request: Request) -> None:
     there = somewhere(store, request)
     lost = next((path for path in request.paths if path not in there), None)
     if lost is not None:
-        raise BadValue(f"{display(lost)} is neither in {request.target.id} nor here: nothing was changed")
+        raise BadValue(
+            f"{display(lost)} is neither in {request.target.id} nor here: nothing was changed"
+        )
 
 
 def somewhere(store: Store, request: Request) -> tuple[bytes, ...]:
@@ -93,6 +100,10 @@ def somewhere(store: Store, request: Request) -> tuple[bytes, ...]:
         sides.append(Side(store.objects, checkpoint.snapshot))
     with Writer(store.repo.root) as tree:
         there = {path for path in request.paths if tree.lstat(path.removesuffix(ALONE)) is not None}
-    held = (path for path in request.paths if any(side.holds(path.removesuffix(ALONE)) for side in sides))
+    held = (
+        path
+        for path in request.paths
+        if any(side.holds(path.removesuffix(ALONE)) for side in sides)
+    )
     there.update(held)
     return tuple(path for path in request.paths if path in there)

@@ -1,15 +1,16 @@
-"""Restore: ref → commit → plan → apply. The present state is saved first; every restore can be undone.
+"""Restore: ref → commit → plan → apply. The present state is saved first; every restore can be
+undone.
 
-`plan` only looks. `restore` saves a safety checkpoint, plans again from it, makes sure that everything needed can be
-read, writes down what it is about to do, does it, puts the conversation where the agent resumes it, and appends a
-checkpoint that says what was restored.
+`plan` only looks. `restore` saves a safety checkpoint, plans again from it, makes sure that
+everything needed can be read, writes down what it is about to do, does it, puts the conversation
+where the agent resumes it, and appends a checkpoint that says what was restored.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from gitcp.errors import ConversationUnreadable, Refused
 from gitcp.git.objects import Objects
@@ -35,12 +36,24 @@ from gitcp.worktree.rules import outside
 from gitcp.worktree.snapshot import Since, Taken, take
 from gitcp.worktree.writer import Writer
 
-__all__ = ("Plan", "Report", "Request", "finish", "know_files", "plan", "redo", "restore", "stepping", "undo")
+__all__ = (
+    "Plan",
+    "Report",
+    "Request",
+    "finish",
+    "know_files",
+    "plan",
+    "redo",
+    "restore",
+    "stepping",
+    "undo",
+)
 
 
 class Plan(Value):
-    """What a restore would do. `later` are the checkpoints it goes back past, newest first; `effects` are the
-    compensations recorded since, without those that were run; a restore runs none.
+    """What a restore would do. `later` are the checkpoints it goes back past, newest first;
+    `effects` are the compensations recorded since, without those that were run; a restore runs
+    none.
     """
 
     target: Checkpoint
@@ -54,7 +67,9 @@ class Plan(Value):
 
 
 class Report(Value):
-    """What a restore did. `checkpoint` is None when everything was as wanted already. `failed`: not all came back."""
+    """What a restore did. `checkpoint` is None when everything was as wanted already. `failed`: not
+    all came back.
+    """
 
     target: Checkpoint
     safety: CheckpointId
@@ -75,7 +90,9 @@ class Present(NamedTuple):
 
 
 def plan(store: Store, request: Request) -> Plan:
-    """What `restore` would do now. Writes nothing, anywhere. Raises BadValue for a path that is nowhere."""
+    """What `restore` would do now. Writes nothing, anywhere. Raises BadValue for a path that is
+    nowhere.
+    """
     know_files(store, request.target)
     check_paths(store, request)
     objects = Objects(store.repo, dry=True)
@@ -91,7 +108,9 @@ def plan(store: Store, request: Request) -> Plan:
 
 
 def plan_from(store: Store, objects: Objects, request: Request, now: Taken) -> FilePlan:
-    """What restoring the target's files would do, from a snapshot of now whose trees `objects` has. Writes nothing."""
+    """What restoring the target's files would do, from a snapshot of now whose trees `objects` has.
+    Writes nothing.
+    """
     objects.name_tree(store.objects.read_tree(request.target.snapshot.tree))
     before = written.read(store.repo, _extent_of(journal.restores(store.repo), request.target))
     found = written.completed(store, objects, now, before)
@@ -99,7 +118,9 @@ def plan_from(store: Store, objects: Objects, request: Request, now: Taken) -> F
 
 
 def restore(store: Store, request: Request, agreed: Plan | FilePlan | None = None) -> Report:
-    """Do it. Raises Refused, with nothing changed, if the files are no longer those that `agreed` was made for."""
+    """Do it. Raises Refused, with nothing changed, if the files are no longer those that `agreed`
+    was made for.
+    """
     agreed = agreed.files if isinstance(agreed, Plan) else agreed
     with journal.lock(store.repo):
         return _restore(store, request, agreed, Step.RESTORE)
@@ -124,31 +145,42 @@ def redo(store: Store, request_for: Callable[[CheckpointId], Request]) -> Report
 
 
 def stepping(store: Store, request: Request) -> Request:
-    """What `undo` or `redo` bring back of their target: no more than what the restore after it changed."""
+    """What `undo` or `redo` bring back of their target: no more than what the restore after it
+    changed.
+    """
     extent = _extent_of(journal.restores(store.repo), request.target)
     there = somewhere(store, replace(request, paths=extent.paths))
     files = extent.files and bool(there or not extent.paths)
-    return replace(request, files=files, conversation=extent.conversation, index=extent.index, paths=there)
+    return replace(
+        request, files=files, conversation=extent.conversation, index=extent.index, paths=there
+    )
 
 
-def finish(store: Store, request_for: Callable[[CheckpointId], Request], *, forward: bool) -> Report:
-    """Carry an interrupted restore to its target (`forward`), or everything it touched back to where it was.
+def finish(
+    store: Store, request_for: Callable[[CheckpointId], Request], *, forward: bool
+) -> Report:
+    """Carry an interrupted restore to its target (`forward`), or everything it touched back to
+    where it was.
 
-    Forward, what somebody edited since is kept, as it would have been before. The journal stays as it is until all is
-    done, however often this too is interrupted.
+    Forward, what somebody edited since is kept, as it would have been before. The journal stays as
+    it is until all is done, however often this too is interrupted.
     """
     with journal.lock(store.repo):
         begun = journal.unfinished(store.repo)
         if begun is None:
             raise Refused("no restore was interrupted here: nothing was changed", hint="gitcp log")
-        request = _resumed(store, request_for(begun.target if forward else begun.safety), begun, forward=forward)
+        request = _resumed(
+            store, request_for(begun.target if forward else begun.safety), begun, forward=forward
+        )
         know_files(store, request.target)
         journal.sweep(store.repo, begun)
         if forward:
             request = _as_begun(store, request_for, begun, request)
             before = written.read(store.repo, _extent_of(begun.before, request.target))
         else:
-            before = written.so_far(store, _as_begun(store, request_for, begun, request_for(begun.target)), begun)
+            before = written.so_far(
+                store, _as_begun(store, request_for, begun, request_for(begun.target)), begun
+            )
         present = _save_present(store, request, before)
         files, contents = _prepare(store, request, present, begun.paths)
         if forward:
@@ -160,19 +192,32 @@ def finish(store: Store, request_for: Callable[[CheckpointId], Request], *, forw
         if not forward:
             here = present.saved.checkpoint.id
             extent = replace(begun.extent, made=files.created, **_unrecorded(store, files, present))
-            after = Restores((*begun.before.undo, here), begun.before.redo, {**begun.before.extents, here: extent})
+            after = Restores(
+                (*begun.before.undo, here),
+                begun.before.redo,
+                {**begun.before.extents, here: extent},
+            )
         step = begun.step if forward else Step.RESTORE
-        return _carry_out(store, request, files, contents, present, placed, (here, after), step, begun)
+        return _carry_out(
+            store, request, files, contents, present, placed, (here, after), step, begun
+        )
 
 
 def _as_begun(
-    store: Store, request_for: Callable[[CheckpointId], Request], begun: Unfinished, request: Request
+    store: Store,
+    request_for: Callable[[CheckpointId], Request],
+    begun: Unfinished,
+    request: Request,
 ) -> Request:
-    """The request for the target of an interrupted restore; a revert knows again what it leads to."""
+    """The request for the target of an interrupted restore; a revert knows again what it leads
+    to.
+    """
     if begun.reverted is None:
         return request
     step_from, ours = (request_for(id).target for id in (begun.reverted, begun.safety))
-    return merged_into(store, replace(request, reverted=step_from, markers=begun.markers), ours.snapshot)
+    return merged_into(
+        store, replace(request, reverted=step_from, markers=begun.markers), ours.snapshot
+    )
 
 
 def _restore(store: Store, request: Request, agreed: FilePlan | None, step: Step) -> Report:
@@ -181,15 +226,14 @@ def _restore(store: Store, request: Request, agreed: FilePlan | None, step: Step
     know_files(store, request.target)
     check_paths(store, request)
     known = journal.restores(store.repo)
-    before = Written() if request.reverted else written.read(store.repo, _extent_of(known, request.target))
+    extent_of_target = _extent_of(known, request.target)
+    before = Written() if request.reverted else written.read(store.repo, extent_of_target)
     present = _save_present(store, request, before)
     request = merged_into(store, request, present.saved.checkpoint.snapshot)
     here = present.saved.checkpoint.id
     files, contents = _prepare(store, request, present, request.paths)
     if agreed is not None and files != agreed:
-        # `@` means the safety checkpoint by now.
-        again = "run the command again" + ("" if request.reverted else f", for {request.target.id}")
-        raise Refused("the files changed since the plan was shown: nothing was restored", hint=again)
+        _refuse_outdated(request)
     placed = _place(store, request)
     extent = _extent(store, request, files, present)
     then = journal.stepped(known, step, here, extent)
@@ -197,8 +241,8 @@ def _restore(store: Store, request: Request, agreed: FilePlan | None, step: Step
         if step is not Step.RESTORE:
             journal.set_restores(store.repo, then)
             _record(store, step, request, (request.target.id, here))
-        missing = any(kept.missing for kept in files.kept)
-        return Report(request.target, here, None, (), (), (*files.kept, *present.kept), placed, failed=missing)
+        kept, missing = (*files.kept, *present.kept), any(kept.missing for kept in files.kept)
+        return Report(request.target, here, None, (), (), kept, placed, failed=missing)
     begun = Unfinished(
         target=request.target.id,
         safety=here,
@@ -216,6 +260,12 @@ def _restore(store: Store, request: Request, agreed: FilePlan | None, step: Step
     return _carry_out(store, request, files, contents, present, placed, (here, then), step)
 
 
+def _refuse_outdated(request: Request) -> NoReturn:
+    # `@` means the safety checkpoint by now.
+    again = "run the command again" + ("" if request.reverted else f", for {request.target.id}")
+    raise Refused("the files changed since the plan was shown: nothing was restored", hint=again)
+
+
 def _carry_out(
     store: Store,
     request: Request,
@@ -227,9 +277,11 @@ def _carry_out(
     step: Step,
     begun: Unfinished | None = None,
 ) -> Report:
-    """Everything after the journal is written. Each part that fails is reported, and the others are done.
+    """Everything after the journal is written. Each part that fails is reported, and the others are
+    done.
 
-    `then` is what can be undone afterwards, and this restore's checkpoint in it. `begun` is the one to finish.
+    `then` is what can be undone afterwards, and this restore's checkpoint in it. `begun` is the one
+    to finish.
     """
     with Writer(store.repo.root, begun.directories if begun else ()) as tree:
         done = apply_files(contents, files, tree, present.saved.taken.stamp)
@@ -277,7 +329,10 @@ def _check_allowed(store: Store, request: Request) -> None:
     if operation and (request.files or request.index) and not request.force:
         raise Refused(
             f"a {operation} is in progress: nothing was changed",
-            hint=f"finish or abort the {operation} first, or: gitcp restore {request.target.id} --force",
+            hint=(
+                f"finish or abort the {operation} first, or: gitcp restore {request.target.id} "
+                "--force"
+            ),
         )
 
 
@@ -289,10 +344,15 @@ def _extent(store: Store, request: Request, files: FilePlan, present: Present) -
 
 
 def _unrecorded(store: Store, files: FilePlan, present: Present) -> dict[str, Any]:
-    """What the safety checkpoint does not record of what is there, and undoing `files` exactly needs."""
+    """What the safety checkpoint does not record of what is there, and undoing `files` exactly
+    needs.
+    """
     taken = present.found.taken
     rules = outside(store.repo, taken.memory.lines if taken.memory else {}, taken.stamp)
-    return {"bits": permissions.unrecorded(store, files, taken), "rules": written.keep_rules(store.repo, rules)}
+    return {
+        "bits": permissions.unrecorded(store, files, taken),
+        "rules": written.keep_rules(store.repo, rules),
+    }
 
 
 def _extent_of(known: Restores, target: Checkpoint) -> Extent:
@@ -319,8 +379,8 @@ def _resumed(store: Store, request: Request, begun: Unfinished, *, forward: bool
 
 
 def _belonging(store: Store, request: Request) -> session.Choice:
-    """The session that what is here belongs to; where the conversation of another one is to change, that one, so that
-    undoing it goes on with the same agent.
+    """The session that what is here belongs to; where the conversation of another one is to change,
+    that one, so that undoing it goes on with the same agent.
     """
     choice = session.present(store, request.cwd, request.target)
     if not request.conversation or request.stored[0] is None:
@@ -333,7 +393,8 @@ def _belonging(store: Store, request: Request) -> session.Choice:
 def _save_present(store: Store, request: Request, before: Written) -> Present:
     """Save what is here, files and conversation, in the session that it belongs to.
 
-    `before` is what the restore wrote that is taken back: it is saved though no look at the tree may show it.
+    `before` is what the restore wrote that is taken back: it is saved though no look at the tree
+    may show it.
     """
     choice = _belonging(store, request)
     found: list[Found] = []
@@ -343,7 +404,11 @@ def _save_present(store: Store, request: Request, before: Written) -> Present:
         return found[-1].taken
 
     wanted = SaveRequest(
-        request.cwd, trigger=Trigger.BEFORE_RESTORE, limits=request.limits, choice=choice, complete=complete
+        request.cwd,
+        trigger=Trigger.BEFORE_RESTORE,
+        limits=request.limits,
+        choice=choice,
+        complete=complete,
     )
     try:
         return Present(save(store, wanted), (), found[-1])
@@ -358,7 +423,8 @@ def _save_present(store: Store, request: Request, before: Written) -> Present:
 def _save_after(
     store: Store, request: Request, before: Saved, placed: Placed | None, changed: frozenset[bytes]
 ) -> Saved:
-    """The checkpoint that says what was restored. With the conversation its words come back, and results of steps.
+    """The checkpoint that says what was restored. With the conversation its words come back, and
+    results of steps.
 
     `changed` are the paths that the restore changed.
     """
@@ -369,7 +435,10 @@ def _save_after(
     if placed is not None:
         conversation, agent = request.stored
         conversation = conversation and replace(conversation, worktree=store.repo.worktree_name)
-        stored = conversation, replace(agent, session_id=placed.session_id or agent.session_id) if agent else None
+        stored = (
+            conversation,
+            replace(agent, session_id=placed.session_id or agent.session_id) if agent else None,
+        )
     return save(
         store,
         SaveRequest(
@@ -389,16 +458,22 @@ def _save_after(
 
 
 def _session_after(store: Store, request: Request, safety: Checkpoint) -> str:
-    """The session that goes on: the target's where its conversation comes back, unless the one that is here has the
-    target behind it, as a fork has those before its fork point.
+    """The session that goes on: the target's where its conversation comes back, unless the one that
+    is here has the target behind it, as a fork has those before its fork point.
     """
     here, there = safety.id.session, session.holding(store, request.target)
     if here == there or not request.conversation:
         return here
-    return here if any(s.commit == request.target.commit for s in store.history(safety.commit)) else there
+    return (
+        here
+        if any(s.commit == request.target.commit for s in store.history(safety.commit))
+        else there
+    )
 
 
-def _prepare(store: Store, request: Request, present: Present, scope: tuple[bytes, ...]) -> tuple[FilePlan, Contents]:
+def _prepare(
+    store: Store, request: Request, present: Present, scope: tuple[bytes, ...]
+) -> tuple[FilePlan, Contents]:
     """The plan, and everything it needs, read. Raises StoreDamaged if something of it is lost."""
     contents = Contents(store)
     files = _plan_files(store, store.objects, request, present.found, contents, scope)
@@ -407,7 +482,12 @@ def _prepare(store: Store, request: Request, present: Present, scope: tuple[byte
 
 
 def _plan_files(
-    store: Store, objects: Objects, request: Request, now: Found, contents: Contents, scope: tuple[bytes, ...]
+    store: Store,
+    objects: Objects,
+    request: Request,
+    now: Found,
+    contents: Contents,
+    scope: tuple[bytes, ...],
 ) -> FilePlan:
     if not request.files:
         return FilePlan()
@@ -419,25 +499,35 @@ def _plan_files(
         files = plan_files(store.repo, objects, sides, scope, disk, beside)
     known = {one.path for one in files.kept}
     changed = [one for one in now.changed if one.path not in known and within(one.path, scope)]
-    return replace(files, kept=tuple(sorted((*files.kept, *changed), key=lambda one: one.path))) if changed else files
+    return (
+        replace(files, kept=tuple(sorted((*files.kept, *changed), key=lambda one: one.path)))
+        if changed
+        else files
+    )
 
 
 def _place(store: Store, request: Request, session_id: str | None = None) -> Placed | None:
-    """Where the conversation goes. A restore that was done, or begun under `session_id`, is not to make another one."""
+    """Where the conversation goes. A restore that was done, or begun under `session_id`, is not to
+    make another one.
+    """
     conversation, agent = request.stored
     if not request.conversation or conversation is None:
         return None
     tip = store.tip(request.target.id.session)
     trailers = store.summary(tip).trailers if tip else {}
-    last = trailers.get("Gitcp-Agent-Session") if agent and trailers.get("Gitcp-Agent") == agent.name else None
+    last = (
+        trailers.get("Gitcp-Agent-Session")
+        if agent and trailers.get("Gitcp-Agent") == agent.name
+        else None
+    )
     return placing.plan(store, conversation, agent, request.cwd, (session_id, last))
 
 
 def _is_placed(request: Request, now: Checkpoint, placed: Placed | None) -> bool:
     """Whether the conversation of now is the one to be brought back, under the id it would go to.
 
-    Where its agent keeps it under that id, and nothing is to be written, it is, though what was captured may be more:
-    an agent says things in its own way when it takes a conversation in.
+    Where its agent keeps it under that id, and nothing is to be written, it is, though what was
+    captured may be more: an agent says things in its own way when it takes a conversation in.
     """
     brought, _ = request.stored
     if placed is None or brought is None:
@@ -445,4 +535,8 @@ def _is_placed(request: Request, now: Checkpoint, placed: Placed | None) -> bool
     same = now.conversation is not None and (
         placed.session_id is not None or now.conversation.streams == brought.streams
     )
-    return same and not placed.changes and (now.agent.session_id if now.agent else None) == placed.session_id
+    return (
+        same
+        and not placed.changes
+        and (now.agent.session_id if now.agent else None) == placed.session_id
+    )

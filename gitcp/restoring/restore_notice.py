@@ -1,8 +1,10 @@
-"""What an agent is still to be told: that files or conversation went back to a checkpoint, or that a save found damage.
+"""What an agent is still to be told: that files or conversation went back to a checkpoint, or that
+a save found damage.
 
-A restore leaves a small file, `<git dir>/gitcp/untold`. The next session start or prompt of the agent takes it, and
-tells it once: the session that was restored, and one that happened to be running. A hook that found its session damaged
-leaves `notice`, which whichever session comes next is told, once.
+A restore leaves a small file, `<git dir>/gitcp/untold`. The next session start or prompt of the
+agent takes it, and tells it once: the session that was restored, and one that happened to be
+running. A hook that found its session damaged leaves `notice`, which whichever session comes next
+is told, once.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ LONGEST = 8000
 class Untold(Value):
     """A restore to be told. `here` is the checkpoint it ended with, `safety` what was there before.
 
-    `session_id` is the agent's session that the conversation went to (None: to none). `told` says that another session
-    of the agent knows already.
+    `session_id` is the agent's session that the conversation went to (None: to none). `told` says
+    that another session of the agent knows already.
     """
 
     target: CheckpointId
@@ -43,8 +45,12 @@ class Untold(Value):
     told: bool = False
 
 
-def leave(store: Store, target: Checkpoint, here: Checkpoint, safety: CheckpointId, kept: tuple[Kept, ...]) -> None:
-    """Write down that this restore is to be told. A restore is no worse for a note that cannot be written."""
+def leave(
+    store: Store, target: Checkpoint, here: Checkpoint, safety: CheckpointId, kept: tuple[Kept, ...]
+) -> None:
+    """Write down that this restore is to be told. A restore is no worse for a note that cannot be
+    written.
+    """
     agent = here.agent
     shown = tuple((display(each.path), each.reason) for each in kept)
     untold = Untold(
@@ -53,14 +59,19 @@ def leave(store: Store, target: Checkpoint, here: Checkpoint, safety: Checkpoint
         safety=safety,
         agent=agent.name if agent else None,
         session_id=agent.session_id if agent else None,
-        kept=(*shown[:SHOWN], *([("…", f"{len(shown) - SHOWN} more")] if len(shown) > SHOWN else [])),
+        kept=(
+            *shown[:SHOWN],
+            *([("…", f"{len(shown) - SHOWN} more")] if len(shown) > SHOWN else []),
+        ),
     )
     with suppress(OSError):
         _write(store, untold)
 
 
 def take(store: Store, agent: str, session_id: str) -> str | None:
-    """The note for this session of the agent, None if there is none; it is not given to it again."""
+    """The note for this session of the agent, None if there is none; it is not given to it
+    again.
+    """
     untold = _read(store)
     if untold is None or untold.agent not in (None, agent):
         return None
@@ -75,9 +86,13 @@ def take(store: Store, agent: str, session_id: str) -> str | None:
 
 
 def leave_notice(store: Store, text: str) -> None:
-    """Write down what a save in the background found, for whichever session of an agent begins or is prompted next."""
+    """Write down what a save in the background found, for whichever session of an agent begins or
+    is prompted next.
+    """
     with suppress(OSError):
-        replace_file(store.repo.state_dir / NOTICE, text.encode("utf-8", "backslashreplace"), sync=False)
+        replace_file(
+            store.repo.state_dir / NOTICE, text.encode("utf-8", "backslashreplace"), sync=False
+        )
 
 
 def take_notice(store: Store) -> str | None:
@@ -109,7 +124,9 @@ def _read(store: Store) -> Untold | None:
         fields = wire.loads(read_own(store.repo.state_dir / NAME))
         target, here, safety = (_id(fields[name]) for name in ("target", "here", "safety"))
         kept = tuple((str(path), str(reason)) for path, reason in fields["kept"])
-        return Untold(target, here, safety, fields["agent"], fields["session_id"], kept, bool(fields["told"]))
+        return Untold(
+            target, here, safety, fields["agent"], fields["session_id"], kept, bool(fields["told"])
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -129,7 +146,10 @@ def _text(store: Store, untold: Untold) -> str:
     words = target.note if target else Note()
     label = f' "{words.label}"' if words.label else ""
     lines = [
-        f"gitcp restored checkpoint {untold.target}{label}: files may not be as you remember them, so look first.",
+        (
+            f"gitcp restored checkpoint {untold.target}{label}: "
+            "files may not be as you remember them, so look first."
+        ),
         f"What was there before is checkpoint {untold.safety}; `gitcp undo` brings it back.",
         *said(words),
         *_failed_since(words, before),
@@ -142,7 +162,11 @@ def said(note: Note) -> Iterator[str]:
     """Facts and handoff as lines, facts first."""
     handoff = note.handoff
     yield from _listed("Facts:", (f"{key} = {value}" for key, value in sorted(note.facts.items())))
-    for title, value in (("Phase", note.phase), ("Objective", note.objective), ("Task", handoff.task)):
+    for title, value in (
+        ("Phase", note.phase),
+        ("Objective", note.objective),
+        ("Task", handoff.task),
+    ):
         if value:
             yield f"{title}: {value}"
     yield from _listed("Decided:", handoff.decisions)
@@ -152,14 +176,21 @@ def said(note: Note) -> Iterator[str]:
 
 
 def _failed_since(words: Note, before: Checkpoint | None) -> Iterator[str]:
-    """What was tried in vain after the checkpoint: it is not in its words, and need not be tried again."""
+    """What was tried in vain after the checkpoint: it is not in its words, and need not be tried
+    again.
+    """
     later = before.note.handoff.failed if before else ()
-    yield from _listed("Tried after that checkpoint, and failed:", (w for w in later if w not in words.handoff.failed))
+    yield from _listed(
+        "Tried after that checkpoint, and failed:",
+        (w for w in later if w not in words.handoff.failed),
+    )
 
 
 def _not_restored(store: Store, untold: Untold) -> Iterator[str]:
     yield from _listed("Not restored:", (f"{path}: {reason}" for path, reason in untold.kept))
-    yield from _listed("Effects elsewhere that still stand, and what would undo them:", _effects(store, untold))
+    yield from _listed(
+        "Effects elsewhere that still stand, and what would undo them:", _effects(store, untold)
+    )
 
 
 def _effects(store: Store, untold: Untold) -> Iterator[str]:

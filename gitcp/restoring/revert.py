@@ -1,6 +1,8 @@
-"""Revert: take back what one step changed and keep everything later. A three-way merge, then the road of a restore.
+"""Revert: take back what one step changed and keep everything later. A three-way merge, then the
+road of a restore.
 
-The step is what was changed after one checkpoint, up to another. What is here now, without it, is what there is to be.
+The step is what was changed after one checkpoint, up to another. What is here now, without it, is
+what there is to be.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ class Touched(Value):
 
 
 class Plan(Value):
-    """What a revert would do: to the files, and what it cannot; who changed the same paths since, newest first."""
+    """What a revert would do: to the files, and what it cannot; who changed the same paths since,
+    newest first.
+    """
 
     request: Request
     files: FilePlan
@@ -43,7 +47,8 @@ class Plan(Value):
 
 
 def step(store: Store, last: Oid, before: Oid | None) -> tuple[Checkpoint, Checkpoint]:
-    """The checkpoint that a step ends with and the one before it begins, which is the one before `last` unless given.
+    """The checkpoint that a step ends with and the one before it begins, which is the one before
+    `last` unless given.
 
     Raises BadValue for the first checkpoint, and where `before` does not come before.
     """
@@ -51,12 +56,16 @@ def step(store: Store, last: Oid, before: Oid | None) -> tuple[Checkpoint, Check
     before = before or target.parent
     if before is None:
         raise BadValue(
-            f"{target.id} is the first checkpoint: there is nothing before it to go back to. Nothing was changed",
+            f"{target.id} is the first checkpoint: there is nothing before it to go back to. "
+            "Nothing was changed",
             hint="gitcp restore REV -- PATH, or gitcp log",
         )
     found = store.read(before)
     if before == last or all(s.commit != before for s in store.history(last)):
-        raise BadValue(f"{found.id} does not come before {target.id}: nothing was changed", hint="gitcp log --oneline")
+        raise BadValue(
+            f"{found.id} does not come before {target.id}: nothing was changed",
+            hint="gitcp log --oneline",
+        )
     return target, found
 
 
@@ -69,14 +78,18 @@ def meant(store: Store, text: str, current: str | None) -> tuple[Checkpoint, Che
 
 
 def plan(store: Store, request: Request) -> Plan:
-    """What `revert` would do now. Stores nothing: files that changed are put into a scratch store that goes again."""
+    """What `revert` would do now. Stores nothing: files that changed are put into a scratch store
+    that goes again.
+    """
     assert request.reverted is not None
     for checkpoint in (request.target, request.reverted):
         know_files(store, checkpoint)
     check_paths(store, request)
     with tempfile.TemporaryDirectory(prefix="gitcp-") as directory:
         objects = Objects(scratch(store.repo, Path(directory)))
-        now = take(store.repo, objects, request.limits, live_trees(store, request.target.id.session)).snapshot
+        now = take(
+            store.repo, objects, request.limits, live_trees(store, request.target.id.session)
+        ).snapshot
         for checkpoint in (request.target, request.reverted):
             objects.name_tree(store.objects.read_tree(checkpoint.snapshot.tree))
         sides = request.target.snapshot, now, request.reverted.snapshot
@@ -89,9 +102,11 @@ def plan(store: Store, request: Request) -> Plan:
 
 
 def revert(store: Store, agreed: Plan) -> restore_op.Report:
-    """Do it. Raises Refused, with nothing changed, if the files are no longer those that the plan was made for.
+    """Do it. Raises Refused, with nothing changed, if the files are no longer those that the plan
+    was made for.
 
-    Writes what a restore writes: a safety checkpoint, the files, a checkpoint that says what was taken back.
+    Writes what a restore writes: a safety checkpoint, the files, a checkpoint that says what was
+    taken back.
     """
     return restore_op.restore(store, agreed.request, agreed.files)
 

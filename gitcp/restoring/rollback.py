@@ -1,8 +1,9 @@
 """Rollback: which checkpoint to restore in an emergency.
 
-With hooks on, the damage is in the last checkpoint, because the end of a turn saves. Restoring that one would change
-nothing. So `choose`, which is pure, picks the state before the last prompt that differs from the files here, or else
-the last checkpoint that differs. The rest is an ordinary restore.
+With hooks on, the damage is in the last checkpoint, because the end of a turn saves. Restoring that
+one would change nothing. So `choose`, which is pure, picks the state before the last prompt that
+differs from the files here, or else the last checkpoint that differs. The rest is an ordinary
+restore.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ OTHERS = 3
 
 
 class Point(NamedTuple):
-    """A checkpoint that could be restored. `prompted`: an agent was given a prompt while it was the last one."""
+    """A checkpoint that could be restored. `prompted`: an agent was given a prompt while it was the
+    last one.
+    """
 
     id: CheckpointId
     commit: Oid
@@ -47,7 +50,9 @@ class Point(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The checkpoint to restore, why it is this one, and older ones that differ too, the newest first."""
+    """The checkpoint to restore, why it is this one, and older ones that differ too, the newest
+    first.
+    """
 
     point: Point
     why: str
@@ -57,27 +62,34 @@ class Choice(NamedTuple):
 def choose(points: Sequence[Point], differs: Callable[[Point], bool]) -> Choice | None:
     """The checkpoint to roll back to, None if none differs from the files here.
 
-    `points` are the candidates, newest first. `differs` says whether restoring one would change files; it is asked for
-    no more points than necessary.
+    `points` are the candidates, newest first. `differs` says whether restoring one would change
+    files; it is asked for no more points than necessary.
     """
     resting = [(place, why) for place in range(len(points)) if (why := _rests(points, place))]
     found = next(((place, why) for place, why in resting if differs(points[place])), None)
     if found is None:
-        found = next(((place, LAST) for place in range(len(points)) if differs(points[place])), None)
+        found = next(
+            ((place, LAST) for place in range(len(points)) if differs(points[place])), None
+        )
     if found is None:
         return None
     place, why = found
     older = [points[each] for each, _ in resting if each > place] or points[place + 1 :]
-    return Choice(points[place], why, tuple(islice((point for point in older if differs(point)), OTHERS)))
+    return Choice(
+        points[place], why, tuple(islice((point for point in older if differs(point)), OTHERS))
+    )
 
 
 def _rests(points: Sequence[Point], place: int) -> str:
-    """Why a checkpoint is a state to go back to; "" for one made during a turn of an agent, or at its end."""
+    """Why a checkpoint is a state to go back to; "" for one made during a turn of an agent, or at
+    its end.
+    """
     point = points[place]
     if point.prompted or point.trigger in PROMPTS:
         return BEFORE_PROMPT
     if point.trigger in ENDS:
-        # What follows the end of a turn belongs to the next prompt, even if that made no checkpoint.
+        # What follows the end of a turn belongs to the next prompt, even if that made no
+        # checkpoint.
         is_last = place == 0 or points[place - 1].trigger == Trigger.SESSION_END.value
         return "" if is_last else TURN_END
     if point.trigger == Trigger.RESTORE.value:
@@ -86,9 +98,13 @@ def _rests(points: Sequence[Point], place: int) -> str:
 
 
 def _is_by_hand(point: Point) -> bool:
-    """Whether somebody asked for a checkpoint: `gitcp save`, or `gitcp run`, which labels its own."""
+    """Whether somebody asked for a checkpoint: `gitcp save`, or `gitcp run`, which labels its
+    own.
+    """
     labelled = not point.subject.startswith(point.trigger)
-    return point.trigger == Trigger.MANUAL.value or (point.trigger == Trigger.BEFORE_RISKY_CHANGE.value and labelled)
+    return point.trigger == Trigger.MANUAL.value or (
+        point.trigger == Trigger.BEFORE_RISKY_CHANGE.value and labelled
+    )
 
 
 def _in_turn(points: Sequence[Point], place: int) -> bool:
@@ -123,11 +139,17 @@ def plan(store: Store, session: str, cwd: Path, limits: Limits) -> Choice | None
 
 def _files(snapshot: Snapshot) -> tuple[object, ...]:
     """What restoring a snapshot goes by."""
-    return snapshot.tree, tuple(sorted(snapshot.modes.items())), snapshot.converted, snapshot.empty_directories
+    return (
+        snapshot.tree,
+        tuple(sorted(snapshot.modes.items())),
+        snapshot.converted,
+        snapshot.empty_directories,
+    )
 
 
 def _points(store: Store, session: str) -> Iterator[Point]:
-    """The candidates, newest first: after a restore those before its target, since it went back past the others.
+    """The candidates, newest first: after a restore those before its target, since it went back
+    past the others.
 
     What a restore replaced is no candidate: `undo` goes there.
     """
@@ -136,7 +158,9 @@ def _points(store: Store, session: str) -> Iterator[Point]:
         trigger = summary.trailers.get("Gitcp-Trigger", "")
         if trigger != Trigger.BEFORE_RESTORE.value:
             at_prompt = summary.commit == prompted
-            yield Point(summary.id, summary.commit, trigger, summary.subject, summary.created, at_prompt)
+            yield Point(
+                summary.id, summary.commit, trigger, summary.subject, summary.created, at_prompt
+            )
 
 
 def _line(store: Store, tip: Oid | None) -> Iterator[Summary]:
@@ -160,6 +184,8 @@ def _target(store: Store, restored: Summary) -> Oid | None:
     target = store.find(CheckpointId(session, int(number))) if number.isdecimal() else None
     if target is None or restored.parent is None:
         return target
-    now, there, before = (files_of(store, store.summary(c).root) for c in (restored.commit, target, restored.parent))
+    now, there, before = (
+        files_of(store, store.summary(c).root) for c in (restored.commit, target, restored.parent)
+    )
     is_whole = len(store.objects.compare(there, now)) < len(store.objects.compare(before, now))
     return target if is_whole else None

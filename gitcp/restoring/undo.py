@@ -1,7 +1,8 @@
-"""Undo and redo: which operation is the next one, by the operation log. Restores go by state.journal as ever.
+"""Undo and redo: which operation is the next one, by the operation log. Restores go by
+state.journal as ever.
 
-A restore is undone by a restore, in order. A prune or delete is undone by bringing back what it put into the trash, in
-order or by its number.
+A restore is undone by a restore, in order. A prune or delete is undone by bringing back what it put
+into the trash, in order or by its number.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ def _standing(store: Store) -> Standing:
 
 def _next(operations: tuple[Operation, ...], *, restores: bool) -> Operation | None:
     """The last one, without the restores that nothing is known of any more."""
-    found = next((each for each in reversed(operations) if restores or each.what not in oplog.RESTORING), None)
+    found = next(
+        (each for each in reversed(operations) if restores or each.what not in oplog.RESTORING),
+        None,
+    )
     return found if found is not None and found.what not in oplog.RESTORING else None
 
 
@@ -42,9 +46,14 @@ def _numbered(store: Store, number: int) -> Operation:
     log = oplog.entries(store.repo)
     found = next((each for each in log if each.number == number), None)
     if found is None:
-        raise RevisionNotFound(f"there is no operation {number}: nothing was changed", hint="gitcp oplog")
+        raise RevisionNotFound(
+            f"there is no operation {number}: nothing was changed", hint="gitcp oplog"
+        )
     if found.trash is None:
         what = f"operation {number} is one of {found.what}"
-        raise Refused(f"{what}, which is not undone by number: nothing was changed", hint="gitcp undo  (the last one)")
+        raise Refused(
+            f"{what}, which is not undone by number: nothing was changed",
+            hint="gitcp undo  (the last one)",
+        )
     redone = (each.trash for each in reversed(log) if each.of == number and each.trash)
     return replace(found, trash=next(redone, found.trash))

@@ -1,4 +1,6 @@
-"""What a restore's plan asks of the working tree: what stands where, and whether it is what a checkpoint has."""
+"""What a restore's plan asks of the working tree: what stands where, and whether it is what a
+checkpoint has.
+"""
 
 from __future__ import annotations
 

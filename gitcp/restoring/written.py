@@ -1,8 +1,9 @@
 """What a restore wrote, so that undo can take back what a look at the tree no longer shows.
 
-A restore may write a path that is ignored afterwards, or left out by a limit. Such a path is in no later snapshot, so
-undo would leave it, and redo could not bring it back. Each restore lists what it wrote. Before `undo` or `redo` takes
-that back, what is still as it was written is added to the snapshot. What was changed since stays.
+A restore may write a path that is ignored afterwards, or left out by a limit. Such a path is in no
+later snapshot, so undo would leave it, and redo could not bring it back. Each restore lists what it
+wrote. Before `undo` or `redo` takes that back, what is still as it was written is added to the
+snapshot. What was changed since stays.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ CONTENT = (FILE, EXECUTABLE, SYMLINK)
 
 
 class File(NamedTuple):
-    """A file or link as a restore left it. `bits` are its permissions, None if they are not known."""
+    """A file or link as a restore left it. `bits` are its permissions, None if they are not
+    known.
+    """
 
     entry: Entry
     conversion: Conversion | None
@@ -50,10 +53,11 @@ class File(NamedTuple):
 class Written(Value):
     """What a restore wrote.
 
-    `files` are by path, `made` the files and empty directories that it made where nothing was. `standing` are
-    directories that it wrote into and that were there before, though its safety checkpoint does not have them. `bits`
-    are the permissions that files had before it, where that checkpoint does not record them. `rules` are the ignore
-    rules that were in force before it and are not in that checkpoint: what they hid was there. None if not known.
+    `files` are by path, `made` the files and empty directories that it made where nothing was.
+    `standing` are directories that it wrote into and that were there before, though its safety
+    checkpoint does not have them. `bits` are the permissions that files had before it, where that
+    checkpoint does not record them. `rules` are the ignore rules that were in force before it and
+    are not in that checkpoint: what they hid was there. None if not known.
     """
 
     files: Mapping[bytes, File] = EMPTY
@@ -64,8 +68,8 @@ class Written(Value):
 
 
 class Found(NamedTuple):
-    """A snapshot with what it could not see of what was `written`. `held` are the paths added to it, `changed` those
-    that must stay.
+    """A snapshot with what it could not see of what was `written`. `held` are the paths added to
+    it, `changed` those that must stay.
     """
 
     taken: Taken
@@ -77,7 +81,9 @@ class Found(NamedTuple):
 # ---------------------------------------------------------------- what was written
 
 
-def listed(wanted: Side, paths: Iterable[bytes], tree: Writer, contents: Contents | None = None) -> dict[bytes, File]:
+def listed(
+    wanted: Side, paths: Iterable[bytes], tree: Writer, contents: Contents | None = None
+) -> dict[bytes, File]:
     """The files at these paths as they lie there now, with the entries that `wanted` has.
 
     With `contents` only those that are as wanted, byte for byte.
@@ -94,7 +100,12 @@ def listed(wanted: Side, paths: Iterable[bytes], tree: Writer, contents: Content
 
 
 def by(
-    store: Store, request: Request, files: FilePlan, before: Snapshot, tree: Writer, begun: Unfinished | None
+    store: Store,
+    request: Request,
+    files: FilePlan,
+    before: Snapshot,
+    tree: Writer,
+    begun: Unfinished | None,
 ) -> Written:
     """What a restore wrote that carried out `files`, and an interrupted one that it finishes.
 
@@ -106,8 +117,13 @@ def by(
     if begun is not None:
         rest = (path for path in begun.paths if path not in found and not path.endswith(ALONE))
         return Written(found | listed(wanted, rest, tree, Contents(store)))
-    side, above = Side(store.objects, before), {parent for path in found for parent in parents(path)}
-    return Written(found, standing=frozenset(d for d in above if d not in tree.made and not side.holds(d)))
+    side, above = (
+        Side(store.objects, before),
+        {parent for path in found for parent in parents(path)},
+    )
+    return Written(
+        found, standing=frozenset(d for d in above if d not in tree.made and not side.holds(d))
+    )
 
 
 def so_far(store: Store, request: Request, begun: Unfinished) -> Written:
@@ -116,11 +132,18 @@ def so_far(store: Store, request: Request, begun: Unfinished) -> Written:
     paths = (path for path in begun.paths if not path.endswith(ALONE))
     with Writer(store.repo.root) as tree:
         files = listed(Side(store.objects, request.wanted), paths, tree, Contents(store))
-    return Written(files, begun.extent.made, bits=begun.extent.bits, rules=_read_rules(store.repo, begun.extent))
+    return Written(
+        files,
+        begun.extent.made,
+        bits=begun.extent.bits,
+        rules=_read_rules(store.repo, begun.extent),
+    )
 
 
 def added(repo: Repository, here: CheckpointId, then: Restores, written: Written) -> Restores:
-    """What can be undone, with the list of what was written by the restore that began at `here`. Writes the list."""
+    """What can be undone, with the list of what was written by the restore that began at `here`.
+    Writes the list.
+    """
     if not written.files or here not in then.extents:
         return then
     extent = replace(then.extents[here], written=keep(repo, written))
@@ -131,7 +154,8 @@ def added(repo: Repository, here: CheckpointId, then: Restores, written: Written
 
 
 def completed(store: Store, objects: Objects, taken: Taken, written: Written) -> Found:
-    """A snapshot with those of the written paths that it could not see, as far as nobody changed them since.
+    """A snapshot with those of the written paths that it could not see, as far as nobody changed
+    them since.
 
     Writes trees to `objects`, and blobs that are not safe from git's gc.
     """
@@ -145,7 +169,13 @@ def completed(store: Store, objects: Objects, taken: Taken, written: Written) ->
         if not objects.keeps(file.entry.oid):
             objects.write_blob(store.objects.read_blob(file.entry.oid))
     stamps = {path: stamp for path, (_, stamp) in files.items()}
-    snapshot = _with(store.repo, objects, taken.snapshot, {path: file for path, (file, _) in files.items()}, empty)
+    snapshot = _with(
+        store.repo,
+        objects,
+        taken.snapshot,
+        {path: file for path, (file, _) in files.items()},
+        empty,
+    )
     seen = taken.stamp
     taken = taken._replace(snapshot=snapshot, stamp=lambda path: stamps.get(path) or seen(path))
     return Found(taken, written, frozenset((*files, *empty)), changed)
@@ -154,14 +184,19 @@ def completed(store: Store, objects: Objects, taken: Taken, written: Written) ->
 def _unseen(
     side: Side, taken: Taken, written: Written, contents: Contents, tree: Writer
 ) -> tuple[dict[bytes, tuple[File, Stamp]], tuple[Kept, ...]]:
-    """The written files that the snapshot does not have and that are as they were written, and those that are not."""
+    """The written files that the snapshot does not have and that are as they were written, and
+    those that are not.
+    """
     files, changed = {}, []
     for path, file in written.files.items():
         is_known = taken.stamp(path) or side.is_absent(path) or within_any(path, side.foreign)
         status = None if is_known else tree.lstat(path)
         if status is None or stat.S_ISDIR(status.st_mode) or path.count(b"/") >= DEEP:
             continue
-        same_bits = stat.S_ISLNK(status.st_mode) or file.bits in (None, stat.S_IMODE(status.st_mode))
+        same_bits = stat.S_ISLNK(status.st_mode) or file.bits in (
+            None,
+            stat.S_IMODE(status.st_mode),
+        )
         if same_bits and contents.stands(tree, path, file.entry, file.conversion):
             files[path] = (file, stamp_of(status))
         else:
@@ -180,7 +215,11 @@ def _is_empty(tree: Writer, path: bytes) -> bool:
 
 
 def _with(
-    repo: Repository, objects: Objects, snapshot: Snapshot, files: Mapping[bytes, File], empty: list[bytes]
+    repo: Repository,
+    objects: Objects,
+    snapshot: Snapshot,
+    files: Mapping[bytes, File],
+    empty: list[bytes],
 ) -> Snapshot:
     """The snapshot with more files and empty directories in it. They count as untracked."""
     above = {parent for path in (*files, *empty) for parent in parents(path)}
@@ -188,10 +227,14 @@ def _with(
     if repo.is_set("core.filemode", default=True):
         modes |= dict(_modes(files))
     converted = {conversion.path: conversion for conversion in snapshot.converted}
-    converted |= {path: file.conversion for path, file in files.items() if file.conversion is not None}
+    converted |= {
+        path: file.conversion for path, file in files.items() if file.conversion is not None
+    }
     return replace(
         snapshot,
-        tree=edited_tree(objects, snapshot.tree, {path: file.entry for path, file in files.items()}),
+        tree=edited_tree(
+            objects, snapshot.tree, {path: file.entry for path, file in files.items()}
+        ),
         total=snapshot.total + len(files),
         skipped=tuple(skip for skip in snapshot.skipped if skip.path not in files),
         converted=tuple(converted[path] for path in sorted(converted)),
@@ -213,7 +256,9 @@ def _modes(files: Mapping[bytes, File]) -> Iterator[tuple[bytes, int]]:
 
 
 def keep(repo: Repository, written: Written) -> str:
-    """Write the list into a file of its own, whole and fsynced; its name. Raises DiskFull, GitcpError."""
+    """Write the list into a file of its own, whole and fsynced; its name. Raises DiskFull,
+    GitcpError.
+    """
     fields: dict[str, object] = {
         "schema": "gitcp.written/1",
         "files": [_encode(path, file) for path, file in written.files.items()],
@@ -223,14 +268,23 @@ def keep(repo: Repository, written: Written) -> str:
 
 
 def keep_rules(repo: Repository, rules: OutsideRules) -> str:
-    """Write ignore rules into a file, whole and fsynced; its name, the same for the same rules. Raises as `keep`."""
+    """Write ignore rules into a file, whole and fsynced; its name, the same for the same rules.
+    Raises as `keep`.
+    """
     fields: dict[str, object] = {
         "schema": "gitcp.rules/1",
         "excludes_file": _encode_rules(rules.excludes_file),
         "info_exclude": _encode_rules(rules.info_exclude),
-        "files": [[wire.encode_path(path), _encode_rules(data)] for path, data in sorted(rules.files.items())],
+        "files": [
+            [wire.encode_path(path), _encode_rules(data)]
+            for path, data in sorted(rules.files.items())
+        ],
     }
-    return _keep(repo, hashlib.sha1(wire.dumps(fields, small=True), usedforsecurity=False).hexdigest(), fields)
+    return _keep(
+        repo,
+        hashlib.sha1(wire.dumps(fields, small=True), usedforsecurity=False).hexdigest(),
+        fields,
+    )
 
 
 def _keep(repo: Repository, name: str, fields: dict[str, object]) -> str:
@@ -242,7 +296,9 @@ def _keep(repo: Repository, name: str, fields: dict[str, object]) -> str:
 
 
 def read(repo: Repository, extent: journal.Extent) -> Written:
-    """What the restore with this extent wrote; no files if an older gitcp did it, or if the list is gone or damaged."""
+    """What the restore with this extent wrote; no files if an older gitcp did it, or if the list is
+    gone or damaged.
+    """
     rules = _read_rules(repo, extent)
     try:
         fields = _read(repo, extent.written)
@@ -257,13 +313,17 @@ def _read_rules(repo: Repository, extent: journal.Extent) -> OutsideRules | None
     try:
         fields = _read(repo, extent.rules)
         files = {wire.decode_path(path): wire.decode_path(data) for path, data in fields["files"]}
-        return OutsideRules(_decode_rules(fields["excludes_file"]), _decode_rules(fields["info_exclude"]), files)
+        return OutsideRules(
+            _decode_rules(fields["excludes_file"]), _decode_rules(fields["info_exclude"]), files
+        )
     except (StoreDamaged, KeyError, TypeError, ValueError, AttributeError, OSError):
         return None
 
 
 def _read(repo: Repository, name: str) -> Mapping[str, Any]:
-    return (journal.read_fields(repo.git_dir / "gitcp" / journal.WRITTEN / name) if name else None) or EMPTY
+    return (
+        journal.read_fields(repo.git_dir / "gitcp" / journal.WRITTEN / name) if name else None
+    ) or EMPTY
 
 
 def _encode_rules(data: bytes | None) -> object:
@@ -280,8 +340,10 @@ def _encode(path: bytes, file: File) -> list[object]:
     return [wire.encode_path(path), file.entry.mode, file.entry.oid, file.bits, conversion]
 
 
-def _decode(row: list[object]) -> tuple[bytes, File]:
+def _decode(row: list[Any]) -> tuple[bytes, File]:
     encoded, mode, oid, bits, how = row
-    path = wire.decode_path(encoded)  # type: ignore[arg-type]
+    path = wire.decode_path(encoded)
     conversion = Conversion(path, *how) if isinstance(how, list) else None
-    return path, File(Entry(int(mode), Oid(str(oid))), conversion, None if bits is None else int(bits))  # type: ignore[call-overload]
+    return path, File(
+        Entry(int(mode), Oid(str(oid))), conversion, None if bits is None else int(bits)
+    )

@@ -1,7 +1,8 @@
-"""What changed in a change since it was last reviewed, however it was rebased in between. Reads only.
+"""What changed in a change since it was last reviewed, however it was rebased in between. Reads
+only.
 
-Compared is not what the files are but which lines came and went, so that what came in from the branch below does not
-show.
+Compared is not what the files are but which lines came and went, so that what came in from the
+branch below does not show.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from gitcp.value import Value
 
 
 class Moved(Value):
-    """A commit then or now: "same", "new", "changed" (its subject is the same, its lines are not) or "gone"."""
+    """A commit then or now: "same", "new", "changed" (its subject is the same, its lines are not)
+    or "gone".
+    """
 
     commit: str
     subject: str
@@ -29,7 +32,9 @@ class Moved(Value):
 
 
 class Differs(Value):
-    """A path whose change is another one now: lines that the change adds now and did not, and the other way round."""
+    """A path whose change is another one now: lines that the change adds now and did not, and the
+    other way round.
+    """
 
     path: bytes
     more: int
@@ -37,8 +42,9 @@ class Differs(Value):
 
 
 class Since(Value):
-    """What is new. `reviewed` is the head that was reviewed; `known` is False where that commit is not here any more,
-    and nothing can be compared. `steps` are the checkpoints since, None where the last one of then is not here.
+    """What is new. `reviewed` is the head that was reviewed; `known` is False where that commit is
+    not here any more, and nothing can be compared. `steps` are the checkpoints since, None where
+    the last one of then is not here.
     """
 
     reviewed: str | None
@@ -77,9 +83,17 @@ def _base(store: Store, base: Oid | None, reviewed: Oid) -> Oid | None:
 def _moved(then: Sequence[Commit], now: Sequence[Commit], lines: Lines) -> list[Moved]:
     left = list(then)
     states: dict[Oid, str] = {}
-    for same in (lambda a, b: a.oid == b.oid, lambda a, b: _patch(a, lines) == _patch(b, lines), _same_subject):
+    for same in (
+        lambda a, b: a.oid == b.oid,
+        lambda a, b: _patch(a, lines) == _patch(b, lines),
+        _same_subject,
+    ):
         for commit in now:
-            old = next((each for each in left if same(each, commit)), None) if commit.oid not in states else None
+            old = (
+                next((each for each in left if same(each, commit)), None)
+                if commit.oid not in states
+                else None
+            )
             if old is not None:
                 left.remove(old)
                 states[commit.oid] = "changed" if same is _same_subject else "same"

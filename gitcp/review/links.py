@@ -1,7 +1,9 @@
-"""Which commits came from which checkpoints: found out from both, so that neither is touched and nothing can be lost.
+"""Which commits came from which checkpoints: found out from both, so that neither is touched and
+nothing can be lost.
 
-A commit is known by a trailer in its message, by the content it gave each path, or by the lines that came and went. The
-last two are those of a commit however often it was amended, rebased or squashed. Reads only.
+A commit is known by a trailer in its message, by the content it gave each path, or by the lines
+that came and went. The last two are those of a commit however often it was amended, rebased or
+squashed. Reads only.
 """
 
 from __future__ import annotations
@@ -51,7 +53,9 @@ class Commit(NamedTuple):
 
 
 class Link(Value):
-    """The checkpoints in which a commit came about, and how that is known. At the last it was all there."""
+    """The checkpoints in which a commit came about, and how that is known. At the last it was all
+    there.
+    """
 
     how: How
     checkpoints: tuple[Oid, ...]
@@ -67,15 +71,24 @@ class _Found(NamedTuple):
 def commits(store: Store, after: Oid | None, head: Oid) -> list[Commit]:
     """The commits after one up to another, the oldest first."""
     ends = [head, *([f"^{after}"] if after else [])]
-    listed = store.repo.git("rev-list", "--topo-order", "--reverse", "--stdin", input="\n".join(ends).encode("ascii"))
+    listed = store.repo.git(
+        "rev-list", "--topo-order", "--reverse", "--stdin", input="\n".join(ends).encode("ascii")
+    )
     changes = {found.commit: found.changes for found in history.of(store, listed)} if listed else {}
     return [_read(store, Oid(oid), changes) for oid in listed.decode("ascii").split()]
 
 
 def _read(store: Store, oid: Oid, changes: dict[Oid, tuple[FileChange, ...]]) -> Commit:
     head, _, message = store.objects.read_commit(oid).partition(b"\n\n")
-    parents = tuple(Oid(line[7:].decode("ascii")) for line in head.split(b"\n") if line.startswith(b"parent "))
-    return Commit(oid, parents, message.decode("utf-8", "replace"), changes.get(oid, ()) if len(parents) < 2 else ())
+    parents = tuple(
+        Oid(line[7:].decode("ascii")) for line in head.split(b"\n") if line.startswith(b"parent ")
+    )
+    return Commit(
+        oid,
+        parents,
+        message.decode("utf-8", "replace"),
+        changes.get(oid, ()) if len(parents) < 2 else (),
+    )
 
 
 def merge_base(repo: Repository, one: Oid, other: Oid) -> Oid | None:
@@ -85,10 +98,14 @@ def merge_base(repo: Repository, one: Oid, other: Oid) -> Oid | None:
 
 
 def find(found: Sequence[Commit], chains: Sequence[Chain], lines: Lines) -> dict[Oid, Link]:
-    """The link of every commit that has one. Of several sessions, the surest; of those, the first."""
+    """The link of every commit that has one. Of several sessions, the surest; of those, the
+    first.
+    """
     links = {}
     for commit in found:
-        candidates = [link for chain in chains if (link := _in_chain(commit, chain, lines)) is not None]
+        candidates = [
+            link for chain in chains if (link := _in_chain(commit, chain, lines)) is not None
+        ]
         if candidates:
             links[commit.oid] = min(candidates, key=lambda link: list(How).index(link.how))
     return links
@@ -97,7 +114,11 @@ def find(found: Sequence[Commit], chains: Sequence[Chain], lines: Lines) -> dict
 def _in_chain(commit: Commit, chain: Chain, lines: Lines) -> Link | None:
     content = _by_content(commit, chain, lines)
     named = {(name, int(number)) for name, number in TRAILERS.findall(commit.message)}
-    places = tuple(place for place, each in enumerate(chain.summaries) if (each.id.session, each.id.number) in named)
+    places = tuple(
+        place
+        for place, each in enumerate(chain.summaries)
+        if (each.id.session, each.id.number) in named
+    )
     if places:
         before = tuple(p for p in content.places if p < places[0]) if content else ()
         return _link(chain, How.TRAILER, (*before, *places))
@@ -112,7 +133,9 @@ def _link(chain: Chain, how: How, places: Sequence[int]) -> Link:
 
 
 def _by_base(commit: Commit, chain: Chain) -> tuple[int, ...]:
-    """The checkpoint after which HEAD moved to this commit, which was made between it and the next one."""
+    """The checkpoint after which HEAD moved to this commit, which was made between it and the next
+    one.
+    """
     bases = [summary.trailers.get("Gitcp-Base") for summary in chain.summaries]
     return tuple(n - 1 for n in range(1, len(bases)) if bases[n] == commit.oid != bases[n - 1])[:1]
 
@@ -142,48 +165,75 @@ def _path(change: FileChange, chain: Chain, lines: Lines) -> _Found | None:
         for first in range(last - 1, -1, -1):
             a, b = sums[first], sums[last]
             if a is not None and b is not None and (b - a) & (2**64 - 1) == wanted:
-                return _Found(How.PATCH, tuple(each.place for each in versions[first + 1 : last + 1]))
+                return _Found(
+                    How.PATCH, tuple(each.place for each in versions[first + 1 : last + 1])
+                )
     return _partly(change, chain, lines)
 
 
 def _partly(change: FileChange, chain: Chain, lines: Lines) -> _Found | None:
     """Half of the lines that came came from the session."""
     wanted = set(lines.added(change.old, change.new))
-    versions, missing, places = chain.versions.get(change.path, [])[-MOST_VERSIONS:], set(wanted), []
+    versions, missing, places = (
+        chain.versions.get(change.path, [])[-MOST_VERSIONS:],
+        set(wanted),
+        [],
+    )
     for before, version in pairwise(versions):
         come = missing.intersection(lines.added(before.entry, version.entry))
         if come:
             missing -= come
             places.append(version.place)
-    return _Found(How.PART, tuple(places)) if wanted and len(missing) <= len(wanted) * HALF else None
+    return (
+        _Found(How.PART, tuple(places)) if wanted and len(missing) <= len(wanted) * HALF else None
+    )
 
 
 # ---------------------------------------------------------------- which commits
 
 
-LIKELY = ("@{upstream}", "refs/remotes/origin/HEAD", "origin/main", "origin/master", "main", "master")
+LIKELY = (
+    "@{upstream}",
+    "refs/remotes/origin/HEAD",
+    "origin/main",
+    "origin/master",
+    "main",
+    "master",
+)
 
 
 def between(repo: Repository, text: str | None) -> tuple[Oid | None, Oid]:
     """The ends of `BASE..HEAD`, or of `BASE`: where the branch leaves BASE, and its last commit.
 
-    Without a text, BASE is the branch's upstream, or the main branch. Raises BadValue for what names no commit.
+    Without a text, BASE is the branch's upstream, or the main branch. Raises BadValue for what
+    names no commit.
     """
     base, _, head = (text or "").partition("..")
     tip = commit(repo, head or "HEAD")
     if tip is None:
-        raise BadValue(f"{head or 'HEAD'} names no commit: there is nothing to review", hint="git log")
+        raise BadValue(
+            f"{head or 'HEAD'} names no commit: there is nothing to review", hint="git log"
+        )
     if not base:
         likely = (commit(repo, name) for name in LIKELY)
         start = next((found for found in likely if found is not None), None)
     else:
         start = commit(repo, base)
         if start is None:
-            raise BadValue(f"{base} names no commit here", hint="git fetch  (in CI: with all of the history)")
+            raise BadValue(
+                f"{base} names no commit here", hint="git fetch  (in CI: with all of the history)"
+            )
     return (merge_base(repo, start, tip) or start if start else None), tip
 
 
 def commit(repo: Repository, name: str) -> Oid | None:
     """The commit that a name means to git, None if it means none."""
-    said = repo.git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", accept=(0, 1, 128))
+    said = repo.git(
+        "rev-parse",
+        "--verify",
+        "--quiet",
+        "--end-of-options",
+        f"{name}^{{commit}}",
+        accept=(0, 1, 128),
+    )
     return Oid(said.decode("ascii").strip()) if said.strip() else None

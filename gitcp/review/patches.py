@@ -1,6 +1,7 @@
 """The text of a patch, as git writes it → values: files, hunks, runs of lines. Pure.
 
-A hunk says how long it is, so what stands in it is never taken for a header. What is not understood is passed over.
+A hunk says how long it is, so what stands in it is never taken for a header. What is not understood
+is passed over.
 """
 
 from __future__ import annotations
@@ -14,11 +15,21 @@ from gitcp.worktree.paths import display
 
 HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)", re.DOTALL)
 ESCAPE = re.compile(rb'\\([0-7]{3}|[abfnrtv"\\])')
-ESCAPES = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
+ESCAPES = {
+    b"a": b"\a",
+    b"b": b"\b",
+    b"f": b"\f",
+    b"n": b"\n",
+    b"r": b"\r",
+    b"t": b"\t",
+    b"v": b"\v",
+}
 
 
 class Run(Value):
-    """Lines that follow each other and fared alike: `sign` is "+", "-" or " ". `text` has them without signs."""
+    """Lines that follow each other and fared alike: `sign` is "+", "-" or " ". `text` has them
+    without signs.
+    """
 
     sign: str
     text: str
@@ -29,7 +40,9 @@ class Run(Value):
 
 
 class Hunk(Value):
-    """A part of a file: where it begins before and after, the heading that git gives it, and its lines."""
+    """A part of a file: where it begins before and after, the heading that git gives it, and its
+    lines.
+    """
 
     old: int
     new: int
@@ -38,9 +51,11 @@ class Hunk(Value):
 
 
 class FilePatch(Value):
-    """What happened to one file. `path` and `origin` (where it was moved from, else "") are as they are shown.
+    """What happened to one file. `path` and `origin` (where it was moved from, else "") are as they
+    are shown.
 
-    `kind` is "added", "deleted", "moved", "copied" or "modified". `notes` are what no hunk shows: modes, binary.
+    `kind` is "added", "deleted", "moved", "copied" or "modified". `notes` are what no hunk shows:
+    modes, binary.
     """
 
     path: str
@@ -73,7 +88,9 @@ def parse(patch: bytes) -> tuple[FilePatch, ...]:
             found.append(FilePatch(_both(line[11:])))
         elif found and (match := HUNK.fullmatch(line)):
             end = _end(lines, place, int(match[2] or 1), int(match[4] or 1))
-            hunk = Hunk(int(match[1]), int(match[3]), _text(match[5]), tuple(_runs(lines[place:end])))
+            hunk = Hunk(
+                int(match[1]), int(match[3]), _text(match[5]), tuple(_runs(lines[place:end]))
+            )
             found[-1] = replace(found[-1], hunks=(*found[-1].hunks, hunk))
             place = end
         elif found:
@@ -92,7 +109,9 @@ def _end(lines: list[bytes], place: int, old: int, new: int) -> int:
 
 
 def _runs(lines: list[bytes]) -> Iterator[Run]:
-    for sign, found in groupby((line for line in lines if line[:1] != b"\\"), key=lambda line: line[:1]):
+    for sign, found in groupby(
+        (line for line in lines if line[:1] != b"\\"), key=lambda line: line[:1]
+    ):
         yield Run(sign.decode("ascii", "replace"), "\n".join(_text(line[1:]) for line in found))
 
 
@@ -111,11 +130,15 @@ def _with_header(file: FilePatch, line: bytes) -> FilePatch:
         return replace(file, path=_shown(line[4:].removesuffix(b"\t"), strip=True))
     if line.startswith((b"old mode ", b"new mode ")):
         return replace(file, notes=(*file.notes, _text(line)))
-    return replace(file, notes=(*file.notes, "binary")) if line.startswith(b"Binary files ") else file
+    return (
+        replace(file, notes=(*file.notes, "binary")) if line.startswith(b"Binary files ") else file
+    )
 
 
 def _both(names: bytes) -> str:
-    """The path in `a/x b/x`, which names it twice unless it was moved; other lines then say more."""
+    """The path in `a/x b/x`, which names it twice unless it was moved; other lines then say
+    more.
+    """
     return _shown(names[: len(names) // 2], strip=True)
 
 

@@ -1,4 +1,6 @@
-"""A trailer in the message of a commit that is being made: which checkpoint it comes from. Writes the message alone."""
+"""A trailer in the message of a commit that is being made: which checkpoint it comes from. Writes
+the message alone.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ UNTOUCHED = ("merge",)
 
 
 def add(store: Store, message: Path, source: str) -> bool:
-    """Name the last checkpoint of the current session in a message, if it stands on the commit that is the parent.
+    """Name the last checkpoint of the current session in a message, if it stands on the commit that
+    is the parent.
 
     False where there is none, where the message names one already, and for a merge.
     """
@@ -26,9 +29,18 @@ def add(store: Store, message: Path, source: str) -> bool:
     if tip is None or source in UNTOUCHED:
         return False
     summary = store.summary(tip)
-    if summary.trailers.get("Gitcp-Base") not in _parents(store, source) or TRAILER.encode() in message.read_bytes():
+    if (
+        summary.trailers.get("Gitcp-Base") not in _parents(store, source)
+        or TRAILER.encode() in message.read_bytes()
+    ):
         return False
-    store.repo.git("interpret-trailers", "--in-place", "--trailer", f"{TRAILER}: {summary.id}", os.fsencode(message))
+    store.repo.git(
+        "interpret-trailers",
+        "--in-place",
+        "--trailer",
+        f"{TRAILER}: {summary.id}",
+        os.fsencode(message),
+    )
     return True
 
 

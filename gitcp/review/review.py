@@ -1,7 +1,9 @@
-"""The story of a change: which checkpoints led to which commits, what was asked, tried and run on the way. Reads only.
+"""The story of a change: which checkpoints led to which commits, what was asked, tried and run on
+the way. Reads only.
 
-The same checkpoints and commits give the same story, whoever tells it and when. It holds plain texts and numbers, and
-no half of a text: what leaves is scanned whole (`texts`), and cut where it is shown.
+The same checkpoints and commits give the same story, whoever tells it and when. It holds plain
+texts and numbers, and no half of a text: what leaves is scanned whole (`texts`), and cut where it
+is shown.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from gitcp.value import Value
 
 
 class Told(Value):
-    """A commit of the change, how it was linked ("" where it was not), and the checkpoints that led to it."""
+    """A commit of the change, how it was linked ("" where it was not), and the checkpoints that led
+    to it.
+    """
 
     commit: str
     subject: str
@@ -33,9 +37,11 @@ class Told(Value):
 
 
 class Step(Value):
-    """One checkpoint of the story: `decided` and `failed` is what its note says and the one before did not.
+    """One checkpoint of the story: `decided` and `failed` is what its note says and the one before
+    did not.
 
-    `run` is the command of a `gitcp run` and its exit code. `commits` are those that it had a part in.
+    `run` is the command of a `gitcp run` and its exit code. `commits` are those that it had a part
+    in.
     """
 
     id: str
@@ -54,7 +60,9 @@ class Step(Value):
 
 
 class Story(Value):
-    """A change: its commits and its checkpoints, the oldest first; `since` is what is new, where that was asked."""
+    """A change: its commits and its checkpoints, the oldest first; `since` is what is new, where
+    that was asked.
+    """
 
     base: str | None
     head: str | None
@@ -65,7 +73,8 @@ class Story(Value):
 
 
 class Asked(Value):
-    """What is to be told: the commits after `base` up to `head`, of every session or of `session` alone.
+    """What is to be told: the commits after `base` up to `head`, of every session or of `session`
+    alone.
 
     `reviewed` is the head of the last review and `seen` the last checkpoint in it.
     """
@@ -78,7 +87,8 @@ class Asked(Value):
 
 
 def tell(store: Store, asked: Asked, policy: Settings) -> Story:
-    """The story. A session that was asked for is told whole; else as much of each as has to do with the commits.
+    """The story. A session that was asked for is told whole; else as much of each as has to do with
+    the commits.
 
     Raises StoreDamaged where a chain breaks.
     """
@@ -88,11 +98,15 @@ def tell(store: Store, asked: Asked, policy: Settings) -> Story:
     found = links.find(commits, chains, lines)
     names = {summary.commit: str(summary.id) for chain in chains for summary in chain.summaries}
     steps = [
-        step for chain in chains for step in _steps(store, chain, _part(chain, commits, found, asked), found, policy)
+        step
+        for chain in chains
+        for step in _steps(store, chain, _part(chain, commits, found, asked), found, policy)
     ]
     since = None
     if asked.reviewed is not None or asked.seen is not None:
-        since = interdiff.since(store, asked.base, commits, asked.reviewed, lines, _after(steps, asked.seen))
+        since = interdiff.since(
+            store, asked.base, commits, asked.reviewed, lines, _after(steps, asked.seen)
+        )
     return Story(
         base=asked.base,
         head=asked.head,
@@ -108,9 +122,11 @@ def _told(commit: Commit, link: Link | None, names: Mapping[Oid, str]) -> Told:
     return Told(commit.oid, commit.subject, link.how.value if link else "", ids)
 
 
-def _part(chain: Chain, commits: Sequence[Commit], found: Mapping[Oid, Link], asked: Asked) -> range:
-    """The places of a chain that belong to the story: from the first checkpoint on the same base as the first that led
-    to a commit, up to the last one that did, with what was tried in between.
+def _part(
+    chain: Chain, commits: Sequence[Commit], found: Mapping[Oid, Link], asked: Asked
+) -> range:
+    """The places of a chain that belong to the story: from the first checkpoint on the same base as
+    the first that led to a commit, up to the last one that did, with what was tried in between.
     """
     if asked.session is not None:
         return range(len(chain.summaries))
@@ -118,7 +134,9 @@ def _part(chain: Chain, commits: Sequence[Commit], found: Mapping[Oid, Link], as
     places = [place for place, summary in enumerate(chain.summaries) if summary.commit in linked]
     own = {commit.oid for commit in commits}
     # What stands on a commit of the change is work that goes on.
-    places += [n for n, summary in enumerate(chain.summaries) if summary.trailers.get("Gitcp-Base") in own]
+    places += [
+        n for n, summary in enumerate(chain.summaries) if summary.trailers.get("Gitcp-Base") in own
+    ]
     if not places:
         return range(0)
     first = min(places)
@@ -128,7 +146,9 @@ def _part(chain: Chain, commits: Sequence[Commit], found: Mapping[Oid, Link], as
     return range(first, max(places) + 1)
 
 
-def _steps(store: Store, chain: Chain, part: range, found: Mapping[Oid, Link], policy: Settings) -> Iterator[Step]:
+def _steps(
+    store: Store, chain: Chain, part: range, found: Mapping[Oid, Link], policy: Settings
+) -> Iterator[Step]:
     if not part:
         return
     summaries = [chain.summaries[place] for place in part]
@@ -136,7 +156,10 @@ def _steps(store: Store, chain: Chain, part: range, found: Mapping[Oid, Link], p
     before = store.read(parent) if parent is not None else None
     checkpoints = [store.read(summary.commit) for summary in summaries]
     activities = activity.read(store, checkpoints, before, policy)
-    changes = [(summary.commit, chain.changes[place]) for summary, place in zip(summaries, part, strict=True)]
+    changes = [
+        (summary.commit, chain.changes[place])
+        for summary, place in zip(summaries, part, strict=True)
+    ]
     stats = diffstat.of(store, changes, chain.floor if parent is None else None)
     commits: dict[Oid, list[str]] = {}
     for commit, link in found.items():
@@ -207,7 +230,9 @@ def rewritten(value: Any, change: Callable[[bytes], bytes]) -> Any:
     if isinstance(value, bytes):
         return change(value)
     if isinstance(value, Value):
-        return type(value)(**{name: rewritten(getattr(value, name), change) for name in value.fields})
+        return type(value)(
+            **{name: rewritten(getattr(value, name), change) for name in value.fields}
+        )
     if isinstance(value, tuple):
         return tuple(rewritten(each, change) for each in value)
     return value

@@ -1,6 +1,7 @@
 """The story of a session, checkpoint by checkpoint: what was said, and what changed. Reads only.
 
-Everything in it that somebody wrote passes one function (`mapped`), so what leaves is looked at whole.
+Everything in it that somebody wrote passes one function (`mapped`), so what leaves is looked at
+whole.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ Shown = tuple[list[bytes], list[bytes]]
 
 
 class Step(Value):
-    """One checkpoint of the story. `patches` are the files whose changes are shown, `others` the paths of those that
-    are too large or too many. `skipped` says what was not captured.
+    """One checkpoint of the story. `patches` are the files whose changes are shown, `others` the
+    paths of those that are too large or too many. `skipped` says what was not captured.
     """
 
     checkpoint: Checkpoint
@@ -43,7 +44,9 @@ class Step(Value):
 
 
 class Story(Value):
-    """Checkpoints of a session, oldest first; the first one of them tells all that was said before it."""
+    """Checkpoints of a session, oldest first; the first one of them tells all that was said before
+    it.
+    """
 
     session: str
     title: str
@@ -51,11 +54,15 @@ class Story(Value):
 
 
 def story(store: Store, after: Oid | None, last: Oid) -> Story:
-    """The story from the checkpoint after `after` (None: from the start) to `last`. Raises StoreDamaged."""
+    """The story from the checkpoint after `after` (None: from the start) to `last`. Raises
+    StoreDamaged.
+    """
     chain = [store.read(s.commit) for s in log.select(store, [last], log.Selection(after=after))]
     chain.reverse()
     if not chain:
-        raise RevisionNotFound("there is no checkpoint in that range: nothing was written", hint="gitcp log")
+        raise RevisionNotFound(
+            "there is no checkpoint in that range: nothing was written", hint="gitcp log"
+        )
     earlier = [store.read(after).conversation] if after else []
     said = turns(store, [*earlier, *(each.conversation for each in chain)])[len(earlier) :]
     diffs = [compare(store, tree_before(store, each), each.root) for each in chain]
@@ -79,7 +86,9 @@ def _step(store: Store, found: Checkpoint, tags: tuple[str, ...], turn: Turn, di
     shown, others = diff
     patch = compare(store, tree_before(store, found), found.root, shown).text() if shown else b""
     skipped = tuple(f"{display(skip.path)}: {skip.reason.value}" for skip in found.snapshot.skipped)
-    return Step(found, subject(found), tags, turn, parse(patch), tuple(map(display, others)), skipped)
+    return Step(
+        found, subject(found), tags, turn, parse(patch), tuple(map(display, others)), skipped
+    )
 
 
 def _sizes(store: Store, diffs: Iterable[Comparison]) -> dict[bytes, int]:
@@ -128,7 +137,9 @@ def findings(story: Story, sieve: Sieve = OURS) -> tuple[Finding, ...]:
 
 
 def redacted(story: Story, sieve: Sieve = OURS) -> Story:
-    """The same story with every secret replaced by `[REDACTED:rule]`, but for those that are allowed."""
+    """The same story with every secret replaced by `[REDACTED:rule]`, but for those that are
+    allowed.
+    """
     return mapped(story, checkpoint_scan.Cleaner(sieve, [texts(story)]))
 
 
@@ -155,13 +166,17 @@ def _encoded(text: str) -> bytes:
 
 
 def mapped(value: V, function: Callable[[str], str]) -> V:
-    """The same value with `function` of every text in it, however deep. Times, bytes and enumerations stay."""
+    """The same value with `function` of every text in it, however deep. Times, bytes and
+    enumerations stay.
+    """
     given: Any = value
     found: Any = value
     if type(given) is str:
         found = function(given)
     elif isinstance(given, Value):
-        found = replace(given, **{name: mapped(getattr(given, name), function) for name in given.fields})
+        found = replace(
+            given, **{name: mapped(getattr(given, name), function) for name in given.fields}
+        )
     elif isinstance(given, Mapping):
         found = {mapped(name, function): mapped(item, function) for name, item in given.items()}
     elif type(given) is tuple:

@@ -1,8 +1,10 @@
-"""Runs a compensation: at most once, whoever is killed meanwhile, and exactly once unless the machine itself goes down.
+"""Runs a compensation: at most once, whoever is killed meanwhile, and exactly once unless the
+machine itself goes down.
 
-What decides is a directory that the running shell makes as its first act: who finds it there does not run. The shell
-goes on when gitcp is killed, and writes down by itself how it ended; whoever comes later finds that, or waits for it.
-It holds a lock as its standard input, so that one who died can be told from one who is slow.
+What decides is a directory that the running shell makes as its first act: who finds it there does
+not run. The shell goes on when gitcp is killed, and writes down by itself how it ended; whoever
+comes later finds that, or waits for it. It holds a lock as its standard input, so that one who died
+can be told from one who is slow.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ echo $? >"$1/code.new" && mv "$1/code.new" "$1/code"
 
 
 class Outcome(Value):
-    """How a compensation ended: the effect with its outcome, and what was run, None if that was in an earlier call."""
+    """How a compensation ended: the effect with its outcome, and what was run, None if that was in
+    an earlier call.
+    """
 
     effect: Effect
     run: Run | None = None
@@ -50,9 +54,10 @@ class Outcome(Value):
 def compensate(store: Store, effect: Effect, session: str, *, limit: float = LIMIT) -> Outcome:
     """Run the compensation of an effect, and record in `session` how it ended.
 
-    One that was begun before is not run again: if it is running still it is waited for, if it was cut off its outcome
-    is "unknown". After `limit` seconds it is ended, with all that it started. Runs in the root of the working tree,
-    by `sh`, without input, with GITCP_COMPENSATION set to the key. Raises StoreBusy if another one's does not end.
+    One that was begun before is not run again: if it is running still it is waited for, if it was
+    cut off its outcome is "unknown". After `limit` seconds it is ended, with all that it started.
+    Runs in the root of the working tree, by `sh`, without input, with GITCP_COMPENSATION set to the
+    key. Raises StoreBusy if another one's does not end.
     """
     directory = effects.directory(store, effect)
     try:
@@ -70,7 +75,9 @@ def compensate(store: Store, effect: Effect, session: str, *, limit: float = LIM
     run = None
     if not begun:
         took = int((time.monotonic() - started) * 1000)
-        run = Run((effect.command,), _code(directory), took, tail(_output(directory), store.repo.host.env))
+        run = Run(
+            (effect.command,), _code(directory), took, tail(_output(directory), store.repo.host.env)
+        )
     _record(store, session, effect, outcome, run)
     return Outcome(replace(effect, outcome=outcome), run)
 
@@ -97,7 +104,9 @@ def _spawn(store: Store, effect: Effect, directory: Path, lock: int, limit: floa
 
 
 def _end(shell: subprocess.Popen[bytes]) -> None:
-    """End the shell and what it started; the shell first, so that it does not write down what it does not know."""
+    """End the shell and what it started; the shell first, so that it does not write down what it
+    does not know.
+    """
     shell.kill()
     for how in (signal.SIGTERM, signal.SIGKILL):
         deadline = time.monotonic() + GRACE
@@ -124,7 +133,9 @@ def _record(store: Store, session: str, effect: Effect, outcome: str, run: Run |
 
 @contextmanager
 def _lock(directory: Path, deadline: float) -> Iterator[int]:
-    """Hold a compensation, which the shell goes on holding. Raises StoreBusy if another process does not let go."""
+    """Hold a compensation, which the shell goes on holding. Raises StoreBusy if another process
+    does not let go.
+    """
     descriptor = open_shared(directory / "lock", os.O_RDWR)
     try:
         while True:
@@ -133,7 +144,9 @@ def _lock(directory: Path, deadline: float) -> Iterator[int]:
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    what = f"the compensation in {directory} is still running: it was not begun again"
+                    what = (
+                        f"the compensation in {directory} is still running: it was not begun again"
+                    )
                     raise StoreBusy(what, hint="look at it; end it, or wait") from None
                 time.sleep(POLL)
         yield descriptor

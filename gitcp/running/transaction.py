@@ -1,10 +1,13 @@
-"""Transactions: a checkpoint, something risky, and the way back if it fails. Nested, and found again after a crash.
+"""Transactions: a checkpoint, something risky, and the way back if it fails. Nested, and found
+again after a crash.
 
-Before it begins a small file in `<git dir>/gitcp/runs/` says so. It is locked for as long as the program lives, or
-anything that the program runs: one that is there and not locked was cut off, and `recover` takes it as failed.
+Before it begins a small file in `<git dir>/gitcp/runs/` says so. It is locked for as long as the
+program lives, or anything that the program runs: one that is there and not locked was cut off, and
+`recover` takes it as failed.
 
-A failure is recorded, then the compensations that were recorded since the beginning are run, the newest first, then
-the files go back. Each of these can be interrupted anywhere: done again, it does only what was not done.
+A failure is recorded, then the compensations that were recorded since the beginning are run, the
+newest first, then the files go back. Each of these can be interrupted anywhere: done again, it does
+only what was not done.
 """
 
 from __future__ import annotations
@@ -36,9 +39,11 @@ LONGEST_REASON = 300
 
 
 class Transaction(Value):
-    """One that was begun: what it is called, the checkpoint before it, and what a failure of it means.
+    """One that was begun: what it is called, the checkpoint before it, and what a failure of it
+    means.
 
-    `order` counts the transactions that were open before. `failed` is the checkpoint that records the failure.
+    `order` counts the transactions that were open before. `failed` is the checkpoint that records
+    the failure.
     """
 
     name: str
@@ -62,7 +67,9 @@ class Open(Value):
 
 
 class Failure(Value):
-    """What was done about a transaction that failed. `report` is None where files were not to go back."""
+    """What was done about a transaction that failed. `report` is None where files were not to go
+    back.
+    """
 
     transaction: Transaction
     checkpoint: CheckpointId
@@ -108,13 +115,17 @@ def begin(store: Store, request: Request) -> Open:
 
 def succeed(store: Store, opened: Open, run: Run) -> Checkpoint:
     """Forget that it was open, and record as a checkpoint that it ended well."""
-    _forget(store.repo, opened)  # first: what went well is not to be rolled back because it could not be recorded
+    # first: what went well is not to be rolled back because it could not be recorded
+    _forget(store.repo, opened)
     note = Note(label=opened.transaction.label)
-    return save.save(store, _request(store, opened.transaction, note, _masked(store, run))).checkpoint
+    return save.save(
+        store, _request(store, opened.transaction, note, _masked(store, run))
+    ).checkpoint
 
 
 def fail(store: Store, opened: Open, run: Run, *, limit: float = LIMIT) -> Failure:
-    """Record the failure; where it is to be rolled back, run the compensations and bring the files back.
+    """Record the failure; where it is to be rolled back, run the compensations and bring the files
+    back.
 
     Raises what a restore raises, with the transaction left open: `recover` goes on with it.
     """
@@ -125,7 +136,9 @@ def fail(store: Store, opened: Open, run: Run, *, limit: float = LIMIT) -> Failu
 def _settle(store: Store, opened: Open, run: Run, limit: float) -> Failure:
     transaction = opened.transaction
     if transaction.failed is None:
-        transaction = replace(transaction, failed=_record_failure(store, transaction, _masked(store, run)))
+        transaction = replace(
+            transaction, failed=_record_failure(store, transaction, _masked(store, run))
+        )
         opened = _rewrite(store.repo, opened, transaction)
     failed = transaction.failed
     assert failed is not None
@@ -152,8 +165,8 @@ def _finish(store: Store, transaction: Transaction, limit: float) -> Failure | N
 
 
 def interrupted(repo: Repository) -> Iterator[Transaction]:
-    """The transactions that were begun here and whose programs are gone. Raises StoreDamaged for a file that is not
-    one.
+    """The transactions that were begun here and whose programs are gone. Raises StoreDamaged for a
+    file that is not one.
     """
     for transaction in everyone(repo):
         descriptor = _take(repo, transaction.name)
@@ -172,7 +185,9 @@ def _reason(transaction: Transaction, run: Run) -> str:
     what = f"{transaction.label}: {' '.join(run.command)}".rstrip(": ")
     if run.code is None and not run.output:
         return f"{what} was cut off"
-    how = f"ended with {run.code} after {run.milliseconds / 1000:.2f} s" if run.command else "failed"
+    how = (
+        f"ended with {run.code} after {run.milliseconds / 1000:.2f} s" if run.command else "failed"
+    )
     last = run.output.rstrip().rpartition("\n")[2]
     return f"{what} {how}" + (f": {last}" if last else "")
 
@@ -199,12 +214,16 @@ def _compensated(store: Store, transaction: Transaction, limit: float) -> Iterat
 
 
 def _bring_back(store: Store, transaction: Transaction, failed: CheckpointId) -> Report | None:
-    """Restore the files of the checkpoint before; a restore of it that was interrupted is carried on."""
+    """Restore the files of the checkpoint before; a restore of it that was interrupted is carried
+    on.
+    """
 
     def request(id: CheckpointId) -> restore.Request:
         target = _checkpoint(store, id)
         limits = settings.limits(store.repo)
-        return restore.Request(target, store.repo.root, conversation=False, force=True, limits=limits)
+        return restore.Request(
+            target, store.repo.root, conversation=False, force=True, limits=limits
+        )
 
     begun = journal.unfinished(store.repo)
     if begun is not None and begun.target == transaction.before:
@@ -228,7 +247,9 @@ def _is_back(store: Store, transaction: Transaction, failed: CheckpointId) -> bo
 def _checkpoint(store: Store, id: CheckpointId) -> Checkpoint:
     commit = store.find(id)
     if commit is None:
-        raise StoreDamaged(f"checkpoint {id}, to which a transaction goes back, is not there", hint="gitcp check")
+        raise StoreDamaged(
+            f"checkpoint {id}, to which a transaction goes back, is not there", hint="gitcp check"
+        )
     return store.read(commit)
 
 
@@ -240,7 +261,9 @@ def _path(repo: Repository, name: str) -> Path:
 
 
 def _write(repo: Repository, transaction: Transaction) -> int:
-    """Write a transaction down; the descriptor that holds it. It is locked before it can be seen."""
+    """Write a transaction down; the descriptor that holds it. It is locked before it can be
+    seen.
+    """
     directory = repo.state_dir / journal.RUNS
     make_own_directory(directory)
     path = _path(repo, transaction.name)
@@ -273,7 +296,9 @@ def _forget(repo: Repository, opened: Open) -> None:
 
 
 def _take(repo: Repository, name: str) -> int | None:
-    """The descriptor of a transaction that nobody holds, now held; None if somebody does, or it is over."""
+    """The descriptor of a transaction that nobody holds, now held; None if somebody does, or it is
+    over.
+    """
     path = _path(repo, name)
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -290,14 +315,18 @@ def _take(repo: Repository, name: str) -> int | None:
 
 
 def everyone(repo: Repository) -> Iterator[Transaction]:
-    """Every transaction of a working tree that is open, whether its program lives or not. Raises StoreDamaged."""
+    """Every transaction of a working tree that is open, whether its program lives or not. Raises
+    StoreDamaged.
+    """
     for path in journal.runs(repo):
         try:
             yield _decode(path.stem, wire.loads(read_own(path)))
         except FileNotFoundError:
             continue
         except (OSError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise StoreDamaged(f"{path} is damaged: {error!r}", hint=f"remove {path} after a look at it") from None
+            raise StoreDamaged(
+                f"{path} is damaged: {error!r}", hint=f"remove {path} after a look at it"
+            ) from None
 
 
 def _encode(transaction: Transaction) -> bytes:

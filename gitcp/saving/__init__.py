@@ -1,1 +1,3 @@
-"""Save: capture → snapshot → commit → ref, and the decision which session and whose conversation."""
+"""Save: capture → snapshot → commit → ref, and the decision which session and whose
+conversation.
+"""

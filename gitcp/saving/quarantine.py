@@ -1,9 +1,11 @@
-"""Quarantine: a session whose last checkpoint cannot be read goes to the trash, so that saving can go on.
+"""Quarantine: a session whose last checkpoint cannot be read goes to the trash, so that saving can
+go on.
 
-Nothing of it is thrown away. Its ref is moved below `refs/gitcp/trash`, where `check` still names what is damaged and
-what can be read stays readable. Where its last commit itself is lost, the newest commit of the session that is still
-in the object store is put there as well, since no other ref reaches it. The next save begins a new chain, whose numbers
-go on after the last one known; `gitcp undo N` joins both once everything can be read again.
+Nothing of it is thrown away. Its ref is moved below `refs/gitcp/trash`, where `check` still names
+what is damaged and what can be read stays readable. Where its last commit itself is lost, the
+newest commit of the session that is still in the object store is put there as well, since no other
+ref reaches it. The next save begins a new chain, whose numbers go on after the last one known;
+`gitcp undo N` joins both once everything can be read again.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ PURGE = "purge"
 
 
 class Quarantined(Value):
-    """A session that was put away, why, its place in the trash (None: nothing was left), and the logged operation."""
+    """A session that was put away, why, its place in the trash (None: nothing was left), and the
+    logged operation.
+    """
 
     session: str
     why: str
@@ -39,10 +43,11 @@ class Quarantined(Value):
 
 
 def put_away(store: Store, session: str) -> Quarantined | None:
-    """Move a session to the trash if its last checkpoint is damaged; None, and nothing is changed, if it is not.
+    """Move a session to the trash if its last checkpoint is damaged; None, and nothing is changed,
+    if it is not.
 
-    The caller holds the store's lock. Writes refs below `refs/gitcp`, the operation log, and the list of damaged
-    objects. Raises FormatTooNew for a checkpoint that a newer gitcp wrote.
+    The caller holds the store's lock. Writes refs below `refs/gitcp`, the operation log, and the
+    list of damaged objects. Raises FormatTooNew for a checkpoint that a newer gitcp wrote.
     """
     tip = store.tip(session)
     error = _damage(store, tip) if tip else None
@@ -67,9 +72,15 @@ def put_away(store: Store, session: str) -> Quarantined | None:
 
 def pending(store: Store) -> tuple[str, ...]:
     """One line for each damaged session that lies in the trash."""
-    found = {name: each.name for each in trash.entries(store) if each.is_damaged for name in each.sessions}
+    found = {
+        name: each.name
+        for each in trash.entries(store)
+        if each.is_damaged
+        for name in each.sessions
+    }
     return tuple(
-        f"session {session} was damaged: its readable checkpoints are in the trash (refs/gitcp/trash/{place})"
+        f"session {session} was damaged: its readable checkpoints are in the trash "
+        f"(refs/gitcp/trash/{place})"
         for session, place in sorted(found.items())
     )
 
@@ -85,7 +96,9 @@ def _damage(store: Store, tip: Oid) -> StoreDamaged | None:
 
 
 def _uncovered(store: Store, session: str, tip: Oid) -> Oid | None:
-    """The commit that a session's ref names; where its file is garbage it goes, and a packed ref counts again."""
+    """The commit that a session's ref names; where its file is garbage it goes, and a packed ref
+    counts again.
+    """
     if tip != refs.NOTHING:
         return tip
     store.move_ref(refs.SESSIONS + session, tip, None)
@@ -95,11 +108,17 @@ def _uncovered(store: Store, session: str, tip: Oid) -> Oid | None:
 def _reached(store: Store, session: str) -> set[Oid]:
     """The commits of a session that some ref of gitcp's still reaches."""
     tips = refs.list_refs(store.repo.common_dir, refs.PREFIX, refs.NOTHING).values()
-    return {each.commit for tip in set(tips) for each in store.readable(tip) if each.id.session == session}
+    return {
+        each.commit
+        for tip in set(tips)
+        for each in store.readable(tip)
+        if each.id.session == session
+    }
 
 
 def _newest(store: Store, session: str) -> list[Oid]:
-    """The newest checkpoint of a session in the object store that no ref reaches: its commit, and rewritten ones.
+    """The newest checkpoint of a session in the object store that no ref reaches: its commit, and
+    rewritten ones.
 
     None if something was ever purged here: what was purged is not to come back.
     """
@@ -114,7 +133,12 @@ def _newest(store: Store, session: str) -> list[Oid]:
 def _commits(store: Store, session: str) -> Iterator[Summary]:
     """Every checkpoint of a session in the object store."""
     with suppress(GitFailed):
-        options = ("--batch-all-objects", "--unordered", "--buffer", "--batch-check=%(objecttype) %(objectname)")
+        options = (
+            "--batch-all-objects",
+            "--unordered",
+            "--buffer",
+            "--batch-check=%(objecttype) %(objectname)",
+        )
         listed = store.repo.git("cat-file", *options).decode("ascii", "replace").splitlines()
         for oid in (line[7:] for line in listed if line.startswith("commit ")):
             with suppress(StoreDamaged):
@@ -124,9 +148,12 @@ def _commits(store: Store, session: str) -> Iterator[Summary]:
 
 
 def _logged(store: Store, done: Quarantined, kept: list[Summary], *, lost: bool) -> Quarantined:
-    """Write the operation down with the numbers that were used: the next chain goes on after them."""
+    """Write the operation down with the numbers that were used: the next chain goes on after
+    them.
+    """
     own = [each.id for each in kept if each.id.session == done.session]
-    last = max((id.number for id in own), default=0) + lost  # the commit that is lost had a number as well
+    # the commit that is lost had a number as well
+    last = max((id.number for id in own), default=0) + lost
     ids = [*own, *([CheckpointId(done.session, last)] if lost and last else [])]
     operation = Operation(
         number=0,
@@ -139,5 +166,7 @@ def _logged(store: Store, done: Quarantined, kept: list[Summary], *, lost: bool)
         automatic=True,
     )
     with suppress(GitcpError):
-        return Quarantined(done.session, done.why, done.trash, oplog.append(store.repo, operation).number)
+        return Quarantined(
+            done.session, done.why, done.trash, oplog.append(store.repo, operation).number
+        )
     return done

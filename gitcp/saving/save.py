@@ -1,4 +1,6 @@
-"""Save: capture → snapshot → commit → ref. Objects first, the ref last; a save that fails leaves no checkpoint."""
+"""Save: capture → snapshot → commit → ref. Objects first, the ref last; a save that fails leaves no
+checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -41,13 +43,17 @@ if TYPE_CHECKING:
 
 TRIES = 5
 RECENT = 16
-"""Checkpoints of a session searched for the tree of the last scan: another working tree may have added some."""
+"""Checkpoints of a session searched for the tree of the last scan: another working tree may have
+added some.
+"""
 
 UNKNOWN = Oid("0" * 40)
 
 
 class Heed(StrEnum):
-    """What must have changed for a save to make a checkpoint: anything, files or messages, or files."""
+    """What must have changed for a save to make a checkpoint: anything, files or messages, or
+    files.
+    """
 
     ALL = "all"
     MESSAGES = "messages"
@@ -55,16 +61,19 @@ class Heed(StrEnum):
 
 
 class Request(Value):
-    """What to save and under which words. `conversation` is a file or the bytes of one, given by hand.
+    """What to save and under which words. `conversation` is a file or the bytes of one, given by
+    hand.
 
-    A restore gives its `choice` of session and conversation, `stored`, a conversation that lies in the store already,
-    `words`, which replace the note that would be inherited, `steps_of`, whose results of steps stand, and `since`, so
-    that only what it changed is looked at. `complete` adds to a snapshot what the look could not see.
+    A restore gives its `choice` of session and conversation, `stored`, a conversation that lies in
+    the store already, `words`, which replace the note that would be inherited, `steps_of`, whose
+    results of steps stand, and `since`, so that only what it changed is looked at. `complete` adds
+    to a snapshot what the look could not see.
 
-    `run` is what was run, `results` are those of steps that were done, `compensated` says how compensations ended; a
-    key that is there already keeps what it says. `state` is what a framework keeps. With `files`, a snapshot that is
-    known already, no file is looked at. `parent`, where it still is the last checkpoint, is not read again. `patience`
-    is for how many seconds the conversation of the agent that runs us is waited for, where it is not on disk yet.
+    `run` is what was run, `results` are those of steps that were done, `compensated` says how
+    compensations ended; a key that is there already keeps what it says. `state` is what a framework
+    keeps. With `files`, a snapshot that is known already, no file is looked at. `parent`, where it
+    still is the last checkpoint, is not read again. `patience` is for how many seconds the
+    conversation of the agent that runs us is waited for, where it is not on disk yet.
     """
 
     cwd: Path
@@ -95,10 +104,12 @@ class Request(Value):
 
 
 class Saved(Value):
-    """What a save did. `saved` is False when everything was saved already; `checkpoint` is then the one that holds it.
+    """What a save did. `saved` is False when everything was saved already; `checkpoint` is then the
+    one that holds it.
 
-    `why` says how session and conversation were chosen, `taken` is the snapshot that was made, `sources` the streams
-    that were read. `damage` says that the session was damaged, and where its checkpoints are now ("": it was not).
+    `why` says how session and conversation were chosen, `taken` is the snapshot that was made,
+    `sources` the streams that were read. `damage` says that the session was damaged, and where its
+    checkpoints are now ("": it was not).
     """
 
     saved: bool
@@ -113,18 +124,22 @@ class Saved(Value):
 def _choose(store: Store, request: Request) -> Choice:
     """Which session and conversation; one that its agent has not written yet is waited for."""
     given = (request.session, request.agent, request.conversation)
-    choice = session.choose(store, request.cwd, session=given[0], agent=given[1], conversation=given[2])
+    choice = session.choose(
+        store, request.cwd, session=given[0], agent=given[1], conversation=given[2]
+    )
     if choice.capture is not None or not request.patience:
         return choice
     session.await_running(store, request.patience)
-    return session.choose(store, request.cwd, session=given[0], agent=given[1], conversation=given[2])
+    return session.choose(
+        store, request.cwd, session=given[0], agent=given[1], conversation=given[2]
+    )
 
 
 def save(store: Store, request: Request) -> Saved:
     """Save files and conversation as one checkpoint.
 
-    Writes objects, one ref under `refs/gitcp/sessions/` and files in `<git dir>/gitcp/`; nothing else. Raises a
-    GitcpError and leaves no checkpoint if anything could not be done.
+    Writes objects, one ref under `refs/gitcp/sessions/` and files in `<git dir>/gitcp/`; nothing
+    else. Raises a GitcpError and leaves no checkpoint if anything could not be done.
     """
     for name in request.tags:
         tag.check_free(store, name)
@@ -138,7 +153,11 @@ def save(store: Store, request: Request) -> Saved:
             if not live.still_holds():
                 store.objects.discard()
                 taken = _take(store, request, frozenset())
-            choice = choice if request.session and not choice.whose else session.called_now(store, choice)
+            choice = (
+                choice
+                if request.session and not choice.whose
+                else session.called_now(store, choice)
+            )
             saved = _despite_damage(store, request, choice, taken)
     except BaseException:
         store.objects.discard()
@@ -159,9 +178,11 @@ def _take(store: Store, request: Request, live: Container[Oid]) -> Taken:
 
 
 class LiveTrees:
-    """The trees of files in the last checkpoints of some sessions: what they hold cannot be pruned while the refs stay.
+    """The trees of files in the last checkpoints of some sessions: what they hold cannot be pruned
+    while the refs stay.
 
-    The state file is made from such a tree, by whichever session was saved last; every session may trust it then.
+    The state file is made from such a tree, by whichever session was saved last; every session may
+    trust it then.
     """
 
     def __init__(self, store: Store, names: Iterable[str]) -> None:
@@ -170,16 +191,22 @@ class LiveTrees:
         self._trusted: Oid | None = None
 
     def __contains__(self, tree: object) -> bool:
-        found = next((held for name in self._names for held in self._trees(name) if held == tree), None)
+        found = next(
+            (held for name in self._names for held in self._trees(name) if held == tree), None
+        )
         self._trusted = found or self._trusted
         return found is not None
 
     def still_holds(self) -> bool:
-        """Whether what was trusted can be trusted now, when the caller holds the store's lock: nothing was deleted."""
+        """Whether what was trusted can be trusted now, when the caller holds the store's lock:
+        nothing was deleted.
+        """
         return self._trusted is None or self._trusted in self
 
     def _trees(self, name: str) -> Iterator[Oid]:
-        """The newest first. A checkpoint that cannot be read vouches for nothing, nor do those before it."""
+        """The newest first. A checkpoint that cannot be read vouches for nothing, nor do those
+        before it.
+        """
         tip = self._store.tip(name)
         with suppress(StoreDamaged):
             for summary in self._store.history(tip, RECENT) if tip else ():
@@ -187,7 +214,9 @@ class LiveTrees:
 
 
 def live_trees(store: Store, name: str) -> LiveTrees:
-    """The trees that a save into the session `name` may trust: its own, and those of the session last used here."""
+    """The trees that a save into the session `name` may trust: its own, and those of the session
+    last used here.
+    """
     return LiveTrees(store, filter(None, (name, session.last_used(store))))
 
 
@@ -196,8 +225,9 @@ def _sources(choice: Choice) -> tuple[Source, ...]:
 
 
 def _despite_damage(store: Store, request: Request, choice: Choice, taken: Taken) -> Saved:
-    """Make the checkpoint, whatever of the session is damaged: first with no trust in what could not be read, so that
-    what is still in files is stored anew; else as the first checkpoint of a new chain.
+    """Make the checkpoint, whatever of the session is damaged: first with no trust in what could
+    not be read, so that what is still in files is stored anew; else as the first checkpoint of a
+    new chain.
     """
     try:
         return _with_retries(store, request, choice, taken)
@@ -218,7 +248,9 @@ def _despite_damage(store: Store, request: Request, choice: Choice, taken: Taken
 
 
 def _with_retries(store: Store, request: Request, choice: Choice, taken: Taken) -> Saved:
-    """Make the checkpoint; make it again on top of what somebody without our lock put there meanwhile."""
+    """Make the checkpoint; make it again on top of what somebody without our lock put there
+    meanwhile.
+    """
     sources = _sources(choice)
     for attempt in range(TRIES):
         tip = store.tip(choice.session)
@@ -227,11 +259,14 @@ def _with_retries(store: Store, request: Request, choice: Choice, taken: Taken) 
         forced = request.force or bool(request.tags)
         if parent is not None and not forced and _is_saved(store, draft, parent, request.heed):
             if store.objects.damaged:
-                store.objects.flush()  # what was written though nothing changed replaces damaged objects
+                # what was written though nothing changed replaces damaged objects
+                store.objects.flush()
             else:
                 store.objects.discard()
             _let_go(store, request, choice.session)
-            return Saved(False, f"nothing changed since {parent.id}", choice.why, parent, taken, sources)
+            return Saved(
+                False, f"nothing changed since {parent.id}", choice.why, parent, taken, sources
+            )
         changes = _changes(store, draft, parent)
         draft = replace(draft, changed=len(changes))
         checkpoint = store.commit(draft, readme.render(draft, changes), parent)
@@ -258,12 +293,17 @@ def _parent(store: Store, request: Request, tip: Oid | None) -> Checkpoint | Non
     return store.read(tip) if tip else None
 
 
-def _draft(store: Store, request: Request, choice: Choice, snapshot: Snapshot, parent: Checkpoint | None) -> Checkpoint:
+def _draft(
+    store: Store, request: Request, choice: Choice, snapshot: Snapshot, parent: Checkpoint | None
+) -> Checkpoint:
     kept, agent = request.stored or conversation.keep(store, choice.capture, parent)
-    agent = agent or (choice.whose if parent is None else None)  # its conversation may not be written yet
+    # its conversation may not be written yet
+    agent = agent or (choice.whose if parent is None else None)
     done = {**request.compensated, **parent.compensated} if parent else request.compensated
     return Checkpoint(
-        id=CheckpointId(choice.session, parent.id.number + 1 if parent else numbers.first(store, choice.session)),
+        id=CheckpointId(
+            choice.session, parent.id.number + 1 if parent else numbers.first(store, choice.session)
+        ),
         commit=UNKNOWN,
         root=UNKNOWN,
         parent=parent.commit if parent else None,
@@ -302,10 +342,17 @@ def _steps(store: Store, request: Request, parent: Checkpoint | None) -> Oid | N
 
 
 def _is_saved(store: Store, draft: Checkpoint, parent: Checkpoint, heed: Heed) -> bool:
-    """Whether the parent says all that this checkpoint would say, as far as it is heeded, and is whole."""
+    """Whether the parent says all that this checkpoint would say, as far as it is heeded, and is
+    whole.
+    """
     if store.objects.damaged and _is_lacking(store, parent):
         return False
-    if draft.note.label or draft.note.compensations or draft.run or draft.snapshot != parent.snapshot:
+    if (
+        draft.note.label
+        or draft.note.compensations
+        or draft.run
+        or draft.snapshot != parent.snapshot
+    ):
         return False
     if (draft.steps, draft.compensated) != (parent.steps, parent.compensated):
         return False
@@ -315,8 +362,11 @@ def _is_saved(store: Store, draft: Checkpoint, parent: Checkpoint, heed: Heed) -
 
 
 def _is_lacking(store: Store, parent: Checkpoint) -> bool:
-    """Whether a checkpoint needs an object that is damaged. One that was made since that was found needs none."""
-    is_older = parent.created.timestamp() <= damage.recorded(store.repo.common_dir) + 1  # a commit knows whole seconds
+    """Whether a checkpoint needs an object that is damaged. One that was made since that was found
+    needs none.
+    """
+    # a commit knows whole seconds
+    is_older = parent.created.timestamp() <= damage.recorded(store.repo.common_dir) + 1
     return is_older and damage.lacking(store.objects, parent.root) is not None
 
 

@@ -1,4 +1,6 @@
-"""Which session a command is about, and whose conversation a save takes. Decided once, here, and said in words."""
+"""Which session a command is about, and whose conversation a save takes. Decided once, here, and
+said in words.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,13 @@ from typing import NamedTuple
 from gitcp import adapters
 from gitcp.adapters import generic
 from gitcp.adapters.base import Found
-from gitcp.errors import BadValue, ConversationUnreadable, RevisionAmbiguous, RevisionNotFound, StoreDamaged
+from gitcp.errors import (
+    BadValue,
+    ConversationUnreadable,
+    RevisionAmbiguous,
+    RevisionNotFound,
+    StoreDamaged,
+)
 from gitcp.git import refs
 from gitcp.git.fsync import read_own, replace_file
 from gitcp.model import Agent, Capture, Checkpoint, Oid
@@ -54,23 +62,37 @@ def choose(
     agent: str | None = None,
     conversation: Path | bytes | None = None,
 ) -> Choice:
-    """Decide by what was given, else by the agent that runs us, else by the newest conversation of this directory.
+    """Decide by what was given, else by the agent that runs us, else by the newest conversation of
+    this directory.
 
-    Raises RevisionAmbiguous when two conversations could be meant, BadValue for a name that cannot be a session's.
+    Raises RevisionAmbiguous when two conversations could be meant, BadValue for a name that cannot
+    be a session's.
     """
     host = store.repo.host
     session = session or host.env.get(SESSION)
     if conversation is not None:
         capture = _given(conversation, agent)
-        name = refs.check_name(session, "session") if session else _session_of(store, capture.agent) or manual(store)
+        name = (
+            refs.check_name(session, "session")
+            if session
+            else _session_of(store, capture.agent) or manual(store)
+        )
         return Choice(name, capture, GIVEN)
     if session is not None:
         return _named(store, cwd, session, agent)
     running = adapters.running(host)
     if running is not None and agent in (None, running.agent):
-        found = next((f for f in adapters.find_all(cwd, host) if _is(f, running.agent, running.session_id)), None)
+        found = next(
+            (f for f in adapters.find_all(cwd, host) if _is(f, running.agent, running.session_id)),
+            None,
+        )
         found = found or adapters.located(running.agent, running.session_id, host)
-        return _of(store, Agent(running.agent, running.session_id), found, f"{running.agent} is running this")
+        return _of(
+            store,
+            Agent(running.agent, running.session_id),
+            found,
+            f"{running.agent} is running this",
+        )
     newest = _newest(store, cwd, agent)
     if newest is None:
         return Choice(manual(store), None, "no agent's conversation belongs to this directory")
@@ -93,7 +115,9 @@ def await_running(store: Store, seconds: float) -> None:
 
 
 def named(store: Store, given: str | None) -> str | None:
-    """The session that is named exactly, or that of the agent that runs us; None where neither says one."""
+    """The session that is named exactly, or that of the agent that runs us; None where neither says
+    one.
+    """
     given = given or store.repo.host.env.get(SESSION)
     if given is not None:
         return refs.check_name(given, "session")
@@ -105,17 +129,27 @@ def named(store: Store, given: str | None) -> str | None:
 
 
 def holding(store: Store, checkpoint: Checkpoint) -> str:
-    """The session that goes on from a checkpoint: its own; a fork that has it where that one is deleted."""
+    """The session that goes on from a checkpoint: its own; a fork that has it where that one is
+    deleted.
+    """
     own, sessions = checkpoint.id.session, store.sessions()
     found = [own] * (own in sessions) + sorted(sessions)
-    return next((n for n in found if any(s.commit == checkpoint.commit for s in store.readable(sessions[n]))), own)
+    return next(
+        (
+            n
+            for n in found
+            if any(s.commit == checkpoint.commit for s in store.readable(sessions[n]))
+        ),
+        own,
+    )
 
 
 def present(store: Store, cwd: Path, target: Checkpoint | str) -> Choice:
-    """Where what is here now belongs, when a restore of `target`, or of a session's, is about to change it.
+    """Where what is here now belongs, when a restore of `target`, or of a session's, is about to
+    change it.
 
-    As `choose` decides, but never with a question: what is undecided goes to the session last used in this working
-    tree, or else to the target's.
+    As `choose` decides, but never with a question: what is undecided goes to the session last used
+    in this working tree, or else to the target's.
     """
     try:
         chosen = choose(store, cwd)
@@ -135,14 +169,20 @@ def last_used(store: Store) -> str | None:
     return last if last and refs.NAME.match(last) else None
 
 
-def changed(store: Store, cwd: Path, target: Checkpoint, chosen: Choice, unchanged: str | None) -> Choice:
-    """Whose conversation a restore of `target`'s is about to change: that of the session which goes on from there, if
-    its agent has it here; else what was `chosen`, and also where that is a fork, which goes on by itself.
+def changed(
+    store: Store, cwd: Path, target: Checkpoint, chosen: Choice, unchanged: str | None
+) -> Choice:
+    """Whose conversation a restore of `target`'s is about to change: that of the session which goes
+    on from there, if its agent has it here; else what was `chosen`, and also where that is a fork,
+    which goes on by itself.
 
-    `unchanged` is the agent's session that the restore finds as it is to be, if there is one: that one does not change.
+    `unchanged` is the agent's session that the restore finds as it is to be, if there is one: that
+    one does not change.
     """
     there, tip = holding(store, target), store.tip(chosen.session)
-    if there == chosen.session or (tip and any(s.commit == target.commit for s in store.history(tip))):
+    if there == chosen.session or (
+        tip and any(s.commit == target.commit for s in store.history(tip))
+    ):
         return chosen
     theirs = _named(store, cwd, there, None)
     agent = theirs.capture.agent if theirs.capture else None
@@ -156,12 +196,16 @@ def last_tip(store: Store) -> Oid | None:
 
 
 def of_agent(store: Store, agent: str, session_id: str, found: Found | None) -> Choice:
-    """The session of an agent's session, a new one if it has none; `found` is its conversation, if it is there."""
+    """The session of an agent's session, a new one if it has none; `found` is its conversation, if
+    it is there.
+    """
     return _of(store, Agent(agent, session_id), found, f"{agent} said so")
 
 
 def current(store: Store, given: str | None = None) -> str | None:
-    """The session that `@` means: the one given, the running agent's, the last one used here, the newest."""
+    """The session that `@` means: the one given, the running agent's, the last one used here, the
+    newest.
+    """
     sessions = store.sessions()
     if given is not None:
         return expand(sessions, given)
@@ -194,13 +238,17 @@ def expand(sessions: dict[str, Oid], given: str) -> str:
 
 
 def looked_up(store: Store, given: str | None) -> str | None:
-    """A session's full name from an unambiguous beginning, for commands that only look; any other name as it is."""
+    """A session's full name from an unambiguous beginning, for commands that only look; any other
+    name as it is.
+    """
     matching = [name for name in store.sessions() if given and name.startswith(given)]
     return matching[0] if len(matching) == 1 else given
 
 
 def set_current(store: Store, session: str) -> None:
-    """Remember the session last used in this working tree. Where that cannot be written, it is done without."""
+    """Remember the session last used in this working tree. Where that cannot be written, it is done
+    without.
+    """
     directory = store.repo.state_dir
     known = [CURRENT, *([MANUAL] if session.startswith(f"{MANUAL}-") else [])]
     for path in (directory / name for name in known):
@@ -210,7 +258,9 @@ def set_current(store: Store, session: str) -> None:
 
 
 def manual(store: Store) -> str:
-    """The name of this working tree's own session, for work without an agent; a new one until something is saved."""
+    """The name of this working tree's own session, for work without an agent; a new one until
+    something is saved.
+    """
     return _read(store.repo.state_dir / MANUAL) or f"{MANUAL}-{os.urandom(3).hex()}"
 
 
@@ -228,13 +278,17 @@ def free_name(store: Store, session: str) -> str:
 
 
 def new_name(store: Store, agent_session: str) -> str:
-    """A short name for a session: the beginning of the agent's own id, longer where that is taken."""
+    """A short name for a session: the beginning of the agent's own id, longer where that is
+    taken.
+    """
     plain = re.sub(r"[^A-Za-z0-9]", "", agent_session) or "session"
     taken = store.sessions()
     for length in (SHORTEST, 12, 20, 64):
         if plain[:length] not in taken:
             return plain[:length]
-    raise BadValue(f"every short name for {agent_session} is taken", hint="gitcp save --session NAME")
+    raise BadValue(
+        f"every short name for {agent_session} is taken", hint="gitcp save --session NAME"
+    )
 
 
 def write_state(path: Path, text: str) -> None:
@@ -264,13 +318,17 @@ def _by_hand(path: Path, agent: str) -> Capture:
     if not path.is_file():
         raise ConversationUnreadable(f"there is no file {path}: nothing was saved")
     capture = adapters.load(agent).capture(Found(agent, path.stem, path, path.stat().st_mtime))
-    return replace(capture, sources=tuple(replace(source, live=False) for source in capture.sources))
+    return replace(
+        capture, sources=tuple(replace(source, live=False) for source in capture.sources)
+    )
 
 
 def _named(store: Store, cwd: Path, session: str, agent: str | None) -> Choice:
-    """A session given by its exact name: its own agent's conversation if it has one, else the running agent's.
+    """A session given by its exact name: its own agent's conversation if it has one, else the
+    running agent's.
 
-    A name that no session has can be the beginning of an agent's session id. It then means that agent's session.
+    A name that no session has can be the beginning of an agent's session id. It then means that
+    agent's session.
     """
     sessions = store.sessions()
     candidates = [f for f in adapters.find_all(cwd, store.repo.host) if agent in (None, f.agent)]
@@ -281,33 +339,46 @@ def _named(store: Store, cwd: Path, session: str, agent: str | None) -> Choice:
         if found is None and agent in (None, bound[0]):
             found = adapters.located(*bound, store.repo.host)
         lost = bound[1] and found is None
-        why = f"as given; {bound[0]} has no session {bound[1]} here, so its last conversation stands" if lost else GIVEN
+        why = (
+            f"as given; {bound[0]} has no session {bound[1]} here, so its last conversation stands"
+            if lost
+            else GIVEN
+        )
         return Choice(session, _capture(found), why)
     refs.check_name(session, "session")
     mine = [f for f in candidates if _is_beginning(session, f.session_id)]
     if len(mine) == 1:
         return _of(store, _agent(mine[0]), mine[0], GIVEN)
     running = adapters.running(store.repo.host)
-    found = next((f for f in candidates if running and _is(f, running.agent, running.session_id)), None)
+    found = next(
+        (f for f in candidates if running and _is(f, running.agent, running.session_id)), None
+    )
     return Choice(session, _capture(found), GIVEN)
 
 
 def _is_beginning(name: str, session_id: str) -> bool:
-    """Whether a name is an agent's session id or a beginning of it, as long as the names that gitcp makes of them.
+    """Whether a name is an agent's session id or a beginning of it, as long as the names that gitcp
+    makes of them.
 
     One that ends within a number is another number: agent-1 is not agent-10.
     """
     if not session_id.startswith(name) or name == session_id:
         return name == session_id
     is_hex = re.fullmatch(r"[0-9a-f-]+", session_id) is not None
-    return len(name) >= SHORTEST and (is_hex or not (name[-1].isdigit() and session_id[len(name)].isdigit()))
+    return len(name) >= SHORTEST and (
+        is_hex or not (name[-1].isdigit() and session_id[len(name)].isdigit())
+    )
 
 
 def _newest(store: Store, cwd: Path, agent: str | None) -> tuple[Found, str | None] | None:
-    """The newest conversation of this directory and its session, None for a new one. Of several that could be meant,
-    the one in use here. Raises RevisionAmbiguous.
+    """The newest conversation of this directory and its session, None for a new one. Of several
+    that could be meant, the one in use here. Raises RevisionAmbiguous.
     """
-    found = [f for f in _with_last(store, adapters.find_all(cwd, store.repo.host)) if agent in (None, f.agent)]
+    found = [
+        f
+        for f in _with_last(store, adapters.find_all(cwd, store.repo.host))
+        if agent in (None, f.agent)
+    ]
     close: dict[str, tuple[Found, str | None]] = {}
     for f in found:
         if found[0].modified - f.modified < APART:
@@ -327,8 +398,8 @@ def _newest(store: Store, cwd: Path, agent: str | None) -> tuple[Found, str | No
 
 
 def _with_last(store: Store, found: tuple[Found, ...]) -> list[Found]:
-    """What was found, newest first, with the agent's session that was last saved in this working tree: that may have
-    begun in a directory below.
+    """What was found, newest first, with the agent's session that was last saved in this working
+    tree: that may have begun in a directory below.
     """
     tip = last_tip(store)
     said = _said(store, tip) if tip else {}
@@ -340,14 +411,15 @@ def _with_last(store: Store, found: tuple[Found, ...]) -> list[Found]:
 
 
 def _last_used(store: Store, chosen: Found, name: str | None, found: list[Found]) -> Found:
-    """Of the agent's sessions that restores made of one of ours: the one our last checkpoint is of, unless `chosen`,
-    the newest, was written since.
+    """Of the agent's sessions that restores made of one of ours: the one our last checkpoint is of,
+    unless `chosen`, the newest, was written since.
     """
     tip = store.tip(name) if name else None
     if tip is None:
         return chosen
     summary = end(store, tip)
-    if summary is None or chosen.modified >= summary.created.timestamp() + 1:  # a commit knows whole seconds
+    # a commit knows whole seconds
+    if summary is None or chosen.modified >= summary.created.timestamp() + 1:
         return chosen
     return next((f for f in found if is_of(summary, Agent(f.agent, f.session_id))), chosen)
 
@@ -373,7 +445,9 @@ def _is(found: Found, agent: str, session_id: str) -> bool:
 
 
 def _session_of(store: Store, agent: Agent | None) -> str | None:
-    """The gitcp session of an agent's session: by its short name first, else by what the last checkpoints say."""
+    """The gitcp session of an agent's session: by its short name first, else by what the last
+    checkpoints say.
+    """
     if agent is None or agent.session_id is None:
         return None
     sessions = store.sessions()
@@ -381,10 +455,19 @@ def _session_of(store: Store, agent: Agent | None) -> str | None:
     last = _read(store.repo.state_dir / CURRENT)
     likely = [name for name in sessions if plain.startswith(name) or name == last]
     by_tip = (name for name in (*likely, *sessions) if _says(store, sessions[name], agent))
-    # A session that was forked off reaches the checkpoints of the older one, and those are not its own.
-    by_chain = (n for n in likely if any(s.id.session == n and is_of(s, agent) for s in store.readable(sessions[n])))
+    # A session that was forked off reaches the checkpoints of the older one, and those are not its
+    # own.
+    by_chain = (
+        n
+        for n in likely
+        if any(s.id.session == n and is_of(s, agent) for s in store.readable(sessions[n]))
+    )
     # A name that was made from the agent's id says enough where no checkpoint can be read.
-    damaged = (n for n in likely if len(n) >= SHORTEST and plain.startswith(n) and end(store, sessions[n]) is None)
+    damaged = (
+        n
+        for n in likely
+        if len(n) >= SHORTEST and plain.startswith(n) and end(store, sessions[n]) is None
+    )
     found = next(by_tip, None) or next(by_chain, None) or next(damaged, None)
     return found or _renamed(store, agent, plain, sessions)
 
@@ -393,14 +476,20 @@ def _renamed(store: Store, agent: Agent, plain: str, sessions: dict[str, Oid]) -
     """The same, for a session that had another name when its checkpoints said so."""
     from gitcp.state import oplog  # only for a session that is new, or was renamed
 
-    now = {new for old, new in oplog.former(store.repo).items() if plain.startswith(old) and new in sessions}
-    return next((n for n in sorted(now) if any(is_of(s, agent) for s in store.readable(sessions[n]))), None)
+    now = {
+        new
+        for old, new in oplog.former(store.repo).items()
+        if plain.startswith(old) and new in sessions
+    }
+    return next(
+        (n for n in sorted(now) if any(is_of(s, agent) for s in store.readable(sessions[n]))), None
+    )
 
 
 def called_now(store: Store, choice: Choice) -> Choice:
-    """The same choice where its session was renamed after it was made, or the name made for a new one was given to
-    another meanwhile: sessions that begin in the same minute may have ids that begin alike. The caller holds the
-    store's lock.
+    """The same choice where its session was renamed after it was made, or the name made for a new
+    one was given to another meanwhile: sessions that begin in the same minute may have ids that
+    begin alike. The caller holds the store's lock.
     """
     if store.tip(choice.session) is not None:
         mine = _of(store, choice.whose, None, choice.why) if choice.whose else choice
@@ -411,11 +500,17 @@ def called_now(store: Store, choice: Choice) -> Choice:
     if now is None or store.tip(now) is None:
         return choice
     agent = choice.capture.agent if choice.capture else None
-    return choice._replace(session=now) if agent is None or _session_of(store, agent) == now else choice
+    return (
+        choice._replace(session=now)
+        if agent is None or _session_of(store, agent) == now
+        else choice
+    )
 
 
 def end(store: Store, tip: Oid) -> Summary | None:
-    """What the last checkpoint of a session says, None if it cannot be read: that is in no other session's way."""
+    """What the last checkpoint of a session says, None if it cannot be read: that is in no other
+    session's way.
+    """
     try:
         return store.summary(tip)
     except StoreDamaged:
@@ -435,4 +530,7 @@ def _says(store: Store, tip: Oid, agent: Agent) -> bool:
 def is_of(summary: Summary, agent: Agent) -> bool:
     """Whether a checkpoint was made of this session of this agent."""
     said = summary.trailers
-    return (said.get("Gitcp-Agent"), said.get("Gitcp-Agent-Session")) == (agent.name, agent.session_id)
+    return (said.get("Gitcp-Agent"), said.get("Gitcp-Agent-Session")) == (
+        agent.name,
+        agent.session_id,
+    )

@@ -1,7 +1,9 @@
-"""What a save leaves behind so that the next one with nothing to do ends early (see gitcp.fastpath).
+"""What a save leaves behind so that the next one with nothing to do ends early (see
+gitcp.fastpath).
 
-A save that found nothing new, and every save of a hook, write down what decided so: stamps of the files it came from.
-Both files are caches in `<git dir>/gitcp/`; where one cannot be written the next save takes longer.
+A save that found nothing new, and every save of a hook, write down what decided so: stamps of the
+files it came from. Both files are caches in `<git dir>/gitcp/`; where one cannot be written the
+next save takes longer.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ Stamps = list[tuple[str, tuple[int, ...] | None]]
 
 
 def remember_answer(store: Store, saved: Saved, options: Sequence[str], text: str) -> None:
-    """Write down what decided that nothing changed; `text` is what was said. Not where more than files decided."""
+    """Write down what decided that nothing changed; `text` is what was said. Not where more than
+    files decided.
+    """
     repo, snapshot = store.repo, saved.checkpoint.snapshot
     state = repo.state_dir / answer.STATE
     if (
@@ -37,29 +41,43 @@ def remember_answer(store: Store, saved: Saved, options: Sequence[str], text: st
     ):
         return
     files = [(path, answer.stamp(path)) for path in sorted(set(_deciding(store, saved)))]
-    if any(found is not None and found[-1] > answer.started[0] - answer.TICK_NS for _, found in files):
+    if any(
+        found is not None and found[-1] > answer.started[0] - answer.TICK_NS for _, found in files
+    ):
         return
     identity = stat_check.identity(os.stat(state))
     _write(str(repo.state_dir / answer.MEMO), (answer.decided(options), files, identity, text))
 
 
 def remember_settings(store: Store, found: Settings) -> None:
-    """Write the settings down; not where a file they come from is so young that it may change unseen."""
+    """Write the settings down; not where a file they come from is so young that it may change
+    unseen.
+    """
     repo = store.repo
     own = config.stamps(repo.git_dir)
     others = [str(repo.root / hook_memo.TEAM), str(repo.git_dir / "HEAD")]
     files = [*own, *((path, hook_memo.short_stamp(path)) for path in others)]
     young = time.time_ns() - hook_memo.SETTLED_NS
     if own and not any(stamp is not None and stamp[-1] > young for _, stamp in files):
-        _write(os.path.join(repo.git_dir, "gitcp", hook_memo.POLICY), (hook_memo.variables(), files, found.plain()))
+        _write(
+            os.path.join(repo.git_dir, "gitcp", hook_memo.POLICY),
+            (hook_memo.variables(), files, found.plain()),
+        )
 
 
 def deciding(store: Store) -> Stamps:
-    """The stamps of what decides over a save besides the working tree; to be taken before the save."""
+    """The stamps of what decides over a save besides the working tree; to be taken before the
+    save.
+    """
     repo = store.repo
     branch = repo.head().branch
     own = ("HEAD", "index", "gitcp/note", *answer.OPERATIONS)
-    common = ("packed-refs", "info/exclude", "gitcp/damaged", *([f"refs/heads/{branch}"] if branch else []))
+    common = (
+        "packed-refs",
+        "info/exclude",
+        "gitcp/damaged",
+        *([f"refs/heads/{branch}"] if branch else []),
+    )
     paths: Iterable[str] = (
         *(str(repo.git_dir / name) for name in own),
         *(str(repo.common_dir / name) for name in common),
@@ -71,9 +89,17 @@ def deciding(store: Store) -> Stamps:
 
 
 def remember_hook(
-    store: Store, agent: str, session_id: str, saved: Saved, files: Stamps, named: str, *, missing: bool = False
+    store: Store,
+    agent: str,
+    session_id: str,
+    saved: Saved,
+    files: Stamps,
+    named: str,
+    *,
+    missing: bool = False,
 ) -> None:
-    """Write down what this save left nothing to do for; `named` is the transcript that the agent named.
+    """Write down what this save left nothing to do for; `named` is the transcript that the agent
+    named.
 
     `missing` says that it was waited for, where it is not there.
     """
@@ -81,8 +107,13 @@ def remember_hook(
     snapshot = checkpoint.snapshot
     tip = (str(repo.common_dir / (refs.SESSIONS + checkpoint.id.session)), str(checkpoint.commit))
     memory = saved.taken.memory
-    scan = None if snapshot.nested or snapshot.submodules or memory is None else memory.file.identity
-    talk = _talk(saved) or (named, hook_memo.size_and_time(named) or (hook_memo.MISSING if missing else None))
+    scan = (
+        None if snapshot.nested or snapshot.submodules or memory is None else memory.file.identity
+    )
+    talk = _talk(saved) or (
+        named,
+        hook_memo.size_and_time(named) or (hook_memo.MISSING if missing else None),
+    )
     _write(
         hook_memo.place(str(repo.git_dir), agent, session_id),
         (checkpoint.created.timestamp(), tip, files, scan, *talk, hook_memo.variables()),
@@ -93,10 +124,23 @@ def _deciding(store: Store, saved: Saved) -> Iterable[str]:
     """Every file, there or not, that had a part in the answer."""
     repo = store.repo
     base = saved.checkpoint.snapshot.base
-    own = (f"gitcp/{name}" for name in (answer.STATE, "current", "manual", "note", "restore.json", "damaged"))
+    own = (
+        f"gitcp/{name}"
+        for name in (answer.STATE, "current", "manual", "note", "restore.json", "damaged")
+    )
     branch = f"refs/heads/{base.branch}"
     session = refs.SESSIONS + saved.checkpoint.id.session
-    inside = ("HEAD", "index", *answer.OPERATIONS, *own, "packed-refs", "info/exclude", refs.SESSIONS, session, branch)
+    inside = (
+        "HEAD",
+        "index",
+        *answer.OPERATIONS,
+        *own,
+        "packed-refs",
+        "info/exclude",
+        refs.SESSIONS,
+        session,
+        branch,
+    )
     yield from (str(repo.git_dir / name) for name in inside)
     yield str(repo.root / ".gitcp.toml")
     yield from config.files(repo.git_dir)

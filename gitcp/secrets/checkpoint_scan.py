@@ -1,8 +1,9 @@
-"""Secrets in checkpoints: what must be looked at before anything leaves the machine. Reads; writes one cache.
+"""Secrets in checkpoints: what must be looked at before anything leaves the machine. Reads; writes
+one cache.
 
-Scanned is everything that a checkpoint consists of: files, conversation, metadata, the README, commit messages, names
-of paths and of tags. A blob or tree in which nothing was found is remembered by its name in `<git dir>/gitcp/scanned`,
-so that the next scan reads what is new and nothing else.
+Scanned is everything that a checkpoint consists of: files, conversation, metadata, the README,
+commit messages, names of paths and of tags. A blob or tree in which nothing was found is remembered
+by its name in `<git dir>/gitcp/scanned`, so that the next scan reads what is new and nothing else.
 """
 
 from __future__ import annotations
@@ -31,11 +32,12 @@ STREAMS = RESERVED + b"/" + CONVERSATION + b"/"
 
 
 class Finding(Value):
-    """A secret: its ID (the same wherever it stands), the rule, what may be shown of it, and where it is.
+    """A secret: its ID (the same wherever it stands), the rule, what may be shown of it, and where
+    it is.
 
-    `place` is "file", "conversation", "metadata" (what gitcp writes about a checkpoint), "message", "path", or "tag",
-    "session" or "branch" for a name; `path` lies in the checkpoint's tree. `checkpoint` is the oldest scanned one that
-    has it there.
+    `place` is "file", "conversation", "metadata" (what gitcp writes about a checkpoint), "message",
+    "path", or "tag", "session" or "branch" for a name; `path` lies in the checkpoint's tree.
+    `checkpoint` is the oldest scanned one that has it there.
     """
 
     id: str
@@ -48,7 +50,9 @@ class Finding(Value):
 
 
 class Sieve(Value):
-    """What does not leave: what our rules find, and what the user's scanner found, but for the IDs in `allowed`."""
+    """What does not leave: what our rules find, and what the user's scanner found, but for the IDs
+    in `allowed`.
+    """
 
     allowed: Collection[str] = frozenset()
     known: tuple[Known, ...] = ()
@@ -67,10 +71,14 @@ OURS = Sieve()
 """Our rules alone."""
 
 
-def sieve(store: Store, commits: Iterable[Oid], allowed: Collection[str] = (), texts: Iterable[bytes] = ()) -> Sieve:
-    """What keeps secrets back in these checkpoints and texts, after the user's scanner, if there is one, saw them.
+def sieve(
+    store: Store, commits: Iterable[Oid], allowed: Collection[str] = (), texts: Iterable[bytes] = ()
+) -> Sieve:
+    """What keeps secrets back in these checkpoints and texts, after the user's scanner, if there is
+    one, saw them.
 
-    Writes the cache and nothing else. Raises GitcpError where the scanner fails: what was not seen may not leave.
+    Writes the cache and nothing else. Raises GitcpError where the scanner fails: what was not seen
+    may not leave.
     """
     scanner = settings.scanner(store.repo)
     if scanner is None:
@@ -91,9 +99,11 @@ def sieve(store: Store, commits: Iterable[Oid], allowed: Collection[str] = (), t
 def search(
     store: Store, commits: Iterable[Oid], allowed: Collection[str] = (), texts: Iterable[bytes] = ()
 ) -> tuple[Sieve, tuple[Finding, ...]]:
-    """The sieve for checkpoints, given oldest first, and what it finds in them; `texts` leave with them.
+    """The sieve for checkpoints, given oldest first, and what it finds in them; `texts` leave with
+    them.
 
-    Writes the cache and nothing else. Raises StoreDamaged for what cannot be read: what was not seen may not leave.
+    Writes the cache and nothing else. Raises StoreDamaged for what cannot be read: what was not
+    seen may not leave.
     """
     commits = tuple(commits)
     made = sieve(store, commits, allowed, texts)
@@ -101,13 +111,18 @@ def search(
     return made, tuple(found for found in run.found.values() if found.id not in allowed)
 
 
-def findings(store: Store, commits: Iterable[Oid], allowed: Collection[str] = ()) -> tuple[Finding, ...]:
-    """The secrets in checkpoints, given oldest first; those in `allowed` (their IDs) are left out. See `search`."""
+def findings(
+    store: Store, commits: Iterable[Oid], allowed: Collection[str] = ()
+) -> tuple[Finding, ...]:
+    """The secrets in checkpoints, given oldest first; those in `allowed` (their IDs) are left out.
+    See `search`.
+    """
     return search(store, commits, allowed)[1]
 
 
 def texts(store: Store, commits: Iterable[Oid]) -> dict[str, tuple[bytes, ...]]:
-    """The secrets in checkpoints themselves, by ID, in each of the ways in which they are written there.
+    """The secrets in checkpoints themselves, by ID, in each of the ways in which they are written
+    there.
 
     Nobody is shown them. Raises StoreDamaged.
     """
@@ -125,7 +140,9 @@ def _searched(store: Store, commits: Iterable[Oid], made: Sieve) -> _Run:
 
 
 def _here(store: Store, commits: Iterable[Oid]) -> tuple[Oid, ...]:
-    """The same; what a partial clone does not have of them is fetched, since what was not seen may not leave."""
+    """The same; what a partial clone does not have of them is fetched, since what was not seen may
+    not leave.
+    """
     commits = tuple(commits)
     if promised.bring(store.repo, commits):
         store.objects.flush()  # what arrived is looked for again
@@ -133,13 +150,23 @@ def _here(store: Store, commits: Iterable[Oid]) -> tuple[Oid, ...]:
 
 
 def in_text(text: bytes, place: str, path: bytes = b"", sieve: Sieve = OURS) -> tuple[Finding, ...]:
-    """The secrets in bytes that are about to leave, whatever they are. Reads nothing, writes nothing."""
-    return tuple(found for found, _ in _described(text, place, path, None, sieve) if found.id not in sieve.allowed)
+    """The secrets in bytes that are about to leave, whatever they are. Reads nothing, writes
+    nothing.
+    """
+    return tuple(
+        found
+        for found, _ in _described(text, place, path, None, sieve)
+        if found.id not in sieve.allowed
+    )
 
 
 def of_tags(store: Store, tags: Mapping[str, Oid]) -> dict[str, bytes]:
-    """What leaves with tags, by name: the objects, and the names, which a ref has that names a commit itself too."""
-    return {name: name.encode() + b"\n" + store.objects.read(value)[1] for name, value in tags.items()}
+    """What leaves with tags, by name: the objects, and the names, which a ref has that names a
+    commit itself too.
+    """
+    return {
+        name: name.encode() + b"\n" + store.objects.read(value)[1] for name, value in tags.items()
+    }
 
 
 def in_tags(store: Store, tags: Mapping[str, Oid], sieve: Sieve) -> tuple[Finding, ...]:
@@ -154,20 +181,30 @@ def in_names(place: str, names: Iterable[str], sieve: Sieve) -> tuple[Finding, .
 
 
 def redacted(text: bytes, sieve: Sieve = OURS) -> bytes:
-    """The same bytes with every secret replaced by `[REDACTED:rule]`, but for those that are allowed."""
-    return scan.redact(text, lambda secret, found: not sieve.lets_pass(secret.rule, found), sieve.placed)
+    """The same bytes with every secret replaced by `[REDACTED:rule]`, but for those that are
+    allowed.
+    """
+    return scan.redact(
+        text, lambda secret, found: not sieve.lets_pass(secret.rule, found), sieve.placed
+    )
 
 
 class Cleaner:
-    """Texts as they may leave: without secrets, and without the beginning of one where a text was cut short.
+    """Texts as they may leave: without secrets, and without the beginning of one where a text was
+    cut short.
 
-    `known` holds secrets whole: what a listing shows of a message, or a subject of a prompt, may end inside of one.
+    `known` holds secrets whole: what a listing shows of a message, or a subject of a prompt, may
+    end inside of one.
     """
 
     def __init__(self, sieve: Sieve, known: Iterable[bytes]) -> None:
         self.sieve = sieve
         found = (s for data in known for s in _texts(data, sieve))
-        self.beginnings = {text[:size]: rule for rule, text in found for size in range(scan.shown(text) + 1, len(text))}
+        self.beginnings = {
+            text[:size]: rule
+            for rule, text in found
+            for size in range(scan.shown(text) + 1, len(text))
+        }
         self.longest = max(map(len, self.beginnings), default=0)
 
     def __call__(self, text: str) -> str:
@@ -192,17 +229,27 @@ def _texts(data: bytes, sieve: Sieve) -> Iterator[tuple[str, bytes]]:
 
 
 def require_placed(sieve: Sieve) -> None:
-    """Raise SecretsFound for what the scanner found and no copy can be without: where it stands is not known."""
+    """Raise SecretsFound for what the scanner found and no copy can be without: where it stands is
+    not known.
+    """
     found = (_stray(each, "text", b"", None) for each in sieve.known if each.piece)
     left = [each for each in found if each.id not in sieve.allowed]
     if left:
         raise refused(left, left="the scanner does not say which text it is")
 
 
-def refused(found: Sequence[Finding], what: str = "nothing was written", left: str = "") -> SecretsFound:
-    """The error that says which secrets stand in the way. `left` says why they cannot be left out."""
+def refused(
+    found: Sequence[Finding], what: str = "nothing was written", left: str = ""
+) -> SecretsFound:
+    """The error that says which secrets stand in the way. `left` says why they cannot be left
+    out.
+    """
     count = len({finding.id for finding in found})
-    hint = "--allow ID  lets one pass" if left else "--redact  leaves them out, --allow ID  lets one pass"
+    hint = (
+        "--allow ID  lets one pass"
+        if left
+        else "--redact  leaves them out, --allow ID  lets one pass"
+    )
     why = f"{left}: {what}" if left else what
     return SecretsFound(
         f"{count} {'secret' if count == 1 else 'secrets'} found: {why}",
@@ -218,7 +265,9 @@ def _line(found: Finding) -> str:
 
 
 class _Run:
-    """One scan: what was found, by ID and place, and what was found clean. `given` collects what was looked at."""
+    """One scan: what was found, by ID and place, and what was found clean. `given` collects what
+    was looked at.
+    """
 
     def __init__(self, store: Store, sieve: Sieve, given: Pieces | None = None) -> None:
         self.store = store
@@ -268,7 +317,9 @@ class _Run:
             elif mode != GITLINK:
                 clean &= self._blob(child, below)
         if path.startswith(STREAMS):
-            clean &= self._joints([child for _, mode, child in entries if mode not in (TREE, GITLINK)], path)
+            clean &= self._joints(
+                [child for _, mode, child in entries if mode not in (TREE, GITLINK)], path
+            )
         self._remember(key, path, clean=clean)
         return clean
 
@@ -289,13 +340,18 @@ class _Run:
         return clean
 
     def _joints(self, pieces: list[Oid], path: bytes) -> bool:
-        """What stands across the end of one segment and the beginning of the next, where a line was cut."""
+        """What stands across the end of one segment and the beginning of the next, where a line was
+        cut.
+        """
         clean = True
         for before, after in pairwise(pieces):
             key = hashlib.sha1(bytes.fromhex(before + after), usedforsecurity=False).digest()
             if self._is_known(key):
                 continue
-            first, second = self.store.objects.read_blob(before), self.store.objects.read_blob(after)
+            first, second = (
+                self.store.objects.read_blob(before),
+                self.store.objects.read_blob(after),
+            )
             whole = first[-OVERLAP:] + second[:OVERLAP] if first[-1:] != b"\n" else b""
             if self._look(whole, "conversation", path):
                 self.clean.add(key)
@@ -308,7 +364,10 @@ def _described(
     data: bytes, place: str, path: bytes, id: CheckpointId | None, sieve: Sieve
 ) -> Iterator[tuple[Finding, bytes]]:
     for rule, start, end, text in scan.scan(data, sieve.placed):
-        yield _finding(rule, text, place, path, data.count(b"\n", 0, start) + 1, id), data[start:end]
+        yield (
+            _finding(rule, text, place, path, data.count(b"\n", 0, start) + 1, id),
+            data[start:end],
+        )
     strays = [each for each in sieve.known if each.piece]
     digest = hashlib.sha256(data).digest() if strays else b""
     for each in strays:
@@ -319,10 +378,14 @@ def _described(
 def _stray(known: Known, place: str, path: bytes, id: CheckpointId | None) -> Finding:
     """A secret of which only the line is known, or that stands there in other words."""
     shown = scan.masked(known.text) if known.text else "text not told"
-    return Finding(scan.fingerprint(known.rule, known.mark), known.rule, shown, place, path, known.line, id)
+    return Finding(
+        scan.fingerprint(known.rule, known.mark), known.rule, shown, place, path, known.line, id
+    )
 
 
-def _finding(rule: str, text: bytes, place: str, path: bytes, line: int, id: CheckpointId | None) -> Finding:
+def _finding(
+    rule: str, text: bytes, place: str, path: bytes, line: int, id: CheckpointId | None
+) -> Finding:
     return Finding(scan.fingerprint(rule, text), rule, scan.masked(text), place, path, line, id)
 
 

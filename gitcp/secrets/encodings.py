@@ -1,7 +1,9 @@
-r"""Reads bytes as they were before something wrote them in another way: terminal colors, JSON, percent signs, base64.
+r"""Reads bytes as they were before something wrote them in another way: terminal colors, JSON,
+percent signs, base64.
 
-Each reading is a text and the way back: where in the bytes any part of it stands. Only what could hold a token is
-read: the surroundings of escapes, and runs of base64 that decode to text. What is read is not larger than the bytes.
+Each reading is a text and the way back: where in the bytes any part of it stands. Only what could
+hold a token is read: the surroundings of escapes, and runs of base64 that decode to text. What is
+read is not larger than the bytes.
 """
 
 from __future__ import annotations
@@ -16,10 +18,16 @@ CONTROL = rb"(?:\[[0-9;:?<=>]{0,32}[ -/]{0,3}[@-~]|\([A-Z0-9])"
 ESCAPED = rb"\\*(?:u001[bB]|u\{1[bB]\}|x1[bB]|0?33|[eE])" + CONTROL
 CHARACTER = rb"\\*(?:u00(?P<json>[2-7][0-9a-fA-F])|x(?P<hex>[2-7][0-9a-fA-F])|(?P<slash>/))"
 WRITTEN = re.compile(
-    rb"[\\%\x1b^](?:(?<=\\)(?:" + ESCAPED + b"|" + CHARACTER + rb")|(?<=%)(?:25)*(?P<percent>[2-7][0-9a-fA-F]|1[bB])"
+    rb"[\\%\x1b^](?:(?<=\\)(?:"
+    + ESCAPED
+    + b"|"
+    + CHARACTER
+    + rb")|(?<=%)(?:25)*(?P<percent>[2-7][0-9a-fA-F]|1[bB])"
     rb"|(?<=\x1b)" + CONTROL + rb"|(?<=\^)\[" + CONTROL + b")"
 )
-"""A terminal's control sequence, as it is or as JSON, C and shells write it; or a character that was escaped."""
+"""A terminal's control sequence, as it is or as JSON, C and shells write it; or a character that
+was escaped.
+"""
 
 BRACKET = re.compile(rb"\[(?:(?<=[bB3}]\[)|(?<=\\[eE]\[)|(?<=\x1b\[)|(?<=\^\[\[))")
 CHARSET = re.compile(rb"\((?:(?<=[bB3}]\()|(?<=\\[eE]\()|(?<=\x1b\()|(?<=\^\[\())[A-Z0-9]")
@@ -28,8 +36,13 @@ CHARSET = re.compile(rb"\((?:(?<=[bB3}]\()|(?<=\\[eE]\()|(?<=\x1b\()|(?<=\^\[\()
 CARET = b"^["
 LONGEST_ESCAPE = 6
 BYTE = rb"(?:2[bBdDeEfF]|3[0-9aAdD]|4[0-9a-fA-F]|5[0-9aAcCfF]|6[1-9a-fA-F]|7[0-9aA])"
-IN_TOKEN = (re.compile(rb"\\(?:/|(?:u00|x)" + BYTE + b")"), re.compile(rb"%(?:25)*(?:1[bB]|" + BYTE + b")"))
-"""What may stand for a byte of a token, or for the sign before one. Quotes and ends of lines are boundaries anyway."""
+IN_TOKEN = (
+    re.compile(rb"\\(?:/|(?:u00|x)" + BYTE + b")"),
+    re.compile(rb"%(?:25)*(?:1[bB]|" + BYTE + b")"),
+)
+"""What may stand for a byte of a token, or for the sign before one. Quotes and ends of lines are
+boundaries anyway.
+"""
 
 BESIDE = 100
 """Bytes around an escape that are read with it, besides the run of a token that it stands in."""
@@ -42,18 +55,22 @@ WORDS = bytes(0 if byte not in IN_WORD else 1 for byte in range(256))
 FEWEST_QUADS = 6
 QUAD = rb"[C-Za-f][A-HQ-Xg-nw-z0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]"
 TEXT_IN_BASE64 = re.compile(QUAD * FEWEST_QUADS + b"(?:" + QUAD + b")*+")
-"""Four characters that decode to three bytes of ASCII, six times: by chance once in 262,144 places."""
+"""Four characters that decode to three bytes of ASCII, six times: by chance once in 262,144 places.
+"""
 
 BASE64_LINE = re.compile(rb"[A-Za-z0-9+/_-]+")
-NEXT_LINE = re.compile(rb"(?:\\+r|%(?:25)*0[dD]|\r)?(?:\\+n|%(?:25)*0[aA]|\n)[ \t]{0,16}(?=[A-Za-z0-9+/_-]{2})")
+NEXT_LINE = re.compile(
+    rb"(?:\\+r|%(?:25)*0[dD]|\r)?(?:\\+n|%(?:25)*0[aA]|\n)[ \t]{0,16}(?=[A-Za-z0-9+/_-]{2})"
+)
 STANDARD = bytes.maketrans(b"-_", b"+/")
 
 
 class Reading(NamedTuple):
-    """A text, and where its parts stand: from `at[i]` on in the text what is from `place[i]` on in the bytes.
+    """A text, and where its parts stand: from `at[i]` on in the text what is from `place[i]` on in
+    the bytes.
 
-    `ends` has where a byte of the text ends that was written with several. With `first`, the parts are base64 instead:
-    of its characters, from that one on.
+    `ends` has where a byte of the text ends that was written with several. With `first`, the parts
+    are base64 instead: of its characters, from that one on.
     """
 
     text: bytes
@@ -65,7 +82,9 @@ class Reading(NamedTuple):
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Where in the bytes a part of the text stands: the whole of what was written for it."""
         if self.first is not None:
-            return self.where(self.first + start * 8 // 6), self.where(self.first + (end * 8 - 1) // 6) + 1
+            return self.where(self.first + start * 8 // 6), self.where(
+                self.first + (end * 8 - 1) // 6
+            ) + 1
         return self.where(start), self.ends.get(end - 1) or self.where(end - 1) + 1
 
     def where(self, index: int) -> int:
@@ -84,7 +103,9 @@ def controls(data: bytes) -> list[tuple[int, int]]:
 
 
 def _control(data: bytes, mark: int) -> tuple[int, int] | None:
-    """The control sequence that has its bracket at a place: from the first backslash before it, if it is escaped."""
+    """The control sequence that has its bracket at a place: from the first backslash before it, if
+    it is escaped.
+    """
     start = mark - 2 if data[mark - 1] == CARET[1] else mark - 1
     if data[start] not in b"\x1b^":
         start = data.rfind(b"\\", max(0, mark - LONGEST_ESCAPE), mark)
@@ -100,7 +121,9 @@ def backslashes(data: bytes, end: int) -> int:
 
 
 def blanked(data: bytes, spans: list[tuple[int, int]]) -> bytes:
-    """The same with spaces instead of control sequences, so that they end words. As long as before."""
+    """The same with spaces instead of control sequences, so that they end words. As long as
+    before.
+    """
     if not spans:
         return data
     parts, place = [], 0
@@ -111,14 +134,18 @@ def blanked(data: bytes, spans: list[tuple[int, int]]) -> bytes:
 
 
 def unescaped(data: bytes, spans: list[tuple[int, int]]) -> Iterator[Reading]:
-    """What stands around escapes: without control sequences, and with the characters that JSON and URLs escape."""
+    """What stands around escapes: without control sequences, and with the characters that JSON and
+    URLs escape.
+    """
     escapes = [match.span() for pattern in IN_TOKEN for match in pattern.finditer(data)]
     for left, right in _windows(data, sorted([*spans, *escapes])):
         yield _unescaped(data, left, right)
 
 
 def _windows(data: bytes, spots: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The surroundings of escapes, from a word's beginning to a word's end. Those that overlap are one."""
+    """The surroundings of escapes, from a word's beginning to a word's end. Those that overlap are
+    one.
+    """
     words = data.translate(WORDS) if spots else b""
     left, right = 0, -1
     for start, end in spots:
@@ -142,7 +169,11 @@ def _unescaped(data: bytes, left: int, right: int) -> Reading:
         parts.append(data[place[-1] : start])
         length += start - place[-1]
         if match.lastgroup is not None:
-            parts.append(b"/" if match.lastgroup == "slash" else bytes.fromhex(match[match.lastgroup].decode()))
+            parts.append(
+                b"/"
+                if match.lastgroup == "slash"
+                else bytes.fromhex(match[match.lastgroup].decode())
+            )
             at.append(length)
             place.append(start)
             length += 1
@@ -160,7 +191,11 @@ def in_base64(data: bytes, runs: Iterable[tuple[int, int]]) -> Iterator[Reading]
         if end - start < FEWEST_QUADS * 4 or start < seen:
             continue
         piece = data[start:end]
-        if piece.islower() or piece.isupper() or (found := TEXT_IN_BASE64.search(data, start, end)) is None:
+        if (
+            piece.islower()
+            or piece.isupper()
+            or (found := TEXT_IN_BASE64.search(data, start, end)) is None
+        ):
             continue
         joined, at, place = _lines(data, found.start())
         seen = place[-1] + len(joined) - at[-1]
@@ -173,7 +208,9 @@ def in_base64(data: bytes, runs: Iterable[tuple[int, int]]) -> Iterator[Reading]
 
 
 def _lines(data: bytes, start: int) -> tuple[bytes, list[int], list[int]]:
-    """Base64 from a place on without the ends of its lines, and where each line begins in it and in the bytes."""
+    """Base64 from a place on without the ends of its lines, and where each line begins in it and in
+    the bytes.
+    """
     parts, at, place = [], [], []
     length = 0
     next_line: int | None = start

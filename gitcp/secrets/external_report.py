@@ -1,6 +1,7 @@
 """What scanners of others report → which text they took for a secret, in which file.
 
-Known are the JSON of gitleaks (an array), of trufflehog (an object a line) and of detect-secrets (which names no text).
+Known are the JSON of gitleaks (an array), of trufflehog (an object a line) and of detect-secrets
+(which names no text).
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ NOT_IN_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Reported(NamedTuple):
-    """One secret: the file's name, the line, the rule, and the text ("" where the scanner does not say it)."""
+    """One secret: the file's name, the line, the rule, and the text ("" where the scanner does not
+    say it).
+    """
 
     file: str
     line: int
@@ -43,10 +46,14 @@ def _each(output: bytes) -> Iterator[Reported]:
         return
     for item in whole if isinstance(whole, list) else [whole]:
         if isinstance(item, dict) and "RuleID" in item:
-            yield _reported(item.get("File"), item.get("StartLine"), item["RuleID"], item.get("Secret"))
+            yield _reported(
+                item.get("File"), item.get("StartLine"), item["RuleID"], item.get("Secret")
+            )
         elif isinstance(item, dict) and "DetectorName" in item:
             place = _below(item, "SourceMetadata", "Data", "Filesystem")
-            yield _reported(place.get("file"), place.get("line"), item["DetectorName"], item.get("Raw"))
+            yield _reported(
+                place.get("file"), place.get("line"), item["DetectorName"], item.get("Raw")
+            )
         elif item is not None:
             raise ValueError
 
@@ -67,4 +74,6 @@ def _reported(file: object, line: object, rule: object, text: object) -> Reporte
     if not isinstance(file, str) or not isinstance(rule, str) or not isinstance(text, str):
         raise ValueError  # noqa: TRY004 -- it is the report that is wrong
     name = NOT_IN_NAME.sub("-", rule.lower())[:60].strip("-") or "secret"
-    return Reported(file, line if isinstance(line, int) else 1, name, text.encode("utf-8", "surrogatepass"))
+    return Reported(
+        file, line if isinstance(line, int) else 1, name, text.encode("utf-8", "surrogatepass")
+    )

@@ -1,7 +1,9 @@
-"""Runs the secret scanner that the user set, over what is to leave. It fails loudly: what was not scanned stays here.
+"""Runs the secret scanner that the user set, over what is to leave. It fails loudly: what was not
+scanned stays here.
 
-The pieces are laid into a directory of ours as files with numbers for names, so that nothing in a checkpoint can be a
-setting of the scanner. It runs in that directory, and what it reports on its output is read.
+The pieces are laid into a directory of ours as files with numbers for names, so that nothing in a
+checkpoint can be a setting of the scanner. It runs in that directory, and what it reports on its
+output is read.
 """
 
 from __future__ import annotations
@@ -29,9 +31,11 @@ UNSET = "git config --unset gitcp.secretScanner"
 
 
 class Known(Value):
-    """A secret that the scanner found: its rule and its text, which is looked for in all that leaves.
+    """A secret that the scanner found: its rule and its text, which is looked for in all that
+    leaves.
 
-    Where the text is not known, or does not stand there as it is, `piece` is the SHA-256 of what holds it; else b"".
+    Where the text is not known, or does not stand there as it is, `piece` is the SHA-256 of what
+    holds it; else b"".
     """
 
     rule: str
@@ -59,7 +63,9 @@ class Pieces:
             self._count += 1
 
     def scan(self, scanner: Scanner, repo: Repository) -> tuple[Known, ...]:
-        """What the scanner finds in them. Raises GitcpError where it fails, or cannot be understood."""
+        """What the scanner finds in them. Raises GitcpError where it fails, or cannot be
+        understood.
+        """
         if not self._count:
             return ()
         output = _run(scanner, self._directory / "files", repo)
@@ -129,7 +135,9 @@ def _run(scanner: Scanner, directory: Path, repo: Repository) -> bytes:
         try:
             code = child.wait(scanner.limit)
         except subprocess.TimeoutExpired:
-            raise _failed(scanner, f"was not done after {scanner.limit} seconds", timeout=True) from None
+            raise _failed(
+                scanner, f"was not done after {scanner.limit} seconds", timeout=True
+            ) from None
         finally:
             with suppress(ProcessLookupError, PermissionError):  # also what it left running
                 os.killpg(child.pid, signal.SIGKILL)
@@ -141,5 +149,11 @@ def _run(scanner: Scanner, directory: Path, repo: Repository) -> bytes:
 
 
 def _failed(scanner: Scanner, why: str, *, timeout: bool = False) -> GitcpError:
-    hint = "git config gitcp.secretScannerTimeout 20m" if timeout else f"mend it, or go without it: {UNSET}"
-    return GitcpError(f"the secret scanner {scanner.command[0]!r} {why}. Nothing left this machine", hint=hint)
+    hint = (
+        "git config gitcp.secretScannerTimeout 20m"
+        if timeout
+        else f"mend it, or go without it: {UNSET}"
+    )
+    return GitcpError(
+        f"the secret scanner {scanner.command[0]!r} {why}. Nothing left this machine", hint=hint
+    )

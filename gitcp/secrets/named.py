@@ -1,6 +1,8 @@
-"""Finds values that a name calls secret: `DB_PASSWORD=…`, `"apiKey": "…"`, `token: …`, `--api-key …`.
+"""Finds values that a name calls secret: `DB_PASSWORD=…`, `"apiKey": "…"`, `token: …`, `--api-key
+…`.
 
-The name alone is not enough: a value must look random, or like a password where the name says password.
+The name alone is not enough: a value must look random, or like a password where the name says
+password.
 """
 
 from __future__ import annotations
@@ -30,8 +32,11 @@ QUOTED = rb"[^\s\"'`\\<>{}]"
 TYPED = rb": ?[A-Za-z&'][A-Za-z0-9_&'.<> |?\[\]]{0,30}? ?=(?!=)"
 ASSIGNED = re.compile(
     rb"(?P<rest>[A-Za-z0-9_-]{0,20}+)(?:\\*[\"'`])?\]?"
-    rb"(?:[ \t]{0,8}(?:" + TYPED + rb"|:=|=>|[?|]{0,2}=(?!=)|[:>])|(?P<space>(?:\s|\\+[nrt]){1,12}))[ \t]{0,8}"
-    rb"(?:[bBfFrRuU]{1,2}(?=\\*[\"']))?(?P<quote>\\*[\"'`])?(?:(?P<scheme>[Bb]asic|[Bb]earer|[Tt]oken|[Bb]ot) )?"
+    rb"(?:[ \t]{0,8}(?:"
+    + TYPED
+    + rb"|:=|=>|[?|]{0,2}=(?!=)|[:>])|(?P<space>(?:\s|\\+[nrt]){1,12}))[ \t]{0,8}"
+    rb"(?:[bBfFrRuU]{1,2}(?=\\*[\"']))?(?P<quote>\\*[\"'`])?"
+    rb"(?:(?P<scheme>[Bb]asic|[Bb]earer|[Tt]oken|[Bb]ot) )?"
     rb"(?P<secret>(?(quote)" + QUOTED + rb"{8,1000}|" + VALUE + rb"{8,1000}))"
 )
 NETRC = re.compile(rb"login(?:\s|\\+[nrt]){1,12}[^\s\"'`\\]{1,200}(?:\s|\\+[nrt]){1,12}\Z")
@@ -85,7 +90,11 @@ def _judged(data: bytes, place: int, end: int, match: re.Match[bytes]) -> str | 
     """The rule by which what a name is given is a secret, None if it is none."""
     before, value = _before(data, place), match["secret"]
     is_code = match["quote"] is None and data[match.end() : match.end() + 1] in (b"(", b"[")
-    called = None if is_code or NO_SECRET.fullmatch(value) else _called(before + data[place:end] + match["rest"])
+    called = (
+        None
+        if is_code or NO_SECRET.fullmatch(value)
+        else _called(before + data[place:end] + match["rest"])
+    )
     if match["space"] is not None and not before.startswith(b"--"):
         is_netrc = called == "password" and NETRC.search(data, max(0, place - LONGEST_LOGIN), place)
         return "netrc-password" if is_netrc and not PLACEHOLDER.search(value) else None

@@ -1,8 +1,9 @@
 """The rules: what secrets look like, from the formats their issuers document.
 
-A token rule begins with a literal that only such tokens have. A context rule is a literal, and a pattern around it
-whose group "secret" is what must not be seen. All quantifiers are bounded, so that no input makes a rule slow.
-Values that only a name before them calls secret are found by gitcp.secrets.named.
+A token rule begins with a literal that only such tokens have. A context rule is a literal, and a
+pattern around it whose group "secret" is what must not be seen. All quantifiers are bounded, so
+that no input makes a rule slow. Values that only a name before them calls secret are found by
+gitcp.secrets.named.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ END = "(?![A-Za-z0-9])"
 class Rule(NamedTuple):
     """A kind of secret: its name, the literals it is found by, and what must stand there.
 
-    The pattern of a token rule is matched where the literal begins; that of a context rule `back` bytes before.
-    If `random`, what follows the literal must look random too: the literal and the length alone fit names in code.
+    The pattern of a token rule is matched where the literal begins; that of a context rule `back`
+    bytes before. If `random`, what follows the literal must look random too: the literal and the
+    length alone fit names in code.
     """
 
     name: str
@@ -75,9 +77,15 @@ TOKENS = (
     _token("defined-networking-token", "dnkey-", f"{DASHED}{{26}}-{DASHED}{{52}}"),
     _token("deno-token", "ddp_ ddw_", f"{ALNUM}{{36}}{END}"),
     _token("digitalocean-token", "dop_v1_ doo_v1_ dor_v1_", f"{HEX}{{64}}"),
-    _token("discord-token", "MT Mj Mz ND NT Nj Nz OD OT", rf"{DASHED}{{22,26}}\.{DASHED}{{6}}\.{DASHED}{{27,38}}{END}"),
+    _token(
+        "discord-token",
+        "MT Mj Mz ND NT Nj Nz OD OT",
+        rf"{DASHED}{{22,26}}\.{DASHED}{{6}}\.{DASHED}{{27,38}}{END}",
+    ),
     _token("docker-token", "dckr_pat_ dckr_oat_", f"{DASHED}{{27,60}}"),
-    _token("doppler-token", "dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit.", "[A-Za-z0-9_.-]{40,64}"),
+    _token(
+        "doppler-token", "dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit.", "[A-Za-z0-9_.-]{40,64}"
+    ),
     _token("dropbox-token", "sl.", f"(?:u\\.)?{DASHED}{{130,1200}}"),
     _token("duffel-token", "duffel_live_ duffel_test_", f"{DASHED}{{43}}"),
     _token("dynatrace-token", "dt0c01. dt0s01. dt0s02.", f"{UPPER}{{24}}\\.{UPPER}{{64}}"),
@@ -85,7 +93,9 @@ TOKENS = (
     _token("easypost-key", "EZAK EZTK", f"{ALNUM}{{54}}"),
     _token("elevenlabs-key", "sk_", f"{HEX}{{48}}{END}"),
     _token("facebook-token", "EAA", f"[MC]{ALNUM}{{80,300}}"),
-    _token("figma-token", "figd_ figu_ figp_ figo_ figr_ figh_ figuh_ figor_", f"{DASHED}{{36,60}}"),
+    _token(
+        "figma-token", "figd_ figu_ figp_ figo_ figr_ figh_ figuh_ figor_", f"{DASHED}{{36,60}}"
+    ),
     _token("firecrawl-key", "fc-", f"{HEX}{{32}}{END}"),
     _token("fireworks-key", "fw_", f"{ALNUM}{{22,28}}{END}", random=True),
     _token("flutterwave-key", "FLWSECK- FLWSECK_TEST-", f"{ALNUM}{{12,40}}"),
@@ -95,7 +105,9 @@ TOKENS = (
     _token("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", f"{ALNUM}{{36,255}}"),
     _token("gitlab-agent-token", "glagent-", f"{DASHED}{{50,120}}"),
     _token("gitlab-runner-token", "glrt- glrtr- glcbt- GR1348941", f"{DOTTED}{{20,120}}"),
-    _token("gitlab-token", "glpat- gldt- glft- gloas- glimt- glsoat- glffct-", f"{DOTTED}{{20,120}}"),
+    _token(
+        "gitlab-token", "glpat- gldt- glft- gloas- glimt- glsoat- glffct-", f"{DOTTED}{{20,120}}"
+    ),
     _token("gitlab-trigger-token", "glptt-", f"{HEX}{{40}}"),
     _token("google-access-token", "ya29.", f"{DASHED}{{30,300}}"),
     _token("google-api-key", "AIza", f"{DASHED}{{35}}(?![A-Za-z0-9_-])"),
@@ -165,7 +177,9 @@ TOKENS = (
     _token("sk-key", "sk-", f"(?:{HEX}{{32}}|{ALNUM}{{48}}){END}", random=True),
     _token("slack-app-token", "xapp-", f"[0-9]-{UPPER}{{8,14}}-[0-9]{{8,16}}-[a-z0-9]{{32,80}}"),
     _token(
-        "slack-token", "xoxb- xoxp- xoxa- xoxo- xoxr- xoxs- xoxd- xoxe- xoxe.xoxp- xoxe.xoxb-", "[A-Za-z0-9%-]{20,250}"
+        "slack-token",
+        "xoxb- xoxp- xoxa- xoxo- xoxr- xoxs- xoxd- xoxe- xoxe.xoxp- xoxe.xoxb-",
+        "[A-Za-z0-9%-]{20,250}",
     ),
     _token("sonar-token", "squ_ sqp_ sqa_", f"{HEX}{{40}}"),
     _token("sourcegraph-license-token", "slk_ sgd_", f"{HEX}{{64}}"),
@@ -202,7 +216,11 @@ CONTEXTS = (
         rb"(?P<secret>-----BEGIN[A-Z0-9 ]{0,32} ?PRIVATE KEY(?: BLOCK)?-----"
         rb"(?:[A-Za-z0-9+/=\s\\:,.()]|-(?!-)){64,16000}+(?:-----END[A-Z0-9 ]{0,40}-----)?)",
     ),
-    _context("putty-key", "Private-Lines:", rb"Private-Lines: ?[0-9]{1,4}(?P<secret>[A-Za-z0-9+/=\s\\]{64,16000}+)"),
+    _context(
+        "putty-key",
+        "Private-Lines:",
+        rb"Private-Lines: ?[0-9]{1,4}(?P<secret>[A-Za-z0-9+/=\s\\]{64,16000}+)",
+    ),
     _context(
         "url-password",
         "://",
@@ -225,16 +243,26 @@ IN_RUNS = (
         "hooks.slack.com/",
         rb"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9]{8,14}/[A-Za-z0-9]{8,14}/[A-Za-z0-9/]{16,60})",
     ),
-    _context("discord-webhook", "/api/webhooks/", rb"/api/webhooks/(?P<secret>[0-9]{17,20}/[A-Za-z0-9_-]{60,72})"),
+    _context(
+        "discord-webhook",
+        "/api/webhooks/",
+        rb"/api/webhooks/(?P<secret>[0-9]{17,20}/[A-Za-z0-9_-]{60,72})",
+    ),
     _context(
         "teams-webhook",
         ".webhook.office.com/",
         rb"\.webhook\.office\.com/(?P<secret>webhookb2/[0-9a-f@/-]{60,90}/IncomingWebhook/[0-9a-f]{32}/[0-9a-f-]{36})",
     ),
-    _context("azure-devops-token", "AZDO", f"(?P<secret>{ALNUM}{{76}}AZDO{ALNUM}{{4}}){END}".encode(), 76),
-    _context("azure-key", "JQQJ9", f"(?P<secret>{ALNUM}{{52}}JQQJ9{ALNUM}{{27}}){END}".encode(), 52),
+    _context(
+        "azure-devops-token", "AZDO", f"(?P<secret>{ALNUM}{{76}}AZDO{ALNUM}{{4}}){END}".encode(), 76
+    ),
+    _context(
+        "azure-key", "JQQJ9", f"(?P<secret>{ALNUM}{{52}}JQQJ9{ALNUM}{{27}}){END}".encode(), 52
+    ),
     _context("mailchimp-key", "-us", f"(?P<secret>{HEX}{{32}}-us[0-9]{{1,2}}){END}".encode(), 32),
-    _context("maxmind-key", "_mmk", f"(?P<secret>{ALNUM}{{6}}_{ALNUM}{{29}}_mmk){END}".encode(), 36),
+    _context(
+        "maxmind-key", "_mmk", f"(?P<secret>{ALNUM}{{6}}_{ALNUM}{{29}}_mmk){END}".encode(), 36
+    ),
     _context(
         "terraform-token",
         ".atlasv1.",
@@ -242,4 +270,6 @@ IN_RUNS = (
         14,
     ),
 )
-"""Looked for in long runs of the bytes of tokens. What has its literal inside begins where a word begins."""
+"""Looked for in long runs of the bytes of tokens. What has its literal inside begins where a word
+begins.
+"""

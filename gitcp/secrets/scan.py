@@ -1,8 +1,9 @@
 """Bytes → the secrets in them, by the rules, and the same bytes with each of them replaced.
 
-Tokens are looked for only in runs of twenty and more of the bytes that tokens are made of: mapping all others to one
-byte and finding such runs costs a thousandth of a second a megabyte, where trying each rule everywhere costs a second.
-What was written in another way (terminal colors, escapes, base64) is read back and looked through as well.
+Tokens are looked for only in runs of twenty and more of the bytes that tokens are made of: mapping
+all others to one byte and finding such runs costs a thousandth of a second a megabyte, where trying
+each rule everywhere costs a second. What was written in another way (terminal colors, escapes,
+base64) is read back and looked through as well.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ EDITION = 2
 
 
 class Secret(NamedTuple):
-    """One secret: the rule that found it, where it begins and ends, and what it is: decoded, if it was encoded."""
+    """One secret: the rule that found it, where it begins and ends, and what it is: decoded, if it
+    was encoded.
+    """
 
     rule: str
     start: int
@@ -51,10 +54,14 @@ class Secret(NamedTuple):
 
 
 def _by_prefix() -> dict[bytes, tuple[Rule, ...]]:
-    """The rules to try where a prefix stands: its own, and those of prefixes that it begins with."""
+    """The rules to try where a prefix stands: its own, and those of prefixes that it begins
+    with.
+    """
     prefixes = {literal for rule in TOKENS for literal in rule.literals}
     return {
-        prefix: tuple(rule for rule in TOKENS if any(prefix.startswith(literal) for literal in rule.literals))
+        prefix: tuple(
+            rule for rule in TOKENS if any(prefix.startswith(literal) for literal in rule.literals)
+        )
         for prefix in prefixes
     }
 
@@ -63,7 +70,9 @@ BY_PREFIX = _by_prefix()
 
 
 def _trie(prefixes: Iterable[bytes]) -> bytes:
-    """A pattern of all prefixes, sorted under their first bytes: most places are given up after one comparison."""
+    """A pattern of all prefixes, sorted under their first bytes: most places are given up after one
+    comparison.
+    """
     below: dict[bytes, list[bytes]] = {}
     for prefix in sorted(prefixes, key=lambda p: (-len(p), p)):
         below.setdefault(prefix[:1], []).append(re.escape(prefix[1:]))
@@ -71,7 +80,9 @@ def _trie(prefixes: Iterable[bytes]) -> bytes:
 
 
 PREFIX = re.compile(rb"[^A-Za-z0-9](?=(" + _trie(BY_PREFIX) + b"))")
-"""Nothing is consumed but what is before it: the sign at its end may be what stands before the next."""
+"""Nothing is consumed but what is before it: the sign at its end may be what stands before the
+next.
+"""
 
 ESCAPES = {
     b"\\": re.compile(rb"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[0-7]{1,3}|[nrtbfave]"),
@@ -85,7 +96,13 @@ PATTERNS = [
     if isinstance(each, re.Pattern)
 ]
 VERSION = sha256(
-    repr([EDITION, [(*r[:2], r[2].pattern, *r[3:]) for r in (*TOKENS, *CONTEXTS, *IN_RUNS)], PATTERNS]).encode()
+    repr(
+        [
+            EDITION,
+            [(*r[:2], r[2].pattern, *r[3:]) for r in (*TOKENS, *CONTEXTS, *IN_RUNS)],
+            PATTERNS,
+        ]
+    ).encode()
 ).hexdigest()
 """Changes with the rules: what was found clean by others is scanned again."""
 
@@ -114,7 +131,9 @@ def scan(data: bytes, known: Iterable[tuple[str, bytes]] = ()) -> tuple[Secret, 
 
 
 def _without_shells(found: Iterable[Secret]) -> list[Secret]:
-    """What was found, but for base64 that only its name calls secret, if a secret was found in it."""
+    """What was found, but for base64 that only its name calls secret, if a secret was found in
+    it.
+    """
     found = list(found)
     starts = sorted(secret.start for secret in found if secret.rule not in WEAK)
     return [
@@ -135,7 +154,9 @@ def _given(data: bytes, known: Iterable[tuple[str, bytes]]) -> Iterator[Secret]:
 
 
 def _kept_whole(data: bytes, secret: Secret) -> Secret:
-    """The secret without a part of an escape at its ends, which would be no JSON without the other part."""
+    """The secret without a part of an escape at its ends, which would be no JSON without the other
+    part.
+    """
     start, end = secret.start, secret.end
     if backslashes(data, start) % 2 and (match := IN_JSON.match(data, start)) is not None:
         start = match.end()
@@ -149,7 +170,9 @@ def redact(
     wanted: Callable[[Secret, bytes], bool] = lambda _secret, _text: True,
     known: Iterable[tuple[str, bytes]] = (),
 ) -> bytes:
-    """`data` with `[REDACTED:rule]` for every secret that is `wanted`. JSON and paths stay what they are."""
+    """`data` with `[REDACTED:rule]` for every secret that is `wanted`. JSON and paths stay what
+    they are.
+    """
     parts, place = [], 0
     for secret in scan(data, known):
         if wanted(secret, secret.text):
@@ -159,7 +182,9 @@ def redact(
 
 
 def fingerprint(rule: str, text: bytes) -> str:
-    """The ID of a secret, the same wherever it stands. It tells nothing of a token; a weak password can be guessed."""
+    """The ID of a secret, the same wherever it stands. It tells nothing of a token; a weak password
+    can be guessed.
+    """
     return sha256(b"gitcp secret\0%s\0%s" % (rule.encode(), text)).hexdigest()[:12]
 
 
@@ -174,7 +199,9 @@ def shown(text: bytes) -> int:
 
 
 def _found(data: bytes, depth: int) -> Iterator[Secret]:
-    """All that is found, in no order, also twice. `depth` is how often what was encoded is decoded."""
+    """All that is found, in no order, also twice. `depth` is how often what was encoded is
+    decoded.
+    """
     controls = encodings.controls(data)
     plain = encodings.blanked(data, controls)
     runs = _runs(plain)
@@ -202,7 +229,9 @@ def _runs(data: bytes) -> list[tuple[int, int]]:
 
 
 def _joined(data: bytes, runs: Iterable[tuple[int, int]]) -> Reading:
-    """The runs one after another, each after a space. Where the rest of an escape begins one, it is there twice."""
+    """The runs one after another, each after a space. Where the rest of an escape begins one, it is
+    there twice.
+    """
     parts, at, place = [], list[int](), list[int]()
     length = 0
     for start, end in runs:
@@ -219,23 +248,29 @@ def _joined(data: bytes, runs: Iterable[tuple[int, int]]) -> Reading:
 
 
 def _tokens(data: bytes, joined: Reading) -> Iterator[Place]:
-    """The tokens in runs. None begins inside a word, unless what is before it is the end of an escape."""
+    """The tokens in runs. None begins inside a word, unless what is before it is the end of an
+    escape.
+    """
     past, last = 0, 0
     for found in PREFIX.finditer(joined.text):
         begin = joined.where(found.start(1))
-        if begin < last:  # the rest of an escape has ended: what begins here may be longer than what it hid
+        # the rest of an escape has ended: what begins here may be longer than what it hid
+        if begin < last:
             past = 0
         last = begin
         if begin < past:
             continue
         if (longest := _longest(data, begin, found[1])) is not None:
-            rule, past, is_drawn = longest  # also past a placeholder: it may begin again in every part of it
+            # also past a placeholder: it may begin again in every part of it
+            rule, past, is_drawn = longest
             if is_drawn:
                 yield rule, begin, past
 
 
 def _longest(data: bytes, begin: int, prefix: bytes) -> tuple[str, int, bool] | None:
-    """What the rules of a prefix make of what begins here: the longest, where it ends, and whether it is real."""
+    """What the rules of a prefix make of what begins here: the longest, where it ends, and whether
+    it is real.
+    """
     longest, end = None, begin
     for rule in BY_PREFIX[prefix]:
         match = rule.pattern.match(data, begin)
@@ -251,7 +286,11 @@ def _in_context(data: bytes, joined: Reading) -> Iterator[Place]:
     for rule in CONTEXTS:
         past = 0
         for place in _places(data, rule.literals[0]):
-            match = rule.pattern.match(data, place - rule.back) if place >= max(rule.back, past) else None
+            match = (
+                rule.pattern.match(data, place - rule.back)
+                if place >= max(rule.back, past)
+                else None
+            )
             if match is not None and _is_plausible(rule.name, match):
                 yield rule.name, *match.span("secret")
                 past = match.end() - 1

@@ -1,6 +1,8 @@
-"""The names of objects in which no secret was found: a cache, 20 bytes a name, worth nothing but time.
+"""The names of objects in which no secret was found: a cache, 20 bytes a name, worth nothing but
+time.
 
-It begins with the version of the rules and the user's scanner. With others everything is scanned again.
+It begins with the version of the rules and the user's scanner. With others everything is scanned
+again.
 """
 
 from __future__ import annotations
@@ -35,10 +37,14 @@ def add(repo: Repository, clean: Collection[bytes]) -> None:
         return
     known = load(repo)
     with suppress(OSError):
-        replace_file(repo.store_dir / NAME, _head(repo) + b"".join(sorted(known.union(clean))), sync=False)
+        replace_file(
+            repo.store_dir / NAME, _head(repo) + b"".join(sorted(known.union(clean))), sync=False
+        )
 
 
 def _head(repo: Repository) -> bytes:
     scanner = settings.scanner(repo)
     rules = bytes.fromhex(VERSION)
-    return hashlib.sha256(rules + "\0".join(scanner.command).encode()).digest() if scanner else rules
+    return (
+        hashlib.sha256(rules + "\0".join(scanner.command).encode()).digest() if scanner else rules
+    )

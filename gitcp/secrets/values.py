@@ -1,6 +1,7 @@
 """Judges values: whether a text looks random, is a placeholder, or could be a password.
 
-A name or a form has said "secret" of each before. Randomness alone is never a reason: transcripts are full of hashes.
+A name or a form has said "secret" of each before. Randomness alone is never a reason: transcripts
+are full of hashes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from itertools import pairwise
 
 CACHED = 4096
 WORDLIKE = 0.35
-"""The share of neighbors that words have at least. Of random letters a tenth are, of those of words four fifths."""
+"""The share of neighbors that words have at least. Of random letters a tenth are, of those of words
+four fifths.
+"""
 
 FEWEST_KINDS = 6
 FEWEST_RANDOM = 8
@@ -25,18 +28,25 @@ PLACEHOLDER = re.compile(
     rb"|2yotnfzfej|tgzv3jokf0|splxlobezq|45ghiukldj|9djdj82h48|kkk9d7dh3k|dpf43f3p2l|hh5s93j4hd|hdhd0244k9|nnch734d00|pfkkdhi9sl"
     rb"|gx1fbat3bv|7fjfp0zbr1"
 )
-"""The last two lines are the beginnings of example tokens in the OAuth standards (RFC 5849, 6749, 6750, 7009)."""
+"""The last two lines are the beginnings of example tokens in the OAuth standards (RFC 5849, 6749,
+6750, 7009).
+"""
 
 NAMED_VALUE = re.compile(
     rb"[a-z]+(?:[_.-][A-Za-z]+)*\d{0,2}|[A-Z]+(?:_[A-Z]+)*\d{0,2}|[A-Za-z.]+(?:[A-Z][a-z]+)+\d{0,2}"
 )
 UUID = re.compile(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-USER_AND_PASSWORD = re.compile(rb"(?P<user>[\x21-\x39\x3b-\x7e]{0,200}):(?P<password>[\x21-\x7e]{4,200})")
+USER_AND_PASSWORD = re.compile(
+    rb"(?P<user>[\x21-\x39\x3b-\x7e]{0,200}):(?P<password>[\x21-\x7e]{4,200})"
+)
 NEIGHBORS = frozenset(
     (
-        "ac ad ai al am an ar as at be ca ce ch ck cl co ct cu da de di do ea ec ed ee ef el em en ep er es et ex "
-        "fi fo ge ha he hi ho ic if il im in io is it ke la le li ll lo ls lu ma me mo mp na nc nd ne ng no ns nt "
-        "ob oc od of om on op or os ot ou pa pe pl po pp pr pt ra re ri ro rr rs rt se si so sp ss st su ta te th "
+        "ac ad ai al am an ar as at be ca ce ch ck cl co ct cu da de di do ea ec ed ee ef el em en "
+        "ep er es et ex "
+        "fi fo ge ha he hi ho ic if il im in io is it ke la le li ll lo ls lu ma me mo mp na nc nd "
+        "ne ng no ns nt "
+        "ob oc od of om on op or os ot ou pa pe pl po pp pr pt ra re ri ro rr rs rt se si so sp ss "
+        "st su ta te th "
         "ti tl to tr ts tu ty ue ul um un up ur us ut va ve vi wi wo xt"
     ).split()
 )
@@ -49,7 +59,8 @@ COUNTED = frozenset(f"{digit}{digit + step}" for digit in range(10) for step in 
 
 @lru_cache(CACHED)
 def looks_random(text: bytes) -> bool:
-    """Whether a text was drawn rather than written: letters and digits (or large and small letters) without words.
+    """Whether a text was drawn rather than written: letters and digits (or large and small letters)
+    without words.
 
     Of fewer than sixteen bytes nobody can tell.
     """
@@ -70,9 +81,16 @@ def looks_random(text: bytes) -> bool:
 
 
 def is_password(text: bytes) -> bool:
-    """Whether a short text is more likely a password than a word, a name in code, or a placeholder."""
+    """Whether a short text is more likely a password than a word, a name in code, or a
+    placeholder.
+    """
     mixed = len(kinds(text)) >= 2
-    return mixed and len(set(text)) >= 5 and not PLACEHOLDER.search(text) and not NAMED_VALUE.fullmatch(text)
+    return (
+        mixed
+        and len(set(text)) >= 5
+        and not PLACEHOLDER.search(text)
+        and not NAMED_VALUE.fullmatch(text)
+    )
 
 
 def kinds(text: bytes) -> frozenset[str]:
@@ -94,9 +112,13 @@ def is_real(body: bytes) -> bool:
 
 
 def holds_password(text: bytes) -> bool:
-    """Whether base64 decodes to a user's name and a password, as registries and basic authentication have them."""
+    """Whether base64 decodes to a user's name and a password, as registries and basic
+    authentication have them.
+    """
     try:
         match = USER_AND_PASSWORD.fullmatch(a2b_base64(text, strict_mode=True))
     except Error:
         return False
-    return match is not None and match["user"] != match["password"] and is_password(match["password"])
+    return (
+        match is not None and match["user"] != match["password"] and is_password(match["password"])
+    )

@@ -1,7 +1,9 @@
-"""Export: a session or the conversation of a checkpoint as bytes that somebody else can take. Scanned before it leaves.
+"""Export: a session or the conversation of a checkpoint as bytes that somebody else can take.
+Scanned before it leaves.
 
-A bundle holds everything: the checkpoints up to the one that is meant, and the tags on them. The other formats hold one
-checkpoint's conversation: as JSON, as its agent wrote it, as Markdown, as an ATIF trajectory.
+A bundle holds everything: the checkpoints up to the one that is meant, and the tags on them. The
+other formats hold one checkpoint's conversation: as JSON, as its agent wrote it, as Markdown, as an
+ATIF trajectory.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ class Format(StrEnum):
 
 
 class Request(Value):
-    """What to export. `stream` is that of a transcript. Secrets: `redact` replaces them, but for those in `allowed`."""
+    """What to export. `stream` is that of a transcript. Secrets: `redact` replaces them, but for
+    those in `allowed`.
+    """
 
     checkpoint: Checkpoint
     format: Format
@@ -48,7 +52,9 @@ class Request(Value):
 
 
 class Exported(Value):
-    """What was made: the bytes, of how many checkpoints, and the secrets that were replaced in it."""
+    """What was made: the bytes, of how many checkpoints, and the secrets that were replaced in
+    it.
+    """
 
     data: bytes
     checkpoints: int
@@ -58,8 +64,8 @@ class Exported(Value):
 def export(store: Store, request: Request, fields: wire.Json) -> Exported:
     """Make the bytes. `fields` is the checkpoint as `--json` has it.
 
-    Writes no ref; with `redact`, objects of the copy. Raises SecretsFound for what may not leave, RevisionNotFound for
-    a checkpoint without a conversation where that is what is exported.
+    Writes no ref; with `redact`, objects of the copy. Raises SecretsFound for what may not leave,
+    RevisionNotFound for a checkpoint without a conversation where that is what is exported.
     """
     if request.format is Format.BUNDLE:
         return _bundle(store, request)
@@ -84,18 +90,30 @@ def _once(found: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple({each.id: each for each in reversed(list(found))}.values())
 
 
-def _rendered(store: Store, request: Request, fields: wire.Json, clean: Clean = str) -> tuple[bytes, bytes]:
-    """The conversation of the checkpoint in the format that is wanted, and what it says before anything is escaped."""
+def _rendered(
+    store: Store, request: Request, fields: wire.Json, clean: Clean = str
+) -> tuple[bytes, bytes]:
+    """The conversation of the checkpoint in the format that is wanted, and what it says before
+    anything is escaped.
+    """
     checkpoint = request.checkpoint
     if request.format is Format.TRANSCRIPT:
         return b"".join(show.stream(store, checkpoint, request.stream)), b""
     if checkpoint.conversation is None:
-        raise RevisionNotFound(f"checkpoint {checkpoint.id} has no conversation", hint="--format bundle")
+        raise RevisionNotFound(
+            f"checkpoint {checkpoint.id} has no conversation", hint="--format bundle"
+        )
     messages = list(show.messages(store, checkpoint.conversation))
     said = markdown.texts(checkpoint, messages)
     if request.format is Format.MARKDOWN:
-        return markdown.render(checkpoint, messages, clean).encode("utf-8", "backslashreplace"), said
-    document = trajectory.render(checkpoint, messages) if request.format is Format.ATIF else _document(fields, messages)
+        return markdown.render(checkpoint, messages, clean).encode(
+            "utf-8", "backslashreplace"
+        ), said
+    document = (
+        trajectory.render(checkpoint, messages)
+        if request.format is Format.ATIF
+        else _document(fields, messages)
+    )
     return wire.dumps(_worded(document, clean)) + b"\n", said
 
 
@@ -124,7 +142,11 @@ def _document(fields: wire.Json, messages: Sequence[Message]) -> wire.Json:
             }
             for m in messages
         ],
-        "metadata": {"savedAt": fields["created"], "phase": fields["phase"], "objective": fields["objective"]},
+        "metadata": {
+            "savedAt": fields["created"],
+            "phase": fields["phase"],
+            "objective": fields["objective"],
+        },
     }
 
 
@@ -136,7 +158,9 @@ def _bundle(store: Store, request: Request) -> Exported:
     nodes = list(store.history(tip))[::-1]
     chain = [node.commit for node in nodes]
     tags = _tags_on(store, chain)
-    names = {refs.SESSIONS + request.checkpoint.id.session: tip} | {refs.TAGS + name: tags[name] for name in tags}
+    names = {refs.SESSIONS + request.checkpoint.id.session: tip} | {
+        refs.TAGS + name: tags[name] for name in tags
+    }
     sieve, found = _found(store, chain, tags, request.allowed)
     named = checkpoint_scan.in_names("session", [request.checkpoint.id.session], sieve)
     if named:
@@ -145,7 +169,9 @@ def _bundle(store: Store, request: Request) -> Exported:
         if not request.redact:
             raise checkpoint_scan.refused(found)
         made = redact.chains(store, nodes, sieve)
-        names = {ref: made.tag(value, made.becomes[store.peel(value)]) for ref, value in names.items()}
+        names = {
+            ref: made.tag(value, made.becomes[store.peel(value)]) for ref, value in names.items()
+        }
         store.objects.flush(held=True)
         _require_clean(store, list(made.becomes.values()), _tags_of(names), request.allowed)
     try:
@@ -157,21 +183,31 @@ def _bundle(store: Store, request: Request) -> Exported:
 def _tags_on(store: Store, chain: Sequence[Oid]) -> dict[str, Oid]:
     """The tags on these checkpoints, as objects."""
     listed = refs.list_refs(store.repo.common_dir, refs.TAGS)
-    return {name.removeprefix(refs.TAGS): oid for name, oid in listed.items() if store.peel(oid) in chain}
+    return {
+        name.removeprefix(refs.TAGS): oid
+        for name, oid in listed.items()
+        if store.peel(oid) in chain
+    }
 
 
 def _found(
     store: Store, chain: Sequence[Oid], tags: dict[str, Oid], allowed: Collection[str]
 ) -> tuple[Sieve, tuple[Finding, ...]]:
-    sieve, found = checkpoint_scan.search(store, chain, allowed, checkpoint_scan.of_tags(store, tags).values())
+    sieve, found = checkpoint_scan.search(
+        store, chain, allowed, checkpoint_scan.of_tags(store, tags).values()
+    )
     return sieve, (*found, *checkpoint_scan.in_tags(store, tags, sieve))
 
 
 def _tags_of(names: dict[str, Oid]) -> dict[str, Oid]:
-    return {ref.removeprefix(refs.TAGS): oid for ref, oid in names.items() if ref.startswith(refs.TAGS)}
+    return {
+        ref.removeprefix(refs.TAGS): oid for ref, oid in names.items() if ref.startswith(refs.TAGS)
+    }
 
 
-def _require_clean(store: Store, commits: Sequence[Oid], tags: dict[str, Oid], allowed: Collection[str]) -> None:
+def _require_clean(
+    store: Store, commits: Sequence[Oid], tags: dict[str, Oid], allowed: Collection[str]
+) -> None:
     """What could not be replaced, like the name of a tag, does not leave either."""
     _, left = _found(store, commits, tags, allowed)
     if left:

@@ -1,6 +1,8 @@
-"""Fetch: what a remote has, checked whole, then named below `refs/gitcp/remotes/`. Sessions here stay as they are.
+"""Fetch: what a remote has, checked whole, then named below `refs/gitcp/remotes/`. Sessions here
+stay as they are.
 
-The objects arrive without a name, each checked by git itself; only what passed every check of ours gets one.
+The objects arrive without a name, each checked by git itself; only what passed every check of ours
+gets one.
 """
 
 from __future__ import annotations
@@ -19,9 +21,11 @@ from gitcp.value import Value
 
 
 class Fetched(Value):
-    """One session of a remote: its end there, how it stands to the one here, how many checkpoints are new here.
+    """One session of a remote: its end there, how it stands to the one here, how many checkpoints
+    are new here.
 
-    `refused` says why it was not taken, "" if it was. `state` is None where the remote was only listed.
+    `refused` says why it was not taken, "" if it was. `state` is None where the remote was only
+    listed.
     """
 
     session: str
@@ -38,12 +42,17 @@ def listing(store: Store, source: Remote) -> tuple[Fetched, ...]:
 
 
 def fetch(
-    store: Store, source: Remote, sessions: Iterable[str] = (), arrived: Callable[[Store, Oid], None] | None = None
+    store: Store,
+    source: Remote,
+    sessions: Iterable[str] = (),
+    arrived: Callable[[Store, Oid], None] | None = None,
 ) -> tuple[Fetched, ...]:
-    """Fetch sessions (all, if none is named) and the tags on them. `arrived`: what is done before one is looked at.
+    """Fetch sessions (all, if none is named) and the tags on them. `arrived`: what is done before
+    one is looked at.
 
-    Writes objects and refs below `refs/gitcp/remotes/<name>/`. What does not pass is left out and said. Raises
-    RevisionNotFound for a session that the remote does not have, GitFailed where it cannot be reached.
+    Writes objects and refs below `refs/gitcp/remotes/<name>/`. What does not pass is left out and
+    said. Raises RevisionNotFound for a session that the remote does not have, GitFailed where it
+    cannot be reached.
     """
     found = listing(store, source)
     wanted = set(sessions)
@@ -62,7 +71,9 @@ def fetch(
 
 
 def _receive(store: Store, source: Remote, chosen: Sequence[Fetched]) -> dict[str, Fetched]:
-    """Get the objects of sessions; those that git itself refused, by name. One bad session keeps no other back."""
+    """Get the objects of sessions; those that git itself refused, by name. One bad session keeps no
+    other back.
+    """
     try:
         remote.receive(store.repo, source.url, [source.sessions + one.session for one in chosen])
     except GitFailed:
@@ -86,10 +97,14 @@ def _named(source: Remote, found: dict[str, Oid]) -> Iterable[Fetched]:
         yield Fetched(name, tip, refused=bad)
 
 
-def _take(store: Store, source: Remote, one: Fetched, arrived: Callable[[Store, Oid], None] | None) -> Fetched:
+def _take(
+    store: Store, source: Remote, one: Fetched, arrived: Callable[[Store, Oid], None] | None
+) -> Fetched:
     name, common = f"{source.tracking}sessions/{one.session}", store.repo.common_dir
     old, here = refs.read_ref(common, name), store.tip(one.session)
-    known = frozenset(s.commit for tip in (old, here) if tip is not None for s in store.history(tip))
+    known = frozenset(
+        s.commit for tip in (old, here) if tip is not None for s in store.history(tip)
+    )
     try:
         if arrived is not None:
             arrived(store, one.tip)
@@ -131,7 +146,9 @@ def _take_tags(store: Store, source: Remote) -> None:
         except StoreDamaged:
             continue
         with store.lock():
-            refs.update_ref(store.repo.common_dir, name, found[ref], refs.read_ref(store.repo.common_dir, name))
+            refs.update_ref(
+                store.repo.common_dir, name, found[ref], refs.read_ref(store.repo.common_dir, name)
+            )
 
 
 def _receive_tags(store: Store, source: Remote, names: Sequence[str]) -> None:

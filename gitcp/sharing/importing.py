@@ -1,9 +1,10 @@
-"""Import: what somebody else exported becomes a session that is looked at, and restored only with --trust.
+"""Import: what somebody else exported becomes a session that is looked at, and restored only with
+--trust.
 
-A file is copied first, so that what was checked is what is read. Of a bundle nothing gets a name before all of it was
-looked at: sizes before git opens it, objects by git, the rest by `sharing.verify_incoming`. A transcript, or JSON with
-messages, becomes one checkpoint: what was said in it, beside the files as they are here. Sessions here stay as they
-are.
+A file is copied first, so that what was checked is what is read. Of a bundle nothing gets a name
+before all of it was looked at: sizes before git opens it, objects by git, the rest by
+`sharing.verify_incoming`. A transcript, or JSON with messages, becomes one checkpoint: what was
+said in it, beside the files as they are here. Sessions here stay as they are.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ MOST = 16 << 30
 
 
 class Request(Value):
-    """What to import: a file; whose transcript it is, where that is not to be found out; what a save takes here."""
+    """What to import: a file; whose transcript it is, where that is not to be found out; what a
+    save takes here.
+    """
 
     path: Path
     agent: str | None = None
@@ -59,8 +62,9 @@ class Imported(Value):
 def take(store: Store, request: Request) -> tuple[Imported, ...]:
     """Import a file.
 
-    Writes objects, refs below `refs/gitcp/remotes/imported/`, and a line of the operation log. Raises BadValue for a
-    file that is none of ours, StoreDamaged for one that is not as it must be; nothing is named then.
+    Writes objects, refs below `refs/gitcp/remotes/imported/`, and a line of the operation log.
+    Raises BadValue for a file that is none of ours, StoreDamaged for one that is not as it must be;
+    nothing is named then.
     """
     with _copied(store, request.path) as copy:
         with copy.open("rb") as file:
@@ -105,7 +109,8 @@ def _bundle(store: Store, path: Path) -> tuple[Imported, ...]:
     listed = fetch.listing(store, Remote(IMPORTED, str(path), enabled=True))
     if not listed:
         raise RevisionNotFound(
-            "the bundle holds no session of gitcp: nothing was imported", hint="gitcp export -o FILE"
+            "the bundle holds no session of gitcp: nothing was imported",
+            hint="gitcp export -o FILE",
         )
     bundle.take_in(store.repo, path)
     store.objects.flush()  # what arrived is looked for again
@@ -114,7 +119,9 @@ def _bundle(store: Store, path: Path) -> tuple[Imported, ...]:
         if not one.refused:
             places.setdefault(_place(store, one.session, one.tip), []).append(one.session)
     found = [
-        Imported(f"{IMPORTED}/{one.session}", one.session, one.tip, 0, one.refused) for one in listed if one.refused
+        Imported(f"{IMPORTED}/{one.session}", one.session, one.tip, 0, one.refused)
+        for one in listed
+        if one.refused
     ]
     for place, sessions in places.items():
         for each in fetch.fetch(store, Remote(place, str(path), enabled=True), sessions):
@@ -124,7 +131,9 @@ def _bundle(store: Store, path: Path) -> tuple[Imported, ...]:
 
 
 def _place(store: Store, session: str, tip: Oid) -> str:
-    """Where a session goes, `imported` or `imported-2` …: where it is, where it grows, or where there is none."""
+    """Where a session goes, `imported` or `imported-2` …: where it is, where it grows, or where
+    there is none.
+    """
     for place in _places():
         there = refs.read_ref(store.repo.common_dir, _ref(place, session))
         if there is None or there == tip or _grows(store, there, tip):
@@ -152,10 +161,14 @@ def _grows(store: Store, there: Oid, tip: Oid) -> bool:
 
 
 def _conversation(store: Store, request: Request, copy: Path) -> Imported:
-    """A checkpoint of what was said, in a session of its own; on top of an earlier import of the same session."""
+    """A checkpoint of what was said, in a session of its own; on top of an earlier import of the
+    same session.
+    """
     read = transcript_import.read(copy, request.path.name, request.agent)
     place, session, parent = _session_for(store, read)
-    made = transcript_import.checkpoint(store, read, CheckpointId(session, 1), parent, request.limits)
+    made = transcript_import.checkpoint(
+        store, read, CheckpointId(session, 1), parent, request.limits
+    )
     if made is None:
         assert parent is not None
         return Imported(f"{place}/{session}", session, parent, 0)
@@ -166,7 +179,9 @@ def _conversation(store: Store, request: Request, copy: Path) -> Imported:
 
 
 def _session_for(store: Store, read: Brought) -> tuple[str, str, Oid | None]:
-    """Where it goes: place, session, and the checkpoint before it. What has the name of a session here gets another."""
+    """Where it goes: place, session, and the checkpoint before it. What has the name of a session
+    here gets another.
+    """
     own = store.sessions()
     plain = re.sub(r"[^A-Za-z0-9]", "", read.session) or "talk"
     name = next(n for size in (8, 12, 20, 64) if (n := plain[:size]) not in own or size == 64)

@@ -1,7 +1,8 @@
 """A conversation as Markdown for people, safe to display on any forge, whatever was said in it.
 
-What was said is shown as text: every sign that Markdown knows is escaped, so that there is no HTML, no link, no image
-and no mention. What a tool was given, what it gave back and what was thought is folded, in fenced blocks.
+What was said is shown as text: every sign that Markdown knows is escaped, so that there is no HTML,
+no link, no image and no mention. What a tool was given, what it gave back and what was thought is
+folded, in fenced blocks.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 
 
 def texts(checkpoint: Checkpoint, messages: Iterable[Message]) -> bytes:
-    """All that a page of these would say, as it was said, for a scanner: what is escaped hides from it."""
+    """All that a page of these would say, as it was said, for a scanner: what is escaped hides from
+    it.
+    """
     note, agent = checkpoint.note, checkpoint.agent
     words = [subject(checkpoint), note.label, note.phase, note.objective]
     words += [agent.name, agent.version, agent.model] if agent else []
@@ -48,7 +51,9 @@ def called(checkpoint: Checkpoint, clean: Callable[[str], str] = str) -> str:
     note, talk = checkpoint.note, checkpoint.conversation
     label = clean(note.label) if note.label else None
     if talk is not None and talk.digest.last_prompt:
-        talk = replace(talk, digest=replace(talk.digest, last_prompt=clean(talk.digest.last_prompt)))
+        talk = replace(
+            talk, digest=replace(talk.digest, last_prompt=clean(talk.digest.last_prompt))
+        )
     return clean(subject(replace(checkpoint, note=replace(note, label=label), conversation=talk)))
 
 
@@ -58,8 +63,12 @@ def worded(message: Message, clean: Callable[[str], str]) -> Message:
     return replace(message, role=clean(message.role), text=clean(message.text), tool=tool)
 
 
-def render(checkpoint: Checkpoint, messages: Iterable[Message], clean: Callable[[str], str] = str) -> str:
-    """The whole page: what the checkpoint is, and its conversation; `clean` sees every text before it is escaped."""
+def render(
+    checkpoint: Checkpoint, messages: Iterable[Message], clean: Callable[[str], str] = str
+) -> str:
+    """The whole page: what the checkpoint is, and its conversation; `clean` sees every text before
+    it is escaped.
+    """
     note, agent = checkpoint.note, checkpoint.agent
     parts = (agent.name, agent.version, agent.model) if agent else ()
     who = " ".join(code(clean(part)) for part in parts if part)

@@ -1,7 +1,8 @@
-"""Fetch in part: commits, trees, metadata and conversations of a remote's sessions, and no file's contents.
+"""Fetch in part: commits, trees, metadata and conversations of a remote's sessions, and no file's
+contents.
 
-That is enough for `log` and `show`. What arrives is validated as far as it is there; whoever wants to go on with it
-fetches it whole, and then it is validated whole.
+That is enough for `log` and `show`. What arrives is validated as far as it is there; whoever wants
+to go on with it fetches it whole, and then it is validated whole.
 """
 
 from __future__ import annotations
@@ -25,15 +26,20 @@ READ = (RESERVED + b"/" + METADATA, RESERVED + b"/" + CONVERSATION)
 def fetch_part(store: Store, source: Remote, sessions: Iterable[str] = ()) -> tuple[Fetched, ...]:
     """Fetch sessions (all, if none is named) without the contents of their files.
 
-    Writes below `<git dir>/gitcp/aside`, and nothing in the user's repository: no object, no ref, no setting. Raises
-    RevisionNotFound for a session that the remote does not have, GitFailed where it cannot be reached.
+    Writes below `<git dir>/gitcp/aside`, and nothing in the user's repository: no object, no ref,
+    no setting. Raises RevisionNotFound for a session that the remote does not have, GitFailed where
+    it cannot be reached.
     """
     place = partial_clone.make(store.repo, source.name, source.url)
-    return fetch.fetch(_opened(place), replace(source, url=partial_clone.REMOTE), sessions, arrived=_complete)
+    return fetch.fetch(
+        _opened(place), replace(source, url=partial_clone.REMOTE), sessions, arrived=_complete
+    )
 
 
 def beside(store: Store, text: str) -> Store | None:
-    """The store of what was fetched in part, if a revision is there and not in the user's repository."""
+    """The store of what was fetched in part, if a revision is there and not in the user's
+    repository.
+    """
     place = partial_clone.find(store.repo, text.partition("/")[0]) if "/" in text else None
     if place is None:
         return None

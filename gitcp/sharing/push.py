@@ -1,7 +1,7 @@
 """Push: sessions and their tags to a remote, after a scan for secrets. A plan, then an apply.
 
-Nothing on the remote is replaced that is not known here, and each ref moves only from where it was seen: who pushed
-meanwhile loses nothing. A session that grew there and here is not merged.
+Nothing on the remote is replaced that is not known here, and each ref moves only from where it was
+seen: who pushed meanwhile loses nothing. A session that grew there and here is not merged.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class State(StrEnum):
 
 
 class Item(Value):
-    """One ref to be sent: a session or a tag, where it is here and there, and how many checkpoints are new."""
+    """One ref to be sent: a session or a tag, where it is here and there, and how many checkpoints
+    are new.
+    """
 
     name: str
     kind: str
@@ -59,7 +61,9 @@ class Plan(Value):
     @property
     def sending(self) -> tuple[Item, ...]:
         """What is to be moved."""
-        return tuple(item for item in self.items if item.state in (State.NEW, State.AHEAD, State.REWRITTEN))
+        return tuple(
+            item for item in self.items if item.state in (State.NEW, State.AHEAD, State.REWRITTEN)
+        )
 
 
 class Report(Value):
@@ -78,13 +82,17 @@ def plan(
     force: bool = False,
     redacted: bool = False,
 ) -> Plan:
-    """Compare with the remote and scan what is new. Writes the scan's cache, nothing that has a name.
+    """Compare with the remote and scan what is new. Writes the scan's cache, nothing that has a
+    name.
 
-    `force` replaces a session that was rewritten here (by prune or purge), `redacted` sends it without its secrets.
-    Raises RevisionNotFound for a session that does not exist, GitFailed where the remote cannot be reached.
+    `force` replaces a session that was rewritten here (by prune or purge), `redacted` sends it
+    without its secrets. Raises RevisionNotFound for a session that does not exist, GitFailed where
+    the remote cannot be reached.
     """
     url = to.push_url or to.url
-    there = remote.listed(store.repo, url, to.sessions + "*") | remote.listed(store.repo, url, to.tags + "*")
+    there = remote.listed(store.repo, url, to.sessions + "*") | remote.listed(
+        store.repo, url, to.tags + "*"
+    )
     items, commits, left = [], dict[Oid, None](), list[Finding]()
     for session in sessions:
         outgoing = _outgoing(store, session, allowed, redacted=redacted)
@@ -94,13 +102,24 @@ def plan(
         commits |= dict.fromkeys(fresh)
         items += _tags(to, outgoing, there, force=force)
     held = {i.name: i.new for i in items if i.kind == "tag" and i.state is not State.SAME}
-    sieve, found = checkpoint_scan.search(store, commits, allowed, checkpoint_scan.of_tags(store, held).values())
-    named = checkpoint_scan.in_names("session", (i.name for i in items if i.kind == "session"), sieve)
-    return Plan(to, tuple(items), (*found, *checkpoint_scan.in_tags(store, held, sieve), *named), tuple(left))
+    sieve, found = checkpoint_scan.search(
+        store, commits, allowed, checkpoint_scan.of_tags(store, held).values()
+    )
+    named = checkpoint_scan.in_names(
+        "session", (i.name for i in items if i.kind == "session"), sieve
+    )
+    return Plan(
+        to,
+        tuple(items),
+        (*found, *checkpoint_scan.in_tags(store, held, sieve), *named),
+        tuple(left),
+    )
 
 
 class _Outgoing(Value):
-    """A session as it is to be sent: its commits, the oldest first, the tags on them, what was redacted."""
+    """A session as it is to be sent: its commits, the oldest first, the tags on them, what was
+    redacted.
+    """
 
     session: str
     chain: tuple[Oid, ...]
@@ -111,11 +130,17 @@ class _Outgoing(Value):
 def _outgoing(store: Store, session: str, allowed: Collection[str], *, redacted: bool) -> _Outgoing:
     tip = store.tip(session)
     if tip is None:
-        raise RevisionNotFound(f"session {session} has no checkpoint: nothing was sent", hint="gitcp sessions")
+        raise RevisionNotFound(
+            f"session {session} has no checkpoint: nothing was sent", hint="gitcp sessions"
+        )
     nodes = list(store.history(tip))[::-1]
     values = refs.list_refs(store.repo.common_dir, refs.TAGS)
     known = {node.commit for node in nodes}
-    tags = {name.removeprefix(refs.TAGS): value for name, value in values.items() if store.peel(value) in known}
+    tags = {
+        name.removeprefix(refs.TAGS): value
+        for name, value in values.items()
+        if store.peel(value) in known
+    }
     if not redacted:
         return _Outgoing(session, tuple(node.commit for node in nodes), tags)
     named = checkpoint_scan.in_names("session", [session], Sieve(allowed))
@@ -132,7 +157,8 @@ def _outgoing(store: Store, session: str, allowed: Collection[str], *, redacted:
 def push(store: Store, agreed: Plan) -> Report:
     """Send what was planned. Writes the tracking refs below `refs/gitcp/remotes/` for what arrived.
 
-    Raises SecretsFound while the plan has findings, Refused if a session grew on both sides: nothing is sent then.
+    Raises SecretsFound while the plan has findings, Refused if a session grew on both sides:
+    nothing is sent then.
     """
     try:
         return _push(store, agreed)
@@ -146,7 +172,9 @@ def _push(store: Store, agreed: Plan) -> Report:
     stuck = next((item for item in agreed.items if item.state is State.DIVERGED), None)
     if stuck is not None:
         raise _diverged(agreed.remote, stuck)
-    updates = [remote.Update(_there(agreed.remote, item), item.new, item.old) for item in agreed.sending]
+    updates = [
+        remote.Update(_there(agreed.remote, item), item.new, item.old) for item in agreed.sending
+    ]
     refused = remote.send(store.repo, agreed.remote.push_url or agreed.remote.url, updates)
     sent = tuple(item for item in agreed.sending if _there(agreed.remote, item) not in refused)
     with store.lock():
@@ -172,14 +200,17 @@ def _session(
     state = apart(store, tip, old)
     if state is State.REWRITTEN and force:
         return Item(session, "session", State.REWRITTEN, tip, old, len(chain)), chain
-    return Item(session, "session", State.DIVERGED if state is State.REWRITTEN else state, tip, old), ()
+    return Item(
+        session, "session", State.DIVERGED if state is State.REWRITTEN else state, tip, old
+    ), ()
 
 
 def apart(store: Store, tip: Oid, old: Oid) -> State:
     """How the remote's end stands to ours, which does not come after it.
 
-    A prune or purge leaves the checkpoints what they were, under other commits. What is missing here must have been
-    dropped here: a session of this name that somebody else began is no other form of ours.
+    A prune or purge leaves the checkpoints what they were, under other commits. What is missing
+    here must have been dropped here: a session of this name that somebody else began is no other
+    form of ours.
     """
     if not store.objects.exists(old):
         return State.DIVERGED
@@ -190,14 +221,19 @@ def apart(store: Store, tip: Oid, old: Oid) -> State:
     missing = [summary.id for summary in theirs if summary.id not in ours]
     same = all(ours.get(summary.id, summary.created) == summary.created for summary in theirs)
     last = max(id.number for id in ours)
-    rewritten = same and theirs[0].id.number <= last and (not missing or _were_dropped(store, missing))
+    rewritten = (
+        same and theirs[0].id.number <= last and (not missing or _were_dropped(store, missing))
+    )
     return State.REWRITTEN if rewritten else State.DIVERGED
 
 
 def _were_dropped(store: Store, ids: Iterable[CheckpointId]) -> bool:
     """Whether prunes and deletes of this repository took all of them away."""
     operations = oplog.entries(store.repo)
-    return all(any(a <= id.number <= b for op in operations for a, b in op.dropped.get(id.session, ())) for id in ids)
+    return all(
+        any(a <= id.number <= b for op in operations for a, b in op.dropped.get(id.session, ()))
+        for id in ids
+    )
 
 
 def _tags(to: Remote, outgoing: _Outgoing, there: dict[str, Oid], *, force: bool) -> list[Item]:
@@ -217,13 +253,17 @@ def _there(to: Remote, item: Item) -> str:
 def _track(store: Store, to: Remote, item: Item) -> None:
     """Note what the remote has now. Where that fails, the next fetch says it again."""
     name = f"{to.tracking}{item.kind}s/{item.name}"
-    refs.update_ref(store.repo.common_dir, name, item.new, refs.read_ref(store.repo.common_dir, name))
+    refs.update_ref(
+        store.repo.common_dir, name, item.new, refs.read_ref(store.repo.common_dir, name)
+    )
 
 
 def _diverged(to: Remote, item: Item) -> Refused:
     return Refused(
-        f"session {item.name} has checkpoints on {to.name} that are not in it here, and the other way round. "
+        f"session {item.name} has checkpoints on {to.name} that are not in it here, and the other "
+        "way round. "
         "Sessions are never merged: nothing was sent",
         hint=f"gitcp fetch {to.name}, then gitcp fork {to.name}/{item.name} --trust; "
-        "after a prune or purge here: gitcp push --force; if a redacted copy is there: gitcp push --redact",
+        "after a prune or purge here: gitcp push --force; if a redacted copy is there: gitcp push "
+        "--redact",
     )

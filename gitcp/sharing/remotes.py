@@ -1,7 +1,7 @@
 """Remotes: which other repositories checkpoints may go to. None, until the user names it.
 
-A remote is one of git's, with a setting of ours beside it. One that is for checkpoints alone gets no fetch refspec, so
-that git's own `fetch` and `push` leave it alone.
+A remote is one of git's, with a setting of ours beside it. One that is for checkpoints alone gets
+no fetch refspec, so that git's own `fetch` and `push` leave it alone.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from gitcp.value import Value
 ON = "gitcp"
 BRANCHES = "branches"
 IMPORTED = "imported"
-"""Where imports are kept, beside what was fetched: no remote can have this name, or it with a number."""
+"""Where imports are kept, beside what was fetched: no remote can have this name, or it with a
+number.
+"""
 
 
 class Remote(Value):
-    """A remote: its name, its URL, whether checkpoints may go there, and whether as branches and tags.
+    """A remote: its name, its URL, whether checkpoints may go there, and whether as branches and
+    tags.
 
     `push_url` is where they go if that is another one (git's `pushurl`).
     """
@@ -71,17 +74,24 @@ def listing(repo: Repository) -> tuple[Remote, ...]:
 
 
 def _address(url: str, names: Sequence[str]) -> str:
-    """A directory that is called like a remote is meant as one: git would take its name for the remote's."""
+    """A directory that is called like a remote is meant as one: git would take its name for the
+    remote's.
+    """
     return f"./{url}" if url in names else url
 
 
 def choose(repo: Repository, name: str | None) -> Remote:
-    """The remote that is meant: the named one, else the only one that is enabled. Raises BadValue, Refused."""
+    """The remote that is meant: the named one, else the only one that is enabled. Raises BadValue,
+    Refused.
+    """
     known = listing(repo)
     if name is not None:
         found = next((one for one in known if one.name == name), None)
         if found is None:
-            raise BadValue(f"there is no remote {name!r}: nothing was sent or fetched", hint="gitcp remote NAME URL")
+            raise BadValue(
+                f"there is no remote {name!r}: nothing was sent or fetched",
+                hint="gitcp remote NAME URL",
+            )
         if not found.enabled:
             raise Refused(
                 f"checkpoints do not go to {name} until you say so: nothing was sent or fetched",
@@ -93,7 +103,9 @@ def choose(repo: Repository, name: str | None) -> Remote:
         return enabled[0]
     if enabled:
         names = ", ".join(one.name for one in enabled)
-        raise BadValue(f"checkpoints go to more than one remote ({names}): name one", hint="gitcp push REMOTE")
+        raise BadValue(
+            f"checkpoints go to more than one remote ({names}): name one", hint="gitcp push REMOTE"
+        )
     names = ", ".join(one.name for one in known)
     raise Refused(
         "checkpoints go to no remote yet: nothing was sent or fetched",
@@ -102,20 +114,32 @@ def choose(repo: Repository, name: str | None) -> Remote:
 
 
 def enable(repo: Repository, name: str, url: str | None, *, as_branches: bool) -> Remote:
-    """Let checkpoints go to a remote; one that is new is made with `url`. Writes git's config of this repository.
+    """Let checkpoints go to a remote; one that is new is made with `url`. Writes git's config of
+    this repository.
 
     Raises BadValue for a name or URL that cannot be one, Refused if the remote has another URL.
     """
     refs.check_name(name, "remote")
     if re.fullmatch(rf"{IMPORTED}(-\d+)?", name):
-        raise BadValue(f"{name} is where imports are kept: nothing was changed", hint="choose another name")
+        raise BadValue(
+            f"{name} is where imports are kept: nothing was changed", hint="choose another name"
+        )
     known = next((one for one in listing(repo) if one.name == name), None)
     if known is None and url is None:
-        raise BadValue(f"there is no remote {name!r}: nothing was changed", hint=f"gitcp remote {name} URL")
-    if url is not None and (not url.strip() or url.startswith("-") or re.search(r"[\x00-\x1f\x7f]|^\w+::", url)):
-        raise BadValue(f"{url!r} is no URL that can be used: nothing was changed", hint=f"gitcp remote {name} URL")
+        raise BadValue(
+            f"there is no remote {name!r}: nothing was changed", hint=f"gitcp remote {name} URL"
+        )
+    if url is not None and (
+        not url.strip() or url.startswith("-") or re.search(r"[\x00-\x1f\x7f]|^\w+::", url)
+    ):
+        raise BadValue(
+            f"{url!r} is no URL that can be used: nothing was changed",
+            hint=f"gitcp remote {name} URL",
+        )
     if known is not None and url not in (None, known.url):
-        raise Refused(f"{name} is at {known.shown} already: nothing was changed", hint="choose another name")
+        raise Refused(
+            f"{name} is at {known.shown} already: nothing was changed", hint="choose another name"
+        )
     if known is None and url is not None:
         remote.configure(repo, f"remote.{name}.url", url)
         remote.configure(repo, f"remote.{name}.skipFetchAll", "true")
@@ -125,7 +149,9 @@ def enable(repo: Repository, name: str, url: str | None, *, as_branches: bool) -
 
 
 def disable(repo: Repository, name: str) -> Remote:
-    """Let no more checkpoints go there; the remote itself stays. Raises BadValue if there is none."""
+    """Let no more checkpoints go there; the remote itself stays. Raises BadValue if there is
+    none.
+    """
     known = next((one for one in listing(repo) if one.name == name), None)
     if known is None:
         raise BadValue(f"there is no remote {name!r}: nothing was changed", hint="gitcp remote")

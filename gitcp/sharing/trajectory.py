@@ -1,7 +1,9 @@
-"""A conversation as an ATIF trajectory: the Agent Trajectory Interchange Format, by which runs of agents are exchanged.
+"""A conversation as an ATIF trajectory: the Agent Trajectory Interchange Format, by which runs of
+agents are exchanged.
 
-https://github.com/harbor-framework/harbor/blob/main/rfcs/0001-trajectory-format.md, version 1.7. One step is what
-somebody said: a user, the system, or the agent with its thinking, its calls of tools and what these gave back.
+https://github.com/harbor-framework/harbor/blob/main/rfcs/0001-trajectory-format.md, version 1.7.
+One step is what somebody said: a user, the system, or the agent with its thinking, its calls of
+tools and what these gave back.
 """
 
 from __future__ import annotations
@@ -28,7 +30,10 @@ def render(checkpoint: Checkpoint, messages: Iterable[Message]) -> Json:
         steps.add(message)
     steps.close()
     agent, note = checkpoint.agent, checkpoint.note
-    who: Json = {"name": agent.name if agent else "unknown", "version": (agent and agent.version) or "unknown"}
+    who: Json = {
+        "name": agent.name if agent else "unknown",
+        "version": (agent and agent.version) or "unknown",
+    }
     if agent and agent.model:
         who["model_name"] = agent.model
     return {
@@ -51,7 +56,9 @@ def render(checkpoint: Checkpoint, messages: Iterable[Message]) -> Json:
 
 
 class _Open(NamedTuple):
-    """A call that nothing answered: its tool, its id in the trajectory, the agent's own id, and its step."""
+    """A call that nothing answered: its tool, its id in the trajectory, the agent's own id, and its
+    step.
+    """
 
     tool: str
     id: str
@@ -62,8 +69,8 @@ class _Open(NamedTuple):
 class _Steps:
     """The steps so far, and the calls of tools that nothing answered yet.
 
-    A result goes to its call, however late it comes. A second result of a call, and one without a call, is a step of
-    the system's. A call that nothing answered gets an empty result that says so.
+    A result goes to its call, however late it comes. A second result of a call, and one without a
+    call, is a step of the system's. A call that nothing answered gets an empty result that says so.
     """
 
     def __init__(self) -> None:
@@ -78,19 +85,27 @@ class _Steps:
         elif message.role in AGENTS:
             self._said(message)
         else:
-            self._step("user" if message.role in USERS else "system", message)["message"] = _content(message)
+            self._step("user" if message.role in USERS else "system", message)["message"] = (
+                _content(message)
+            )
 
     def _said(self, message: Message) -> None:
-        """What the agent said, thought or called. What comes after a call of a tool is a step of its own."""
+        """What the agent said, thought or called. What comes after a call of a tool is a step of
+        its own.
+        """
         step = self.done[-1] if self.done else {}
         is_call = message.role != "thinking" and message.tool is not None
-        ended = "observation" in step if is_call else "tool_calls" in step or bool(step.get("message"))
+        ended = (
+            "observation" in step if is_call else "tool_calls" in step or bool(step.get("message"))
+        )
         if step.get("source") != "agent" or ended:
             step = self._step("agent", message)
         if is_call:
             self._call(step, message)
         elif message.role == "thinking":
-            step["reasoning_content"] = "\n".join(filter(None, (step.get("reasoning_content"), message.text)))
+            step["reasoning_content"] = "\n".join(
+                filter(None, (step.get("reasoning_content"), message.text))
+            )
         else:
             step["message"] = _content(message)
 
@@ -101,7 +116,11 @@ class _Steps:
             id += "-again"
         self.ids.add(id)
         arguments = wire.parse_line(message.text.encode("utf-8", "replace"))
-        call = {"tool_call_id": id, "function_name": name, "arguments": arguments or {"input": message.text}}
+        call = {
+            "tool_call_id": id,
+            "function_name": name,
+            "arguments": arguments or {"input": message.text},
+        }
         step.setdefault("tool_calls", []).append(call)
         self.open.append(_Open(name, id, message.call, step))
 
@@ -115,7 +134,9 @@ class _Steps:
 
     def _answer(self, call: _Open, content: Any, extra: Json) -> None:
         given = call.step.setdefault("observation", {"results": []})["results"]
-        given.append({"source_call_id": call.id, "content": content, **({"extra": extra} if extra else {})})
+        given.append(
+            {"source_call_id": call.id, "content": content, **({"extra": extra} if extra else {})}
+        )
 
     def close(self) -> None:
         """Give each call that nothing answered an empty result."""
@@ -136,7 +157,9 @@ class _Steps:
 
 
 def _content(message: Message) -> str | list[Json]:
-    """What a message says, its images named: as parts where the agent says where one is, else as text. No bytes."""
+    """What a message says, its images named: as parts where the agent says where one is, else as
+    text. No bytes.
+    """
     parts = [_part(image) for image in message.images]
     if not parts or message.text != IMAGE:
         parts.insert(0, {"type": "text", "text": message.text})

@@ -1,4 +1,6 @@
-"""A conversation in a file from somebody else: whose it is, what it says of itself, and the checkpoint made of it."""
+"""A conversation in a file from somebody else: whose it is, what it says of itself, and the
+checkpoint made of it.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ MOST_ITEMS = 1000
 
 
 class Brought(Value):
-    """What a file holds: a conversation, what to call its session, what it says about itself, and its SHA-256."""
+    """What a file holds: a conversation, what to call its session, what it says about itself, and
+    its SHA-256.
+    """
 
     capture: Capture
     session: str
@@ -53,18 +57,24 @@ def read(path: Path, name: str, agent: str | None) -> Brought:
     if path.stat().st_size > LARGEST:
         raise BadValue(f"{name} is larger than a conversation can be: nothing was imported")
     with path.open("rb") as file:
-        known = adapters.recognise(islice(iter(lambda: file.readline(LONGEST_LINE), b""), HEAD_LINES))
+        known = adapters.recognise(
+            islice(iter(lambda: file.readline(LONGEST_LINE), b""), HEAD_LINES)
+        )
         file.seek(0)
         digest = _sha256(file)
     if agent is None and known is not None:
         agent = known.agent
     label = Note(label=f"imported from {name}")
     if agent not in (None, generic.NAME):
-        capture = _of_agent(path, name, agent or "", known.session_id if known and known.agent == agent else None)
+        capture = _of_agent(
+            path, name, agent or "", known.session_id if known and known.agent == agent else None
+        )
         session = (capture.agent and capture.agent.session_id) or Path(name).stem
         return Brought(capture, session, label, digest)
     capture = replace(generic.from_file(path), agent=None)
-    capture = replace(capture, sources=tuple(replace(s, place=_place(name)) for s in capture.sources))
+    capture = replace(
+        capture, sources=tuple(replace(s, place=_place(name)) for s in capture.sources)
+    )
     document = _document(path) if capture.format == "json" else None
     if document is not None:
         return Brought(capture, _named(document) or Path(name).stem, _note(document, label), digest)
@@ -72,8 +82,11 @@ def read(path: Path, name: str, agent: str | None) -> Brought:
     return Brought(capture, Path(name).stem, label, digest)
 
 
-def checkpoint(store: Store, brought: Brought, id: CheckpointId, parent: Oid | None, limits: Limits) -> Oid | None:
-    """The commit of a checkpoint of this conversation, beside the files as they are; no ref names it yet.
+def checkpoint(
+    store: Store, brought: Brought, id: CheckpointId, parent: Oid | None, limits: Limits
+) -> Oid | None:
+    """The commit of a checkpoint of this conversation, beside the files as they are; no ref names
+    it yet.
 
     None if `parent`, the one before it, has this conversation already. Raises what a save raises.
     """
@@ -81,7 +94,12 @@ def checkpoint(store: Store, brought: Brought, id: CheckpointId, parent: Oid | N
     try:
         taken = take(store.repo, store.objects, limits, live_trees(store, id.session))
         kept, agent = conversation.keep(store, brought.capture, before)
-        if before is not None and before.conversation and kept and before.conversation.streams == kept.streams:
+        if (
+            before is not None
+            and before.conversation
+            and kept
+            and before.conversation.streams == kept.streams
+        ):
             store.objects.discard()
             return None
         draft = Checkpoint(
@@ -106,7 +124,9 @@ def checkpoint(store: Store, brought: Brought, id: CheckpointId, parent: Oid | N
 
 
 def _of_agent(path: Path, name: str, agent: str, session_id: str | None) -> Capture:
-    """An agent's transcript as it lies: one stream, whatever else its agent would look for beside it."""
+    """An agent's transcript as it lies: one stream, whatever else its agent would look for beside
+    it.
+    """
     adapter = adapters.load(agent)
     found = adapter.capture(Found(agent, session_id or Path(name).stem, path, 0.0))
     main = next(source for source in found.sources if source.name == MAIN)
@@ -119,10 +139,13 @@ def _of_agent(path: Path, name: str, agent: str, session_id: str | None) -> Capt
 
 def _require_messages(capture: Capture, path: Path, name: str) -> None:
     with path.open("rb") as file:
-        found = adapters.for_format(capture.format).digest(Digest(), (line.rstrip(b"\n") for line in file))
+        found = adapters.for_format(capture.format).digest(
+            Digest(), (line.rstrip(b"\n") for line in file)
+        )
     if not found.messages:
         raise BadValue(
-            f"{name} is no bundle, no JSON with messages, and no transcript that is known: nothing was imported",
+            f"{name} is no bundle, no JSON with messages, and no transcript that is known: nothing "
+            "was imported",
             hint="--agent NAME says whose it is",
         )
 
@@ -143,7 +166,9 @@ def _place(name: str) -> str:
 
 
 def _document(path: Path) -> dict[str, Any] | None:
-    """The JSON document in a file, if it is an object with messages. Raises BadValue for messages that are none."""
+    """The JSON document in a file, if it is an object with messages. Raises BadValue for messages
+    that are none.
+    """
     if path.stat().st_size > LARGEST_DOCUMENT:
         raise BadValue(f"{path.name} is larger than a JSON document may be: nothing was imported")
     try:
@@ -198,4 +223,8 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 def _pairs(value: Any) -> dict[str, str]:
     items = list(value.items())[:MOST_ITEMS] if isinstance(value, dict) else []
-    return {key: text for name, item in items if (key := _text(name)) and (text := _text(item)) is not None}
+    return {
+        key: text
+        for name, item in items
+        if (key := _text(name)) and (text := _text(item)) is not None
+    }

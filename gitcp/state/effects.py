@@ -1,7 +1,9 @@
-"""Effects outside of the files: what checkpoints record of them, and what became of their compensations. Reads only.
+"""Effects outside of the files: what checkpoints record of them, and what became of their
+compensations. Reads only.
 
-An effect is named by its key, `SESSION@NUMBER:PLACE`: the checkpoint that records it, and its place there from 0. A
-checkpoint of trigger before-risky-change records what is about to happen, any other what has happened.
+An effect is named by its key, `SESSION@NUMBER:PLACE`: the checkpoint that records it, and its place
+there from 0. A checkpoint of trigger before-risky-change records what is about to happen, any other
+what has happened.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ UNKNOWN = "unknown"
 
 
 class Effect(Value):
-    """What would undo something that lies outside of the files. `outcome` is how that ended, None if it was not run."""
+    """What would undo something that lies outside of the files. `outcome` is how that ended, None
+    if it was not run.
+    """
 
     id: CheckpointId
     place: int
@@ -42,7 +46,9 @@ class Effect(Value):
 
 
 def after(store: Store, target: Checkpoint | None, session: str) -> tuple[Effect, ...]:
-    """The effects that came after `target` in a session, newest first; all of them if `target` is None."""
+    """The effects that came after `target` in a session, newest first; all of them if `target` is
+    None.
+    """
     tip = store.tip(session)
     if tip is None:
         return ()
@@ -56,8 +62,14 @@ def after(store: Store, target: Checkpoint | None, session: str) -> tuple[Effect
 
 
 def open_commands(store: Store, target: Checkpoint) -> tuple[str, ...]:
-    """The compensations of what came after `target` in its session, newest first, without those that did their work."""
-    return tuple(effect.command for effect in after(store, target, target.id.session) if effect.outcome != DONE)
+    """The compensations of what came after `target` in its session, newest first, without those
+    that did their work.
+    """
+    return tuple(
+        effect.command
+        for effect in after(store, target, target.id.session)
+        if effect.outcome != DONE
+    )
 
 
 def is_open(store: Store, summary: Summary) -> bool:
@@ -67,14 +79,23 @@ def is_open(store: Store, summary: Summary) -> bool:
     tip = store.tip(summary.id.session)
     try:
         known = store.read(tip).compensated if tip else {}
-        return any(effect.outcome is None for effect in _of(store, store.read(summary.commit), known))
+        return any(
+            effect.outcome is None for effect in _of(store, store.read(summary.commit), known)
+        )
     except StoreDamaged:  # whether it was run cannot be told: it stays
         return True
 
 
 def directory(store: Store, effect: Effect) -> Path:
-    """Where it is kept that the compensation was begun, and how it ended. The time tells sessions of one name apart."""
-    return store.repo.common_dir / "gitcp" / DIRECTORY / f"{effect.key}.{int(effect.created.timestamp())}"
+    """Where it is kept that the compensation was begun, and how it ended. The time tells sessions
+    of one name apart.
+    """
+    return (
+        store.repo.common_dir
+        / "gitcp"
+        / DIRECTORY
+        / f"{effect.key}.{int(effect.created.timestamp())}"
+    )
 
 
 def ended(path: Path) -> str | None:

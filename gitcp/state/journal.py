@@ -32,11 +32,12 @@ MOST = 100
 class Extent(Value):
     """What a restore changed, so that undoing it changes no more.
 
-    `paths` are its limits (empty: none); of a directory with gitcp.restoring.plan.ALONE behind it nothing below is
-    meant. `made` are the files that it made where nothing was: of the state before it is known that they were not
-    there. `bits` are the permissions of files that it changed, which the state before does not record
-    (gitcp.restoring.permissions). `written` names the list of everything it wrote, `rules` the ignore rules that were
-    in force before it and that the state before does not record (both in gitcp.restoring.written); "" if there is none.
+    `paths` are its limits (empty: none); of a directory with gitcp.restoring.plan.ALONE behind it
+    nothing below is meant. `made` are the files that it made where nothing was: of the state before
+    it is known that they were not there. `bits` are the permissions of files that it changed, which
+    the state before does not record (gitcp.restoring.permissions). `written` names the list of
+    everything it wrote, `rules` the ignore rules that were in force before it and that the state
+    before does not record (both in gitcp.restoring.written); "" if there is none.
     """
 
     files: bool = True
@@ -71,10 +72,11 @@ class Unfinished(Value):
     """A restore that was begun: what it goes to, what was there before, and the paths it may have
     changed.
 
-    Of a directory among `paths`, with gitcp.restoring.plan.ALONE behind it, nothing below is meant. `message` is the
-    user's message before which it goes (--message), `session_id` the one under which the agent's conversation goes.
-    `reverted` is the checkpoint before the step whose changes a revert takes back, `markers` whether it writes conflict
-    markers. `before` and `after` are what can be undone without this restore and with it.
+    Of a directory among `paths`, with gitcp.restoring.plan.ALONE behind it, nothing below is meant.
+    `message` is the user's message before which it goes (--message), `session_id` the one under
+    which the agent's conversation goes. `reverted` is the checkpoint before the step whose changes
+    a revert takes back, `markers` whether it writes conflict markers. `before` and `after` are what
+    can be undone without this restore and with it.
     """
 
     target: CheckpointId
@@ -101,21 +103,26 @@ class Unfinished(Value):
 
 @contextmanager
 def lock(repo: Repository) -> Iterator[None]:
-    """Be the only one who restores in this working tree. Raises StoreBusy if another process does."""
+    """Be the only one who restores in this working tree. Raises StoreBusy if another process
+    does.
+    """
     descriptor = os.open(repo.state_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError:
         raise StoreBusy(
-            "another gitcp process is restoring here: nothing was changed", hint="try again when it is done"
+            "another gitcp process is restoring here: nothing was changed",
+            hint="try again when it is done",
         ) from None
     finally:
         os.close(descriptor)
 
 
 def is_running(repo: Repository) -> bool:
-    """Whether a restore is changing files here right now. One that was interrupted is not running."""
+    """Whether a restore is changing files here right now. One that was interrupted is not
+    running.
+    """
     if not (repo.git_dir / "gitcp" / RESTORE).exists():
         return False
     try:
@@ -183,7 +190,9 @@ def runs(repo: Repository) -> list[Path]:
     (gitcp.running.transaction).
     """
     try:
-        return sorted(path for path in (repo.git_dir / "gitcp" / RUNS).iterdir() if path.suffix == ".json")
+        return sorted(
+            path for path in (repo.git_dir / "gitcp" / RUNS).iterdir() if path.suffix == ".json"
+        )
     except FileNotFoundError:
         return []
 
@@ -221,13 +230,19 @@ def stepped(known: Restores, step: Step, here: CheckpointId, extent: Extent) -> 
 
 def _encode_restores(value: Restores) -> dict[str, object]:
     undo, redo = value.undo[-MOST:], value.redo[-MOST:]
-    extents = {str(id): _encode_extent(extent) for id, extent in value.extents.items() if id in (*undo, *redo)}
+    extents = {
+        str(id): _encode_extent(extent)
+        for id, extent in value.extents.items()
+        if id in (*undo, *redo)
+    }
     return {"undo": [str(id) for id in undo], "redo": [str(id) for id in redo], "extents": extents}
 
 
 def _decode_restores(fields: Mapping[str, Any]) -> Restores:
     undo, redo = (tuple(map(_id, fields.get(name, ()))) for name in ("undo", "redo"))
-    extents = {_id(text): _decode_extent(extent) for text, extent in fields.get("extents", {}).items()}
+    extents = {
+        _id(text): _decode_extent(extent) for text, extent in fields.get("extents", {}).items()
+    }
     return Restores(undo, redo, extents)
 
 
@@ -245,7 +260,9 @@ def _encode_extent(extent: Extent) -> dict[str, object]:
 
 
 def _decode_extent(fields: Mapping[str, Any]) -> Extent:
-    paths, made = (tuple(map(wire.decode_path, fields.get(name, ()))) for name in ("limits", "made"))
+    paths, made = (
+        tuple(map(wire.decode_path, fields.get(name, ()))) for name in ("limits", "made")
+    )
     written, rules = (str(fields.get(name, "")) for name in ("written", "rules"))
     flags = bool(fields["files"]), bool(fields["conversation"]), bool(fields["index"])
     bits = tuple((wire.decode_path(path), int(mode)) for path, mode in fields.get("bits", ()))
@@ -292,12 +309,16 @@ def write_fields(path: Path, fields: dict[str, object]) -> None:
         replace_file(path, wire.dumps(fields, small=True))
     except OSError as error:
         if error.errno in FULL:
-            raise DiskFull(f"the disk is full: {path.name} was not written", hint="free some space") from None
+            raise DiskFull(
+                f"the disk is full: {path.name} was not written", hint="free some space"
+            ) from None
         raise GitcpError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def sweep(repo: Repository, begun: Unfinished) -> None:
-    """Remove the temporary files that an interrupted restore left beside the paths it was writing."""
+    """Remove the temporary files that an interrupted restore left beside the paths it was
+    writing.
+    """
     # only after a crash, and every command looks for a journal
     from gitcp.worktree.writer import Writer
 

@@ -1,4 +1,6 @@
-"""The end of what a program said, as it may be written down: without the secrets of its environment."""
+"""The end of what a program said, as it may be written down: without the secrets of its
+environment.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ TAIL = 4000
 
 SHORTEST = 6
 SECRET = re.compile(
-    r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE|_KEY$|^KEY$|_PAT$|AUTH(?!OR)", re.IGNORECASE
+    r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE|_KEY$|^KEY$|_PAT$|AUTH(?!OR)",
+    re.IGNORECASE,
 )
 KNOWN = re.compile(
     r"\b(?:sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abpr]-[\w-]{10,}"
@@ -21,19 +24,25 @@ MASK = "***"
 
 
 def masked(text: str, env: Mapping[str, str]) -> str:
-    """`text` without the values of variables that are called like secrets, without tokens of known kinds, and without
-    the passwords in addresses.
+    """`text` without the values of variables that are called like secrets, without tokens of known
+    kinds, and without the passwords in addresses.
     """
-    values = {value for name, value in env.items() if len(value) >= SHORTEST and SECRET.search(name)}
+    values = {
+        value for name, value in env.items() if len(value) >= SHORTEST and SECRET.search(name)
+    }
     for value in sorted(values, key=len, reverse=True):
         text = text.replace(value, MASK)
     return IN_ADDRESS.sub(MASK, KNOWN.sub(MASK, text))
 
 
 def tail(output: bytes, env: Mapping[str, str]) -> str:
-    """The last lines of what a program printed, masked, without the colours and controls of a terminal."""
+    """The last lines of what a program printed, masked, without the colours and controls of a
+    terminal.
+    """
     text = masked(output.decode("utf-8", "replace"), env)
-    text = re.sub(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)|\r(?=\n)", "", text)
+    text = re.sub(
+        r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)|\r(?=\n)", "", text
+    )
     text = re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", "", text).rstrip()
     return text if len(text) <= TAIL else "…" + text[-TAIL:].partition("\n")[2]
 

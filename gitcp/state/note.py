@@ -1,8 +1,8 @@
-"""The note of the next save: what was said of it before it is made. It waits in `<git dir>/gitcp/note`, until a save of
-its session takes it, once.
+"""The note of the next save: what was said of it before it is made. It waits in `<git
+dir>/gitcp/note`, until a save of its session takes it, once.
 
-A save takes it under the store's lock, and lets go of it when its ref has moved. Where a crash comes in between, the
-next save finds that all of it is said already.
+A save takes it under the store's lock, and lets go of it when its ref has moved. Where a crash
+comes in between, the next save finds that all of it is said already.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ class Waiting(Value):
 
 
 def inherit(before: Note, given: Note) -> Note:
-    """What holds until it is said otherwise. Decisions and failures add up; a fact given empty is dropped."""
+    """What holds until it is said otherwise. Decisions and failures add up; a fact given empty is
+    dropped.
+    """
     both = combine(before, given)
     return replace(both, facts=_filled(both.facts), position=_filled(both.position))
 
@@ -96,12 +98,18 @@ def clear(store: Store, session: str | None) -> None:
     with store.lock():
         kept: tuple[Waiting, ...] = ()
         with suppress(StoreDamaged):
-            kept = tuple(each for each in waiting(store.repo) if session is not None and each.session != session)
+            kept = tuple(
+                each
+                for each in waiting(store.repo)
+                if session is not None and each.session != session
+            )
         _write(store.repo, kept)
 
 
 def of_next(repo: Repository, session: str) -> Note | None:
-    """What was said of the next save of this session, if anything. A save does not fail by a file nobody can read."""
+    """What was said of the next save of this session, if anything. A save does not fail by a file
+    nobody can read.
+    """
     found = None
     with suppress(StoreDamaged):
         for each in sorted(waiting(repo), key=lambda each: each.session is not None):
@@ -151,15 +159,23 @@ PAIRS = {"fact": "facts", "position": "position"}
 
 
 def written(note: Note) -> str:
-    """A note as lines `KEY: TEXT`, as `read` takes them; a line end in a text is followed by a blank."""
+    """A note as lines `KEY: TEXT`, as `read` takes them; a line end in a text is followed by a
+    blank.
+    """
     lines = [("phase", note.phase), ("objective", note.objective), ("task", note.handoff.task)]
-    lines += [(key, f"{name}={value}") for key, field in PAIRS.items() for name, value in getattr(note, field).items()]
+    lines += [
+        (key, f"{name}={value}")
+        for key, field in PAIRS.items()
+        for name, value in getattr(note, field).items()
+    ]
     lines += [(key, text) for key, field in LISTS.items() for text in getattr(note.handoff, field)]
     return "".join(f"{key}: " + text.replace("\n", "\n  ") + "\n" for key, text in lines if text)
 
 
 def read(text: str) -> Note:
-    """A note from such lines; those that begin with # and those that are empty say nothing. Raises BadValue."""
+    """A note from such lines; those that begin with # and those that are empty say nothing. Raises
+    BadValue.
+    """
     found: dict[str, list[str]] = {}
     last: list[str] | None = None
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
@@ -171,7 +187,10 @@ def read(text: str) -> Note:
         key, colon, said = line.partition(":")
         if not colon or key.strip() not in (*SINGLE, *LISTS, *PAIRS):
             known = ", ".join((*SINGLE, *PAIRS, *LISTS))
-            raise BadValue(f"line {number} of the note, {line[:60]!r}, cannot be read", hint=f"KEY: TEXT, of {known}")
+            raise BadValue(
+                f"line {number} of the note, {line[:60]!r}, cannot be read",
+                hint=f"KEY: TEXT, of {known}",
+            )
         last = found.setdefault(key.strip(), [])
         last.append(said.strip())
     return _made({key: [text for text in texts if text] for key, texts in found.items()})
@@ -182,7 +201,9 @@ def _made(found: Mapping[str, list[str]]) -> Note:
     return Note(
         phase=one["phase"],
         objective=one["objective"],
-        handoff=Handoff(one["task"], **{field: tuple(found.get(key, ())) for key, field in LISTS.items()}),
+        handoff=Handoff(
+            one["task"], **{field: tuple(found.get(key, ())) for key, field in LISTS.items()}
+        ),
         facts=dict(map(_pair, found.get("fact", ()))),
         position=dict(map(_pair, found.get("position", ()))),
     )

@@ -1,7 +1,8 @@
-"""The number of a checkpoint that begins a session: one that no checkpoint of that name has, as far as any ref knows.
+"""The number of a checkpoint that begins a session: one that no checkpoint of that name has, as far
+as any ref knows.
 
-A session that was deleted and is saved into again goes on with the numbers: a fork may still have the old ones, a tag,
-the trash, or what was fetched, and an id means one checkpoint for good.
+A session that was deleted and is saved into again goes on with the numbers: a fork may still have
+the old ones, a tag, the trash, or what was fetched, and an id means one checkpoint for good.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ def first(store: Store, session: str) -> int:
 
 def _highest(store: Store, session: str, tips: Iterable[Oid]) -> int:
     said = ("--fixed-strings", f"--grep=Gitcp-Session: {session}")
-    return max((s.id.number for s in store.forest(tips, *said) if s.id.session == session), default=0)
+    return max(
+        (s.id.number for s in store.forest(tips, *said) if s.id.session == session), default=0
+    )
 
 
 def _readable(store: Store, session: str, tips: Iterable[Oid]) -> Iterable[int]:

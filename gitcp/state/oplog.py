@@ -1,8 +1,10 @@
-"""The operation log: what was done to checkpoints besides saving them, in order. `undo` and `redo` walk it.
+"""The operation log: what was done to checkpoints besides saving them, in order. `undo` and `redo`
+walk it.
 
-One file for all working trees, `<git dir>/gitcp/oplog`, one JSON object a line. It is only ever appended to, so that a
-crash costs its last line at most; a line that cannot be read is passed over. Nothing but the order of `undo` needs it:
-what an operation took away is under `refs/gitcp/trash`, what a restore replaced is in its safety checkpoint.
+One file for all working trees, `<git dir>/gitcp/oplog`, one JSON object a line. It is only ever
+appended to, so that a crash costs its last line at most; a line that cannot be read is passed over.
+Nothing but the order of `undo` needs it: what an operation took away is under `refs/gitcp/trash`,
+what a restore replaced is in its safety checkpoint.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ RESTORING = frozenset({"restore", REVERT})
 """The operations that change files and conversation, each with a safety checkpoint before it."""
 
 QUARANTINE = "quarantine"
-"""A damaged session was put into the trash, so that saving could go on; `dropped` has the numbers it had used."""
+"""A damaged session was put into the trash, so that saving could go on; `dropped` has the numbers
+it had used.
+"""
 
 RENAME = "rename"
 TAKING = frozenset({"prune", "delete"})
@@ -41,11 +45,12 @@ Ranges = Mapping[str, tuple[tuple[int, int], ...]]
 
 
 class Operation(Value):
-    """One operation. `what` is its command's name, `said` one line for people, `worktree` where it was typed.
+    """One operation. `what` is its command's name, `said` one line for people, `worktree` where it
+    was typed.
 
-    `checkpoints` are those it is about. `trash` names what a prune or delete put away, `dropped` the checkpoints that
-    were. An undo or redo says in `of` which operation it is of. `automatic`: nobody typed it. `names` are those that a
-    rename took and gave.
+    `checkpoints` are those it is about. `trash` names what a prune or delete put away, `dropped`
+    the checkpoints that were. An undo or redo says in `of` which operation it is of. `automatic`:
+    nobody typed it. `names` are those that a rename took and gave.
     """
 
     number: int
@@ -69,9 +74,11 @@ class Standing(Value):
 
 
 def record(repo: Repository, what: str, said: str, **fields: Any) -> Operation:
-    """Append an operation that was done just now; `fields` are those of Operation. Safe beside other processes.
+    """Append an operation that was done just now; `fields` are those of Operation. Safe beside
+    other processes.
 
-    Writes one line and fsyncs it. Raises DiskFull or GitcpError; what the operation did stands all the same.
+    Writes one line and fsyncs it. Raises DiskFull or GitcpError; what the operation did stands all
+    the same.
     """
     return append(repo, Operation(0, repo.host.now(), what, said, repo.worktree_name, **fields))
 
@@ -88,13 +95,19 @@ def append(repo: Repository, operation: Operation) -> Operation:
             numbered = replace(operation, number=_last_number(repo, tail, size) + 1)
             # A line that a crash cut off is ended first, or it would take this one along.
             file.write(
-                (b"\n" if tail and not tail.endswith(b"\n") else b"") + wire.dumps(encode(numbered), small=True) + b"\n"
+                (b"\n" if tail and not tail.endswith(b"\n") else b"")
+                + wire.dumps(encode(numbered), small=True)
+                + b"\n"
             )
             os.fsync(descriptor)
     except OSError as error:
         if error.errno in FULL:
-            raise DiskFull(f"the disk is full: {what_failed(operation)}", hint="free some space") from None
-        raise GitcpError(f"{path} cannot be written ({error.strerror}): {what_failed(operation)}") from None
+            raise DiskFull(
+                f"the disk is full: {what_failed(operation)}", hint="free some space"
+            ) from None
+        raise GitcpError(
+            f"{path} cannot be written ({error.strerror}): {what_failed(operation)}"
+        ) from None
     return numbered
 
 
@@ -148,7 +161,8 @@ def last_number(repo: Repository) -> int:
 
 
 def since(repo: Repository, number: int) -> tuple[Operation, ...]:
-    """The operations of this number and higher ones, as they were written. Reads the end of the log, if they are there.
+    """The operations of this number and higher ones, as they were written. Reads the end of the
+    log, if they are there.
 
     A store that prunes itself for years has a log of tens of thousands.
     """
@@ -173,8 +187,8 @@ def _end(repo: Repository) -> tuple[bytes, int]:
 def standing(operations: Iterable[Operation], worktree: str | None) -> Standing:
     """What can be undone and redone in a working tree, by this log alone.
 
-    An operation takes the place of what could be redone of its kind. What gitcp did by itself is nobody's last step:
-    it is undone by its number.
+    An operation takes the place of what could be redone of its kind. What gitcp did by itself is
+    nobody's last step: it is undone by its number.
     """
     done: list[Operation] = []
     undone: list[Operation] = []
@@ -220,12 +234,18 @@ def encode(operation: Operation) -> dict[str, object]:
         "worktree": operation.worktree,
         "checkpoints": [str(id) for id in operation.checkpoints],
         "trash": operation.trash,
-        "dropped": {session: list(map(list, ranges)) for session, ranges in operation.dropped.items()},
+        "dropped": {
+            session: list(map(list, ranges)) for session, ranges in operation.dropped.items()
+        },
         "of": operation.of,
         "automatic": operation.automatic,
         "names": list(operation.names),
     }
-    return {key: value for key, value in fields.items() if value not in (None, [], {}) and value is not False}
+    return {
+        key: value
+        for key, value in fields.items()
+        if value not in (None, [], {}) and value is not False
+    }
 
 
 def _decode(line: bytes) -> Operation | None:
@@ -237,7 +257,9 @@ def _decode(line: bytes) -> Operation | None:
 
 
 def decode(fields: Mapping[str, Any]) -> Operation:
-    """An operation as it was written down. Raises KeyError, TypeError, ValueError, AttributeError for anything else."""
+    """An operation as it was written down. Raises KeyError, TypeError, ValueError, AttributeError
+    for anything else.
+    """
     time = datetime.fromisoformat(fields["time"])
     if time.tzinfo is None:
         raise ValueError("a time without a zone")
@@ -247,10 +269,13 @@ def decode(fields: Mapping[str, Any]) -> Operation:
         what=str(fields["what"]),
         said=str(fields["said"]),
         worktree=fields.get("worktree"),
-        checkpoints=tuple(id for id in map(wire.parse_id, fields.get("checkpoints", ())) if id is not None),
+        checkpoints=tuple(
+            id for id in map(wire.parse_id, fields.get("checkpoints", ())) if id is not None
+        ),
         trash=fields.get("trash"),
         dropped={
-            name: tuple((int(a), int(b)) for a, b in ranges) for name, ranges in fields.get("dropped", {}).items()
+            name: tuple((int(a), int(b)) for a, b in ranges)
+            for name, ranges in fields.get("dropped", {}).items()
         },
         of=fields.get("of"),
         automatic=bool(fields.get("automatic", False)),

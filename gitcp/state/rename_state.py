@@ -1,4 +1,6 @@
-"""Where a session's name stands besides its checkpoints: refs, and the small files that gitcp keeps."""
+"""Where a session's name stands besides its checkpoints: refs, and the small files that gitcp
+keeps.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ COMPENSATIONS = "compensations"
 def session_of(ref: str) -> str:
     """The session that a ref of ours is of, in the trash or not; "" for any other ref."""
     place, _, name = ref.rpartition("/")
-    ours = f"{place}/" == refs.SESSIONS or (place.startswith(refs.TRASH) and place.endswith("/sessions"))
+    ours = f"{place}/" == refs.SESSIONS or (
+        place.startswith(refs.TRASH) and place.endswith("/sessions")
+    )
     return name if ours else ""
 
 
@@ -34,11 +38,15 @@ def is_tag(ref: str) -> bool:
 
 def places(repo: Repository) -> tuple[Path, ...]:
     """The directories of gitcp's own, of every working tree."""
-    return tuple(Path(git_dir) / "gitcp" for git_dir in (repo.common_dir, *sorted(repo.common_dir.glob("worktrees/*"))))
+    return tuple(
+        Path(git_dir) / "gitcp"
+        for git_dir in (repo.common_dir, *sorted(repo.common_dir.glob("worktrees/*")))
+    )
 
 
 def follow(repo: Repository, old: str, new: str) -> None:
-    """Let everything that is kept of a session, or of its checkpoints, name it anew. Done twice it is done once.
+    """Let everything that is kept of a session, or of its checkpoints, name it anew. Done twice it
+    is done once.
 
     What cannot be read or written stays: it is about what was, and no checkpoint needs it.
     """

@@ -1,8 +1,10 @@
-"""Chains written anew without some of their checkpoints, and the refs that move because of it, all or none.
+"""Chains written anew without some of their checkpoints, and the refs that move because of it, all
+or none.
 
-A checkpoint that stays keeps its id, its tree and every byte of its commit but the name of the one before it. Refs move
-in an order in which every step leaves whole chains and loses nothing: what was there is put into the trash first. A
-journal says which are to move, so that what a crash interrupted is finished by the next command.
+A checkpoint that stays keeps its id, its tree and every byte of its commit but the name of the one
+before it. Refs move in an order in which every step leaves whole chains and loses nothing: what was
+there is put into the trash first. A journal says which are to move, so that what a crash
+interrupted is finished by the next command.
 """
 
 from __future__ import annotations
@@ -27,9 +29,9 @@ PART = re.compile(r"[^\x00-\x20\x7f~^:?*\[\\/.][^\x00-\x20\x7f~^:?*\[\\/]*")
 
 
 class Forest(Value):
-    """All checkpoints that sessions and tags reach. `nodes` has each after the one before it; `tags` are the values of
-    the refs, `tagged` the commits that they are on. `damaged` are sessions that were left out since some checkpoint of
-    theirs cannot be read, with what can be read.
+    """All checkpoints that sessions and tags reach. `nodes` has each after the one before it;
+    `tags` are the values of the refs, `tagged` the commits that they are on. `damaged` are sessions
+    that were left out since some checkpoint of theirs cannot be read, with what can be read.
     """
 
     sessions: Mapping[str, Oid] = EMPTY
@@ -61,13 +63,16 @@ def read(
     *,
     despite_damage: bool = False,
 ) -> Forest:
-    """The forest of this repository, or that of the refs given. Raises StoreDamaged if a part of it cannot be read.
+    """The forest of this repository, or that of the refs given. Raises StoreDamaged if a part of it
+    cannot be read.
 
     With `despite_damage`, sessions and tags are left out whose checkpoints cannot all be read.
     """
     found = refs.list_refs(store.repo.common_dir, refs.TAGS) if tags is None else {}
     sessions = store.sessions() if sessions is None else sessions
-    tags = {name.removeprefix(refs.TAGS): oid for name, oid in found.items()} if tags is None else tags
+    tags = (
+        {name.removeprefix(refs.TAGS): oid for name, oid in found.items()} if tags is None else tags
+    )
     try:
         tagged = {name: store.peel(oid) for name, oid in tags.items()}
         tips = {*sessions.values(), *tagged.values()}
@@ -99,12 +104,15 @@ def _readable(store: Store, sessions: Mapping[str, Oid], tags: Mapping[str, Oid]
         with suppress(StoreDamaged):
             if is_whole(commit := store.peel(oid)):
                 tagged[name] = commit
-    damaged = {name: tuple(store.readable(tip)) for name, tip in sessions.items() if name not in whole}
+    damaged = {
+        name: tuple(store.readable(tip)) for name, tip in sessions.items() if name not in whole
+    }
     return Forest(whole, {name: tags[name] for name in tagged}, tagged, nodes, damaged)
 
 
 def rewrite(store: Store, forest: Forest, dropped: Collection[Oid]) -> dict[Oid, Oid | None]:
-    """Write the chains without `dropped`: what each commit becomes; of a dropped one, the one before it.
+    """Write the chains without `dropped`: what each commit becomes; of a dropped one, the one
+    before it.
 
     Everything is on disk when this returns, and no ref names it.
     """
@@ -120,16 +128,23 @@ def rewrite(store: Store, forest: Forest, dropped: Collection[Oid]) -> dict[Oid,
 
 
 def moves(
-    store: Store, forest: Forest, becomes: Mapping[Oid, Oid] | Mapping[Oid, Oid | None], tags: Mapping[str, Oid] = EMPTY
+    store: Store,
+    forest: Forest,
+    becomes: Mapping[Oid, Oid] | Mapping[Oid, Oid | None],
+    tags: Mapping[str, Oid] = EMPTY,
 ) -> list[Move]:
-    """The refs of sessions and tags that follow their commits; `tags` are tag objects to be taken where they fit."""
+    """The refs of sessions and tags that follow their commits; `tags` are tag objects to be taken
+    where they fit.
+    """
     found = [Move(refs.SESSIONS + name, tip, becomes[tip]) for name, tip in forest.sessions.items()]
     for name, value in forest.tags.items():
         commit = becomes[forest.tagged[name]]
         if commit is None or commit == forest.tagged[name]:
             continue
         fits = name in tags and store.peel(tags[name]) == commit
-        found.append(Move(refs.TAGS + name, value, tags[name] if fits else store.retag(value, commit)))
+        found.append(
+            Move(refs.TAGS + name, value, tags[name] if fits else store.retag(value, commit))
+        )
     store.objects.flush(held=True)
     return [move for move in found if move.new is not None and move.new != move.old]
 
@@ -144,9 +159,11 @@ def put_away(found: Iterable[Move], trash: str) -> list[Move]:
 
 
 def carry_out(store: Store, wanted: Iterable[Move], operation: Operation) -> Operation:
-    """Move the refs and log the operation. The caller holds the store's lock, and gives what is put away first.
+    """Move the refs and log the operation. The caller holds the store's lock, and gives what is put
+    away first.
 
-    Writes the journal, the refs and the log. Raises what writing raises; the next command then finishes it.
+    Writes the journal, the refs and the log. Raises what writing raises; the next command then
+    finishes it.
     """
     listed = list(wanted)
     operation = replace(operation, number=oplog.last_number(store.repo) + 1)
@@ -165,7 +182,8 @@ def is_unfinished(store: Store) -> bool:
 
 
 def finish(store: Store) -> Operation | None:
-    """Finish what a crash interrupted, None if nothing was. The caller holds the store's lock. Raises StoreDamaged.
+    """Finish what a crash interrupted, None if nothing was. The caller holds the store's lock.
+    Raises StoreDamaged.
 
     A session that went on meanwhile stays as it is: whole, and with everything it had.
     """
@@ -174,7 +192,9 @@ def finish(store: Store) -> Operation | None:
 
 
 def unfinished(store: Store) -> tuple[list[Move], Operation] | None:
-    """What a crash interrupted: refs that were to move, and what for. Moves nothing. Raises StoreDamaged."""
+    """What a crash interrupted: refs that were to move, and what for. Moves nothing. Raises
+    StoreDamaged.
+    """
     path = _journal(store)
     fields = journal.read_fields(path)
     if fields is None:
@@ -194,8 +214,14 @@ def unfinished(store: Store) -> tuple[list[Move], Operation] | None:
 
 
 def _move(ref: str, old: str | None, new: str | None) -> Move:
-    """A move as it was written down. Raises ValueError, TypeError for what is no ref of gitcp's, or no object's id."""
-    if not ref.startswith(refs.PREFIX) or not all(map(PART.fullmatch, ref.split("/"))) or ref.endswith(".lock"):
+    """A move as it was written down. Raises ValueError, TypeError for what is no ref of gitcp's, or
+    no object's id.
+    """
+    if (
+        not ref.startswith(refs.PREFIX)
+        or not all(map(PART.fullmatch, ref.split("/")))
+        or ref.endswith(".lock")
+    ):
         raise ValueError("it names a ref that is not gitcp's")
     if not all(oid is None or refs.HEX.match(oid) for oid in (old, new)):
         raise ValueError("it names what can be no object")
@@ -204,7 +230,8 @@ def _move(ref: str, old: str | None, new: str | None) -> Move:
 
 def _move_all(store: Store, listed: list[Move], operation: Operation) -> Operation:
     left = False
-    # git looks at one directory of refs after the other: it may see a ref neither where it was nor where it goes.
+    # git looks at one directory of refs after the other: it may see a ref neither where it was nor
+    # where it goes.
     store.objects.renew(move.new for move in listed if move.new is not None)
     for move in listed:
         if left and move.new is None:
@@ -214,7 +241,10 @@ def _move_all(store: Store, listed: list[Move], operation: Operation) -> Operati
     tidy(store, listed)
     if operation.what == oplog.RENAME and len(operation.names) == 2:
         rename_state.follow(store.repo, *operation.names)
-    logged = next((each for each in oplog.since(store.repo, operation.number) if _is_same(each, operation)), None)
+    logged = next(
+        (each for each in oplog.since(store.repo, operation.number) if _is_same(each, operation)),
+        None,
+    )
     logged = logged or oplog.append(store.repo, operation)
     _journal(store).unlink(missing_ok=True)
     sync_directory(store.repo.store_dir)
@@ -231,8 +261,15 @@ def tidy(store: Store, listed: Iterable[Move]) -> None:
 
 
 def _is_same(one: Operation, other: Operation) -> bool:
-    """Whether `one`, which was logged, is `other`. It may have a higher number: a restore takes no lock of ours."""
-    return (one.what, one.time, one.trash, one.of) == (other.what, other.time, other.trash, other.of)
+    """Whether `one`, which was logged, is `other`. It may have a higher number: a restore takes no
+    lock of ours.
+    """
+    return (one.what, one.time, one.trash, one.of) == (
+        other.what,
+        other.time,
+        other.trash,
+        other.of,
+    )
 
 
 def _journal(store: Store) -> Path:

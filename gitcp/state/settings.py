@@ -1,10 +1,11 @@
 """What the user and the team set: git config `gitcp.*`, else `.gitcp.toml`, else the defaults.
 
-`.gitcp.toml` is committed and so comes from anybody: it holds numbers and patterns, nothing that is run, and a key that
-is not known is a mistake, since it was meant to have an effect.
+`.gitcp.toml` is committed and so comes from anybody: it holds numbers and patterns, nothing that is
+run, and a key that is not known is a mistake, since it was meant to have an effect.
 
-A setting that cannot be read stops nothing that saves or goes back: its default is used, and the mistake is reported.
-Where a setting protects (secrets that may leave, what a prune drops) the mistake is an error.
+A setting that cannot be read stops nothing that saves or goes back: its default is used, and the
+mistake is reported. Where a setting protects (secrets that may leave, what a prune drops) the
+mistake is an error.
 """
 
 from __future__ import annotations
@@ -34,7 +35,16 @@ SIZE = re.compile(r"(\d{1,15})\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
 FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 SPAN = re.compile(r"(\d{1,6})\s*([smhd]?)", re.IGNORECASE)
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+SWITCH = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
+}
 
 SCANNER_LIMIT = 300
 
@@ -48,7 +58,9 @@ class Scanner(Value):
     limit: int = SCANNER_LIMIT
 
 
-def limits(repo: Repository, include: Sequence[str] = (), mistakes: list[BadValue] | None = None) -> Limits:
+def limits(
+    repo: Repository, include: Sequence[str] = (), mistakes: list[BadValue] | None = None
+) -> Limits:
     """The limits in force, with the `include` patterns given by hand added.
 
     A setting that cannot be read has its default; each mistake is appended to `mistakes`.
@@ -67,7 +79,9 @@ def policy(repo: Repository, mistakes: list[BadValue] | None = None) -> Settings
     passed: list[BadValue] = [] if mistakes is None else mistakes
     values, default = _values(repo, "hooks", passed), Settings()
     return Settings(
-        off=frozenset(name for name, wanted in _values(repo, "triggers", passed).items() if not wanted),
+        off=frozenset(
+            name for name, wanted in _values(repo, "triggers", passed).items() if not wanted
+        ),
         interval=values.get("interval", default.interval),
         risky=tuple(values.get("risky_commands", ())),
         tests=tuple(values.get("tests", ())),
@@ -81,12 +95,18 @@ def retention(repo: Repository) -> StoreLimits:
 
     count, values = _values(repo, "hooks").get("max_checkpoints"), _values(repo, "prune")
     age = values.get("max_age")
-    return StoreLimits(count or None, timedelta(seconds=age) if age else None, values.get("max_size") or None)
+    return StoreLimits(
+        count or None, timedelta(seconds=age) if age else None, values.get("max_size") or None
+    )
 
 
 def allowed_secrets(repo: Repository) -> frozenset[str]:
-    """The IDs of secrets that may leave: those in git config and those of the team. Raises BadValue."""
-    return frozenset(id for found in (_team, _own) for id in found(repo, "secrets").get("allow_secrets", ()))
+    """The IDs of secrets that may leave: those in git config and those of the team. Raises
+    BadValue.
+    """
+    return frozenset(
+        id for found in (_team, _own) for id in found(repo, "secrets").get("allow_secrets", ())
+    )
 
 
 def allow_secret(repo: Repository, id: str) -> None:
@@ -96,7 +116,9 @@ def allow_secret(repo: Repository, id: str) -> None:
 
 
 def scanner(repo: Repository) -> Scanner | None:
-    """The secret scanner that is run too: of git config alone, since it is a command. Raises BadValue."""
+    """The secret scanner that is run too: of git config alone, since it is a command. Raises
+    BadValue.
+    """
     name = "gitcp.secretScanner"
     text = repo.config.get(name.lower())
     if not text:
@@ -106,7 +128,9 @@ def scanner(repo: Repository) -> Scanner | None:
     try:
         command = tuple(shlex.split(text))
     except ValueError as error:
-        raise BadValue(f"{name} is {text!r}, which is no command: {error}", hint=f"git config {name} COMMAND") from None
+        raise BadValue(
+            f"{name} is {text!r}, which is no command: {error}", hint=f"git config {name} COMMAND"
+        ) from None
     if not command:
         return None
     given = repo.config.get(f"{name}Timeout".lower())
@@ -168,7 +192,9 @@ def _team(repo: Repository, wanted: str, mistakes: list[BadValue] | None = None)
         sections = _sections(_parsed(text), text, mistakes)
     for key, value in sections.get(wanted, {}).items():
         with _collected(mistakes):
-            found[key] = SECTIONS[wanted][key](value, f"{wanted}.{key} in {_place(text, wanted, key)}")
+            found[key] = SECTIONS[wanted][key](
+                value, f"{wanted}.{key} in {_place(text, wanted, key)}"
+            )
     return found
 
 
@@ -189,7 +215,9 @@ def _sections(document: Values, text: str, mistakes: list[BadValue] | None) -> d
     for name, section in document.items():
         with _collected(mistakes):
             if not isinstance(section, dict):
-                raise BadValue(f"{_place(text, '', name)}: {name} is not a table", hint=f"write [{name}]")
+                raise BadValue(
+                    f"{_place(text, '', name)}: {name} is not a table", hint=f"write [{name}]"
+                )
             known = SECTIONS.get(name, {})
             found[name] = {key: value for key, value in section.items() if key in known}
             unknown = [f"{name}.{key}" for key in section if key not in known and name in SECTIONS]
@@ -203,13 +231,19 @@ def _place(text: str, section: str, key: str) -> str:
     for number, line in enumerate(text.splitlines(), 1):
         table = re.match(r"\s*\[\s*([\w.\"'-]+)\s*\]", line)
         inside = table[1].strip("\"'") if table else inside
-        if not table and inside == section and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", line):
+        if (
+            not table
+            and inside == section
+            and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", line)
+        ):
             return f"{FILE}:{number}"
     return FILE
 
 
 def _read(repo: Repository) -> str | None:
-    """The file's text; None if there is none. Whatever lies there, this neither blocks nor reads without end."""
+    """The file's text; None if there is none. Whatever lies there, this neither blocks nor reads
+    without end.
+    """
     try:
         descriptor = os.open(repo.root / FILE, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -234,7 +268,9 @@ def _read(repo: Repository) -> str | None:
 def _refuse_unknown(keys: Sequence[str], known: Sequence[str]) -> None:
     if keys:
         hint = f"known are {', '.join(known)}"
-        raise BadValue(f"{FILE} has settings that gitcp does not know: {', '.join(keys)}", hint=hint)
+        raise BadValue(
+            f"{FILE} has settings that gitcp does not know: {', '.join(keys)}", hint=hint
+        )
 
 
 def _size(value: object, name: str) -> int:
@@ -243,13 +279,17 @@ def _size(value: object, name: str) -> int:
         return value
     found = SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
     if found is None:
-        raise BadValue(f"{name} is {value!r}, which is no size", hint="write it like 500k, 20m or 1g")
+        raise BadValue(
+            f"{name} is {value!r}, which is no size", hint="write it like 500k, 20m or 1g"
+        )
     return int(found[1]) * FACTORS[found[2].lower()]
 
 
 def _patterns(value: object, name: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise BadValue(f"{name} is not a list of patterns", hint='write it like ["*.log", "data/**"]')
+        raise BadValue(
+            f"{name} is not a list of patterns", hint='write it like ["*.log", "data/**"]'
+        )
     return value
 
 
@@ -267,16 +307,25 @@ def _span(value: object, name: str) -> int:
         return value
     found = SPAN.fullmatch(value.strip()) if isinstance(value, str) else None
     if found is None:
-        raise BadValue(f"{name} is {value!r}, which is no time", hint="write it like 90s, 30m or 2h; 0 for never")
+        raise BadValue(
+            f"{name} is {value!r}, which is no time",
+            hint="write it like 90s, 30m or 2h; 0 for never",
+        )
     return int(found[1]) * SECONDS[found[2].lower()]
 
 
 def _switch(value: object, name: str) -> bool:
     switched = (
-        value if isinstance(value, bool) else SWITCH.get(value.strip().lower()) if isinstance(value, str) else None
+        value
+        if isinstance(value, bool)
+        else SWITCH.get(value.strip().lower())
+        if isinstance(value, str)
+        else None
     )
     if switched is None:
-        raise BadValue(f"{name} is {value!r}, which is neither true nor false", hint="write true or false")
+        raise BadValue(
+            f"{name} is {value!r}, which is neither true nor false", hint="write true or false"
+        )
     return switched
 
 

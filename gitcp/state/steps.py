@@ -1,8 +1,9 @@
-"""Recorded results of steps: what a program need not do again after a crash. They are part of the checkpoint.
+"""Recorded results of steps: what a program need not do again after a crash. They are part of the
+checkpoint.
 
-A result lies in `.gitcp/steps/<h>/<h>/<h>/<rest>.json`, named by the checksum of the step's name and key, one hex digit
-a directory, so that one more result rewrites a few small trees. It is in the same commit as the files that the step
-wrote, and so goes back with them.
+A result lies in `.gitcp/steps/<h>/<h>/<h>/<rest>.json`, named by the checksum of the step's name
+and key, one hex digit a directory, so that one more result rewrites a few small trees. It is in the
+same commit as the files that the step wrote, and so goes back with them.
 """
 
 from __future__ import annotations
@@ -28,15 +29,20 @@ class Result(Value):
 
 
 def place(name: str, key: str) -> str:
-    """The checksum that names a step. The length of the name keeps two steps apart that read the same when joined."""
+    """The checksum that names a step. The length of the name keeps two steps apart that read the
+    same when joined.
+    """
     return sha256(f"{len(name)}\0{name}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def encode(name: str, key: str, result: Any) -> Result:
-    """A result as it is stored. Raises BadValue for one that is not JSON. A tuple is a list there."""
+    """A result as it is stored. Raises BadValue for one that is not JSON. A tuple is a list
+    there.
+    """
     if not _is_json(result):
         raise BadValue(
-            f"the result of step {name!r} is no JSON value: the step was done, and its result is not recorded",
+            f"the result of step {name!r} is no JSON value: the step was done, and its result is "
+            "not recorded",
             hint="give back None, numbers, text, lists, or dicts with text for keys",
         )
     return Result(name, key, wire.dumps(result))
@@ -48,14 +54,18 @@ def decode(result: Result) -> Any:
 
 
 def found(store: Store, steps: Oid | None, name: str, key: str) -> Any:
-    """What is recorded of a step: a list of its result alone, None if it was not done. Raises StoreDamaged."""
+    """What is recorded of a step: a list of its result alone, None if it was not done. Raises
+    StoreDamaged.
+    """
     entry = trees.lookup(store.objects, steps, _path(name, key)) if steps else None
     if entry is None:
         return None
     try:
         return [wire.loads(store.objects.read_blob(entry.oid))["result"]]
     except (ValueError, KeyError, TypeError):
-        raise StoreDamaged(f"the result of step {name!r} cannot be read", hint="gitcp check") from None
+        raise StoreDamaged(
+            f"the result of step {name!r} cannot be read", hint="gitcp check"
+        ) from None
 
 
 def add(store: Store, steps: Oid | None, result: Result) -> Oid:
@@ -70,7 +80,11 @@ def _is_json(value: Any) -> bool:
         return all(type(key) is str for key in value) and all(map(_is_json, value.values()))
     if isinstance(value, list | tuple):
         return all(map(_is_json, value))
-    return value is None or type(value) in (bool, int, str) or (type(value) is float and isfinite(value))
+    return (
+        value is None
+        or type(value) in (bool, int, str)
+        or (type(value) is float and isfinite(value))
+    )
 
 
 def _path(name: str, key: str) -> bytes:

@@ -1,8 +1,10 @@
-"""The trash: what prune and delete put away, under `refs/gitcp/trash/<time>/`, until it expires or is brought back.
+"""The trash: what prune and delete put away, under `refs/gitcp/trash/<time>/`, until it expires or
+is brought back.
 
-Each entry holds the refs as they were: `sessions/<session>` and `tags/<name>`; of what came from others
-`fetched-sessions/<remote>/<session>` and `fetched-tags/<remote>/<name>`. So whatever was dropped can be read,
-shown and fetched by git as before. When an entry is forgotten, git's own gc takes the objects in its own time.
+Each entry holds the refs as they were: `sessions/<session>` and `tags/<name>`; of what came from
+others `fetched-sessions/<remote>/<session>` and `fetched-tags/<remote>/<name>`. So whatever was
+dropped can be read, shown and fetched by git as before. When an entry is forgotten, git's own gc
+takes the objects in its own time.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ FORKED = "Gitcp-Forked-From"
 
 
 class Entry(Value):
-    """What one operation put away, and when (None where the name is no time). What was fetched is by `REMOTE/NAME`."""
+    """What one operation put away, and when (None where the name is no time). What was fetched is
+    by `REMOTE/NAME`.
+    """
 
     name: str
     time: datetime | None
@@ -40,12 +44,17 @@ class Entry(Value):
 
     def read(self, store: Store, *, despite_damage: bool = False) -> Forest:
         """All checkpoints in it. Raises StoreDamaged, or leaves out what is damaged."""
-        sessions, tags = {**self.sessions, **self.fetched_sessions}, {**self.tags, **self.fetched_tags}
+        sessions, tags = (
+            {**self.sessions, **self.fetched_sessions},
+            {**self.tags, **self.fetched_tags},
+        )
         return rewrite.read(store, sessions, tags, despite_damage=despite_damage)
 
     @property
     def is_damaged(self) -> bool:
-        """Whether a damaged session was put away here: it is not forgotten unless a person prunes."""
+        """Whether a damaged session was put away here: it is not forgotten unless a person
+        prunes.
+        """
         match = NAME.fullmatch(self.name)
         return match is not None and match[2] is not None
 
@@ -59,12 +68,16 @@ class Entry(Value):
             ("fetched-sessions", self.fetched_sessions),
         )
         return [
-            Move(f"{refs.TRASH}{self.name}/{part}/{n}", oid, None) for part, found in parts for n, oid in found.items()
+            Move(f"{refs.TRASH}{self.name}/{part}/{n}", oid, None)
+            for part, found in parts
+            for n, oid in found.items()
         ]
 
 
 class BroughtBack(Value):
-    """What an undo brought back: the operation that did it, and the checkpoints that are there again."""
+    """What an undo brought back: the operation that did it, and the checkpoints that are there
+    again.
+    """
 
     operation: Operation
     checkpoints: tuple[CheckpointId, ...]
@@ -78,29 +91,40 @@ def entries(store: Store) -> tuple[Entry, ...]:
         part, _, last = rest.partition("/")
         parts.setdefault(name, {}).setdefault(part.replace("-", "_"), {})[last] = oid
     known = ("sessions", "tags", "fetched_sessions", "fetched_tags")
-    return tuple(Entry(n, _time(n), *(p.get(part, {}) for part in known)) for n, p in sorted(parts.items()))
+    return tuple(
+        Entry(n, _time(n), *(p.get(part, {}) for part in known)) for n, p in sorted(parts.items())
+    )
 
 
 def put_away(ref: str, value: Oid, trash: str) -> tuple[Move, Move]:
-    """The moves that put a ref of what was fetched (`refs/gitcp/remotes/REMOTE/KIND/NAME`) into the trash."""
+    """The moves that put a ref of what was fetched (`refs/gitcp/remotes/REMOTE/KIND/NAME`) into the
+    trash.
+    """
     remote, kind, name = ref.removeprefix(refs.REMOTES).split("/", 2)
-    return Move(f"{refs.TRASH}{trash}/fetched-{kind}/{remote}/{name}", None, value), Move(ref, value, None)
+    return Move(f"{refs.TRASH}{trash}/fetched-{kind}/{remote}/{name}", None, value), Move(
+        ref, value, None
+    )
 
 
 def new_name(store: Store, now: datetime, *, damaged: bool = False) -> str:
     """A name for what is put away now."""
     taken = {entry.name for entry in entries(store)}
     base = now.astimezone(UTC).strftime(FORM) + ("-damaged" if damaged else "")
-    return next(n for n in (base, *(f"{base}-{k}" for k in range(2, len(taken) + 3))) if n not in taken)
+    return next(
+        n for n in (base, *(f"{base}-{k}" for k in range(2, len(taken) + 3))) if n not in taken
+    )
 
 
 def expired(store: Store, now: datetime, after: timedelta = KEPT_FOR) -> tuple[Entry, ...]:
     """What was put away longer ago than `after`."""
-    return tuple(entry for entry in entries(store) if entry.time is not None and now - entry.time >= after)
+    return tuple(
+        entry for entry in entries(store) if entry.time is not None and now - entry.time >= after
+    )
 
 
 def forget(store: Store, found: Iterable[Entry]) -> tuple[str, ...]:
-    """Let go of what is in the trash; the names of what was forgotten. The caller holds the store's lock.
+    """Let go of what is in the trash; the names of what was forgotten. The caller holds the store's
+    lock.
 
     Interrupted, it leaves entries that are shorter, and is done by the next one.
     """
@@ -114,23 +138,33 @@ def forget(store: Store, found: Iterable[Entry]) -> tuple[str, ...]:
 
 
 def bring_back(store: Store, operation: Operation) -> BroughtBack:
-    """Undo a prune or delete: what it put away stands where it stood, and what was saved since comes after it.
+    """Undo a prune or delete: what it put away stands where it stood, and what was saved since
+    comes after it.
 
-    Raises RevisionNotFound if it is not in the trash any more, Refused if the name of a session was taken since. Then
-    nothing was changed.
+    Raises RevisionNotFound if it is not in the trash any more, Refused if the name of a session was
+    taken since. Then nothing was changed.
     """
     with store.lock():
         rewrite.finish(store)
         entry = next((each for each in entries(store) if each.name == operation.trash), None)
         if entry is None:
-            what = f"what operation {operation.number} ({operation.what}) dropped is not in the trash any more"
+            what = (
+                f"what operation {operation.number} ({operation.what}) dropped is not in the trash "
+                "any more"
+            )
             raise RevisionNotFound(f"{what}: nothing was changed", hint="gitcp oplog")
-        now, then = rewrite.read(store, despite_damage=True), rewrite.read(store, entry.sessions, entry.tags)
+        now, then = (
+            rewrite.read(store, despite_damage=True),
+            rewrite.read(store, entry.sessions, entry.tags),
+        )
         _refuse_damaged(operation, now)
         _refuse_others(operation, now, then)
         union = _union(store, now, then)
         becomes = {commit: union[_same(node)] for commit, node in now.nodes.items()}
-        found = [*_missing(store, entry, now, then, union), *rewrite.moves(store, now, becomes, entry.tags)]
+        found = [
+            *_missing(store, entry, now, then, union),
+            *rewrite.moves(store, now, becomes, entry.tags),
+        ]
         found += _fetched(store, entry)
         ids = {each.id for each in union.keys() - {_same(node) for node in now.nodes.values()}}
         ids |= {node.id for node in rewrite.read(store, entry.fetched_sessions, {}).nodes.values()}
@@ -142,19 +176,23 @@ def bring_back(store: Store, operation: Operation) -> BroughtBack:
             worktree=store.repo.worktree_name,
             of=operation.number,
         )
-        return BroughtBack(rewrite.carry_out(store, [*found, *entry.refs], made), tuple(sorted(ids)))
+        return BroughtBack(
+            rewrite.carry_out(store, [*found, *entry.refs], made), tuple(sorted(ids))
+        )
 
 
 def said(ids: Iterable[CheckpointId]) -> str:
     """Ids in few words: `alpha@1-9, beta@3`."""
     found = ranges(ids)
-    numbers = {s: ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs) for s, runs in found.items()}
+    numbers = {
+        s: ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs) for s, runs in found.items()
+    }
     return ", ".join(f"{session}@{text}" for session, text in numbers.items()) or "nothing"
 
 
 class _Same(NamedTuple):
-    """What makes two commits one checkpoint, but for the one before it. An id alone does not: a fork of what somebody
-    else made may stand on checkpoints that are called like ours.
+    """What makes two commits one checkpoint, but for the one before it. An id alone does not: a
+    fork of what somebody else made may stand on checkpoints that are called like ours.
     """
 
     id: CheckpointId
@@ -169,8 +207,12 @@ def _same(node: Summary) -> _Same:
 
 
 def _refuse_others(operation: Operation, now: Forest, then: Forest) -> None:
-    """A session that has another checkpoint of the same number by now, or was made anew, is another one."""
-    changed = {name for name in then.sessions.keys() & now.sessions.keys() if _is_another(name, now, then)}
+    """A session that has another checkpoint of the same number by now, or was made anew, is another
+    one.
+    """
+    changed = {
+        name for name in then.sessions.keys() & now.sessions.keys() if _is_another(name, now, then)
+    }
     renewed = then.sessions.keys() & now.sessions.keys() if operation.what == "delete" else set()
     if changed | renewed:
         session = min(changed | renewed)
@@ -198,10 +240,12 @@ def _own(forest: Forest, session: str) -> Iterator[_Same]:
 
 
 def _union(store: Store, now: Forest, then: Forest) -> dict[_Same, Oid]:
-    """Every checkpoint of both, each behind the one with the next lower number; commits as they are, where they fit.
+    """Every checkpoint of both, each behind the one with the next lower number; commits as they
+    are, where they fit.
 
-    What was brought back from elsewhere in the meantime, or saved, is in between and after: nothing is left out. Where
-    two lines have the same numbers, what is not of the session itself stays behind what it stood behind.
+    What was brought back from elsewhere in the meantime, or saved, is in between and after: nothing
+    is left out. Where two lines have the same numbers, what is not of the session itself stays
+    behind what it stood behind.
     """
     variants: dict[_Same, list[Summary]] = {}
     for forest in (then, now):
@@ -211,8 +255,11 @@ def _union(store: Store, now: Forest, then: Forest) -> dict[_Same, Oid]:
     begun, apart = _begun(now, then), _apart(now, then)
     last: dict[_Same, Oid] = {}
     union: dict[_Same, Oid] = {}
-    for same in sorted(variants, key=lambda same: same.id.number):  # numbers rise along every chain, forks too
-        before = None if FORKED in variants[same][0].trailers or same in apart else last.get(begun[same])
+    # numbers rise along every chain, forks too
+    for same in sorted(variants, key=lambda same: same.id.number):
+        before = (
+            None if FORKED in variants[same][0].trailers or same in apart else last.get(begun[same])
+        )
         behind = [known[node.parent] for node in variants[same] if node.parent]
         nearest = max(behind, key=lambda each: each.id.number, default=None)
         parent = before or (union[nearest] if nearest else None)
@@ -231,13 +278,15 @@ def _apart(now: Forest, then: Forest) -> set[_Same]:
     for same in every:
         seen[same.id] = seen.get(same.id, 0) + 1
     twofold = {id.session for id, count in seen.items() if count > 1}
-    own = {same for forest in (then, now) for name in forest.sessions for same in _own(forest, name)}
+    own = {
+        same for forest in (then, now) for name in forest.sessions for same in _own(forest, name)
+    }
     return {same for same in every - own if same.id.session in twofold}
 
 
 def _begun(now: Forest, then: Forest) -> dict[_Same, _Same]:
-    """By each checkpoint, one that stands for its session from when that was begun: what forks have of a session that
-    was deleted stays apart from one that was begun under its name since.
+    """By each checkpoint, one that stands for its session from when that was begun: what forks have
+    of a session that was deleted stays apart from one that was begun under its name since.
     """
     known = {node.commit: _same(node) for forest in (then, now) for node in forest.nodes.values()}
     found = {same: same for same in known.values()}
@@ -259,8 +308,12 @@ def _begun(now: Forest, then: Forest) -> dict[_Same, _Same]:
     return {same: standing(same) for same in found}
 
 
-def _missing(store: Store, entry: Entry, now: Forest, then: Forest, union: Mapping[_Same, Oid]) -> list[Move]:
-    """The refs that are not there any more. A tag that the user took away from a checkpoint that stayed is not one."""
+def _missing(
+    store: Store, entry: Entry, now: Forest, then: Forest, union: Mapping[_Same, Oid]
+) -> list[Move]:
+    """The refs that are not there any more. A tag that the user took away from a checkpoint that
+    stayed is not one.
+    """
     here = {_same(node) for node in now.nodes.values()}
     found = []
     for session, tip in entry.sessions.items():
@@ -271,7 +324,9 @@ def _missing(store: Store, entry: Entry, now: Forest, then: Forest, union: Mappi
         same = _same(then.nodes[commit])
         if tag not in now.tags and same not in here:
             new = union[same]
-            found.append(Move(refs.TAGS + tag, None, value if commit == new else store.retag(value, new)))
+            found.append(
+                Move(refs.TAGS + tag, None, value if commit == new else store.retag(value, new))
+            )
     store.objects.flush(held=True)
     return found
 

@@ -1,7 +1,8 @@
 """Which checkpoint stood when an agent was last given a prompt here.
 
-A prompt makes a checkpoint only if something changed since the last one. `rollback` must know where the turn began all
-the same, so the hook writes down the commit. The file is a hint: without it the order of the checkpoints tells.
+A prompt makes a checkpoint only if something changed since the last one. `rollback` must know where
+the turn began all the same, so the hook writes down the commit. The file is a hint: without it the
+order of the checkpoints tells.
 """
 
 from __future__ import annotations

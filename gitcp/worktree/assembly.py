@@ -13,12 +13,15 @@ if TYPE_CHECKING:
     from gitcp.git.objects import Objects
 
 
-def write_trees(objects: Objects, records: Mapping[bytes, Record], past: Past) -> dict[bytes, bytes]:
-    """Write the trees of `records` and of what lies above them, deepest first; their names, the root's in any case.
+def write_trees(
+    objects: Objects, records: Mapping[bytes, Record], past: Past
+) -> dict[bytes, bytes]:
+    """Write the trees of `records` and of what lies above them, deepest first; their names, the
+    root's in any case.
 
-    A name is 20 bytes, b"" for directories without anything captured. `past` are the directories as they were. The
-    root's tree, and those that changed as they were, are named to `objects`, which can then read them: they are
-    compared next.
+    A name is 20 bytes, b"" for directories without anything captured. `past` are the directories as
+    they were. The root's tree, and those that changed as they were, are named to `objects`, which
+    can then read them: they are compared next.
     """
     found: dict[bytes, bytes] = {}
 

@@ -1,7 +1,9 @@
-"""Which attributes a path has, as far as they change its bytes. `git check-attr` knows; it is asked seldom.
+"""Which attributes a path has, as far as they change its bytes. `git check-attr` knows; it is asked
+seldom.
 
-Most repositories have no attribute that could change a file, and most files could not be changed by those there are:
-both are seen from a few words and the file's own bytes, and then no command is started.
+Most repositories have no attribute that could change a file, and most files could not be changed by
+those there are: both are seen from a few words and the file's own bytes, and then no command is
+started.
 """
 
 from __future__ import annotations
@@ -16,18 +18,26 @@ if TYPE_CHECKING:
 UNSPECIFIED = "unspecified"
 NAMES = ("text", "eol", "crlf", "ident", "filter", "working-tree-encoding")
 
-_WORD = re.compile(rb"(?:^|[\s!-])(text|binary|eol|crlf|ident|filter|working-tree-encoding)(?=[\s=]|$)")
+_WORD = re.compile(
+    rb"(?:^|[\s!-])(text|binary|eol|crlf|ident|filter|working-tree-encoding)(?=[\s=]|$)"
+)
 
 
 def words_in(content: bytes) -> set[str]:
-    """The attributes that change bytes and are named in a file of attributes. "binary" is git's own word for -text."""
-    return {"text" if word == b"binary" else word.decode("ascii") for word in _WORD.findall(content)}
+    """The attributes that change bytes and are named in a file of attributes. "binary" is git's own
+    word for -text.
+    """
+    return {
+        "text" if word == b"binary" else word.decode("ascii") for word in _WORD.findall(content)
+    }
 
 
 def autocrlf_of(config: Mapping[str, str]) -> str:
     """core.autocrlf as "", "true" or "input"."""
     value = config.get("core.autocrlf", "").lower()
-    return "" if value in ("", "false", "no", "off", "0") else "input" if value == "input" else "true"
+    return (
+        "" if value in ("", "false", "no", "off", "0") else "input" if value == "input" else "true"
+    )
 
 
 class Attributes(NamedTuple):
@@ -47,7 +57,9 @@ class Attributes(NamedTuple):
 
 
 class Suspicion:
-    """Which files could have a blob that is not simply their bytes. `words` grows as attribute files are met."""
+    """Which files could have a blob that is not simply their bytes. `words` grows as attribute
+    files are met.
+    """
 
     def __init__(self, repo: Repository, words: Iterable[str]) -> None:
         self._repo = repo
@@ -79,6 +91,10 @@ class Suspicion:
         """The attributes of each of these paths, in order. Raises GitFailed."""
         if not self.words:
             return [Attributes()] * len(paths)
-        said = self._repo.git("check-attr", "-z", "--stdin", *NAMES, input=b"\0".join(paths) + b"\0")
+        said = self._repo.git(
+            "check-attr", "-z", "--stdin", *NAMES, input=b"\0".join(paths) + b"\0"
+        )
         values = said.decode("utf-8", "surrogateescape").split("\0")[2::3]
-        return [Attributes(*values[at : at + len(NAMES)]) for at in range(0, len(values), len(NAMES))]
+        return [
+            Attributes(*values[at : at + len(NAMES)]) for at in range(0, len(values), len(NAMES))
+        ]

@@ -1,7 +1,9 @@
-"""What decides over a snapshot besides the files themselves: settings, limits, and the rules kept outside the tree.
+"""What decides over a snapshot besides the files themselves: settings, limits, and the rules kept
+outside the tree.
 
-Read anew at every scan, by content: these files are few and small, and a stat could not tell a change made in the same
-tick. What is remembered of a scan holds only as long as its basis is the same.
+Read anew at every scan, by content: these files are few and small, and a stat could not tell a
+change made in the same tick. What is remembered of a scan holds only as long as its basis is the
+same.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ _CONVERTING = ("core.autocrlf", "core.eol")
 
 
 class Basis(NamedTuple):
-    """`excludes_file` and `info_exclude` are contents (None: no such file), `words` the attributes named outside the
-    tree. `place` says which tree this is, `decisions` what is captured, `contents` what a file's blob is.
+    """`excludes_file` and `info_exclude` are contents (None: no such file), `words` the attributes
+    named outside the tree. `place` says which tree this is, `decisions` what is captured,
+    `contents` what a file's blob is.
     """
 
     excludes_file: bytes | None
@@ -48,7 +51,8 @@ def basis_of(repo: Repository, settings: tuple[object, ...]) -> Basis:
     os.umask(mask)
     root = os.stat(repo.root)
     found = damage.content(repo.common_dir)
-    damaged = [_digest(found)] if found else []  # what is remembered may name objects that are not there
+    # what is remembered may name objects that are not there
+    damaged = [_digest(found)] if found else []
     filters = sorted(f"{key}={value}" for key, value in config.items() if key.startswith("filter."))
     return Basis(
         excludes_file=excludes_file,
@@ -62,25 +66,35 @@ def basis_of(repo: Repository, settings: tuple[object, ...]) -> Basis:
             repr((settings, mask, [config.get(key) for key in _DECIDING])),
             *(_digest(content) for content in (excludes_file, info_exclude)),
         ),
-        contents=(repr([config.get(key) for key in _CONVERTING]), *filters, *map(_digest, attributes), *damaged),
+        contents=(
+            repr([config.get(key) for key in _CONVERTING]),
+            *filters,
+            *map(_digest, attributes),
+            *damaged,
+        ),
     )
 
 
 def _words(contents: list[bytes | None]) -> frozenset[str]:
     if not any(contents):
         return frozenset()
-    from gitcp.worktree.attributes import words_in  # most people have no attributes outside a repository
+    # most people have no attributes outside a repository
+    from gitcp.worktree.attributes import words_in
 
     return frozenset(word for content in contents if content for word in words_in(content))
 
 
 def excludes(repo: Repository) -> tuple[bytes | None, bytes | None]:
     """The contents of core.excludesFile and of info/exclude, None where there is no such file."""
-    return _content(_setting(repo, "core.excludesfile", "ignore")), _content(repo.common_dir / "info" / "exclude")
+    return _content(_setting(repo, "core.excludesfile", "ignore")), _content(
+        repo.common_dir / "info" / "exclude"
+    )
 
 
 def files(repo: Repository) -> list[str]:
-    """The files outside the working tree whose contents are part of the basis, whether or not they are there."""
+    """The files outside the working tree whose contents are part of the basis, whether or not they
+    are there.
+    """
     places = [_setting(repo, "core.excludesfile", "ignore"), *_attribute_files(repo)]
     return [str(place) for place in places if place is not None]
 
@@ -93,7 +107,9 @@ def _attribute_files(repo: Repository) -> list[Path | str | None]:
 
 
 def _setting(repo: Repository, key: str, name: str) -> str | None:
-    """The file that a setting names, or the one git takes without it: `name` in the user's git directory."""
+    """The file that a setting names, or the one git takes without it: `name` in the user's git
+    directory.
+    """
     value = repo.config.get(key)
     home = repo.host.env.get("HOME") or str(repo.host.home)
     if value is None:

@@ -1,7 +1,8 @@
 """From files to blobs: which blob a file has, written where it is new.
 
-The blob is the one git itself would store wherever that can be turned back into the very same bytes, else the bytes
-themselves. A file need not be read at all where git's index proves which blob it has.
+The blob is the one git itself would store wherever that can be turned back into the very same
+bytes, else the bytes themselves. A file need not be read at all where git's index proves which blob
+it has.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ LFS = ("", False, "", True)
 
 
 class Job:
-    """A file to be captured: where it is, and what lstat said. `slots` is what the index has for it, () for nothing."""
+    """A file to be captured: where it is, and what lstat said. `slots` is what the index has for
+    it, () for nothing.
+    """
 
     __slots__ = ("attributes", "name", "record", "slots", "status")
 
@@ -63,12 +66,16 @@ class Job:
 
     @property
     def indexed(self) -> bytes | None:
-        """The 20 bytes of the name of its blob in the index, None if there is none or a conflict."""
+        """The 20 bytes of the name of its blob in the index, None if there is none or a
+        conflict.
+        """
         return self.slots[0][1] if self.slots and not self.slots[0][2] & STAGE else None
 
 
 class Blobs:
-    """Captures files into the object store. `index` is given where it was read, with its stat data, in this scan."""
+    """Captures files into the object store. `index` is given where it was read, with its stat data,
+    in this scan.
+    """
 
     def __init__(
         self,
@@ -89,7 +96,9 @@ class Blobs:
         self._root = os.fsencode(repo.root) + b"/"
 
     def mode(self, st_mode: int, slots: tuple[Slot, ...]) -> int:
-        """The mode a tree gives this file. Where the file system keeps no x bit, the index has it."""
+        """The mode a tree gives this file. Where the file system keeps no x bit, the index has
+        it.
+        """
         mode = git_mode(st_mode)
         if self._file_mode or not stat.S_ISREG(st_mode):
             return mode
@@ -97,7 +106,9 @@ class Blobs:
         return indexed if stat.S_ISREG(indexed) else git_mode(stat.S_IFREG)
 
     def capture(self, jobs: Iterable[Job]) -> None:
-        """Capture every file: its record then holds it, or says why it was left out. Raises DiskFull, GitFailed."""
+        """Capture every file: its record then holds it, or says why it was left out. Raises
+        DiskFull, GitFailed.
+        """
         left = list(self._unproven(list(jobs)))
         suspects = [job for job in left if not self._attempt(job, self._plainly)]
         for job in self._asked(suspects):
@@ -112,7 +123,8 @@ class Blobs:
             yield from jobs
             return
         sizes = self._blob_sizes({job.slots[0][1].hex() for job in proven})
-        # Its size must be that of the file, for attributes may have been others when git made the blob.
+        # Its size must be that of the file, for attributes may have been others when git made the
+        # blob.
         seeds = [job for job in proven if sizes.get(job.slots[0][1].hex()) == job.status.st_size]
         if self._suspicion.of_any():
             seeds = [job for job in self._asked(seeds) if self._stays(job)]
@@ -122,17 +134,25 @@ class Blobs:
         yield from (job for job in jobs if id(job) not in done)
 
     def _proves(self, job: Job) -> bool:
-        if self._index is None or len(job.slots) != 1 or not self._index.proves(job.slots[0], job.status):
+        if (
+            self._index is None
+            or len(job.slots) != 1
+            or not self._index.proves(job.slots[0], job.status)
+        ):
             return False
         return not self._objects.is_damaged(Oid(job.slots[0][1].hex()))
 
     def _blob_sizes(self, names: set[str]) -> dict[str, int]:
-        """The sizes of those of these objects that are here. git is asked for no other: it would fetch it."""
+        """The sizes of those of these objects that are here. git is asked for no other: it would
+        fetch it.
+        """
         from gitcp.git.promised import is_partial  # only where many files are new
 
         if is_partial(self._repo):
             names = {name for name in names if self._objects.exists(Oid(name))}
-        said = self._repo.git("cat-file", "--batch-check", "--buffer", input="\n".join(sorted(names)).encode() + b"\n")
+        said = self._repo.git(
+            "cat-file", "--batch-check", "--buffer", input="\n".join(sorted(names)).encode() + b"\n"
+        )
         words = (line.split(" ") for line in said.decode("ascii").splitlines())
         return {word[0]: int(word[2]) for word in words if len(word) == 3}
 
@@ -144,13 +164,16 @@ class Blobs:
             return True  # a symbolic link
         attributes = Attributes._make(job.attributes)
         rule = rule_of(attributes, self._repo.config)
-        is_text = rule.text and not rule.auto  # its blob in the index may be older than that attribute
+        # its blob in the index may be older than that attribute
+        is_text = rule.text and not rule.auto
         return not (is_text or rule.crlf or rule.ident or rule.encoding or attributes.driver)
 
     def _may_seed(self) -> bool:
         """Whether no filter is about that could have made a blob of equal size."""
         keys = self._repo.config
-        return not any(key.startswith("filter.") and not key.startswith("filter.lfs.") for key in keys)
+        return not any(
+            key.startswith("filter.") and not key.startswith("filter.lfs.") for key in keys
+        )
 
     # ------------------------------------------------------------ read
 
@@ -193,9 +216,13 @@ class Blobs:
     def _in_blocks(self, job: Job, how: str | None = None) -> bool:
         objects = self._objects
         oid, status = consume(
-            self._root + job.path, job.status, lambda file, found: objects.write_stream(found.st_size, blocks(file))
+            self._root + job.path,
+            job.status,
+            lambda file, found: objects.write_stream(found.st_size, blocks(file)),
         )
-        self._captured(job, status, bytes.fromhex(oid), None if bytes.fromhex(oid) == job.indexed else how)
+        self._captured(
+            job, status, bytes.fromhex(oid), None if bytes.fromhex(oid) == job.indexed else how
+        )
         return True
 
     def _captured(self, job: Job, status: os.stat_result, oid: bytes, how: object = None) -> None:
@@ -215,9 +242,13 @@ class Blobs:
 
     def _asked(self, jobs: list[Job]) -> list[Job]:
         """The same files, with their attributes."""
-        unknown = [job for job in jobs if job.attributes is None and not stat.S_ISLNK(job.status.st_mode)]
+        unknown = [
+            job for job in jobs if job.attributes is None and not stat.S_ISLNK(job.status.st_mode)
+        ]
         if unknown:
-            for job, attributes in zip(unknown, self._suspicion.ask([job.path for job in unknown]), strict=True):
+            for job, attributes in zip(
+                unknown, self._suspicion.ask([job.path for job in unknown]), strict=True
+            ):
                 job.attributes = tuple(attributes)
         return jobs
 
@@ -237,15 +268,23 @@ class Blobs:
         data, status = read(self._root + job.path, job.status)
         stored = store(job.path, data, rule, lambda: self._is_indexed_crlf(job))
         blob, conversion = stored or (data, None)
-        how = None if conversion is None else (conversion.eol, conversion.ident, conversion.encoding, False)
+        how = (
+            None
+            if conversion is None
+            else (conversion.eol, conversion.ident, conversion.encoding, False)
+        )
         oid = bytes.fromhex(self._objects.write_blob(blob))
         self._captured(job, status, oid, how if stored else RAW)
         return True
 
     def _is_filtered(self, driver: str) -> bool:
-        """Whether git would run this filter: one that is not configured is none. LFS may be configured elsewhere."""
+        """Whether git would run this filter: one that is not configured is none. LFS may be
+        configured elsewhere.
+        """
         names = (f"filter.{driver}.{key}" for key in ("clean", "smudge", "process"))
-        return bool(driver) and (driver == "lfs" or any(name in self._repo.config for name in names))
+        return bool(driver) and (
+            driver == "lfs" or any(name in self._repo.config for name in names)
+        )
 
     def _whole(self, job: Job) -> bool:
         if job.status.st_size > STREAM_ABOVE:
@@ -262,7 +301,9 @@ class Blobs:
         return blob is not None and has_crlf(blob)
 
     def _lfs_pointer(self, job: Job) -> bool:
-        """Capture an LFS file as its pointer: only one that is known for this path, and whose bytes LFS holds here."""
+        """Capture an LFS file as its pointer: only one that is known for this path, and whose bytes
+        LFS holds here.
+        """
         from gitcp.worktree.convert import lfs_object, pointer_of
 
         known = {}
@@ -271,7 +312,9 @@ class Blobs:
             if pointer and pointer[1] == job.status.st_size:
                 known[pointer[0]] = oid
         lfs_dir = self._repo.common_dir / "lfs"
-        if not any(_is_file_of(lfs_object(lfs_dir, digest), job.status.st_size) for digest in known):
+        if not any(
+            _is_file_of(lfs_object(lfs_dir, digest), job.status.st_size) for digest in known
+        ):
             return False
         digest, status = consume(self._root + job.path, job.status, _sha256)
         if digest not in known or not _is_file_of(lfs_object(lfs_dir, digest), status.st_size):

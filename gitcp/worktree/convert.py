@@ -1,8 +1,9 @@
-"""What git does to a file's bytes on the way into a blob and back: line ends, `$Id$`, encodings, LFS pointers.
+"""What git does to a file's bytes on the way into a blob and back: line ends, `$Id$`, encodings,
+LFS pointers.
 
-Plain Python and nothing else: no filter and no textconv is ever run, and no attribute is looked up here. A conversion
-is used only where the way back gives the very same bytes, and it is then written down as a model.Conversion, so that a
-restore depends on no setting of the day.
+Plain Python and nothing else: no filter and no textconv is ever run, and no attribute is looked up
+here. A conversion is used only where the way back gives the very same bytes, and it is then written
+down as a model.Conversion, so that a restore depends on no setting of the day.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _LONE_LF = re.compile(rb"(?<!\r)\n")
 _COLLAPSED = re.compile(rb"\$Id:[^$\n]*\$")
 _EXPANDABLE = re.compile(rb"\$Id(?:\$|:([^$\n]*)\$)")
 _POINTER = re.compile(
-    rb"version https://git-lfs\.github\.com/spec/v1\n(?:ext-[^\n]*\n)*oid sha256:([0-9a-f]{64})\nsize (\d{1,18})\n"
+    rb"version https://git-lfs\.github\.com/spec/v1\n(?:ext-[^\n]*\n)*oid "
+    rb"sha256:([0-9a-f]{64})\nsize (\d{1,18})\n"
 )
 LONGEST_POINTER = 1024
 
@@ -40,12 +42,16 @@ _CODECS = {
     "utf-32le": ("utf-32-le", b""),
     "utf-32be": ("utf-32-be", b""),
 }
-_BYTE_CODECS = re.compile(r"(?:iso-?8859-?(?:[1-9]|1[0-6])|latin-?1|(?:windows-?|cp)125[0-8]|koi8-[ru])\Z")
+_BYTE_CODECS = re.compile(
+    r"(?:iso-?8859-?(?:[1-9]|1[0-6])|latin-?1|(?:windows-?|cp)125[0-8]|koi8-[ru])\Z"
+)
 _MARKS = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")
 
 
 class Rule(NamedTuple):
-    """What git would do to a file: is it text (or text if it looks so), does it get CRLF, `$Id$`, an encoding."""
+    """What git would do to a file: is it text (or text if it looks so), does it get CRLF, `$Id$`,
+    an encoding.
+    """
 
     text: bool = False
     auto: bool = False
@@ -56,11 +62,17 @@ class Rule(NamedTuple):
 
 def rule_of(attributes: Attributes, config: Mapping[str, str]) -> Rule:
     """git's decision from a path's attributes and the settings core.autocrlf and core.eol."""
-    encoding = "" if attributes.encoding in (UNSPECIFIED, "set", "unset") else attributes.encoding.lower()
+    encoding = (
+        "" if attributes.encoding in (UNSPECIFIED, "set", "unset") else attributes.encoding.lower()
+    )
     ident = attributes.ident == "set"
     autocrlf = autocrlf_of(config)
-    by_setting = autocrlf == "true" or (autocrlf != "input" and config.get("core.eol", "").lower() == "crlf")
-    text = attributes.text if attributes.text in ("set", "unset", "input", "auto") else attributes.crlf
+    by_setting = autocrlf == "true" or (
+        autocrlf != "input" and config.get("core.eol", "").lower() == "crlf"
+    )
+    text = (
+        attributes.text if attributes.text in ("set", "unset", "input", "auto") else attributes.crlf
+    )
     rule = Rule(ident=ident, encoding="" if encoding in ("utf-8", "utf8") else encoding)
     if text == "unset":
         return rule
@@ -78,7 +90,8 @@ def rule_of(attributes: Attributes, config: Mapping[str, str]) -> Rule:
 def store(
     path: bytes, data: bytes, rule: Rule, indexed_crlf: Callable[[], bool]
 ) -> tuple[bytes, Conversion | None] | None:
-    """The blob git would store for a file's bytes, and how they follow from it; None if they do not.
+    """The blob git would store for a file's bytes, and how they follow from it; None if they do
+    not.
 
     `indexed_crlf` says whether the version in the index has CRLF line ends, which git then keeps.
     """
@@ -98,8 +111,8 @@ def store(
 def checkout(blob: bytes, oid: Oid, conversion: Conversion, lfs_dir: Path) -> bytes:
     """The bytes of the file, from its blob `oid` and the recorded conversion.
 
-    `lfs_dir` is the repository's LFS store (`<common git dir>/lfs`). Raises GitcpError if what LFS should hold is not
-    there, StoreDamaged if it is not what the pointer says. Writes nothing.
+    `lfs_dir` is the repository's LFS store (`<common git dir>/lfs`). Raises GitcpError if what LFS
+    should hold is not there, StoreDamaged if it is not what the pointer says. Writes nothing.
     """
     if not conversion.lfs:
         try:
@@ -120,7 +133,9 @@ def checkout(blob: bytes, oid: Oid, conversion: Conversion, lfs_dir: Path) -> by
             hint="git lfs fetch --all",
         ) from None
     if len(data) != size or hashlib.sha256(data).hexdigest() != digest:
-        raise StoreDamaged(f"the LFS object {digest} does not hold what its name says", hint="git lfs fsck")
+        raise StoreDamaged(
+            f"the LFS object {digest} does not hold what its name says", hint="git lfs fsck"
+        )
     return data
 
 
@@ -166,7 +181,11 @@ def _is_binary(data: bytes) -> bool:
 
 def _decode(data: bytes, encoding: str) -> bytes | None:
     codec, mark = _codec(encoding)
-    if not codec or not data.startswith(mark) or (not mark and encoding in _CODECS and data.startswith(_MARKS)):
+    if (
+        not codec
+        or not data.startswith(mark)
+        or (not mark and encoding in _CODECS and data.startswith(_MARKS))
+    ):
         return None
     try:
         return data[len(mark) :].decode(codec).encode("utf-8")
@@ -175,7 +194,9 @@ def _decode(data: bytes, encoding: str) -> bytes | None:
 
 
 def _codec(encoding: str) -> tuple[str, bytes]:
-    """Python's codec for an encoding and the mark that a file begins with; ("", b"") if it is not known here."""
+    """Python's codec for an encoding and the mark that a file begins with; ("", b"") if it is not
+    known here.
+    """
     known = _CODECS.get(encoding.replace("utf16", "utf-16").replace("utf32", "utf-32"))
     if known is not None:
         return known
@@ -189,7 +210,11 @@ def _way_back(path: bytes, blob: bytes, rule: Rule) -> Conversion | None:
     """What git's checkout would do to this blob; None if nothing."""
     ident = rule.ident and _expand(blob, _NO_OID) != blob
     # `$Id$` holds no line end, so the order of the two does not matter here.
-    eol = rule.crlf and _LONE_LF.search(blob) is not None and not (rule.auto and (b"\r" in blob or _is_binary(blob)))
+    eol = (
+        rule.crlf
+        and _LONE_LF.search(blob) is not None
+        and not (rule.auto and (b"\r" in blob or _is_binary(blob)))
+    )
     encoding = rule.encoding if blob else ""
     if not (ident or eol or encoding):
         return None
@@ -209,7 +234,9 @@ def _checkout(blob: bytes, oid: Oid, conversion: Conversion) -> bytes:
 
 
 def _expand(blob: bytes, oid: Oid) -> bytes:
-    """`$Id$` with the blob's name in it. What holds a space where git puts none is another system's, and stays."""
+    """`$Id$` with the blob's name in it. What holds a space where git puts none is another
+    system's, and stays.
+    """
 
     def expanded(match: re.Match[bytes]) -> bytes:
         inside = match[1]

@@ -1,4 +1,5 @@
-"""Directories that a package tool fills and nobody writes in: left out as a whole where they are large.
+"""Directories that a package tool fills and nobody writes in: left out as a whole where they are
+large.
 
 Only untracked ones that no ignore rule names; the caller sees to that.
 """
@@ -23,7 +24,9 @@ DEPENDENCIES = frozenset(
 
 
 def is_overfull(directory: bytes, most: int) -> bool:
-    """Whether there are more than `most` files in or below `directory`. What cannot be listed counts for nothing."""
+    """Whether there are more than `most` files in or below `directory`. What cannot be listed
+    counts for nothing.
+    """
     ahead, count = [directory], 0
     while ahead:
         try:

@@ -29,7 +29,9 @@ Root = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
 class PathBlocked(Refused):
-    """What lies at the path, or on the way to it, is of a kind that may not be replaced or followed."""
+    """What lies at the path, or on the way to it, is of a kind that may not be replaced or
+    followed.
+    """
 
 
 class PathShut(GitcpError):
@@ -45,7 +47,9 @@ class Level(NamedTuple):
 
 
 class Directories:
-    """Descriptors of the root and of the directories down to the one used last, so that its files cost no new walk."""
+    """Descriptors of the root and of the directories down to the one used last, so that its files
+    cost no new walk.
+    """
 
     def __init__(self, root: Root) -> None:
         self._levels: list[Level] = []
@@ -54,7 +58,8 @@ class Directories:
     def open(self, directory: bytes, made: list[bytes] | None = None) -> int:
         """The descriptor of `directory` (b"" is the root), valid until the next call.
 
-        Missing directories are made and added to `made`, if that is given. Raises FileNotFoundError and PathBlocked.
+        Missing directories are made and added to `made`, if that is given. Raises FileNotFoundError
+        and PathBlocked.
         """
         names = directory.split(b"/") if directory else []
         self._drop(1 + self._unmoved(names))
@@ -66,7 +71,9 @@ class Directories:
         self._drop(0)
 
     def _unmoved(self, names: list[bytes]) -> int:
-        """How many of the open directories lead to `names` and are still what is found there under their name."""
+        """How many of the open directories lead to `names` and are still what is found there under
+        their name.
+        """
         above = self._levels[0].descriptor
         for count, (level, name) in enumerate(zip(self._levels[1:], names, strict=False)):
             found = lstat_in(above, name) if level.name == name else None
@@ -91,7 +98,8 @@ class Directories:
             if error.errno not in (ENOTDIR, ELOOP):
                 raise
             raise PathBlocked(
-                f"{display(directory)} is {named(lstat_in(above, name))}, not a directory. Nothing in it was changed",
+                f"{display(directory)} is {named(lstat_in(above, name))}, not a directory. Nothing "
+                "in it was changed",
                 hint="move it away, then run the command again",
             ) from None
 
@@ -111,10 +119,18 @@ def lstat_in(directory: int, name: bytes) -> os.stat_result | None:
 
 
 def write_in(
-    directory: int, name: bytes, chunks: Iterable[bytes], permissions: int, like: os.stat_result | None
+    directory: int,
+    name: bytes,
+    chunks: Iterable[bytes],
+    permissions: int,
+    like: os.stat_result | None,
 ) -> int:
-    """A new file with the bytes of `chunks`, open; it is still to be synced. Its owner is that of `like`, if it may."""
-    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=directory)
+    """A new file with the bytes of `chunks`, open; it is still to be synced. Its owner is that of
+    `like`, if it may.
+    """
+    descriptor = os.open(
+        name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=directory
+    )
     try:
         for chunk in chunks:
             write_all(descriptor, chunk)

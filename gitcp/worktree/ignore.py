@@ -1,19 +1,23 @@
-"""Which untracked names git would ignore: the rules of `.gitignore`, `info/exclude` and `core.excludesFile`.
+"""Which untracked names git would ignore: the rules of `.gitignore`, `info/exclude` and
+`core.excludesFile`.
 
-Takes the content of those files and answers for one name at a time. It reads no file and walks nothing: the walker
-hands every directory's `.gitignore` to `enter`, and stays out of directories that are ignored, which is what makes
-"a file below an ignored directory cannot come back" true.
+Takes the content of those files and answers for one name at a time. It reads no file and walks
+nothing: the walker hands every directory's `.gitignore` to `enter`, and stays out of directories
+that are ignored, which is what makes "a file below an ignored directory cannot come back" true.
 
-Not libgit2's matcher, because that one differs from git (it loses negations in nested files, and files with them).
-The meaning followed here is that of git's own command, oddities included; the tests hold it against `git ls-files`.
+Not libgit2's matcher, because that one differs from git (it loses negations in nested files, and
+files with them). The meaning followed here is that of git's own command, oddities included; the
+tests hold it against `git ls-files`.
 
-A rule becomes a dictionary entry where it can (`name`, `*.ext`, `dir/name`) and a regular expression where it must,
-compiled when a name first holds the rule's longest literal. Most processes never need `re`.
+A rule becomes a dictionary entry where it can (`name`, `*.ext`, `dir/name`) and a regular
+expression where it must, compiled when a name first holds the rule's longest literal. Most
+processes never need `re`.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # typing's own constant, without the cost of importing it on the path of `save`
+# typing's own constant, without the cost of importing it on the path of `save`
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from re import Pattern
 
@@ -22,12 +26,15 @@ _SLASH = ord("/")
 
 
 class Ignore:
-    """The ignore rules in force inside one directory. Immutable; entering a directory gives a new value."""
+    """The ignore rules in force inside one directory. Immutable; entering a directory gives a new
+    value.
+    """
 
     __slots__ = ("_fold", "_levels")
 
     def __init__(self, levels: tuple[tuple[_Rules, bytes], ...], fold: bool) -> None:
-        # Strongest first: each file of rules with the path from its directory to here ("" or ending in "/").
+        # Strongest first: each file of rules with the path from its directory to here ("" or ending
+        # in "/").
         self._levels = levels
         self._fold = fold
 
@@ -42,14 +49,19 @@ class Ignore:
     ) -> Ignore:
         """The rules at the root of a working tree.
 
-        Takes the contents of `core.excludesFile`, `$GIT_DIR/info/exclude` and the root `.gitignore`, None where there
-        is no such file, and git's `core.ignoreCase`. Any bytes are accepted: what git cannot match matches nothing.
+        Takes the contents of `core.excludesFile`, `$GIT_DIR/info/exclude` and the root
+        `.gitignore`, None where there is no such file, and git's `core.ignoreCase`. Any bytes are
+        accepted: what git cannot match matches nothing.
         """
         contents = (gitignore, info_exclude, excludes_file)
-        return cls(tuple((_Rules(content, ignore_case), b"") for content in contents if content), ignore_case)
+        return cls(
+            tuple((_Rules(content, ignore_case), b"") for content in contents if content),
+            ignore_case,
+        )
 
     def enter(self, name: bytes, gitignore: bytes | None) -> Ignore:
-        """The rules inside the sub-directory `name`, whose `.gitignore` has this content (None: it has none).
+        """The rules inside the sub-directory `name`, whose `.gitignore` has this content (None: it
+        has none).
 
         As git does, pass None for a `.gitignore` that is a symbolic link.
         """
@@ -60,7 +72,8 @@ class Ignore:
         return Ignore(levels, self._fold)
 
     def ignores(self, name: bytes, is_directory: bool) -> bool:
-        """Whether the entry `name` of this directory is ignored, given that the directory itself is not.
+        """Whether the entry `name` of this directory is ignored, given that the directory itself is
+        not.
 
         A symbolic link is no directory, whatever it points to.
         """
@@ -96,7 +109,9 @@ class _Rules:
         if is_directory:
             self._directories = table = _Table(self._parsed)
         else:
-            self._files = table = _Table([rule for rule in self._parsed if not rule.only_directories])
+            self._files = table = _Table(
+                [rule for rule in self._parsed if not rule.only_directories]
+            )
         return table
 
 
@@ -126,13 +141,19 @@ class _Table:
                 self.names[pattern] = rank
         elif rule.is_path:
             self.wild_paths.append(rule)
-        elif pattern.startswith(b"*.") and pattern.count(b".") == 1 and _plain(pattern, 1) == len(pattern):
+        elif (
+            pattern.startswith(b"*.")
+            and pattern.count(b".") == 1
+            and _plain(pattern, 1) == len(pattern)
+        ):
             self.extensions[pattern[1:]] = rank
         else:
             self.wild_names.append(rule)
 
     def rank(self, path: bytes, name: bytes) -> int:
-        """The rank of the last rule that matches `name` in the directory `path` ("" or ending in "/"); 0 for none."""
+        """The rank of the last rule that matches `name` in the directory `path` ("" or ending in
+        "/"); 0 for none.
+        """
         best = self.names.get(name, 0)
         if self.paths and (here := self.paths.get(path)) is not None:
             best = max(best, here.get(name, 0))
@@ -156,18 +177,33 @@ def _last_match(rules: list[_Rule], text: bytes, best: int) -> int:
 
 
 class _Rule:
-    """One line. `rank` grows with the line and is odd where the line ignores, even where it brings back.
+    """One line. `rank` grows with the line and is odd where the line ignores, even where it brings
+    back.
 
-    `literal` is the length of what comes before the first special character, `is_path` says that the pattern is
-    matched against the path from its file's directory and not against the name alone, and `needs` is something that
-    every matching text contains.
+    `literal` is the length of what comes before the first special character, `is_path` says that
+    the pattern is matched against the path from its file's directory and not against the name
+    alone, and `needs` is something that every matching text contains.
     """
 
-    __slots__ = ("_fold", "_regex", "is_path", "literal", "needs", "only_directories", "pattern", "rank")
+    __slots__ = (
+        "_fold",
+        "_regex",
+        "is_path",
+        "literal",
+        "needs",
+        "only_directories",
+        "pattern",
+        "rank",
+    )
 
-    def __init__(self, pattern: bytes, rank: int, *, is_path: bool, only_directories: bool, fold: bool) -> None:
-        # A capital that is escaped or in brackets has a meaning of its own even when case is ignored.
-        self.pattern = pattern.lower() if fold and b"\\" not in pattern and b"[" not in pattern else pattern
+    def __init__(
+        self, pattern: bytes, rank: int, *, is_path: bool, only_directories: bool, fold: bool
+    ) -> None:
+        # A capital that is escaped or in brackets has a meaning of its own even when case is
+        # ignored.
+        self.pattern = (
+            pattern.lower() if fold and b"\\" not in pattern and b"[" not in pattern else pattern
+        )
         self.rank = rank
         self.is_path = is_path
         self.only_directories = only_directories
@@ -182,7 +218,9 @@ class _Rule:
         if regex is None:
             import re  # 3.5 ms at start-up, and most names match no wildcard
 
-            regex = self._regex = re.compile(_regex(self.pattern, self.literal, self._fold), re.DOTALL)
+            regex = self._regex = re.compile(
+                _regex(self.pattern, self.literal, self._fold), re.DOTALL
+            )
         return regex.fullmatch(text) is not None
 
 
@@ -205,12 +243,16 @@ def _parse(content: bytes, fold: bool) -> list[_Rule]:
             pattern, is_path = pattern[3:], False  # means the same, and is looked up faster
         if pattern:
             rank = 2 * len(rules) + (2 if back else 3)
-            rules.append(_Rule(pattern, rank, is_path=is_path, only_directories=only_directories, fold=fold))
+            rules.append(
+                _Rule(pattern, rank, is_path=is_path, only_directories=only_directories, fold=fold)
+            )
     return rules
 
 
 def _without_trailing_spaces(line: bytes) -> bytes:
-    """Trailing spaces do not count, but for the first one after a backslash that is not itself escaped."""
+    """Trailing spaces do not count, but for the first one after a backslash that is not itself
+    escaped.
+    """
     if not line.endswith(b" "):
         return line
     kept = line.rstrip(b" ")
@@ -229,8 +271,8 @@ def _plain(pattern: bytes, start: int) -> int:
 def _longest_literal(pattern: bytes) -> bytes:
     """The longest run of characters known to stand for themselves.
 
-    Looks before the first bracket or backslash and after the last, so that it need not know where a bracket ends. No
-    slash at either end: that of a `**/` may match nothing.
+    Looks before the first bracket or backslash and after the last, so that it need not know where a
+    bracket ends. No slash at either end: that of a `**/` may match nothing.
     """
     clear = _until(pattern, b"[\\") + b"*" + _until(pattern[::-1], b"[]\\")[::-1]
     return max([run.strip(b"/") for run in clear.replace(b"?", b"*").split(b"*")], key=len)
@@ -255,11 +297,13 @@ _LEFTMOST = {_WITHIN: rb"(?>[^/]*?", _ACROSS: rb"(?>.*?", _DIRECTORIES: rb"(?>(?
 def _regex(pattern: bytes, start: int, fold: bool) -> bytes:
     """The regular expression, for `fullmatch` with DOTALL, that takes what git's wildmatch takes.
 
-    `start` is where the pattern's literal beginning ends. git compares that part on its own, so a `**` right after it
-    stands at the beginning of what is left and spans directories. With `fold` the text to match is in lower case.
+    `start` is where the pattern's literal beginning ends. git compares that part on its own, so a
+    `**` right after it stands at the beginning of what is left and spans directories. With `fold`
+    the text to match is in lower case.
 
-    What follows a star is tried at the leftmost place only (an atomic group) when another star of the same kind comes
-    after it, for that one can take up any slack. Without this a hostile pattern would keep us busy for hours.
+    What follows a star is tried at the leftmost place only (an atomic group) when another star of
+    the same kind comes after it, for that one can take up any slack. Without this a hostile pattern
+    would keep us busy for hours.
     """
     out = _Emitter()
     at = 0
@@ -281,7 +325,8 @@ def _regex(pattern: bytes, start: int, fold: bool) -> bytes:
             at += escaped
             if at == len(pattern):
                 return _NOTHING
-            # An escaped capital is not folded, so it equals no byte of a folded text; git is the same.
+            # An escaped capital is not folded, so it equals no byte of a folded text; git is the
+            # same.
             out.byte(pattern[at : at + 1] if escaped or not fold else pattern[at : at + 1].lower())
             at += 1
     return b"".join(out.parts)
@@ -306,7 +351,9 @@ class _Emitter:
         self.put(rb"\x%02x" % ord(byte))
 
     def stars(self, pattern: bytes, at: int, start: int) -> int:
-        """Takes the stars at `at`; returns the index after them (and after the slash of a `**/`)."""
+        """Takes the stars at `at`; returns the index after them (and after the slash of a
+        `**/`).
+        """
         end = at
         while pattern[end : end + 1] == b"*":
             end += 1
@@ -333,11 +380,16 @@ class _Emitter:
 
 
 def _set(members: frozenset[int]) -> bytes:
-    return b"[" + b"".join(rb"\x%02x" % byte for byte in sorted(members)) + b"]" if members else _NOTHING
+    return (
+        b"[" + b"".join(rb"\x%02x" % byte for byte in sorted(members)) + b"]"
+        if members
+        else _NOTHING
+    )
 
 
 def _bracket(pattern: bytes, at: int, fold: bool) -> tuple[frozenset[int], int] | None:
-    """The bytes that the bracket expression whose "[" ends at `at` takes, and the index after its "]".
+    """The bytes that the bracket expression whose "[" ends at `at` takes, and the index after its
+    "]".
 
     None where it is malformed, and so the whole pattern can match nothing. Never takes a slash.
     """
@@ -372,7 +424,9 @@ def _range(low: int, high: int, fold: bool) -> set[int]:
 
 
 def _class_end(pattern: bytes, at: int) -> int:
-    """The index of the "]" of the `[:name:]` at `at`; 0 where this is no such thing, -1 where no "]" follows."""
+    """The index of the "]" of the `[:name:]` at `at`; 0 where this is no such thing, -1 where no
+    "]" follows.
+    """
     end = pattern.find(b"]", at + 2)
     if end < 0:
         return -1
@@ -380,8 +434,12 @@ def _class_end(pattern: bytes, at: int) -> int:
 
 
 def _class(name: bytes, fold: bool) -> set[int] | None:
-    """The members of a POSIX class as git defines it (ASCII, and vertical tab and form feed are no spaces)."""
-    upper, lower, digit, graph = (set(range(*span)) for span in ((65, 91), (97, 123), (48, 58), (33, 127)))
+    """The members of a POSIX class as git defines it (ASCII, and vertical tab and form feed are no
+    spaces).
+    """
+    upper, lower, digit, graph = (
+        set(range(*span)) for span in ((65, 91), (97, 123), (48, 58), (33, 127))
+    )
     classes = {
         b"alnum": upper | lower | digit,
         b"alpha": upper | lower,

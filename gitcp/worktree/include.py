@@ -1,7 +1,8 @@
 """The include patterns: which ignored files are captured all the same.
 
-They read like ignore patterns and mean the opposite. A pattern without a slash is looked for in every directory that is
-entered; one with a slash also leads the scan into the ignored directories that it names literally.
+They read like ignore patterns and mean the opposite. A pattern without a slash is looked for in
+every directory that is entered; one with a slash also leads the scan into the ignored directories
+that it names literally.
 """
 
 from __future__ import annotations
@@ -13,19 +14,26 @@ from gitcp.worktree.ignore import Ignore
 
 
 class Include:
-    """The patterns of one scan. `leading` are the directories entered for their sake, ignored or not."""
+    """The patterns of one scan. `leading` are the directories entered for their sake, ignored or
+    not.
+    """
 
     def __init__(self, patterns: Sequence[str], *, ignore_case: bool) -> None:
         lines = [os.fsencode(pattern) for pattern in patterns]
         root = Ignore.root(
-            excludes_file=None, info_exclude=None, gitignore=b"\n".join(lines) or None, ignore_case=ignore_case
+            excludes_file=None,
+            info_exclude=None,
+            gitignore=b"\n".join(lines) or None,
+            ignore_case=ignore_case,
         )
         self._rules = {b"": root}
         self._any = bool(lines)
         self.leading = frozenset(directory for line in lines for directory in _leading(line))
 
     def takes(self, directory: bytes, name: bytes, *, is_directory: bool) -> bool:
-        """Whether the entry `name` of `directory` is to be captured (a directory: with all below it)."""
+        """Whether the entry `name` of `directory` is to be captured (a directory: with all below
+        it).
+        """
         return self._any and self._rules_in(directory).ignores(name, is_directory)
 
     def _rules_in(self, directory: bytes) -> Ignore:

@@ -1,6 +1,8 @@
-"""Repositories inside the working tree: is there one in a directory, by git's own test, and where does it stand.
+"""Repositories inside the working tree: is there one in a directory, by git's own test, and where
+does it stand.
 
-Only ever looks: a nested repository is never entered. A `.git` that git would not accept makes no repository.
+Only ever looks: a nested repository is never entered. A `.git` that git would not accept makes no
+repository.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ LONGEST_FILE = 1 << 20
 
 
 def git_dir_of(directory: bytes) -> bytes | None:
-    """The git directory of the repository whose working tree is at `directory`; None if there is none."""
+    """The git directory of the repository whose working tree is at `directory`; None if there is
+    none.
+    """
     dot_git = directory + b"/.git"
     if _is_git_dir(dot_git):
         return dot_git
@@ -71,7 +75,8 @@ def _common_dir(git_dir: bytes) -> bytes:
 
 def _first_bytes(path: bytes, size: int) -> bytes | None:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a FIFO by that name must not hang us
+        # a FIFO by that name must not hang us
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except (OSError, ValueError):
         return None
     try:

@@ -1,8 +1,8 @@
 """Which paths a tree may bring into a working tree, and how a path is shown to people.
 
-Pure: it looks at names only and touches no file system, so it does not know whether a directory on the way is a
-symbolic link; the writer does. A tree may come from somebody else, and the disk below may be of another kind tomorrow:
-what would be `.git` on any file system is refused on all of them.
+Pure: it looks at names only and touches no file system, so it does not know whether a directory on
+the way is a symbolic link; the writer does. A tree may come from somebody else, and the disk below
+may be of another kind tomorrow: what would be `.git` on any file system is refused on all of them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ LONGEST_NAME = 255
 LONGEST_PATH = 4096
 DEEPEST = 512
 
-# HFS+ drops these when it compares names: zero-width, direction and shaping marks, the byte order mark.
-_HFS_IGNORED = dict.fromkeys((*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))
+# HFS+ drops these when it compares names: zero-width, direction and shaping marks, the byte order
+# mark.
+_HFS_IGNORED = dict.fromkeys(
+    (*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF)
+)
 
 _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _UNESCAPES = {escape[1:].encode(): char.encode() for char, escape in _ESCAPES.items()}
@@ -52,18 +55,24 @@ def problem(path: bytes) -> str | None:
         return f"is more than {DEEPEST} directories deep"
     if components[0] == RESERVED:
         return f"lies in {RESERVED.decode()}, which is gitcp's own"
-    return next((reason for component in components if (reason := _component_problem(component))), None)
+    return next(
+        (reason for component in components if (reason := _component_problem(component))), None
+    )
 
 
 def name_problem(path: bytes, name: bytes) -> str | None:
-    """The same for a path that was found by its last name: all else of it is known to be fine, as are most names."""
+    """The same for a path that was found by its last name: all else of it is known to be fine, as
+    are most names.
+    """
     if name[:1] != b"." and not name.translate(None, _HARMLESS) and len(path) < LONGEST_PATH:
         return None
     return problem(path)
 
 
 def folded(path: bytes) -> str:
-    """The path as it is to a file system that tells neither upper from lower case, nor two ways to write an accent."""
+    """The path as it is to a file system that tells neither upper from lower case, nor two ways to
+    write an accent.
+    """
     import unicodedata  # for few paths of few restores
 
     return unicodedata.normalize("NFC", path.decode("utf-8", "surrogateescape")).casefold()
@@ -72,8 +81,9 @@ def folded(path: bytes) -> str:
 def display(path: bytes) -> str:
     r"""The path as printable text, different for different paths.
 
-    Printable characters stand for themselves. Everything else is a backslash escape: \\ \n \t \r, and \xNN for
-    each byte of a control character, an invisible or direction-changing one, or bytes that are not UTF-8.
+    Printable characters stand for themselves. Everything else is a backslash escape: \\ \n \t \r,
+    and \xNN for each byte of a control character, an invisible or direction-changing one, or bytes
+    that are not UTF-8.
     """
     text = path.decode("utf-8", "surrogateescape")
     if text.isprintable() and "\\" not in text:
@@ -82,7 +92,9 @@ def display(path: bytes) -> str:
 
 
 def parse_display(text: str) -> bytes:
-    """The path that `display` shows as `text`. Raises BadValue for an escape that `display` does not write."""
+    """The path that `display` shows as `text`. Raises BadValue for an escape that `display` does
+    not write.
+    """
     try:
         data = text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -112,24 +124,35 @@ def _component_problem(name: bytes) -> str | None:
 def _is_dot_git(name: bytes) -> bool:
     r"""Whether some file system takes `name` for `.git`.
 
-    NTFS folds case, drops trailing dots and spaces, knows `git~1` as the short form, reads ":" as the start of a
-    stream's name and "\" as a separator. HFS+ folds case and ignores some code points.
+    NTFS folds case, drops trailing dots and spaces, knows `git~1` as the short form, reads ":" as
+    the start of a stream's name and "\" as a separator. HFS+ folds case and ignores some code
+    points.
     """
     folded = name.lower()
     if folded.isascii():
         if b"git" not in folded:
             return False
     else:
-        folded = folded.decode("utf-8", "surrogateescape").translate(_HFS_IGNORED).encode("utf-8", "surrogateescape")
-    return any(part.partition(b":")[0].rstrip(b" .") in (b".git", b"git~1") for part in folded.split(b"\\"))
+        folded = (
+            folded.decode("utf-8", "surrogateescape")
+            .translate(_HFS_IGNORED)
+            .encode("utf-8", "surrogateescape")
+        )
+    return any(
+        part.partition(b":")[0].rstrip(b" .") in (b".git", b"git~1") for part in folded.split(b"\\")
+    )
 
 
 def _escaped(char: str) -> str:
-    return _ESCAPES.get(char) or "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogateescape"))
+    return _ESCAPES.get(char) or "".join(
+        f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogateescape")
+    )
 
 
 def _unescaped(rest: bytes, text: str) -> tuple[bytes, int]:
-    """The byte meant by the escape at the start of `rest` (after its backslash), and the escape's length there."""
+    """The byte meant by the escape at the start of `rest` (after its backslash), and the escape's
+    length there.
+    """
     if rest[:1] in _UNESCAPES:
         return _UNESCAPES[rest[:1]], 1
     if rest[:1] == b"x" and len(rest) == 3 and _HEX_DIGITS.issuperset(rest[1:]):

@@ -1,7 +1,8 @@
-"""Reads files that somebody else may be writing: either the bytes belong together, or nothing is returned.
+"""Reads files that somebody else may be writing: either the bytes belong together, or nothing is
+returned.
 
-Never follows a symbolic link, never waits for a FIFO. Small files are read whole; a large one is given to its consumer
-in blocks.
+Never follows a symbolic link, never waits for a FIFO. Small files are read whole; a large one is
+given to its consumer in blocks.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class Unstable(Exception):
 
 
 def read(path: bytes, found: os.stat_result) -> tuple[bytes, os.stat_result]:
-    """The bytes of the regular file that lstat found at `path`, and what lstat says of just these bytes.
+    """The bytes of the regular file that lstat found at `path`, and what lstat says of just these
+    bytes.
 
     Raises OSError if it cannot be read (FileNotFoundError if it went away), Unstable.
     """
@@ -38,7 +40,9 @@ def read(path: bytes, found: os.stat_result) -> tuple[bytes, os.stat_result]:
 def consume(
     path: bytes, found: os.stat_result, take: Callable[[int, os.stat_result], T | None]
 ) -> tuple[T, os.stat_result]:
-    """`take(descriptor, status)` of the file, tried again where the file changed meanwhile or it returned None."""
+    """`take(descriptor, status)` of the file, tried again where the file changed meanwhile or it
+    returned None.
+    """
     for _ in range(TRIES):
         if not stat.S_ISREG(found.st_mode):
             break
@@ -83,15 +87,21 @@ def settled(ctime_ns: int, started: int) -> bool:
 
 
 def tick() -> int:
-    """The clock that stamps files, in nanoseconds: what is stamped later than this is stamped no earlier."""
+    """The clock that stamps files, in nanoseconds: what is stamped later than this is stamped no
+    earlier.
+    """
     coarse = getattr(time, "CLOCK_REALTIME_COARSE", time.CLOCK_REALTIME)
     return time.clock_gettime_ns(coarse)
 
 
 def reason(error: OSError, path: bytes) -> str:
-    """What the system said, by its short name. Raises GitcpError if it says that we are out of means, not the file."""
+    """What the system said, by its short name. Raises GitcpError if it says that we are out of
+    means, not the file.
+    """
     if error.errno in _OURS:
-        raise GitcpError(f"{os.fsdecode(path)!r} could not be read: {error.strerror}. Nothing was saved") from None
+        raise GitcpError(
+            f"{os.fsdecode(path)!r} could not be read: {error.strerror}. Nothing was saved"
+        ) from None
     return errno.errorcode.get(error.errno or 0, "unknown")
 
 

@@ -1,7 +1,8 @@
 """Which ignore rules hold where: finds the files that gitcp.worktree.ignore knows how to read.
 
-`ignored` answers for a list of paths, from any tree or from the disk. `outside` reads the rules that no tree holds.
-`Rules` answers during a scan, directory by directory, and notices when the rules are not those of the scan before.
+`ignored` answers for a list of paths, from any tree or from the disk. `outside` reads the rules
+that no tree holds. `Rules` answers during a scan, directory by directory, and notices when the
+rules are not those of the scan before.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ GITATTRIBUTES = b".gitattributes"
 
 
 class OutsideRules(Value):
-    """The ignore rules that were in force beside those in a snapshot: of core.excludesFile, of info/exclude, and of
-    `.gitignore` files that are ignored themselves, by their paths.
+    """The ignore rules that were in force beside those in a snapshot: of core.excludesFile, of
+    info/exclude, and of `.gitignore` files that are ignored themselves, by their paths.
     """
 
     excludes_file: bytes | None = None
@@ -47,18 +48,23 @@ class OutsideRules(Value):
         return Ignore.root(**outside, gitignore=gitignore, ignore_case=ignore_case)
 
     def beside(self, read: Callable[[bytes], bytes | None]) -> Callable[[bytes], bytes | None]:
-        """Return what reads a `.gitignore` by `read`, and one that it does not have from `files`."""
+        """Return what reads a `.gitignore` by `read`, and one that it does not have from
+        `files`.
+        """
         return lambda path: self.files.get(path) if (found := read(path)) is None else found
 
 
-def outside(repo: Repository, lines: Mapping[bytes, PlainLine], stamp: Callable[[bytes], object]) -> OutsideRules:
+def outside(
+    repo: Repository, lines: Mapping[bytes, PlainLine], stamp: Callable[[bytes], object]
+) -> OutsideRules:
     """Return the rules that hold now and that a snapshot does not have. Writes nothing.
 
     `lines` are the directories that it saw, `stamp` says nothing of what it did not capture.
     """
     files = {}
     for directory, line in lines.items():
-        if GITIGNORE not in line[2]:  # the names seen there, as they are kept: a fast no for nearly all
+        # the names seen there, as they are kept: a fast no for nearly all
+        if GITIGNORE not in line[2]:
             continue
         path = directory + b"/" + GITIGNORE if directory else GITIGNORE
         found = content(os.fsencode(repo.root) + b"/" + path) if stamp(path) is None else None
@@ -73,11 +79,12 @@ def ignored(
     read: Callable[[bytes], bytes | None],
     then: OutsideRules | None = None,
 ) -> set[bytes]:
-    """Those of `paths` that git would ignore if they were untracked. A path that ends in "/" is a directory.
+    """Those of `paths` that git would ignore if they were untracked. A path that ends in "/" is a
+    directory.
 
-    The rules are core.excludesFile, info/exclude, and the `.gitignore` files that `read(path)` returns, None where
-    there is none; with `then` those of `read` and these. What lies below an ignored directory is ignored. Writes
-    nothing.
+    The rules are core.excludesFile, info/exclude, and the `.gitignore` files that `read(path)`
+    returns, None where there is none; with `then` those of `read` and these. What lies below an
+    ignored directory is ignored. Writes nothing.
     """
     then = OutsideRules(*excludes(repo)) if then is None else then
     read = then.beside(read)
@@ -95,7 +102,9 @@ def ignored(
             is_out = rules is None or rules.ignores(name, is_directory=True)
             directory = directory + b"/" + name if directory else name
             found[directory] = (
-                None if is_out or rules is None else rules.enter(name, read(directory + b"/" + GITIGNORE))
+                None
+                if is_out or rules is None
+                else rules.enter(name, read(directory + b"/" + GITIGNORE))
             )
         return found[directory]
 
@@ -129,11 +138,13 @@ class Rules:
         """Whether an entry of this directory is ignored, given that the directory is not."""
         return self._inside(record.path).ignores(name, is_directory)
 
-    def read(self, record: Record, names: set[bytes], old: Record | None, started: int) -> tuple[bool, bool]:
+    def read(
+        self, record: Record, names: set[bytes], old: Record | None, started: int
+    ) -> tuple[bool, bool]:
         """Take up the rules that this directory brings.
 
-        Whether its ignore rules, and whether its attributes, are other than before: all below is then to be judged
-        anew, and no blob made under other attributes can be trusted.
+        Whether its ignore rules, and whether its attributes, are other than before: all below is
+        then to be judged anew, and no blob made under other attributes can be trusted.
         """
         gitignore = self._special(record, GITIGNORE, names, started)
         if gitignore is None and GITIGNORE not in names:
@@ -185,8 +196,12 @@ class Rules:
             ignore_case=basis.ignore_case,
         )
 
-    def _special(self, record: Record, name: bytes, names: set[bytes], started: int) -> bytes | None:
-        """The content of a file that git reads (never through a link); watched even where it is not captured."""
+    def _special(
+        self, record: Record, name: bytes, names: set[bytes], started: int
+    ) -> bytes | None:
+        """The content of a file that git reads (never through a link); watched even where it is not
+        captured.
+        """
         if name not in names:
             return None
         path = self._root + b"/" + record.below(name)
@@ -196,11 +211,15 @@ class Rules:
         except (OSError, Unstable):
             record.watched[name] = UNSETTLED
             return None
-        record.watched[name] = status.st_ctime_ns if settled(status.st_ctime_ns, started) else UNSETTLED
+        record.watched[name] = (
+            status.st_ctime_ns if settled(status.st_ctime_ns, started) else UNSETTLED
+        )
         return data
 
     def _absent_gitignore(self, record: Record) -> bytes | None:
-        """The rules of a `.gitignore` that sparse checkout left out: git reads them from the index."""
+        """The rules of a `.gitignore` that sparse checkout left out: git reads them from the
+        index.
+        """
         slots = record.folder.files.get(GITIGNORE)
         if not slots or not is_absent(slots):
             return None

@@ -1,7 +1,9 @@
-"""Walks the working tree, or those parts of it that are not as they were: what is captured, what is left out, and why.
+"""Walks the working tree, or those parts of it that are not as they were: what is captured, what is
+left out, and why.
 
-Which untracked files there are agrees with git: tracked ones always, the others unless an ignore rule says otherwise.
-Directories are listed and files handed on to be captured; nothing is hashed here, and nothing is ever written.
+Which untracked files there are agrees with git: tracked ones always, the others unless an ignore
+rule says otherwise. Directories are listed and files handed on to be captured; nothing is hashed
+here, and nothing is ever written.
 """
 
 from __future__ import annotations
@@ -32,17 +34,24 @@ if TYPE_CHECKING:
     from gitcp.worktree.include import Include
 
 BATCH = 4096
-"""Files that are held at most before they are captured, so that memory does not grow with the tree."""
+"""Files that are held at most before they are captured, so that memory does not grow with the tree.
+"""
 
-_KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFBLK: "a device", stat.S_IFCHR: "a device"}
+_KINDS = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFBLK: "a device",
+    stat.S_IFCHR: "a device",
+}
 
 
 class Scope(Value):
     """What a scan goes by.
 
-    `own` are this repository's git directories. `past` is what is remembered, to find unchanged files in, and
-    `trusted` says of a remembered blob whether it may be used. A `deep` scan goes everywhere and has the index; another
-    goes where it is sent and has the index only if that changed.
+    `own` are this repository's git directories. `past` is what is remembered, to find unchanged
+    files in, and `trusted` says of a remembered blob whether it may be used. A `deep` scan goes
+    everywhere and has the index; another goes where it is sent and has the index only if that
+    changed.
     """
 
     root: bytes
@@ -58,9 +67,13 @@ class Scope(Value):
 
 
 class Scan:
-    """One walk. Afterwards `records` holds the directories that were looked at, `gone` those not entered any more."""
+    """One walk. Afterwards `records` holds the directories that were looked at, `gone` those not
+    entered any more.
+    """
 
-    def __init__(self, scope: Scope, basis: Basis, objects: Objects, blobs: Blobs, suspicion: Suspicion) -> None:
+    def __init__(
+        self, scope: Scope, basis: Basis, objects: Objects, blobs: Blobs, suspicion: Suspicion
+    ) -> None:
         self.records: dict[bytes, Record] = {}
         self.gone: list[bytes] = []
         self._scope = scope
@@ -78,7 +91,9 @@ class Scan:
         self._capture()
 
     def at(self, touched: Mapping[bytes, Touched]) -> None:
-        """Scan these directories again, and what is new below them, or all that is where the rules changed."""
+        """Scan these directories again, and what is new below them, or all that is where the rules
+        changed.
+        """
         self._touched = {**touched, **dict.fromkeys(self._above(touched), ANYTHING)}
         for path in sorted(self._touched):
             line = self._scope.past.line(path)
@@ -103,18 +118,24 @@ class Scan:
         found: set[bytes] = set()
         for path in paths:
             parts = path.split(b"/")
-            found.update(b"/".join(parts[:at]) for at, part in enumerate(parts) if part in DEPENDENCIES)
+            found.update(
+                b"/".join(parts[:at]) for at, part in enumerate(parts) if part in DEPENDENCIES
+            )
             if path and os.path.lexists(self._full(path) + b"/.git"):
                 found.add(path.rpartition(b"/")[0])
         return found
 
     def _only_files(self, path: bytes) -> bool:
-        """Whether it was enough to look at some files of a directory again; nothing was done if not."""
+        """Whether it was enough to look at some files of a directory again; nothing was done if
+        not.
+        """
         same, names = self._touched[path]
         old, full = self._scope.past.record(path), self._full(path)
         if not same or names is None or old is None or _is_below(path, self._judged_anew):
             return False
-        if any(name not in old.files or name in old.watched for name in names) or not _is_still(full, old):
+        if any(name not in old.files or name in old.watched for name in names) or not _is_still(
+            full, old
+        ):
             return False
         record = self.records[path] = old.copy()
         record.folder = self._folder(path)[0]
@@ -152,12 +173,17 @@ class Scan:
             if name in record.files:
                 continue
             if name == b".git":
-                record.stamp = UNSETTLED if path else record.stamp  # it may become a repository any time
+                # it may become a repository any time
+                record.stamp = UNSETTLED if path else record.stamp
             elif name == RESERVED and not path:
                 record.skip(name, SkipReason.RESERVED, "gitcp keeps its own things under this name")
             elif entry.is_dir(follow_symlinks=False):
                 self._directory(record, name)
-            elif name.startswith(TEMPORARY) and is_temporary(name) and name not in record.folder.files:
+            elif (
+                name.startswith(TEMPORARY)
+                and is_temporary(name)
+                and name not in record.folder.files
+            ):
                 continue  # a restore is writing it, or was cut off
             else:
                 self._file(record, name, prefix + name, known)
@@ -166,7 +192,9 @@ class Scan:
         self.gone += [record.below(name) for name in old.folders - record.folders] if old else []
 
     def _under_rules(self, record: Record, names: set[bytes], old: Record | None) -> Record | None:
-        """Take up the rules of a directory; what was known of its files, None if their blobs cannot be trusted."""
+        """Take up the rules of a directory; what was known of its files, None if their blobs cannot
+        be trusted.
+        """
         rules, attributes = self._rules.read(record, names, old, self._scope.started)
         if rules or attributes:
             self._judged_anew.append(record.path)
@@ -175,10 +203,14 @@ class Scan:
         return None if _is_below(record.path, self._converted_anew) else old
 
     def _shut(self, record: Record, error: OSError) -> None:
-        """A directory that cannot be listed: left out if it is there, forgotten if it went away meanwhile."""
+        """A directory that cannot be listed: left out if it is there, forgotten if it went away
+        meanwhile.
+        """
         why = reason(error, record.path)
         if not record.path:
-            raise GitcpError(f"{os.fsdecode(self._scope.root)} cannot be listed ({why}). Nothing was saved") from None
+            raise GitcpError(
+                f"{os.fsdecode(self._scope.root)} cannot be listed ({why}). Nothing was saved"
+            ) from None
         parent_path, _, name = record.path.rpartition(b"/")
         parent = self._adopted(parent_path)
         parent.folders.discard(name)
@@ -197,8 +229,12 @@ class Scan:
             self._submodule(record, name, full, slots[0])
             return
         tracked = name in record.folder.folders
-        ignored = not record.included and (record.ignored or self._rules.ignores(record, name, is_directory=True))
-        included = record.included or (ignored and self._scope.include.takes(record.path, name, is_directory=True))
+        ignored = not record.included and (
+            record.ignored or self._rules.ignores(record, name, is_directory=True)
+        )
+        included = record.included or (
+            ignored and self._scope.include.takes(record.path, name, is_directory=True)
+        )
         ignored = ignored and not included
         if not tracked:
             if ignored and path not in self._scope.include.leading:
@@ -216,7 +252,11 @@ class Scan:
             record.skip(name, SkipReason.BAD_NAME, trouble)
         elif full in self._scope.own:
             record.skip(name, SkipReason.NESTED_REPOSITORY, "this repository's own git directory")
-        elif os.path.lexists(full + b"/.git") and (git_dir := nested.git_dir_of(full)) and not self._is_own(git_dir):
+        elif (
+            os.path.lexists(full + b"/.git")
+            and (git_dir := nested.git_dir_of(full))
+            and not self._is_own(git_dir)
+        ):
             record.nested[name] = nested.head_of(git_dir)
         elif name in DEPENDENCIES and is_overfull(full, most := self._scope.max_dependency_files):
             record.skip(name, SkipReason.TOO_MANY, f"untracked, and more than {most} files in it")
@@ -263,16 +303,25 @@ class Scan:
         if stat.S_ISDIR(status.st_mode):
             record.stamp = UNSETTLED  # it was a file a moment ago
         elif self._is_storable(record, name, status, slots):
-            if old and known and self._is_unchanged(known, status) and _is_judged_alike(known, old, name, slots):
+            if (
+                old
+                and known
+                and self._is_unchanged(known, status)
+                and _is_judged_alike(known, old, name, slots)
+            ):
                 mode = self._blobs.mode(status.st_mode, slots)
                 record.files[name] = known if known.mode == mode else known._replace(mode=mode)
             else:
-                self._jobs.append(Job(record, name, status, slots, known.attributes if known else None))
+                self._jobs.append(
+                    Job(record, name, status, slots, known.attributes if known else None)
+                )
 
     def _left_alone(
         self, record: Record, entries: Iterable[os.DirEntry[bytes]], old: Record | None
     ) -> dict[bytes, File]:
-        """The known files that need not be looked at, where rules are as they were; a name may be another file's."""
+        """The known files that need not be looked at, where rules are as they were; a name may be
+        another file's.
+        """
         _, touched = self._touched.get(record.path, ANYTHING)
         if touched is None or old is None or _is_below(record.path, self._judged_anew):
             return {}
@@ -289,10 +338,16 @@ class Scan:
             return False
         return not self._scope.include.takes(record.path, name, is_directory=False)
 
-    def _is_storable(self, record: Record, name: bytes, status: os.stat_result, slots: tuple[Slot, ...]) -> bool:
-        """Whether this can be captured, and if untracked also should be; else it is written down why not."""
+    def _is_storable(
+        self, record: Record, name: bytes, status: os.stat_result, slots: tuple[Slot, ...]
+    ) -> bool:
+        """Whether this can be captured, and if untracked also should be; else it is written down
+        why not.
+        """
         if not git_mode(status.st_mode):
-            record.skip(name, SkipReason.SPECIAL, _KINDS.get(stat.S_IFMT(status.st_mode), "no file"))
+            record.skip(
+                name, SkipReason.SPECIAL, _KINDS.get(stat.S_IFMT(status.st_mode), "no file")
+            )
             return False
         if slots:
             return True
@@ -323,14 +378,18 @@ class Scan:
     # ------------------------------------------------------------ what only the index has
 
     def _not_on_disk(self, record: Record, names: set[bytes]) -> None:
-        """What the index has here and the disk does not: kept as it is where sparse checkout or a submodule is why."""
+        """What the index has here and the disk does not: kept as it is where sparse checkout or a
+        submodule is why.
+        """
         record.keep_absent(name for name in record.folder.files if name not in names)
         for name in record.folder.folders - record.folders:
             is_ours = name == RESERVED and not record.path
             self._only_indexed(record.below(name), blocked=name in names or is_ours)
 
     def _only_indexed(self, path: bytes, *, blocked: bool) -> None:
-        """Records for a directory that is not entered, and for those below it that the index has something in."""
+        """Records for a directory that is not entered, and for those below it that the index has
+        something in.
+        """
         ahead = [path]
         while ahead:
             path = ahead.pop()
@@ -374,7 +433,9 @@ class Scan:
         return (old.folder, old.digest) if old else (Folder(), b"")
 
     def _is_known(self, path: bytes, ignored: bool, included: bool) -> bool:
-        """Whether a directory was entered before under the same rules; if it changed, the scan was sent there too."""
+        """Whether a directory was entered before under the same rules; if it changed, the scan was
+        sent there too.
+        """
         line = self._scope.past.line(path)
         return line is not None and line.stamp != GONE and line.flags[:2] == (ignored, included)
 
@@ -394,7 +455,9 @@ def _is_below(path: bytes, tops: Iterable[bytes]) -> bool:
 
 
 def _is_judged_alike(known: File, old: Record, name: bytes, slots: tuple[Slot, ...]) -> bool:
-    """Whether a file is stored as before: what git would store can depend on what it has in the index."""
+    """Whether a file is stored as before: what git would store can depend on what it has in the
+    index.
+    """
     if known.attributes is None:
         return True
     return [slot[:3] for slot in old.folder.files.get(name, ())] == [slot[:3] for slot in slots]

@@ -1,8 +1,9 @@
 """The files half of a checkpoint: the working tree as it is now, as a git tree and a Snapshot.
 
-The last scan is remembered in the state file. Where that still holds only what changed is looked at: directories that
-are not as they were are listed, files that are not are read, and only their trees are written. In any doubt the whole
-tree is scanned. Nothing of git's is ever written, and the objects of a snapshot are the caller's to flush.
+The last scan is remembered in the state file. Where that still holds only what changed is looked
+at: directories that are not as they were are listed, files that are not are read, and only their
+trees are written. In any doubt the whole tree is scanned. Nothing of git's is ever written, and the
+objects of a snapshot are the caller's to flush.
 """
 
 from __future__ import annotations
@@ -34,14 +35,16 @@ if TYPE_CHECKING:
 _UNSETTLED_INDEX = (0, 0, 0, 0)
 
 AT_HAND = 1000
-"""Directories that changed, up to which what was known of them is kept for the snapshot that follows."""
+"""Directories that changed, up to which what was known of them is kept for the snapshot that
+follows.
+"""
 
 
 class Limits(Value):
     """What is left out, and what is taken in though it is ignored.
 
-    `max_untracked_file` is in bytes, `max_dependency_files` is for a directory such as node_modules, `include` are
-    patterns as in a `.gitignore`.
+    `max_untracked_file` is in bytes, `max_dependency_files` is for a directory such as
+    node_modules, `include` are patterns as in a `.gitignore`.
     """
 
     max_untracked_file: int = 10 << 20
@@ -61,8 +64,9 @@ class Stamp(NamedTuple):
 class Taken(NamedTuple):
     """A snapshot, and what the caller does with it.
 
-    `stamp(path)` is what lstat said of a captured file or symlink when it was read, None for any other path.
-    `remember()` writes the state file; to be called when a checkpoint ref holds the snapshot's tree, and only then.
+    `stamp(path)` is what lstat said of a captured file or symlink when it was read, None for any
+    other path. `remember()` writes the state file; to be called when a checkpoint ref holds the
+    snapshot's tree, and only then.
     """
 
     snapshot: Snapshot
@@ -72,7 +76,8 @@ class Taken(NamedTuple):
 
 
 class Since(NamedTuple):
-    """A snapshot that this process made a moment ago and remembered, and every path that it changed since.
+    """A snapshot that this process made a moment ago and remembered, and every path that it changed
+    since.
 
     Nothing else is looked at: what others change meanwhile is for the next snapshot.
     """
@@ -89,13 +94,19 @@ class Since(NamedTuple):
         return {directory: (False, there) for directory, there in names.items()}
 
 
-def take(repo: Repository, objects: Objects, limits: Limits, live: Container[Oid], since: Since | None = None) -> Taken:
+def take(
+    repo: Repository,
+    objects: Objects,
+    limits: Limits,
+    live: Container[Oid],
+    since: Since | None = None,
+) -> Taken:
     """Capture the working tree of `repo` as it is now.
 
-    `live` are trees of files that a checkpoint ref holds: what is remembered of one of them is trusted, anything else
-    is looked up in the object store first. New blobs and trees go to `objects`, which is not flushed; if it is dry,
-    nothing is written anywhere. Raises GitcpError if the scan fails as a whole; what cannot be captured is listed in
-    the snapshot.
+    `live` are trees of files that a checkpoint ref holds: what is remembered of one of them is
+    trusted, anything else is looked up in the object store first. New blobs and trees go to
+    `objects`, which is not flushed; if it is dry, nothing is written anywhere. Raises GitcpError if
+    the scan fails as a whole; what cannot be captured is listed in the snapshot.
     """
     started = tick()
     settings = (limits.max_untracked_file, limits.max_dependency_files, limits.include)
@@ -104,7 +115,11 @@ def take(repo: Repository, objects: Objects, limits: Limits, live: Container[Oid
     found = git_index.found(repo)
     is_live = memory is not None and (since is not None or Oid(memory.tree.hex()) in live)
     work = _Work(repo, objects, limits, basis, started, is_live=is_live)
-    if memory is not None and is_live and (memory.decisions, memory.contents) == (basis.decisions, basis.contents):
+    if (
+        memory is not None
+        and is_live
+        and (memory.decisions, memory.contents) == (basis.decisions, basis.contents)
+    ):
         now = work.again(memory, found, since)
     else:
         now = work.anew(memory, found)
@@ -153,7 +168,14 @@ class _Work:
     """One snapshot in the making."""
 
     def __init__(
-        self, repo: Repository, objects: Objects, limits: Limits, basis: Basis, started: int, *, is_live: bool
+        self,
+        repo: Repository,
+        objects: Objects,
+        limits: Limits,
+        basis: Basis,
+        started: int,
+        *,
+        is_live: bool,
     ) -> None:
         self._repo = repo
         self._objects = objects
@@ -186,7 +208,8 @@ class _Work:
         return now._replace(file=memory.file, changed=changed_since, records=at_hand)
 
     def _looked(self, memory: Memory) -> dict[bytes, Touched]:
-        from gitcp.worktree import attributes, blobs, include, scan  # noqa: F401 -- loads while the children look
+        # loads while the children look
+        from gitcp.worktree import attributes, blobs, include, scan  # noqa: F401
 
         changed = stat_check.answer(self._root, memory.file.identity)
         if changed is None:
@@ -194,12 +217,16 @@ class _Work:
         return dict(changed)
 
     def anew(self, memory: Memory | None, found: git_index.Found | None) -> Memory:
-        """A scan of everything. Files that are as remembered are not read again, if their blobs can be trusted."""
+        """A scan of everything. Files that are as remembered are not read again, if their blobs can
+        be trusted.
+        """
         stat_check.forget()  # what was seen before this scan is nothing for the one after it
         index = git_index.read(self._repo)
         if memory is not None and memory.contents != self._basis.contents:
             memory = None
-        scan, suspicion = self._scan(Past(memory.lines if memory else {}, None), index, frozenset(), deep=True)
+        scan, suspicion = self._scan(
+            Past(memory.lines if memory else {}, None), index, frozenset(), deep=True
+        )
         scan.everywhere()
         return self._together(scan, suspicion, {}, {}, None, found)
 
@@ -212,13 +239,16 @@ class _Work:
         taken: dict[bytes, Record] | None,
         found: git_index.Found | None,
     ) -> Memory:
-        """What there is to remember: `lines` and `notes` of what did not change, and what was scanned.
+        """What there is to remember: `lines` and `notes` of what did not change, and what was
+        scanned.
 
         Lines that were `taken` out already need not be again.
         """
         basis = self._basis
         trees = write_trees(self._objects, scan.records, Past(lines, taken))
-        lines.update((path, with_tree(lines[path], tree)) for path, tree in trees.items() if path in lines)
+        lines.update(
+            (path, with_tree(lines[path], tree)) for path, tree in trees.items() if path in lines
+        )
         for path, record in scan.records.items():
             lines[path] = record.line(trees[path])
             notes[path] = record.notes(basis.umask, file_mode=basis.file_mode)
@@ -227,11 +257,22 @@ class _Work:
         said = fold(lines, notes)
         index = self._kept(found)
         return state.Memory(
-            trees[b""], index, words, lines, notes, said, basis.decisions, basis.contents, state.File(), changed=None
+            trees[b""],
+            index,
+            words,
+            lines,
+            notes,
+            said,
+            basis.decisions,
+            basis.contents,
+            state.File(),
+            changed=None,
         )
 
     def _kept(self, found: git_index.Found | None) -> git_index.Found | None:
-        """The index file to compare the next one with; none that could be equal if it was written in this very tick."""
+        """The index file to compare the next one with; none that could be equal if it was written
+        in this very tick.
+        """
         return found if found is None or settled(found[3], self._started) else _UNSETTLED_INDEX
 
     def _moved(self, memory: Memory) -> list[bytes]:
@@ -242,7 +283,10 @@ class _Work:
             seen += [(name, True, head) for name, head in said.get("nested", ())]
             for name, is_there, head in seen:
                 git_dir = nested.git_dir_of(os.path.join(self._root, directory, name))
-                if (git_dir is not None, nested.head_of(git_dir) if git_dir else None) != (is_there, head):
+                if (git_dir is not None, nested.head_of(git_dir) if git_dir else None) != (
+                    is_there,
+                    head,
+                ):
                     found.append(directory)
         return found
 
@@ -261,16 +305,22 @@ class _Work:
 
         repo, basis, objects = self._repo, self._basis, self._objects
         suspicion = Suspicion(repo, basis.words | words)
-        blobs = Blobs(repo, objects, suspicion, index=index, file_mode=basis.file_mode, started=self._started)
+        blobs = Blobs(
+            repo, objects, suspicion, index=index, file_mode=basis.file_mode, started=self._started
+        )
         scope = Scope(
             root=self._root,
-            own=frozenset(os.path.realpath(os.fsencode(path)) for path in (repo.git_dir, repo.common_dir)),
+            own=frozenset(
+                os.path.realpath(os.fsencode(path)) for path in (repo.git_dir, repo.common_dir)
+            ),
             include=Include(self._limits.include, ignore_case=basis.ignore_case),
             max_untracked_file=self._limits.max_untracked_file,
             max_dependency_files=self._limits.max_dependency_files,
             index=index,
             past=past,
-            trusted=(lambda _: True) if self._is_live else (lambda oid: objects.keeps(Oid(oid.hex()))),
+            trusted=(lambda _: True)
+            if self._is_live
+            else (lambda oid: objects.keeps(Oid(oid.hex()))),
             deep=deep,
             started=self._started,
         )

@@ -1,9 +1,11 @@
-"""The state file of a working tree: what the last scan saw, so that the next one need only look for changes.
+"""The state file of a working tree: what the last scan saw, so that the next one need only look for
+changes.
 
-One file, `<git dir>/gitcp/worktree-state`. A save appends to it what is otherwise than before, so that its cost does
-not follow the size of the tree; when that has grown to a quarter of the rest, the whole is written anew and renamed:
-every look reads all of it. It is a cache and nothing else: anything unexpected in it (another Python, another root, a
-checksum that is off, an end that is missing) means that there is none.
+One file, `<git dir>/gitcp/worktree-state`. A save appends to it what is otherwise than before, so
+that its cost does not follow the size of the tree; when that has grown to a quarter of the rest,
+the whole is written anew and renamed: every look reads all of it. It is a cache and nothing else:
+anything unexpected in it (another Python, another root, a checksum that is off, an end that is
+missing) means that there is none.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ SPARE = 1 << 16
 
 
 class File:
-    """The state file that a memory is kept in; `identity` tells it from any other, and from itself when it grows."""
+    """The state file that a memory is kept in; `identity` tells it from any other, and from itself
+    when it grows.
+    """
 
     __slots__ = ("identity",)
 
@@ -42,10 +46,11 @@ class File:
 class Memory(NamedTuple):
     """What is remembered of a scan.
 
-    `tree` is what was captured, `index_file` the index it was compared with. `words` are the attributes that were
-    named anywhere. `notes` has an entry for each directory that has something to say, `folded` what is said of the
-    whole (see gitcp.worktree.summary). `file` is where it is kept, and `changed` names the directories that are
-    otherwise there; None for all of them. `records` are lines that were taken out in this process.
+    `tree` is what was captured, `index_file` the index it was compared with. `words` are the
+    attributes that were named anywhere. `notes` has an entry for each directory that has something
+    to say, `folded` what is said of the whole (see gitcp.worktree.summary). `file` is where it is
+    kept, and `changed` names the directories that are otherwise there; None for all of them.
+    `records` are lines that were taken out in this process.
     """
 
     tree: bytes
@@ -70,11 +75,15 @@ def load(repo: Repository, basis: Basis) -> Memory | None:
         return None
     if place != tuple(basis.place):
         return None
-    return Memory(tree, index, frozenset(words), lines, notes, folded, decisions, contents, File(identity))
+    return Memory(
+        tree, index, frozenset(words), lines, notes, folded, decisions, contents, File(identity)
+    )
 
 
 def save(repo: Repository, basis: Basis, memory: Memory) -> None:
-    """Put it in place of what was remembered before, readable by nobody else. A full disk is no error here."""
+    """Put it in place of what was remembered before, readable by nobody else. A full disk is no
+    error here.
+    """
     head = (
         tuple(basis.place),
         memory.tree,
@@ -91,7 +100,9 @@ def save(repo: Repository, basis: Basis, memory: Memory) -> None:
 
 
 def _append(path: Path, memory: Memory, head: tuple[Any, ...]) -> bool:
-    """Whether what is otherwise was added: only to the very file that the memory goes by, while it is small enough."""
+    """Whether what is otherwise was added: only to the very file that the memory goes by, while it
+    is small enough.
+    """
     if memory.changed is None or memory.file.identity is None:
         return False
     lines = {directory: memory.lines.get(directory) for directory in memory.changed}

@@ -1,8 +1,8 @@
 """From what each directory says to what a Snapshot says: the lists beside the tree, in path order.
 
-The directories' notes are kept apart in the state file, so that after a change only those of the directories concerned
-are made again. What can only be told of the whole (which directories are empty, which are untracked from the top) is
-folded out of the lines.
+The directories' notes are kept apart in the state file, so that after a change only those of the
+directories concerned are made again. What can only be told of the whole (which directories are
+empty, which are untracked from the top) is folded out of the lines.
 """
 
 from __future__ import annotations
@@ -12,14 +12,25 @@ from typing import Any
 
 from gitcp.fastpath.stat_check import GONE
 from gitcp.git.index import entry_of
-from gitcp.model import Base, Conversion, NestedRepository, Oid, Skip, SkipReason, Snapshot, Submodule
+from gitcp.model import (
+    Base,
+    Conversion,
+    NestedRepository,
+    Oid,
+    Skip,
+    SkipReason,
+    Snapshot,
+    Submodule,
+)
 from gitcp.worktree.records import PlainLine
 
 Notes = Mapping[bytes, Mapping[str, list[Any]]]
 
 
 def fold(lines: Mapping[bytes, PlainLine], notes: Notes) -> dict[str, Any]:
-    """What all directories say together: the number of captured paths, the empty directories, the untracked ones."""
+    """What all directories say together: the number of captured paths, the empty directories, the
+    untracked ones.
+    """
     total, vacant, untracked = 0, set(), []
     for path, (stamp, _, _, (_, tree, count, (ignored, _, _, tracked), _)) in lines.items():
         total += count
@@ -51,17 +62,23 @@ def snapshot_of(tree: Oid, base: Base, notes: Notes, folded: Mapping[str, Any]) 
     def values(field: str) -> Iterable[tuple[bytes, Any]]:
         return sorted(each(field), key=lambda pair: pair[0])
 
-    untracked = [path for path, _ in each("untracked")] + [path + b"/" for path in folded["untracked"]]
+    untracked = [path for path, _ in each("untracked")] + [
+        path + b"/" for path in folded["untracked"]
+    ]
     return Snapshot(
         tree=tree,
         base=base,
         total=folded["total"],
-        skipped=tuple(Skip(path, SkipReason(why), detail) for path, (_, why, detail) in values("skipped")),
+        skipped=tuple(
+            Skip(path, SkipReason(why), detail) for path, (_, why, detail) in values("skipped")
+        ),
         raw=tuple(path for path, _ in values("raw")),
         converted=tuple(Conversion(path, *how) for path, (_, *how) in values("converted")),
         empty_directories=tuple(folded["empty"]),
         modes={path: bits for path, (_, bits) in values("modes")},
-        submodules=tuple(Submodule(path, Oid(commit.hex())) for path, (_, commit, _) in values("submodules")),
+        submodules=tuple(
+            Submodule(path, Oid(commit.hex())) for path, (_, commit, _) in values("submodules")
+        ),
         nested=tuple(NestedRepository(path, head) for path, (_, head) in values("nested")),
         absent=tuple(path for path, _ in values("absent")),
         staged=tuple(entry_of(path, slot) for path, (_, *slot) in values("staged")),

@@ -19,7 +19,8 @@ class WorktreeView:
         self._kinds: dict[bytes, str] = {}
 
     def kind(self, path: bytes) -> str:
-        """One of file, symlink, directory, special, shut, or "" if nothing is there; remembered for a plan's length.
+        """One of file, symlink, directory, special, shut, or "" if nothing is there; remembered for
+        a plan's length.
 
         Shut means that a directory above cannot be entered, so that nobody knows.
         """
@@ -41,10 +42,16 @@ class WorktreeView:
         return "file" if stat.S_ISREG(status.st_mode) else "special"
 
     def below(self, path: bytes) -> Iterator[bytes]:
-        """Every path below a directory that is no directory, or one with nothing in it, or one not to be entered."""
+        """Every path below a directory that is no directory, or one with nothing in it, or one not
+        to be entered.
+        """
         for name in self._tree.names(path):
             child = path + b"/" + name
-            if problem(child) is None and self.kind(child) == "directory" and self._holds_something(child):
+            if (
+                problem(child) is None
+                and self.kind(child) == "directory"
+                and self._holds_something(child)
+            ):
                 yield from self.below(child)
             else:
                 yield child
@@ -65,4 +72,6 @@ class WorktreeView:
         if "shut" in (self.kind(path), self.kind(other)):
             return False
         found = [self._tree.lstat(each) for each in (path, other)]
-        return found[0] is not None and found[1] is not None and os.path.samestat(found[0], found[1])
+        return (
+            found[0] is not None and found[1] is not None and os.path.samestat(found[0], found[1])
+        )

@@ -1,7 +1,8 @@
 """Waits until something changes that a save would take: the sole user of watchfiles.
 
-Each directory is watched by itself, so that what git ignores costs nothing: no watch, no event. Nothing is scanned here
-but names of directories, and those only at the beginning and when directories come.
+Each directory is watched by itself, so that what git ignores costs nothing: no watch, no event.
+Nothing is scanned here but names of directories, and those only at the beginning and when
+directories come.
 """
 
 from __future__ import annotations
@@ -58,9 +59,11 @@ class Watcher:
         self._notify = self._armed()
 
     def wait(self, seconds: float | None) -> bool:
-        """Whether something changed, within so many seconds (None: however long it takes), or until `stop` is set.
+        """Whether something changed, within so many seconds (None: however long it takes), or until
+        `stop` is set.
 
-        Raises RepositoryNotFound if the working tree is gone, GitcpError if it cannot be watched any more.
+        Raises RepositoryNotFound if the working tree is gone, GitcpError if it cannot be watched
+        any more.
         """
         timeout = 0 if seconds is None else max(1, int(seconds * 1000))
         found = self._notify.watch(TOGETHER_MS, STEP_MS, timeout, self._stop)
@@ -89,7 +92,9 @@ class Watcher:
                 notify = None
             except (OSError, RuntimeError) as error:
                 what = f"{self._repo.root} cannot be watched ({len(places):,} directories): {error}"
-                raise GitcpError(what, hint="on Linux: sysctl fs.inotify.max_user_watches") from None
+                raise GitcpError(
+                    what, hint="on Linux: sysctl fs.inotify.max_user_watches"
+                ) from None
             before, places = places, self._places()
             if notify is not None and places == before:
                 return notify  # else something came before it was watched
@@ -97,12 +102,18 @@ class Watcher:
     def _places(self) -> set[str]:
         """The directories to be watched; takes up what else is known of now."""
         if not self._repo.git_dir.is_dir():
-            raise RepositoryNotFound(f"the repository at {self._repo.root} is gone: nothing is watched any more")
+            raise RepositoryNotFound(
+                f"the repository at {self._repo.root} is gone: nothing is watched any more"
+            )
         self._outside = frozenset(map(str, self._elsewhere()))
         folders = index.read(self._repo).folders
-        self._tracked = {_join(place, name) for place, folder in folders.items() for name in folder.files}
+        self._tracked = {
+            _join(place, name) for place, folder in folders.items() for name in folder.files
+        }
         inside = {os.fsdecode(path) for path in self._directories({*folders})}
-        return inside | {d for path in self._outside for d in (path, os.path.dirname(path)) if os.path.isdir(d)}
+        return inside | {
+            d for path in self._outside for d in (path, os.path.dirname(path)) if os.path.isdir(d)
+        }
 
     def _directories(self, tracked: set[bytes]) -> Iterator[bytes]:
         """The directories of the working tree from which a save takes something."""
@@ -113,7 +124,9 @@ class Watcher:
             below = [path for above in level for path in _below(root, above)]
             out = ignored(self._repo, [path + b"/" for path in below], self._read)
             level = [
-                path for path in below if path in tracked or (path + b"/" not in out and not self._is_left(root, path))
+                path
+                for path in below
+                if path in tracked or (path + b"/" not in out and not self._is_left(root, path))
             ]
 
     def _is_left(self, root: bytes, path: bytes) -> bool:
@@ -128,7 +141,9 @@ class Watcher:
         root = os.fsencode(self._repo.root) + b"/"
         if not path.startswith(root):
             name = os.fsdecode(path)
-            return name in self._outside or (kind != MODIFIED and os.path.dirname(name) in self._outside)
+            return name in self._outside or (
+                kind != MODIFIED and os.path.dirname(name) in self._outside
+            )
         inside = path.removeprefix(root)
         if inside.split(b"/")[0] in (b".git", RESERVED) or is_temporary(os.path.basename(inside)):
             return False
@@ -148,7 +163,11 @@ def _below(root: bytes, directory: bytes) -> Iterator[bytes]:
             names = [entry.name for entry in listing if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return
-    yield from (_join(directory, name) for name in names if name != b".git" and (directory or name != RESERVED))
+    yield from (
+        _join(directory, name)
+        for name in names
+        if name != b".git" and (directory or name != RESERVED)
+    )
 
 
 def _join(directory: bytes, name: bytes) -> bytes:

@@ -1,9 +1,10 @@
 """Changes files under a working tree. Nothing else in gitcp does.
 
-It knows paths and bytes, and neither git nor plans: whether a path may go is decided before. What it answers for is
-that no change ends up outside the root and that no file is ever half written. libgit2's checkout gives neither: it
-writes through symbolic links and cuts files short in place. So each directory on the way is opened on its own, never
-following a link, and each file is written beside its place and renamed over it.
+It knows paths and bytes, and neither git nor plans: whether a path may go is decided before. What
+it answers for is that no change ends up outside the root and that no file is ever half written.
+libgit2's checkout gives neither: it writes through symbolic links and cuts files short in place. So
+each directory on the way is opened on its own, never following a link, and each file is written
+beside its place and renamed over it.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ _FILE, _LINK, _DIRECTORY = (stat.S_IFREG,), (stat.S_IFLNK,), (stat.S_IFDIR,)
 
 
 class Prepared(NamedTuple):
-    """A file that waits beside its place: its path, its temporary name, its directory's descriptor, its own (-1 for a
-    link), and the directories that were made for it.
+    """A file that waits beside its place: its path, its temporary name, its directory's descriptor,
+    its own (-1 for a link), and the directories that were made for it.
     """
 
     path: bytes
@@ -64,10 +65,11 @@ class Prepared(NamedTuple):
 class Writer:
     """Reads and changes what lies below one directory, the root, and never anything outside it.
 
-    Paths are relative to the root and checked by `paths.problem`: each method raises BadValue for a bad one,
-    PathBlocked where a directory on the way is a link or a file (for `lstat`, `remove`, `remove_directory` and `sweep`
-    there is then nothing at the path), DiskFull, and GitcpError for whatever else the system refuses. What failed has
-    changed nothing. Not for several threads at once. What changed, or had before in `touched`, is safe after `flush`.
+    Paths are relative to the root and checked by `paths.problem`: each method raises BadValue for a
+    bad one, PathBlocked where a directory on the way is a link or a file (for `lstat`, `remove`,
+    `remove_directory` and `sweep` there is then nothing at the path), DiskFull, and GitcpError for
+    whatever else the system refuses. What failed has changed nothing. Not for several threads at
+    once. What changed, or had before in `touched`, is safe after `flush`.
     """
 
     def __init__(self, root: Root, touched: Iterable[bytes] = ()) -> None:
@@ -75,7 +77,9 @@ class Writer:
             self._directories = Directories(root)
         except OSError as error:
             shown = display(os.fsencode(root))
-            raise GitcpError(f"cannot open {shown}: {error.strerror}. Nothing was changed") from None
+            raise GitcpError(
+                f"cannot open {shown}: {error.strerror}. Nothing was changed"
+            ) from None
         self._touched = set(touched)
         self.changed: set[bytes] = set()
         """Every path that was made, replaced or removed, or got another mode."""
@@ -95,10 +99,14 @@ class Writer:
             return None if directory is None else lstat_in(directory, _name(path))
 
     def read(self, path: bytes) -> Iterator[bytes]:
-        """The content of a regular file, in chunks; the file is opened at the first. Raises PathBlocked for others."""
+        """The content of a regular file, in chunks; the file is opened at the first. Raises
+        PathBlocked for others.
+        """
         with _reporting("read", path):
             directory, name = self._locate(path, _FILE)
-            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+            descriptor = os.open(
+                name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory
+            )
             try:
                 _require(_FILE, os.fstat(descriptor), path)
                 while chunk := os.read(descriptor, CHUNK):
@@ -116,17 +124,21 @@ class Writer:
         """The names in a directory, sorted; none if there is no such directory."""
         with _reporting("list", path):
             try:
-                return sorted(os.fsencode(name) for name in os.listdir(self._directories.open(_checked(path))))
+                return sorted(
+                    os.fsencode(name) for name in os.listdir(self._directories.open(_checked(path)))
+                )
             except (FileNotFoundError, PathBlocked):
                 return []
 
     def write(self, path: bytes, chunks: Iterable[bytes], permissions: int) -> os.stat_result:
-        """Puts a regular file with the bytes of `chunks` and the `permissions` (rwx bits, no others) at `path`.
+        """Puts a regular file with the bytes of `chunks` and the `permissions` (rwx bits, no
+        others) at `path`.
 
-        Replaces a file, a link or nothing, at once: whoever looks sees the old or the new. Makes missing directories.
-        A hard link is broken: its other names keep the old content. The content is on the disk when this returns, the
-        name after `flush`. Returns the new file's stat; should another program have replaced it already, a stat that
-        matches nothing on the disk. Raises PathBlocked for a directory or a special file, and what `chunks` raises.
+        Replaces a file, a link or nothing, at once: whoever looks sees the old or the new. Makes
+        missing directories. A hard link is broken: its other names keep the old content. The
+        content is on the disk when this returns, the name after `flush`. Returns the new file's
+        stat; should another program have replaced it already, a stat that matches nothing on the
+        disk. Raises PathBlocked for a directory or a special file, and what `chunks` raises.
         """
         prepared = self.prepare(path, chunks, permissions)
         for error in self.sync([prepared]):
@@ -135,31 +147,47 @@ class Writer:
         return self.place(prepared)
 
     def prepare(
-        self, path: bytes, chunks: Iterable[bytes], permissions: int, like: os.stat_result | None = None
+        self,
+        path: bytes,
+        chunks: Iterable[bytes],
+        permissions: int,
+        like: os.stat_result | None = None,
     ) -> Prepared:
-        """The first part of `write`: the file, under a temporary name beside its place. `place` or `drop` must follow.
+        """The first part of `write`: the file, under a temporary name beside its place. `place` or
+        `drop` must follow.
 
-        Its owner is that of the file which `like` describes, as far as this user may give files away. It holds two
-        descriptors. Many files that are prepared, then synced, then placed, wait for the disk once.
+        Its owner is that of the file which `like` describes, as far as this user may give files
+        away. It holds two descriptors. Many files that are prepared, then synced, then placed, wait
+        for the disk once.
         """
-        return self._beside(path, lambda directory, name: write_in(directory, name, chunks, permissions & 0o777, like))
+        return self._beside(
+            path,
+            lambda directory, name: write_in(directory, name, chunks, permissions & 0o777, like),
+        )
 
     def sync(self, batch: Sequence[Prepared]) -> list[GitcpError | None]:
-        """The second part: what they hold is on the disk then. One that fails is dropped; its error is returned."""
+        """The second part: what they hold is on the disk then. One that fails is dropped; its error
+        is returned.
+        """
         try:
             said = fsync.sync([prepared.descriptor for prepared in batch])
         except BaseException:
             for prepared in batch:
                 self.drop(prepared)
             raise
-        return [None if error is None else self._refused(one, error) for one, error in zip(batch, said, strict=True)]
+        return [
+            None if error is None else self._refused(one, error)
+            for one, error in zip(batch, said, strict=True)
+        ]
 
     def _refused(self, prepared: Prepared, error: OSError) -> GitcpError:
         self.drop(prepared)
         return _told(error, "write", prepared.path)
 
     def place(self, prepared: Prepared) -> os.stat_result:
-        """The last part: gives the file its name, and returns what `write` returns. If that fails, it is dropped."""
+        """The last part: gives the file its name, and returns what `write` returns. If that fails,
+        it is dropped.
+        """
         name, parent, directory = _name(prepared.path), _parent(prepared.path), prepared.directory
         try:
             with _reporting("write", prepared.path):
@@ -173,24 +201,35 @@ class Writer:
             self.drop(prepared)
             raise
         prepared.close()
-        # The rename changed the ctime; a stat without that can do no more harm than to be taken for a change.
+        # The rename changed the ctime; a stat without that can do no more harm than to be taken for
+        # a change.
         return placed if placed and identity(placed) == identity(fresh) else fresh
 
     def drop(self, prepared: Prepared) -> None:
-        """Removes what `prepare` made, the directories too if nothing else is in them. Never raises."""
+        """Removes what `prepare` made, the directories too if nothing else is in them. Never
+        raises.
+        """
         with suppress(OSError):
             os.unlink(prepared.temporary, dir_fd=prepared.directory)
         prepared.close()
         self._unmake(prepared.made)
 
     def symlink(self, path: bytes, target: bytes) -> os.stat_result:
-        """Puts a symbolic link to `target` at `path`, in the same way as `write`. Where it points is not looked at."""
+        """Puts a symbolic link to `target` at `path`, in the same way as `write`. Where it points
+        is not looked at.
+        """
         if not target or b"\0" in target:
-            raise BadValue(f"{display(path)} cannot be a link to {display(target)!r}. Nothing was changed")
-        return self.place(self._beside(path, lambda directory, name: symlink_in(directory, name, target)))
+            raise BadValue(
+                f"{display(path)} cannot be a link to {display(target)!r}. Nothing was changed"
+            )
+        return self.place(
+            self._beside(path, lambda directory, name: symlink_in(directory, name, target))
+        )
 
     def remove(self, path: bytes) -> None:
-        """Removes a file or a link; nothing there is fine. Raises PathBlocked for a directory or a special file."""
+        """Removes a file or a link; nothing there is fine. Raises PathBlocked for a directory or a
+        special file.
+        """
         with _reporting("remove", path):
             directory = self._find(_parent(path))
             found = None if directory is None else lstat_in(directory, _name(path))
@@ -202,9 +241,11 @@ class Writer:
             self._note(path)
 
     def chmod(self, path: bytes, permissions: int) -> None:
-        """Sets the rwx bits of a file or a directory; it need not be readable. A directory keeps its other bits.
+        """Sets the rwx bits of a file or a directory; it need not be readable. A directory keeps
+        its other bits.
 
-        A file with further hard links is written anew, so that only this name changes. Raises PathBlocked for a link.
+        A file with further hard links is written anew, so that only this name changes. Raises
+        PathBlocked for a link.
         """
         with _reporting("change the permissions of", path):
             directory, name = self._locate(path, _FILE + _DIRECTORY)
@@ -236,12 +277,16 @@ class Writer:
             return True
 
     def sweep(self, directory: bytes) -> int:
-        """Removes the unfinished files that a crashed run left in `directory` (b"" is the root); returns how many."""
+        """Removes the unfinished files that a crashed run left in `directory` (b"" is the root);
+        returns how many.
+        """
         with _reporting("tidy", directory):
             descriptor = self._find(_checked(directory) if directory else b"")
             if descriptor is None:
                 return 0
-            named = [name for name in map(os.fsencode, os.listdir(descriptor)) if is_temporary(name)]
+            named = [
+                name for name in map(os.fsencode, os.listdir(descriptor)) if is_temporary(name)
+            ]
             left = [name for name in named if kind(lstat_in(descriptor, name)) in _FILE + _LINK]
             for name in left:
                 with suppress(FileNotFoundError):
@@ -250,13 +295,17 @@ class Writer:
             return len(left)
 
     def flush(self) -> None:
-        """Makes the names written and removed since the last flush survive a power loss. Raises GitcpError."""
+        """Makes the names written and removed since the last flush survive a power loss. Raises
+        GitcpError.
+        """
         with self.flushing():
             pass
 
     @contextmanager
     def flushing(self) -> Iterator[None]:
-        """The same, done when the block ends, which meanwhile need not wait. What it changes is for the next flush."""
+        """The same, done when the block ends, which meanwhile need not wait. What it changes is for
+        the next flush.
+        """
         left = sorted(self._touched)
         while len(left) > fsync.OPEN:
             with self._syncing(left[: fsync.OPEN]):
@@ -272,7 +321,8 @@ class Writer:
             for directory in directories:
                 with _reporting("sync the directory", directory, UNSYNCED):
                     descriptor = self._find(directory)
-                    if descriptor is not None:  # else it is gone again, and its parent was touched too
+                    # else it is gone again, and its parent was touched too
+                    if descriptor is not None:
                         there[directory] = os.dup(descriptor)
             ended = fsync.begin_sync(list(there.values()))
             try:
@@ -280,7 +330,8 @@ class Writer:
             finally:
                 said = dict(zip(there, ended(), strict=True))
             for directory, error in said.items():
-                if error is not None and error.errno != EINVAL:  # that one: a file system that cannot sync directories
+                # that one: a file system that cannot sync directories
+                if error is not None and error.errno != EINVAL:
                     raise _told(error, "sync the directory", directory, UNSYNCED)
         except BaseException:
             self._touched.update(directories)
@@ -290,10 +341,13 @@ class Writer:
                 os.close(descriptor)
 
     def _beside(self, path: bytes, create: Callable[[int, bytes], int]) -> Prepared:
-        """Lets `create` make a new file or link under a temporary name, and return a descriptor, or -1."""
+        """Lets `create` make a new file or link under a temporary name, and return a descriptor, or
+        -1.
+        """
         temporary = TEMPORARY + os.urandom(8).hex().encode()
         with _reporting("write", path), self._making() as made:
-            # `create` may run our own `read`, which moves on to another directory: this one must stay open.
+            # `create` may run our own `read`, which moves on to another directory: this one must
+            # stay open.
             directory = os.dup(self._directories.open(_parent(path), made))
             try:
                 _require(_FILE + _LINK, lstat_in(directory, _name(path)), path)
@@ -309,7 +363,10 @@ class Writer:
         """A long write gives others time to move the directory away; the file would go with it."""
         current = self._find(directory)
         if current is None or identity(os.fstat(current)) != identity(os.fstat(descriptor)):
-            raise PathBlocked(f"{display(directory)} was moved while a file in it was written. Nothing was changed")
+            raise PathBlocked(
+                f"{display(directory)} was moved while a file in it was written. Nothing was "
+                "changed"
+            )
 
     @contextmanager
     def _making(self) -> Iterator[list[bytes]]:
@@ -335,25 +392,32 @@ class Writer:
         self._touched.add(_parent(path))
 
     def _find(self, directory: bytes) -> int | None:
-        """The descriptor of `directory`, valid until the next call; None if there is no such directory."""
+        """The descriptor of `directory`, valid until the next call; None if there is no such
+        directory.
+        """
         try:
             return self._directories.open(directory)
         except (FileNotFoundError, PathBlocked):
             return None
 
     def _locate(self, path: bytes, kinds: tuple[int, ...]) -> tuple[int, bytes]:
-        """The descriptor of the directory of `path`, and its name there. Raises PathBlocked unless it is of `kinds`."""
+        """The descriptor of the directory of `path`, and its name there. Raises PathBlocked unless
+        it is of `kinds`.
+        """
         directory, name = self._directories.open(_parent(path)), _name(path)
         _require(kinds, os.stat(name, dir_fd=directory, follow_symlinks=False), path)
         return directory, name
 
 
 def _change_mode(directory: int, name: bytes, permissions: int, path: bytes) -> None:
-    """Changes the mode of a file or directory, but not through a link that has just taken its place."""
+    """Changes the mode of a file or directory, but not through a link that has just taken its
+    place.
+    """
     if sys.platform != "linux":
         os.chmod(name, permissions, dir_fd=directory, follow_symlinks=False)
         return
-    # Linux changes modes through a name or an open file only, and a file of mode 0000 does not open but for its path.
+    # Linux changes modes through a name or an open file only, and a file of mode 0000 does not open
+    # but for its path.
     descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=directory)
     try:
         found = os.fstat(descriptor)

@@ -1,4 +1,6 @@
-"""Claude Code: its sessions found, kept byte for byte, understood as far as it goes, and put back to be resumed."""
+"""Claude Code: its sessions found, kept byte for byte, understood as far as it goes, and put back
+to be resumed.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,24 @@ def host(home: Path, env: Mapping[str, str] | None = None) -> Host:
     return Host(env or {}, home, lambda: datetime(2026, 11, 21, 12, 0, tzinfo=UTC))
 
 
-# ---------------------------------------------------------------- a transcript in the shape that Claude Code writes
+# ------------------------------------------------ a transcript in the shape that Claude Code writes
 
 
 def record(kind: str, uuid: str | None = None, **fields: Any) -> bytes:
     """One line. What every node of the conversation carries is filled in."""
-    node = {"parentUuid": None, "isSidechain": False, "userType": "external", "cwd": "/somewhere", "sessionId": ID}
-    node |= {"version": "2.1.197", "gitBranch": "main", "timestamp": "2026-11-21T12:00:00.000Z", "uuid": uuid}
+    node = {
+        "parentUuid": None,
+        "isSidechain": False,
+        "userType": "external",
+        "cwd": "/somewhere",
+        "sessionId": ID,
+    }
+    node |= {
+        "version": "2.1.197",
+        "gitBranch": "main",
+        "timestamp": "2026-11-21T12:00:00.000Z",
+        "uuid": uuid,
+    }
     line = {**(node if uuid else {"sessionId": ID}), "type": kind, **fields}
     return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
@@ -46,8 +59,16 @@ def user(uuid: str, content: Any, **fields: Any) -> bytes:
     return record("user", uuid, message={"role": "user", "content": content}, **fields)
 
 
-def assistant(uuid: str, *content: dict[str, Any], model: str = "claude-opus-4-8", **fields: Any) -> bytes:
-    message = {"id": f"msg_{uuid}", "type": "message", "role": "assistant", "model": model, "content": list(content)}
+def assistant(
+    uuid: str, *content: dict[str, Any], model: str = "claude-opus-4-8", **fields: Any
+) -> bytes:
+    message = {
+        "id": f"msg_{uuid}",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": list(content),
+    }
     return record("assistant", uuid, message=message, **fields)
 
 
@@ -69,21 +90,41 @@ TRANSCRIPT = (
     record("file-history-snapshot", messageId="u1", snapshot={"trackedFileBackups": {}}),
     user("m1", "<local-command-caveat>Caveat: what follows was not typed", isMeta=True),
     user("u1", "make a file"),
-    record("attachment", "t1", attachment={"type": "hook_success", "content": 'quoted "sessionId":"no"'}),
+    record(
+        "attachment",
+        "t1",
+        attachment={"type": "hook_success", "content": 'quoted "sessionId":"no"'},
+    ),
     assistant("a1", {"type": "thinking", "thinking": "A file, then."}),
     assistant("a2", said("I will write it.")),
     assistant("a3", call("toolu_1", "Write", file_path="/somewhere/b.txt", content="größer\n")),
-    user("r1", result("toolu_1", "File created"), toolUseResult={"sessionId": "inner", "type": "create"}),
+    user(
+        "r1",
+        result("toolu_1", "File created"),
+        toolUseResult={"sessionId": "inner", "type": "create"},
+    ),
     assistant("a4", call("toolu_2", "Agent", prompt="look around")),
     user("s1", "look around", isSidechain=True),
     assistant("s2", said("I looked."), isSidechain=True),
     user("r2", result("toolu_2", [said("looked"), {"type": "image", "source": {}}])),
     assistant("a5", said("All done.")),
     user("c1", "<command-name>/compact</command-name>\n<command-message>compact</command-message>"),
-    record("system", "y1", subtype="compact_boundary", logicalParentUuid="a5", compactMetadata={"trigger": "manual"}),
+    record(
+        "system",
+        "y1",
+        subtype="compact_boundary",
+        logicalParentUuid="a5",
+        compactMetadata={"trigger": "manual"},
+    ),
     user("k1", "This session is being continued. Before: a file was made.", isCompactSummary=True),
     record("a-type-of-next-year", payload={"x": [1, 2]}),
-    user("u2", [{"type": "text", "text": "<ide_opened_file>b.txt</ide_opened_file>"}, said("now another  ")]),
+    user(
+        "u2",
+        [
+            {"type": "text", "text": "<ide_opened_file>b.txt</ide_opened_file>"},
+            said("now another  "),
+        ],
+    ),
     assistant("a6", said("API error"), model="<synthetic>"),
     user("i1", [said("[Request interrupted by user]")]),
     record("last-prompt", lastPrompt="now another", leafUuid="i1"),
@@ -98,7 +139,9 @@ def test_modules_satisfy_the_protocol() -> None:
     typed: tuple[Adapter, ...] = (claude_code,)
 
     assert [adapter.NAME for adapter in typed] == ["claude-code"]
-    assert {name: adapters.load(name).NAME for name in adapters.MODULES} == {name: name for name in adapters.MODULES}
+    assert {name: adapters.load(name).NAME for name in adapters.MODULES} == {
+        name: name for name in adapters.MODULES
+    }
 
 
 # ---------------------------------------------------------------- names of directories
@@ -118,14 +161,21 @@ def test_modules_satisfy_the_protocol() -> None:
     ],
 )
 def test_directory_name(path: str, name: str) -> None:
-    """All but letters and digits become dashes, counted as JavaScript counts; a long name ends in a hash."""
+    """All but letters and digits become dashes, counted as JavaScript counts; a long name ends in a
+    hash.
+    """
     assert claude_code.directory_name(path) == name
 
 
 def test_hash_of_a_long_path_is_that_of_the_path() -> None:
-    """Long paths that differ only behind the cut, or only in what becomes a dash, have different names."""
+    """Long paths that differ only behind the cut, or only in what becomes a dash, have different
+    names.
+    """
     long = "/" + "x" * 220
-    names = {claude_code.directory_name(path) for path in (long + "a", long + "b", long + ".", long + "_")}
+    names = {
+        claude_code.directory_name(path)
+        for path in (long + "a", long + "b", long + ".", long + "_")
+    }
 
     assert len(names) == 4
 
@@ -133,7 +183,9 @@ def test_hash_of_a_long_path_is_that_of_the_path() -> None:
 # ---------------------------------------------------------------- finding
 
 
-def put(home: Path, directory: str, session_id: str, *lines: bytes, modified: float = 1000.0) -> Path:
+def put(
+    home: Path, directory: str, session_id: str, *lines: bytes, modified: float = 1000.0
+) -> Path:
     path = home / ".claude" / "projects" / directory / f"{session_id}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"".join(lines))
@@ -152,7 +204,9 @@ def test_nothing_found_in_an_empty_home(home: Path, here: Path) -> None:
 
 
 def test_sessions_of_the_directory_and_of_the_root(home: Path, here: Path) -> None:
-    """From a subdirectory, the sessions started there and those started at the root are found, newest first."""
+    """From a subdirectory, the sessions started there and those started at the root are found,
+    newest first.
+    """
     below = here / "src"
     below.mkdir()
     path = put(home, named(here), ID, *TRANSCRIPT, modified=5.0)
@@ -173,10 +227,15 @@ def test_symlinked_directory(home: Path, here: Path, tmp_path: Path) -> None:
 
 
 def test_configured_directories(home: Path, here: Path, tmp_path: Path) -> None:
-    """CLAUDE_CONFIG_DIR and CLAUDE_CODE_PROJECT_DIR_NAME are obeyed; a name that leads elsewhere is not."""
+    """CLAUDE_CONFIG_DIR and CLAUDE_CODE_PROJECT_DIR_NAME are obeyed; a name that leads elsewhere is
+    not.
+    """
     mine = user("u1", "x", cwd=os.path.realpath(here))
     moved = put(tmp_path / "other", "chosen", ID, mine)
-    env = {"CLAUDE_CONFIG_DIR": str(tmp_path / "other" / ".claude"), "CLAUDE_CODE_PROJECT_DIR_NAME": "chosen"}
+    env = {
+        "CLAUDE_CONFIG_DIR": str(tmp_path / "other" / ".claude"),
+        "CLAUDE_CODE_PROJECT_DIR_NAME": "chosen",
+    }
 
     assert [f.path for f in claude_code.find(here, host(home, env))] == [moved]
     assert claude_code.transcript(here, ID, host(home, env)) == moved
@@ -185,7 +244,9 @@ def test_configured_directories(home: Path, here: Path, tmp_path: Path) -> None:
 
 
 def test_directory_shared_by_two_paths(home: Path, tmp_path: Path) -> None:
-    """Where two paths have one name, the `cwd` in the lines tells whose session it is; one brought here is ours."""
+    """Where two paths have one name, the `cwd` in the lines tells whose session it is; one brought
+    here is ours.
+    """
     ours, theirs = tmp_path / "a-b", tmp_path / "a.b"
     ours.mkdir()
     theirs.mkdir()
@@ -199,7 +260,9 @@ def test_directory_shared_by_two_paths(home: Path, tmp_path: Path) -> None:
 
 
 def test_long_path_with_another_hash(home: Path, tmp_path: Path) -> None:
-    """A long path's directory is recognised whatever hash it ends in, by the `cwd` of its lines, for both ways."""
+    """A long path's directory is recognised whatever hash it ends in, by the `cwd` of its lines,
+    for both ways.
+    """
     long = tmp_path / ("d" * 150) / ("e" * 150)
     long.mkdir(parents=True)
     name = named(long)[:200] + "-otherhash"
@@ -213,7 +276,14 @@ def test_long_path_with_another_hash(home: Path, tmp_path: Path) -> None:
 def test_files_that_are_no_sessions(home: Path, here: Path) -> None:
     """Sub-agents of old versions, links, directories and odd names are not taken for sessions."""
     path = put(home, named(here), ID, *TRANSCRIPT)
-    for name in ("agent-1234.jsonl", "-rf.jsonl", "a b.jsonl", ".jsonl", "notes.txt", "x" * 65 + ".jsonl"):
+    for name in (
+        "agent-1234.jsonl",
+        "-rf.jsonl",
+        "a b.jsonl",
+        ".jsonl",
+        "notes.txt",
+        "x" * 65 + ".jsonl",
+    ):
         path.with_name(name).write_bytes(b"{}\n")
     path.with_name("link.jsonl").symlink_to(path)
     path.with_name("directory.jsonl").mkdir()
@@ -222,7 +292,9 @@ def test_files_that_are_no_sessions(home: Path, here: Path) -> None:
 
 
 def test_running_session(home: Path, here: Path) -> None:
-    """The session named by the environment is found wherever it was started; a name that is a path is no id."""
+    """The session named by the environment is found wherever it was started; a name that is a path
+    is no id.
+    """
     put(home, "-elsewhere", ID, *TRANSCRIPT)
     env = {"CLAUDE_CODE_SESSION_ID": ID}
 
@@ -246,7 +318,9 @@ def test_find_all_is_newest_first(home: Path, here: Path) -> None:
 
 
 def test_capture_of_all_streams(home: Path, here: Path) -> None:
-    """The transcript, its sub-agents and the tool results are streams; lines are live, whole files are not."""
+    """The transcript, its sub-agents and the tool results are streams; lines are live, whole files
+    are not.
+    """
     path = put(home, named(here), ID, *TRANSCRIPT)
     beside = path.with_suffix("")
     for name in (
@@ -274,13 +348,19 @@ def test_capture_of_all_streams(home: Path, here: Path) -> None:
         "{session}/tool-results/with blank.txt",
     ]
     assert len(names) == 6
-    assert {source.name for source in capture.sources if source.live} == {"main", "agents/7f", *odd[:1]}
+    assert {source.name for source in capture.sources if source.live} == {
+        "main",
+        "agents/7f",
+        *odd[:1],
+    }
     assert all(base.STREAM_PART.fullmatch(part) for name in names for part in name.split("/"))
     assert claude_code.capture(claude_code.find(here, host(home))[0]) == capture
 
 
 def test_names_that_are_not_text(home: Path, here: Path) -> None:
-    """A file whose name cannot be written down is kept all the same, and comes back under a name that can."""
+    """A file whose name cannot be written down is kept all the same, and comes back under a name
+    that can.
+    """
     path = put(home, named(here), ID, *TRANSCRIPT)
     results = os.fsencode(path.with_suffix("") / "tool-results")
     os.makedirs(results)
@@ -310,7 +390,9 @@ def test_capture_by_hand_of_any_name(tmp_path: Path) -> None:
 
 
 def test_digest() -> None:
-    """Counted are turns of the conversation itself; the last message and the last prompt are ones a person reads."""
+    """Counted are turns of the conversation itself; the last message and the last prompt are ones a
+    person reads.
+    """
     digest = claude_code.digest(Digest(), TRANSCRIPT)
 
     assert digest == Digest(
@@ -328,7 +410,10 @@ def test_digest_is_taken_further(size: int) -> None:
     """A digest of the beginning, taken further over the rest, is the digest of the whole."""
     whole = claude_code.digest(Digest(), TRANSCRIPT)
 
-    assert claude_code.digest(claude_code.digest(Digest(), TRANSCRIPT[:size]), TRANSCRIPT[size:]) == whole
+    assert (
+        claude_code.digest(claude_code.digest(Digest(), TRANSCRIPT[:size]), TRANSCRIPT[size:])
+        == whole
+    )
 
 
 def test_what_is_no_prompt() -> None:
@@ -387,7 +472,11 @@ def test_messages() -> None:
         ("assistant", "I looked.", None),
         ("tool", "looked", "Agent"),
         ("assistant", "All done.", None),
-        ("system", "<command-name>/compact</command-name>\n<command-message>compact</command-message>", None),
+        (
+            "system",
+            "<command-name>/compact</command-name>\n<command-message>compact</command-message>",
+            None,
+        ),
         ("summary", "This session is being continued. Before: a file was made.", None),
         ("system", "<ide_opened_file>b.txt</ide_opened_file>", None),
         ("user", "now another  ", None),
@@ -399,18 +488,28 @@ def test_messages() -> None:
 
 json_value = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 part = st.fixed_dictionaries(
-    {"type": st.sampled_from(["text", "tool_use", "tool_result", "thinking", "image"]) | json_value},
-    optional=dict.fromkeys(("text", "id", "name", "input", "content", "thinking", "tool_use_id"), json_value),
+    {
+        "type": st.sampled_from(["text", "tool_use", "tool_result", "thinking", "image"])
+        | json_value
+    },
+    optional=dict.fromkeys(
+        ("text", "id", "name", "input", "content", "thinking", "tool_use_id"), json_value
+    ),
 )
 fields = st.fixed_dictionaries(
     {"type": st.sampled_from(["user", "assistant", "summary", "custom-title"]) | json_value},
     optional={
-        "message": st.fixed_dictionaries({"content": json_value | st.lists(part | json_value)}) | json_value,
-        **dict.fromkeys(("uuid", "version", "isMeta", "customTitle", "summary", "timestamp", "cwd"), json_value),
+        "message": st.fixed_dictionaries({"content": json_value | st.lists(part | json_value)})
+        | json_value,
+        **dict.fromkeys(
+            ("uuid", "version", "isMeta", "customTitle", "summary", "timestamp", "cwd"), json_value
+        ),
     },
 )
 garbage = (
@@ -434,19 +533,30 @@ def test_any_line_is_tolerated(lines: list[bytes]) -> None:
 
 def test_torn_and_broken_lines_between_good_ones() -> None:
     """Broken lines do not hide the ones around them."""
-    lines = [b"\xff\xfe\n", TRANSCRIPT[4][:30], b"", b"[1,2]\n", b"nul\0\n", TRANSCRIPT[4], b'{"type":"user"']
+    lines = [
+        b"\xff\xfe\n",
+        TRANSCRIPT[4][:30],
+        b"",
+        b"[1,2]\n",
+        b"nul\0\n",
+        TRANSCRIPT[4],
+        b'{"type":"user"',
+    ]
 
     assert claude_code.digest(Digest(), lines).last_prompt == "make a file"
 
 
 def test_before_a_message() -> None:
-    """The offset just before a user line with this id, with or without line ends; ids in other places do not count."""
+    """The offset just before a user line with this id, with or without line ends; ids in other
+    places do not count.
+    """
     data = b"".join(TRANSCRIPT)
     offset = claude_code.before(TRANSCRIPT, "u2")
 
     assert offset == data.index(TRANSCRIPT[19])
     assert claude_code.before([line.rstrip(b"\n") for line in TRANSCRIPT], "u2") == offset
-    assert claude_code.before(TRANSCRIPT, "u1") == data.index(TRANSCRIPT[4])  # and not at the snapshot that names it
+    # and not at the snapshot that names it
+    assert claude_code.before(TRANSCRIPT, "u1") == data.index(TRANSCRIPT[4])
     assert claude_code.before(TRANSCRIPT, "a5") is None
     assert claude_code.before(TRANSCRIPT, "") is None
 
@@ -491,7 +601,9 @@ BESIDE = (
 
 
 def test_place_in_an_empty_home(home: Path, tmp_path: Path) -> None:
-    """At another path, in a home without Claude Code, every byte goes where resume from there looks."""
+    """At another path, in a home without Claude Code, every byte goes where resume from there
+    looks.
+    """
     there = tmp_path / "another place"
     there.mkdir()
     placement = claude_code.place(stored(DATA, *BESIDE), there, host(home), new_id=NEW)
@@ -499,7 +611,9 @@ def test_place_in_an_empty_home(home: Path, tmp_path: Path) -> None:
     assert list(home.iterdir()) == []
     carry_out(placement)
     directory = home / ".claude" / "projects" / named(there)
-    assert {str(p.relative_to(directory)): p.read_bytes() for p in directory.rglob("*") if p.is_file()} == {
+    assert {
+        str(p.relative_to(directory)): p.read_bytes() for p in directory.rglob("*") if p.is_file()
+    } == {
         f"{ID}.jsonl": DATA,
         f"{ID}/subagents/agent-7f.jsonl": BESIDE[0][2],
         f"{ID}/subagents/agent-7f.meta.json": BESIDE[1][2],
@@ -534,9 +648,13 @@ def test_place_over_a_shorter_one(home: Path, here: Path, size: int) -> None:
     assert path.read_bytes() == DATA
 
 
-@pytest.mark.parametrize("there", [DATA + b'{"type":"mode"}\n', DATA[:-2] + b"x\n", b"other\n" + DATA], ids=str)
+@pytest.mark.parametrize(
+    "there", [DATA + b'{"type":"mode"}\n', DATA[:-2] + b"x\n", b"other\n" + DATA], ids=str
+)
 def test_place_where_it_went_on(home: Path, here: Path, there: bytes) -> None:
-    """A file that went on or differs is left as it is; everything goes under the new id, byte for byte."""
+    """A file that went on or differs is left as it is; everything goes under the new id, byte for
+    byte.
+    """
     path = put(home, named(here), ID, there)
     placement = claude_code.place(stored(DATA, *BESIDE), here, host(home), new_id=NEW)
     carry_out(placement)
@@ -566,7 +684,9 @@ def test_place_where_only_a_sub_agent_went_on(home: Path, here: Path) -> None:
 
 
 def test_place_again_under_the_new_id(home: Path, here: Path) -> None:
-    """An interrupted placement under a new id is completed by the same one; a foreign file there is refused."""
+    """An interrupted placement under a new id is completed by the same one; a foreign file there is
+    refused.
+    """
     put(home, named(here), ID, DATA + b"more\n")
     carry_out(claude_code.place(stored(DATA), here, host(home), new_id=NEW))
     new = claude_code.transcript(here, NEW, host(home))
@@ -580,7 +700,9 @@ def test_place_again_under_the_new_id(home: Path, here: Path) -> None:
 
 
 def test_place_where_no_file_can_be(home: Path, here: Path) -> None:
-    """A directory, a link or a pipe in the place of the file counts as something else, and is not touched."""
+    """A directory, a link or a pipe in the place of the file counts as something else, and is not
+    touched.
+    """
     path = claude_code.transcript(here, ID, host(home))
     path.parent.mkdir(parents=True)
     target = path.with_name("target")
@@ -624,7 +746,9 @@ def test_place_without_an_id(home: Path, here: Path) -> None:
     ],
 )
 def test_hostile_place_is_refused(home: Path, here: Path, place: str) -> None:
-    """A place that leads out of the session's own directory, or is none, is refused before anything is written."""
+    """A place that leads out of the session's own directory, or is none, is refused before anything
+    is written.
+    """
     with pytest.raises(StoreDamaged, match="nothing was written"):
         claude_code.place(stored(DATA, ("agents/x", place, b"evil")), here, host(home), new_id=NEW)
 
@@ -645,7 +769,10 @@ def test_two_streams_in_one_place_are_refused(home: Path, here: Path) -> None:
     place = "{session}/subagents/agent-1.jsonl"
     with pytest.raises(StoreDamaged, match="one place"):
         claude_code.place(
-            stored(DATA, ("agents/1", place, b"a"), ("agents/2", place, b"b")), here, host(home), new_id=NEW
+            stored(DATA, ("agents/1", place, b"a"), ("agents/2", place, b"b")),
+            here,
+            host(home),
+            new_id=NEW,
         )
 
 
@@ -657,7 +784,9 @@ def test_place_of_the_main_stream_is_ours(home: Path, here: Path) -> None:
 
     placement = claude_code.place(lying, here, host(home), new_id=NEW)
 
-    assert [write.path for write in placement.files] == [claude_code.transcript(here, ID, host(home))]
+    assert [write.path for write in placement.files] == [
+        claude_code.transcript(here, ID, host(home))
+    ]
 
 
 # ---------------------------------------------------------------- lines
@@ -669,8 +798,8 @@ def test_lines_joined_are_the_stream(chunks: list[bytes]) -> None:
     found = list(base.lines(chunks))
 
     assert b"".join(found) == b"".join(chunks)
-    assert [line.removesuffix(b"\n") for line in found] == b"".join(chunks).removesuffix(b"\n").split(b"\n")[
-        : len(found)
-    ]
+    assert [line.removesuffix(b"\n") for line in found] == b"".join(chunks).removesuffix(
+        b"\n"
+    ).split(b"\n")[: len(found)]
     assert all(line.endswith(b"\n") for line in found[:-1])
     assert b"" not in found

@@ -1,4 +1,6 @@
-"""Codex: its threads found, kept byte for byte, understood as far as it goes, and put back to be resumed."""
+"""Codex: its threads found, kept byte for byte, understood as far as it goes, and put back to be
+resumed.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def host(home: Path, env: Mapping[str, str] | None = None) -> Host:
     return Host(env or {}, home, lambda: datetime(2026, 11, 21, 12, 0, tzinfo=UTC))
 
 
-# ---------------------------------------------------------------- a rollout in the shape that Codex writes
+# --------------------------------------------------------- a rollout in the shape that Codex writes
 
 
 def record(kind: str, **payload: Any) -> bytes:
@@ -42,8 +44,17 @@ def record(kind: str, **payload: Any) -> bytes:
 
 def meta(thread: str = ID, cwd: str = "/somewhere", **fields: Any) -> bytes:
     """A first line, with instructions as long as the real ones."""
-    named = {"session_id": thread, "id": thread, "cwd": cwd, "cli_version": "0.169.0", "source": "exec"}
-    return record("session_meta", **{**named, "thread_source": "user", **fields, "base_instructions": "x" * 20_000})
+    named = {
+        "session_id": thread,
+        "id": thread,
+        "cwd": cwd,
+        "cli_version": "0.169.0",
+        "source": "exec",
+    }
+    return record(
+        "session_meta",
+        **{**named, "thread_source": "user", **fields, "base_instructions": "x" * 20_000},
+    )
 
 
 def item(kind: str, **fields: Any) -> bytes:
@@ -64,7 +75,12 @@ ROLLOUT = (
     record("turn_context", turn_id="t1", cwd="/somewhere", model="gpt-5.5"),
     said("user", "make a file", "m1"),
     record("event_msg", type="item_completed", item={"type": "UserMessage", "id": "u1"}),
-    item("reasoning", id="rs1", summary=[{"type": "summary_text", "text": "A file, then."}], encrypted_content="ZW5j"),
+    item(
+        "reasoning",
+        id="rs1",
+        summary=[{"type": "summary_text", "text": "A file, then."}],
+        encrypted_content="ZW5j",
+    ),
     item("custom_tool_call", call_id="c1", name="apply_patch", input="*** Begin Patch\n+größer\n"),
     item("custom_tool_call_output", call_id="c1", output="Exit code: 0"),
     item("function_call", call_id="c2", name="exec_command", arguments='{"cmd":"ls"}'),
@@ -110,14 +126,20 @@ def test_nothing_found_in_an_empty_home(home: Path, here: Path) -> None:
 
 
 def test_threads_of_the_directory_and_of_the_root(home: Path, here: Path) -> None:
-    """From a subdirectory, the threads begun there and at the root are found, newest first; sub-agents are not."""
+    """From a subdirectory, the threads begun there and at the root are found, newest first;
+    sub-agents are not.
+    """
     below = here / "src"
     below.mkdir()
     first = put(home, ID, meta(cwd=str(here)), modified=5.0, day="2025/01/02")
     put(home, OTHER, meta(OTHER, str(below)), modified=6.0)
     put(home, NEW, meta(NEW, "/elsewhere"), modified=7.0)
     put(home, CHILD, meta(CHILD, str(here), session_id=ID, thread_source="subagent"), modified=8.0)
-    put(home, "old-child", meta("old-child", str(here), thread_source=None, source={"subagent": "review"}))
+    put(
+        home,
+        "old-child",
+        meta("old-child", str(here), thread_source=None, source={"subagent": "review"}),
+    )
 
     assert ids(codex.find(below, host(home))) == [OTHER, ID]
     assert codex.find(here, host(home)) == (base.Found("codex", ID, first, 5.0),)
@@ -145,7 +167,9 @@ def test_configured_home(home: Path, here: Path, tmp_path: Path) -> None:
 
 
 def test_running_thread(home: Path, here: Path) -> None:
-    """The thread named by the environment is found wherever it began; a name that is a path is no id."""
+    """The thread named by the environment is found wherever it began; a name that is a path is no
+    id.
+    """
     put(home, ID, meta())
     env = {"CODEX_SESSION_ID": ID, "CODEX_THREAD_ID": CHILD}
 
@@ -158,7 +182,9 @@ def test_running_thread(home: Path, here: Path) -> None:
 
 
 def test_a_thread_that_a_restore_brought_here(home: Path, here: Path) -> None:
-    """One begun elsewhere, put here by a restore and continued here, is ours by where it went on."""
+    """One begun elsewhere, put here by a restore and continued here, is ours by where it went
+    on.
+    """
     moved = record("turn_context", cwd=str(here), model="gpt-5.5")
     path = put(home, ID, *ROLLOUT, moved, said("user", '{"cwd":"/not/this"} "turn_context"'))
 
@@ -186,7 +212,9 @@ def test_files_that_are_no_threads(home: Path, here: Path) -> None:
 
 
 def test_what_is_watched(home: Path, here: Path) -> None:
-    """The directory of each day, where a new thread would appear, and the files of this directory's threads."""
+    """The directory of each day, where a new thread would appear, and the files of this directory's
+    threads.
+    """
     path = put(home, ID, meta(cwd=str(here)))
     other = put(home, OTHER, meta(OTHER, "/elsewhere"), day="2025/01/02")
     watched = codex.watched(here, host(home))
@@ -200,14 +228,23 @@ def test_what_is_watched(home: Path, here: Path) -> None:
 
 
 def test_capture_of_all_streams(home: Path, here: Path) -> None:
-    """The thread, its sub-agents and theirs, and what it was forked from, through several forks, are streams."""
+    """The thread, its sub-agents and theirs, and what it was forked from, through several forks,
+    are streams.
+    """
     root = put(home, "root", meta("root"), day="2025/01/02")
     base_ = {"thread_id": "root", "end_ordinal_exclusive": 1, "end_byte_offset": 10}
     parent = put(home, OTHER, meta(OTHER, history_base=base_), day="2026/01/02")
-    path = put(home, ID, meta(cwd=str(here), history_base={**base_, "thread_id": OTHER}), *ROLLOUT[1:])
+    path = put(
+        home, ID, meta(cwd=str(here), history_base={**base_, "thread_id": OTHER}), *ROLLOUT[1:]
+    )
     child = put(home, CHILD, meta(CHILD, session_id=ID, thread_source="subagent"), day="2026/12/01")
     put(home, "stranger", meta("stranger", session_id="x", thread_source="subagent"))
-    put(home, "too-early", meta("too-early", session_id=ID, thread_source="subagent"), day="2026/11/20")
+    put(
+        home,
+        "too-early",
+        meta("too-early", session_id=ID, thread_source="subagent"),
+        day="2026/11/20",
+    )
     capture = codex.capture(codex.find(here, host(home))[0])
 
     assert (capture.agent, capture.format) == (Agent("codex", ID), "codex")
@@ -217,11 +254,17 @@ def test_capture_of_all_streams(home: Path, here: Path) -> None:
         Source("parents/root", path=root, live=True, place=root.name),
         Source(f"agents/{CHILD}", path=child, live=True, place=child.name),
     )
-    assert all(base.STREAM_PART.fullmatch(part) for source in capture.sources for part in source.name.split("/"))
+    assert all(
+        base.STREAM_PART.fullmatch(part)
+        for source in capture.sources
+        for part in source.name.split("/")
+    )
 
 
 def test_capture_of_what_was_put_away(home: Path, here: Path) -> None:
-    """What a fork goes on from is kept as it lies: archived, or compressed, and then to its last byte."""
+    """What a fork goes on from is kept as it lies: archived, or compressed, and then to its last
+    byte.
+    """
     path = put(home, ID, meta(cwd=str(here), history_base={"thread_id": OTHER}))
     archived = home / ".codex" / "archived_sessions" / path.name.replace(ID, OTHER)
     archived.parent.mkdir()
@@ -237,13 +280,27 @@ def test_capture_of_what_was_put_away(home: Path, here: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "origin", [{"thread_id": ID}, {"thread_id": "../x"}, {"thread_id": "gone"}, {"thread_id": 1}, "x", None, [], {}]
+    "origin",
+    [
+        {"thread_id": ID},
+        {"thread_id": "../x"},
+        {"thread_id": "gone"},
+        {"thread_id": 1},
+        "x",
+        None,
+        [],
+        {},
+    ],
 )
 def test_odd_origins(home: Path, here: Path, origin: Any) -> None:
-    """A fork of itself, of nothing, or of what is not there has no ancestors; and two of each other end."""
+    """A fork of itself, of nothing, or of what is not there has no ancestors; and two of each other
+    end.
+    """
     put(home, ID, meta(cwd=str(here), history_base=origin))
 
-    assert [source.name for source in codex.capture(codex.find(here, host(home))[0]).sources] == ["main"]
+    assert [source.name for source in codex.capture(codex.find(here, host(home))[0]).sources] == [
+        "main"
+    ]
     put(home, ID, meta(cwd=str(here), history_base={"thread_id": OTHER}))
     put(home, OTHER, meta(OTHER, history_base={"thread_id": ID}))
     assert len(codex.capture(codex.find(here, host(home))[0]).sources) == 2
@@ -267,7 +324,9 @@ def test_capture_by_hand_of_any_name(tmp_path: Path) -> None:
 
 
 def test_digest() -> None:
-    """Counted are what was said, calls and what they gave back; not what was put in for the model alone."""
+    """Counted are what was said, calls and what they gave back; not what was put in for the model
+    alone.
+    """
     assert codex.digest(Digest(), ROLLOUT) == Digest(
         messages=8,
         last_message=LastMessage("user", "now another", "m2"),
@@ -306,7 +365,9 @@ def test_messages() -> None:
 
 json_value = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 kinds = ["message", "reasoning", "function_call", "function_call_output", "custom_tool_call"]
@@ -315,13 +376,27 @@ payloads = st.fixed_dictionaries(
     optional={
         "role": st.sampled_from(["user", "assistant"]) | json_value,
         **dict.fromkeys(
-            ("id", "content", "summary", "output", "name", "arguments", "input", "action", "call_id"), json_value
+            (
+                "id",
+                "content",
+                "summary",
+                "output",
+                "name",
+                "arguments",
+                "input",
+                "action",
+                "call_id",
+            ),
+            json_value,
         ),
         **dict.fromkeys(("message", "model", "cli_version"), json_value),
     },
 )
 fields = st.fixed_dictionaries(
-    {"type": st.sampled_from(["response_item", "session_meta", "turn_context", "compacted"]) | json_value},
+    {
+        "type": st.sampled_from(["response_item", "session_meta", "turn_context", "compacted"])
+        | json_value
+    },
     optional={"payload": payloads | json_value, "timestamp": json_value},
 )
 garbage = (
@@ -343,7 +418,9 @@ def test_any_line_is_tolerated(lines: list[bytes]) -> None:
 
 
 def test_before_a_message() -> None:
-    """The offset just before the user message with this id, with or without line ends; ids elsewhere do not count."""
+    """The offset just before the user message with this id, with or without line ends; ids
+    elsewhere do not count.
+    """
     offset = codex.before(ROLLOUT, "m2")
 
     assert offset == DATA.index(ROLLOUT[20])
@@ -364,7 +441,9 @@ def chunked(data: bytes, size: int = 1000) -> Iterator[bytes]:
 PLACE = f"rollout-2026-11-21T12-00-00-{ID}.jsonl"
 
 
-def stored(data: bytes, *others: tuple[str, str, bytes], session_id: str | None = ID, place: str = PLACE) -> Stored:
+def stored(
+    data: bytes, *others: tuple[str, str, bytes], session_id: str | None = ID, place: str = PLACE
+) -> Stored:
     """A stored conversation: its main stream, and others as (name, place, bytes)."""
     streams = [
         (Stream(name, len(content), "0" * 64, where), partial(chunked, content))
@@ -397,7 +476,11 @@ BESIDE = (
 
 def rollouts(home: Path) -> dict[str, bytes]:
     sessions = home / ".codex" / "sessions"
-    return {str(path.relative_to(sessions)): path.read_bytes() for path in sessions.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(sessions)): path.read_bytes()
+        for path in sessions.rglob("*")
+        if path.is_file()
+    }
 
 
 def test_place_in_an_empty_home(home: Path, here: Path) -> None:
@@ -411,7 +494,11 @@ def test_place_in_an_empty_home(home: Path, here: Path) -> None:
         f"2026/01/02/{BESIDE[0][1]}": PARENT,
         f"2026/11/22/{BESIDE[1][1]}": SUB,
     }
-    assert (placement.session_id, placement.command, placement.note) == (ID, ("codex", "resume", ID), "")
+    assert (placement.session_id, placement.command, placement.note) == (
+        ID,
+        ("codex", "resume", ID),
+        "",
+    )
     assert placement.files[0].path.name == PLACE
 
 
@@ -439,9 +526,13 @@ def test_place_over_a_shorter_one(home: Path, here: Path, size: int) -> None:
     assert path.read_bytes() == DATA
 
 
-@pytest.mark.parametrize("there", [DATA + b'{"type":"x"}\n', DATA[:-2] + b"x\n", b"other\n" + DATA], ids=str)
+@pytest.mark.parametrize(
+    "there", [DATA + b'{"type":"x"}\n', DATA[:-2] + b"x\n", b"other\n" + DATA], ids=str
+)
 def test_place_where_it_went_on(home: Path, here: Path, there: bytes) -> None:
-    """A file that went on or differs is left as it is. The copy says in its first line who it is, and is the same."""
+    """A file that went on or differs is left as it is. The copy says in its first line who it is,
+    and is the same.
+    """
     path = put(home, ID, there)
     placement = codex.place(stored(DATA, *BESIDE), here, host(home), new_id=NEW)
     carry_out(placement)
@@ -455,16 +546,27 @@ def test_place_where_it_went_on(home: Path, here: Path, there: bytes) -> None:
 
 
 def test_a_copy_names_itself(home: Path, here: Path) -> None:
-    """A conversation that is to go under another id, whoever it was, and one whose first line says nothing."""
+    """A conversation that is to go under another id, whoever it was, and one whose first line says
+    nothing.
+    """
     carry_out(codex.place(stored(DATA, session_id=None), here, host(home), new_id=NEW))
-    assert json.loads(rollouts(home)[f"2026/11/21/{PLACE.replace(ID, NEW)}"].split(b"\n")[0])["payload"]["id"] == NEW
-    carry_out(codex.place(stored(b"odd\n", session_id=None, place="chat"), here, host(home), new_id=OTHER))
+    assert (
+        json.loads(rollouts(home)[f"2026/11/21/{PLACE.replace(ID, NEW)}"].split(b"\n")[0])[
+            "payload"
+        ]["id"]
+        == NEW
+    )
+    carry_out(
+        codex.place(stored(b"odd\n", session_id=None, place="chat"), here, host(home), new_id=OTHER)
+    )
     assert rollouts(home)[f"2026/11/21/rollout-2026-11-21T00-00-00-{OTHER}.jsonl"] == b"odd\n"
 
 
 @pytest.mark.parametrize("where", ["archived_sessions", f"sessions/{DAY}"])
 def test_place_where_it_was_put_away(home: Path, here: Path, where: str) -> None:
-    """An archived or a compressed thread would not be resumed: the conversation goes under the new id."""
+    """An archived or a compressed thread would not be resumed: the conversation goes under the new
+    id.
+    """
     suffix = "" if where.startswith("archived") else ".zst"
     path = home / ".codex" / where / f"{PLACE}{suffix}"
     path.parent.mkdir(parents=True)
@@ -474,7 +576,9 @@ def test_place_where_it_was_put_away(home: Path, here: Path, where: str) -> None
 
 
 def test_place_again_under_the_new_id(home: Path, here: Path) -> None:
-    """An interrupted placement under a new id is completed by the same one; a foreign file there is refused."""
+    """An interrupted placement under a new id is completed by the same one; a foreign file there is
+    refused.
+    """
     put(home, ID, DATA + b"more\n")
     placement = codex.place(stored(DATA), here, host(home), new_id=NEW)
     carry_out(placement)
@@ -489,7 +593,9 @@ def test_place_again_under_the_new_id(home: Path, here: Path) -> None:
 
 
 def test_what_it_was_forked_from_may_have_gone_on(home: Path, here: Path) -> None:
-    """Its file is left alone where it begins as stored, and refused where it says something else."""
+    """Its file is left alone where it begins as stored, and refused where it says something
+    else.
+    """
     path = put(home, OTHER, PARENT + b"more\n", day="2026/01/02")
     placement = codex.place(stored(DATA, BESIDE[0]), here, host(home), new_id=NEW)
 
@@ -530,7 +636,9 @@ def test_hostile_place_is_refused(home: Path, here: Path, place: str) -> None:
         codex.place(stored(DATA, ("agents/x", place, b"evil")), here, host(home), new_id=NEW)
 
 
-@pytest.mark.parametrize("session_id", ["", "..", "../x", "a/b", "*", "-rf", "x\0", "x\n", "é", "x" * 65, "."])
+@pytest.mark.parametrize(
+    "session_id", ["", "..", "../x", "a/b", "*", "-rf", "x\0", "x\n", "é", "x" * 65, "."]
+)
 def test_hostile_session_id_is_refused(home: Path, here: Path, session_id: str) -> None:
     """An id that is not letters, digits and dashes never becomes a path, whether stored or new."""
     with pytest.raises(StoreDamaged, match="cannot be a session id"):

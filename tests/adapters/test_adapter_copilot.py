@@ -1,4 +1,6 @@
-"""Copilot CLI: its sessions found, kept byte for byte, understood as far as it goes, and put back to be resumed."""
+"""Copilot CLI: its sessions found, kept byte for byte, understood as far as it goes, and put back
+to be resumed.
+"""
 
 from __future__ import annotations
 
@@ -30,18 +32,26 @@ def host(home: Path, env: Mapping[str, str] | None = None) -> Host:
     return Host(env or {}, home, lambda: datetime(2026, 11, 21, 12, 0, tzinfo=UTC))
 
 
-# ---------------------------------------------------------------- events in the shape that Copilot writes
+# ---------------------------------------------------------- events in the shape that Copilot writes
 
 
 def event(kind: str, id: str | None = None, agent: str | None = None, **data: Any) -> bytes:
-    line = {"type": kind, "data": data, "id": id, "timestamp": "2026-11-21T12:00:00.000Z", "parentId": None}
+    line = {
+        "type": kind,
+        "data": data,
+        "id": id,
+        "timestamp": "2026-11-21T12:00:00.000Z",
+        "parentId": None,
+    }
     line |= {"agentId": agent} if agent else {}
     return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
 def start(cwd: str = "/somewhere", session_id: str = ID) -> bytes:
     context = {"cwd": cwd, "gitRoot": cwd}
-    return event("session.start", "s1", sessionId=session_id, copilotVersion="1.0.102", context=context)
+    return event(
+        "session.start", "s1", sessionId=session_id, copilotVersion="1.0.102", context=context
+    )
 
 
 def request(call: str, name: str, **arguments: Any) -> dict[str, Any]:
@@ -50,7 +60,12 @@ def request(call: str, name: str, **arguments: Any) -> dict[str, Any]:
 
 EVENTS = (
     start(),
-    event("user.message", "u1", content="make a file", transformedContent="<current_datetime/>make a file"),
+    event(
+        "user.message",
+        "u1",
+        content="make a file",
+        transformedContent="<current_datetime/>make a file",
+    ),
     event("system.message", "y1", role="system", content="You are."),
     event("assistant.turn_start", "t1", turnId="0"),
     event(
@@ -62,12 +77,20 @@ EVENTS = (
         toolRequests=[request("c1", "create", path="b.txt", file_text="größer"), "odd"],
     ),
     event("tool.execution_start", "x1", toolCallId="c1", toolName="create"),
-    event("tool.execution_complete", "x2", toolCallId="c1", success=True, result={"content": "Created"}),
+    event(
+        "tool.execution_complete",
+        "x2",
+        toolCallId="c1",
+        success=True,
+        result={"content": "Created"},
+    ),
     event("user.message", "v1", agent="sub", content="look around"),
     event("assistant.message", "v2", agent="sub", content="I looked.", model="small-model"),
     event("assistant.message", "a2", content="All done.", model="some-model", toolRequests=[]),
     event("session.shutdown", "z1"),
-    event("session.compaction_complete", "k1", success=True, summaryContent="Before: a file was made."),
+    event(
+        "session.compaction_complete", "k1", success=True, summaryContent="Before: a file was made."
+    ),
     event("an.event.of.next.year", "n1", x=[1, 2]),
     event("user.message", "w1", content="a skill's text", source="skill-pdf"),
     event("user.message", "u2", content="now another  "),
@@ -75,7 +98,9 @@ EVENTS = (
 DATA = b"".join(EVENTS)
 
 
-def put(home: Path, session_id: str, *lines: bytes, works: str | None = None, modified: float = 1000.0) -> Path:
+def put(
+    home: Path, session_id: str, *lines: bytes, works: str | None = None, modified: float = 1000.0
+) -> Path:
     path = home / ".copilot" / "session-state" / session_id / "events.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"".join(lines))
@@ -103,7 +128,9 @@ def test_nothing_found_in_an_empty_home(home: Path, here: Path) -> None:
 
 
 def test_sessions_that_work_here(home: Path, here: Path) -> None:
-    """From a subdirectory, the sessions there and at the root are found, newest first: by where they work now."""
+    """From a subdirectory, the sessions there and at the root are found, newest first: by where
+    they work now.
+    """
     below = here / "src"
     below.mkdir()
     path = put(home, ID, start("/elsewhere"), works=str(here), modified=5.0)
@@ -134,7 +161,9 @@ def test_configured_home(home: Path, here: Path, tmp_path: Path) -> None:
 
 
 def test_running_session(home: Path, here: Path) -> None:
-    """The session named by the environment is found wherever it works; a name that is a path is no id."""
+    """The session named by the environment is found wherever it works; a name that is a path is no
+    id.
+    """
     put(home, ID, *EVENTS)
     env = {"COPILOT_AGENT_SESSION_ID": ID}
 
@@ -161,7 +190,9 @@ def test_directories_that_are_no_sessions(home: Path, here: Path) -> None:
 
 
 def test_what_is_watched(home: Path, here: Path) -> None:
-    """What each session says of where it works; of those here, the events and every directory beside them."""
+    """What each session says of where it works; of those here, the events and every directory
+    beside them.
+    """
     path = put(home, ID, start(str(here)))
     other = put(home, OTHER, start("/elsewhere"))
     path.with_name("files").mkdir()
@@ -176,25 +207,52 @@ def test_what_is_watched(home: Path, here: Path) -> None:
 
 
 def test_capture_of_all_streams(home: Path, here: Path) -> None:
-    """The events and what the agent wrote beside them are streams; what is made again, or not ours, is none."""
+    """The events and what the agent wrote beside them are streams; what is made again, or not ours,
+    is none.
+    """
     path = put(home, ID, start(str(here)), works=str(here))
-    kept = ("plan.md", "checkpoints/index.md", "checkpoints/001-first.md", "files/deep/with blank.txt")
-    left = ("session.db", "session.db-wal", ".workspace-fork.lock", "events.jsonl.backup-before-recovery-1")
-    for name in (*kept, *left, "rewind-file-snapshots/index.json", "rewind-file-snapshots/backups/x"):
+    kept = (
+        "plan.md",
+        "checkpoints/index.md",
+        "checkpoints/001-first.md",
+        "files/deep/with blank.txt",
+    )
+    left = (
+        "session.db",
+        "session.db-wal",
+        ".workspace-fork.lock",
+        "events.jsonl.backup-before-recovery-1",
+    )
+    for name in (
+        *kept,
+        *left,
+        "rewind-file-snapshots/index.json",
+        "rewind-file-snapshots/backups/x",
+    ):
         path.parent.joinpath(name).parent.mkdir(parents=True, exist_ok=True)
         path.parent.joinpath(name).write_bytes(name.encode())
     path.with_name("files").joinpath("link").symlink_to("/etc/passwd")
     capture = copilot.capture(copilot.find(here, host(home))[0])
 
     assert (capture.agent, capture.format) == (Agent("copilot", ID), "copilot")
-    assert capture.sources[0] == Source("main", path=path, live=True, place="{session}/events.jsonl")
-    assert {source.place for source in capture.sources[1:]} == {f"{{session}}/{name}" for name in kept}
-    assert all(base.STREAM_PART.fullmatch(part) for source in capture.sources for part in source.name.split("/"))
+    assert capture.sources[0] == Source(
+        "main", path=path, live=True, place="{session}/events.jsonl"
+    )
+    assert {source.place for source in capture.sources[1:]} == {
+        f"{{session}}/{name}" for name in kept
+    }
+    assert all(
+        base.STREAM_PART.fullmatch(part)
+        for source in capture.sources
+        for part in source.name.split("/")
+    )
     assert len({source.name for source in capture.sources}) == len(kept) + 1
 
 
 def test_names_that_are_not_text(home: Path, here: Path) -> None:
-    """A file whose name cannot be written down is kept all the same, and comes back under a name that can."""
+    """A file whose name cannot be written down is kept all the same, and comes back under a name
+    that can.
+    """
     path = put(home, ID, start(str(here)))
     files = os.fsencode(path.with_name("files"))
     os.makedirs(files)
@@ -218,14 +276,18 @@ def test_capture_by_hand_of_any_name(tmp_path: Path) -> None:
     assert capture.agent == Agent("copilot", ID)
     assert [source.path for source in capture.sources] == [path]
     path.write_bytes(b"not json\n")
-    assert copilot.capture(base.Found("copilot", path.stem, path, 0.0)).agent == Agent("copilot", None)
+    assert copilot.capture(base.Found("copilot", path.stem, path, 0.0)).agent == Agent(
+        "copilot", None
+    )
 
 
 # ---------------------------------------------------------------- understanding
 
 
 def test_digest() -> None:
-    """Counted are messages and what tools gave back; a sub-agent's are not, and what nobody typed is no prompt."""
+    """Counted are messages and what tools gave back; a sub-agent's are not, and what nobody typed
+    is no prompt.
+    """
     assert copilot.digest(Digest(), EVENTS) == Digest(
         messages=6,
         last_message=LastMessage("user", "now another", "u2"),
@@ -265,11 +327,22 @@ def test_messages() -> None:
 
 json_value = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 kinds = ["user.message", "assistant.message", "tool.execution_complete", "session.start"]
-names = ("content", "model", "toolRequests", "result", "toolCallId", "reasoningText", "source", "sessionId")
+names = (
+    "content",
+    "model",
+    "toolRequests",
+    "result",
+    "toolCallId",
+    "reasoningText",
+    "source",
+    "sessionId",
+)
 fields = st.fixed_dictionaries(
     {"type": st.sampled_from(kinds) | json_value},
     optional={
@@ -296,7 +369,9 @@ def test_any_line_is_tolerated(lines: list[bytes]) -> None:
 
 
 def test_before_a_message() -> None:
-    """The offset just before the user message with this id, with or without line ends; ids elsewhere do not count."""
+    """The offset just before the user message with this id, with or without line ends; ids
+    elsewhere do not count.
+    """
     offset = copilot.before(EVENTS, "u2")
 
     assert offset == DATA.index(EVENTS[-1])
@@ -341,11 +416,17 @@ PLAN = ("beside/plan.md", "{session}/plan.md", b"1. do it\n")
 
 def sessions(home: Path) -> dict[str, bytes]:
     state = home / ".copilot" / "session-state"
-    return {str(path.relative_to(state)): path.read_bytes() for path in state.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(state)): path.read_bytes()
+        for path in state.rglob("*")
+        if path.is_file()
+    }
 
 
 def test_place_in_an_empty_home(home: Path, here: Path) -> None:
-    """At any path, in a home without Copilot: every byte, and where the session works from now on."""
+    """At any path, in a home without Copilot: every byte, and where the session works from now
+    on.
+    """
     placement = copilot.place(stored(DATA, PLAN), here, host(home), new_id=NEW)
 
     assert list(home.iterdir()) == []
@@ -356,13 +437,19 @@ def test_place_in_an_empty_home(home: Path, here: Path) -> None:
         f"{ID}/plan.md": PLAN[2],
         f"{ID}/workspace.yaml": workspace,
     }
-    assert (placement.session_id, placement.command, placement.note) == (ID, ("copilot", f"--resume={ID}"), "")
+    assert (placement.session_id, placement.command, placement.note) == (
+        ID,
+        ("copilot", f"--resume={ID}"),
+        "",
+    )
     assert placement.files[0].path.name == "events.jsonl"
     assert ids(copilot.find(here, host(home))) == [ID]
 
 
 def test_place_over_the_same(home: Path, here: Path) -> None:
-    """Files that are the same already are left alone, and so is what Copilot says of where it works."""
+    """Files that are the same already are left alone, and so is what Copilot says of where it
+    works.
+    """
     path = put(home, ID, DATA, works=str(here))
     path.with_name("plan.md").write_bytes(PLAN[2])
     again = copilot.place(stored(DATA, PLAN), here / "src", host(home), new_id=NEW)
@@ -382,9 +469,13 @@ def test_place_over_a_shorter_one(home: Path, here: Path, size: int) -> None:
     assert path.read_bytes() == DATA
 
 
-@pytest.mark.parametrize("there", [DATA + b'{"type":"x"}\n', DATA[:-2] + b"x\n", b"other\n" + DATA], ids=str)
+@pytest.mark.parametrize(
+    "there", [DATA + b'{"type":"x"}\n', DATA[:-2] + b"x\n", b"other\n" + DATA], ids=str
+)
 def test_place_where_it_went_on(home: Path, here: Path, there: bytes) -> None:
-    """A file that went on or differs is left as it is. The copy says in its first line who it is, and is the same."""
+    """A file that went on or differs is left as it is. The copy says in its first line who it is,
+    and is the same.
+    """
     path = put(home, ID, there, works=str(here))
     before = sessions(home)
     placement = copilot.place(stored(DATA, PLAN), here, host(home), new_id=NEW)
@@ -410,15 +501,22 @@ def test_place_where_it_works_elsewhere(home: Path, here: Path) -> None:
 
 
 def test_a_copy_names_itself(home: Path, here: Path) -> None:
-    """A conversation that is to go under another id, whoever it was, and one whose first line says nothing."""
+    """A conversation that is to go under another id, whoever it was, and one whose first line says
+    nothing.
+    """
     carry_out(copilot.place(stored(DATA, session_id=None), here, host(home), new_id=NEW))
-    assert json.loads(sessions(home)[f"{NEW}/events.jsonl"].split(b"\n")[0])["data"]["sessionId"] == NEW
+    assert (
+        json.loads(sessions(home)[f"{NEW}/events.jsonl"].split(b"\n")[0])["data"]["sessionId"]
+        == NEW
+    )
     carry_out(copilot.place(stored(b"odd\n", session_id=None), here, host(home), new_id=OTHER))
     assert sessions(home)[f"{OTHER}/events.jsonl"] == b"odd\n"
 
 
 def test_place_again_under_the_new_id(home: Path, here: Path) -> None:
-    """An interrupted placement under a new id is completed by the same one; a foreign file there is refused."""
+    """An interrupted placement under a new id is completed by the same one; a foreign file there is
+    refused.
+    """
     put(home, ID, DATA + b"more\n")
     placement = copilot.place(stored(DATA), here, host(home), new_id=NEW)
     carry_out(placement)
@@ -455,12 +553,16 @@ def test_place_again_under_the_new_id(home: Path, here: Path) -> None:
     ],
 )
 def test_hostile_place_is_refused(home: Path, here: Path, place: str) -> None:
-    """A place that leads out of the session's own directory, or to what is Copilot's, is refused."""
+    """A place that leads out of the session's own directory, or to what is Copilot's, is
+    refused.
+    """
     with pytest.raises(StoreDamaged, match="nothing was written"):
         copilot.place(stored(DATA, ("beside/x", place, b"evil")), here, host(home), new_id=NEW)
 
 
-@pytest.mark.parametrize("session_id", ["", "..", "../x", "a/b", "*", "-rf", "x\0", "x\n", "é", "x" * 65, "."])
+@pytest.mark.parametrize(
+    "session_id", ["", "..", "../x", "a/b", "*", "-rf", "x\0", "x\n", "é", "x" * 65, "."]
+)
 def test_hostile_session_id_is_refused(home: Path, here: Path, session_id: str) -> None:
     """An id that is not letters, digits and dashes never becomes a path, whether stored or new."""
     with pytest.raises(StoreDamaged, match="cannot be a session id"):
@@ -476,14 +578,32 @@ def test_two_streams_in_one_place_are_refused(home: Path, here: Path) -> None:
 
 
 def test_a_hook_that_was_called() -> None:
-    """By the time in the payload that was written down; else by when it was written, of this hook alone."""
-    with_payload = event("hook.start", "h1", hookType="agentStop", input={"timestamp": 1795286411884})
-    bare = {"type": "hook.start", "timestamp": "2026-11-22T14:53:21.637Z", "data": {"hookType": "preToolUse"}}
+    """By the time in the payload that was written down; else by when it was written, of this hook
+    alone.
+    """
+    with_payload = event(
+        "hook.start", "h1", hookType="agentStop", input={"timestamp": 1795286411884}
+    )
+    bare = {
+        "type": "hook.start",
+        "timestamp": "2026-11-22T14:53:21.637Z",
+        "data": {"hookType": "preToolUse"},
+    }
     without = json.dumps(bare, separators=(",", ":")).encode() + b"\n"
     assert copilot.has_called(with_payload, "agentStop", 1795286411884)
     assert copilot.has_called(with_payload + without, "preToolUse", 1795359201637)
     assert copilot.has_called(without, "preToolUse", 1795359201638)
-    for hook, stamp in (("preToolUse", 1795359201740), ("postToolUse", 1795359201637), ("agentStop", 1)):
+    for hook, stamp in (
+        ("preToolUse", 1795359201740),
+        ("postToolUse", 1795359201637),
+        ("agentStop", 1),
+    ):
         assert not copilot.has_called(without, hook, stamp)
-    for broken in (b"", b'{"hook.start"', b'"hook.start"\n', without.replace(b"2026", b"x"), without[:-30]):
+    for broken in (
+        b"",
+        b'{"hook.start"',
+        b'"hook.start"\n',
+        without.replace(b"2026", b"x"),
+        without[:-30],
+    ):
         assert not copilot.has_called(broken, "preToolUse", 1795359201637)

@@ -1,4 +1,6 @@
-"""Gemini CLI: its sessions found, kept byte for byte, understood as far as it goes, and put back to be resumed."""
+"""Gemini CLI: its sessions found, kept byte for byte, understood as far as it goes, and put back to
+be resumed.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def host(home: Path, env: Mapping[str, str] | None = None) -> Host:
     return Host(env or {}, home, lambda: datetime(2026, 11, 21, 12, 0, tzinfo=UTC))
 
 
-# ---------------------------------------------------------------- a chat in the shape that Gemini CLI writes
+# ------------------------------------------------------- a chat in the shape that Gemini CLI writes
 
 
 def line(**fields: Any) -> bytes:
@@ -40,11 +42,19 @@ def line(**fields: Any) -> bytes:
 
 
 def head(session_id: str = ID, kind: str = "main") -> bytes:
-    return line(sessionId=session_id, projectHash="0" * 64, startTime="2026-11-21T12:00:00Z", kind=kind)
+    return line(
+        sessionId=session_id, projectHash="0" * 64, startTime="2026-11-21T12:00:00Z", kind=kind
+    )
 
 
 def message(kind: str, id: str, content: Any, **fields: Any) -> dict[str, Any]:
-    return {"id": id, "timestamp": "2026-11-21T12:00:01Z", "type": kind, "content": content, **fields}
+    return {
+        "id": id,
+        "timestamp": "2026-11-21T12:00:01Z",
+        "type": kind,
+        "content": content,
+        **fields,
+    }
 
 
 def changed(**fields: Any) -> bytes:
@@ -56,9 +66,20 @@ def result(id: str, text: str) -> dict[str, Any]:
 
 
 CONTEXT = message("user", "c1", [{"text": "<session_context>\nThis is the Gemini CLI."}])
-CALL = {"id": "w1", "name": "write_file", "args": {"file_path": "/somewhere/b.txt"}, "result": [result("w1", "ok")]}
+CALL = {
+    "id": "w1",
+    "name": "write_file",
+    "args": {"file_path": "/somewhere/b.txt"},
+    "result": [result("w1", "ok")],
+}
 PROMPT = message("user", "u1", [{"text": "make a file"}])
-CALLED = message("gemini", "g1", "", thoughts=[{"subject": "A file", "description": "then"}], model="gemini-2.5-pro")
+CALLED = message(
+    "gemini",
+    "g1",
+    "",
+    thoughts=[{"subject": "A file", "description": "then"}],
+    model="gemini-2.5-pro",
+)
 ANSWERED = message("user", "r1", [result("w1", "created größer")])
 DONE = message("gemini", "g2", "All done.", model="gemini-2.5-pro")
 NEXT = message("user", "u2", [{"text": "now another  "}])
@@ -77,7 +98,16 @@ TURN = (
 CHAT = EMPTY + b"".join(TURN)
 RESUMED = (
     changed(sessionId=ID)
-    + changed(messages=[CONTEXT, PROMPT, {**CALLED, "toolCalls": [CALL]}, ANSWERED, {**ANSWERED, "id": "g1"}, DONE])
+    + changed(
+        messages=[
+            CONTEXT,
+            PROMPT,
+            {**CALLED, "toolCalls": [CALL]},
+            ANSWERED,
+            {**ANSWERED, "id": "g1"},
+            DONE,
+        ]
+    )
     + line(**NEXT)
 )
 
@@ -96,7 +126,13 @@ def chats(home: Path, name: str = "w") -> Path:
     return home / ".gemini" / "tmp" / name / "chats"
 
 
-def put(home: Path, data: bytes, name: str = f"session-{TIME}-11111111.jsonl", *, modified: float = 1000.0) -> Path:
+def put(
+    home: Path,
+    data: bytes,
+    name: str = f"session-{TIME}-11111111.jsonl",
+    *,
+    modified: float = 1000.0,
+) -> Path:
     """A chat in the directory `w`."""
     path = chats(home) / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -123,7 +159,9 @@ def found(cwd: Path, home: Path) -> list[tuple[str, str]]:
 
 
 def test_find_by_the_registry_and_by_markers(project: Project, tmp_path: Path) -> None:
-    """A directory belongs to the path that the registry or its marker names; from below, the repository's root too."""
+    """A directory belongs to the path that the registry or its marker names; from below, the
+    repository's root too.
+    """
     put(tmp_path, CHAT)
     below = project.root / "below"
     below.mkdir()
@@ -138,7 +176,9 @@ def test_find_by_the_registry_and_by_markers(project: Project, tmp_path: Path) -
 
 
 def test_find_leaves_out_what_cannot_be_resumed(project: Project, tmp_path: Path) -> None:
-    """The empty chat that a resume begins with, a sub-agent's, other files; of two chats of one id the newer stays."""
+    """The empty chat that a resume begins with, a sub-agent's, other files; of two chats of one id
+    the newer stays.
+    """
     own(tmp_path, project.root)
     put(tmp_path, CHAT, modified=1000)
     put(tmp_path, EMPTY, "session-2026-11-21T12-05-11111111.jsonl", modified=2000)
@@ -195,7 +235,12 @@ def test_capture_takes_everything_of_the_session(project: Project, tmp_path: Pat
     own(tmp_path, project.root)
     put(tmp_path, CHAT)
     directory = chats(tmp_path).parent
-    beside = (f"chats/{ID}/a1.jsonl", f"tool-outputs/session-{ID}/ls_1.txt", f"{ID}/plans/p.md", f"{NEW}/plans/no.md")
+    beside = (
+        f"chats/{ID}/a1.jsonl",
+        f"tool-outputs/session-{ID}/ls_1.txt",
+        f"{ID}/plans/p.md",
+        f"{NEW}/plans/no.md",
+    )
     for name in beside:
         directory.joinpath(name).parent.mkdir(parents=True)
         directory.joinpath(name).write_text("x\n")
@@ -216,19 +261,30 @@ def test_capture_takes_everything_of_the_session(project: Project, tmp_path: Pat
 
 
 def test_the_empty_moment_of_a_resume_is_not_captured(project: Project, tmp_path: Path) -> None:
-    """Within the minute in which a chat was begun, a resume first empties it: what was there before is what counts."""
+    """Within the minute in which a chat was begun, a resume first empties it: what was there before
+    is what counts.
+    """
     own(tmp_path, project.root)
-    for tail in (EMPTY, EMPTY + changed(sessionId=ID), EMPTY + changed(lastUpdated="x") + b'{"torn', EMPTY[:-9]):
+    for tail in (
+        EMPTY,
+        EMPTY + changed(sessionId=ID),
+        EMPTY + changed(lastUpdated="x") + b'{"torn',
+        EMPTY[:-9],
+    ):
         put(tmp_path, CHAT + tail)
         capture = gemini.capture(gemini.find(project.root, host(tmp_path))[0])
         assert capture.sources[0].end in (len(CHAT), len(CHAT + head()), len(CHAT + tail))
         kept = (CHAT + tail)[: capture.sources[0].end]
         assert [part.text for part in gemini.messages(kept.splitlines())][-1] == "All done."
     put(tmp_path, CHAT + EMPTY + RESUMED)
-    assert gemini.capture(gemini.find(project.root, host(tmp_path))[0]).sources[0].end == len(CHAT + EMPTY + RESUMED)
+    assert gemini.capture(gemini.find(project.root, host(tmp_path))[0]).sources[0].end == len(
+        CHAT + EMPTY + RESUMED
+    )
 
 
-def test_a_hook_that_names_the_empty_chat_gets_the_real_one(project: Project, tmp_path: Path) -> None:
+def test_a_hook_that_names_the_empty_chat_gets_the_real_one(
+    project: Project, tmp_path: Path
+) -> None:
     """At the start of a resume the program names a file in which nothing is said."""
     own(tmp_path, project.root)
     real = put(tmp_path, CHAT)
@@ -263,21 +319,32 @@ def test_digest_goes_on_where_it_stopped(cut: int) -> None:
     """Made at once or in two steps, it is the same."""
     whole = (CHAT + RESUMED).splitlines()
 
-    assert gemini.digest(gemini.digest(Digest(), whole[:cut]), whole[cut:]) == gemini.digest(Digest(), whole)
+    assert gemini.digest(gemini.digest(Digest(), whole[:cut]), whole[cut:]) == gemini.digest(
+        Digest(), whole
+    )
 
 
 SHOWN = [
     Message("system", "<session_context>\nThis is the Gemini CLI.", "c1", "2026-11-21T12:00:01Z"),
     Message("user", "make a file", "u1", "2026-11-21T12:00:01Z"),
     Message("thinking", "A file\nthen", "g1", "2026-11-21T12:00:01Z"),
-    Message("assistant", '{"file_path":"/somewhere/b.txt"}', "g1", "2026-11-21T12:00:01Z", "write_file", "w1"),
+    Message(
+        "assistant",
+        '{"file_path":"/somewhere/b.txt"}',
+        "g1",
+        "2026-11-21T12:00:01Z",
+        "write_file",
+        "w1",
+    ),
     Message("tool", "created größer", "r1", "2026-11-21T12:00:01Z", "write_file", "w1"),
     Message("assistant", "All done.", "g2", "2026-11-21T12:00:01Z"),
 ]
 
 
 def test_messages() -> None:
-    """Each part once, in the order of the conversation; what a resume repeats is not shown again."""
+    """Each part once, in the order of the conversation; what a resume repeats is not shown
+    again.
+    """
     assert list(gemini.messages(CHAT.splitlines())) == SHOWN
     assert [part.text for part in gemini.messages((CHAT + RESUMED).splitlines())] == [
         *(part.text for part in SHOWN),
@@ -286,8 +353,12 @@ def test_messages() -> None:
 
 
 def test_a_result_that_stands_beside_its_call() -> None:
-    """A chat may keep a result with its call alone; where it comes again in a message, there is one all the same."""
-    failed = {"functionResponse": {"id": "w2", "name": "write_file", "response": {"error": "no room"}}}
+    """A chat may keep a result with its call alone; where it comes again in a message, there is one
+    all the same.
+    """
+    failed = {
+        "functionResponse": {"id": "w2", "name": "write_file", "response": {"error": "no room"}}
+    }
     calls = [
         CALL,
         {**CALL, "id": "w2", "status": "error", "result": [failed]},
@@ -295,7 +366,12 @@ def test_a_result_that_stands_beside_its_call() -> None:
         {**CALL, "id": "w4", "result": []},
         {"id": "w5", "name": "write_file", "args": {}},
     ]
-    chat = [line(**PROMPT), line(**CALLED), line(**CALLED, toolCalls=calls[:1]), line(**CALLED, toolCalls=calls)]
+    chat = [
+        line(**PROMPT),
+        line(**CALLED),
+        line(**CALLED, toolCalls=calls[:1]),
+        line(**CALLED, toolCalls=calls),
+    ]
 
     def results(*more: dict[str, Any]) -> list[tuple[str | None, str, bool]]:
         shown = gemini.messages([*chat, *(line(**message) for message in more), line(**DONE)])
@@ -304,7 +380,10 @@ def test_a_result_that_stands_beside_its_call() -> None:
     beside = [("w1", "ok", False), ("w2", "no room", True), ("w3", "stopped", True)]
     assert results() == beside
     assert results(ANSWERED) == [*beside[1:], ("w1", "created größer", False)]
-    assert results(ANSWERED, {**ANSWERED, "id": "g1"}) == [*beside[1:], ("w1", "created größer", False)]
+    assert results(ANSWERED, {**ANSWERED, "id": "g1"}) == [
+        *beside[1:],
+        ("w1", "created größer", False),
+    ]
 
 
 def test_what_a_hook_added_to_a_prompt_is_not_the_prompts() -> None:
@@ -315,12 +394,16 @@ def test_what_a_hook_added_to_a_prompt_is_not_the_prompts() -> None:
 
     assert [part.text for part in gemini.messages([prompt])] == ["go on"]
     assert gemini.digest(Digest(), [prompt]).last_prompt == "go on"
-    assert [(part.role, part.text) for part in gemini.messages([alone])] == [("system", added["text"])]
+    assert [(part.role, part.text) for part in gemini.messages([alone])] == [
+        ("system", added["text"])
+    ]
     assert gemini.digest(Digest(), [alone]).messages == 0
 
 
 def test_messages_after_a_rewind() -> None:
-    """What was taken back is not shown; an unknown id takes everything back, as the program does."""
+    """What was taken back is not shown; an unknown id takes everything back, as the program
+    does.
+    """
     rewound = CHAT + line(**{"$rewindTo": "r1"})
     beside = replace(SHOWN[4], text="ok", id="g1")
     assert list(gemini.messages(rewound.splitlines())) == [*SHOWN[:4], beside]
@@ -350,7 +433,9 @@ def test_before() -> None:
 # ---------------------------------------------------------------- placing
 
 
-def stored(data: bytes, *others: tuple[str, str, bytes], session_id: str | None = ID, place: str = "") -> Stored:
+def stored(
+    data: bytes, *others: tuple[str, str, bytes], session_id: str | None = ID, place: str = ""
+) -> Stored:
     place = place or f"chats/session-{TIME}-{{short}}.jsonl"
     streams = [("main", place, data), *others]
     return Stored(
@@ -378,7 +463,9 @@ def below(home: Path, files: Iterable[Path]) -> list[str]:
 
 
 def test_place_in_an_empty_home(tmp_path: Path) -> None:
-    """The chat under its own name, what was beside it, and the marker by which the program finds the directory."""
+    """The chat under its own name, what was beside it, and the marker by which the program finds
+    the directory.
+    """
     cwd = tmp_path / "My Project_2"
     cwd.mkdir()
     agent = ("agents/a1", "chats/{session}/a1.jsonl", head())
@@ -398,20 +485,26 @@ def test_place_in_an_empty_home(tmp_path: Path) -> None:
 
 
 def test_place_beside_another_project_of_the_same_name(tmp_path: Path) -> None:
-    """A name that is taken, in the registry or by a marker, is not used; one that is known for this path is."""
+    """A name that is taken, in the registry or by a marker, is not used; one that is known for this
+    path is.
+    """
     cwd = tmp_path / "w"
     cwd.mkdir()
     own(tmp_path, tmp_path / "x" / "w", "w")
     register(tmp_path, **{"w-1": "/y/w"})
-    assert below(tmp_path, [placed(stored(CHAT), cwd, tmp_path).files[0].path])[0].startswith("w-2/chats/")
+    assert below(tmp_path, [placed(stored(CHAT), cwd, tmp_path).files[0].path])[0].startswith(
+        "w-2/chats/"
+    )
     own(tmp_path, cwd, "chosen")
-    assert below(tmp_path, [placed(stored(CHAT), cwd, tmp_path).files[0].path])[0].startswith("chosen/chats/")
+    assert below(tmp_path, [placed(stored(CHAT), cwd, tmp_path).files[0].path])[0].startswith(
+        "chosen/chats/"
+    )
 
 
 @pytest.mark.parametrize("there", [CHAT, CHAT[:600]], ids=["same", "less"])
 def test_place_beside_what_the_program_would_delete(tmp_path: Path, there: bytes) -> None:
-    """A chat named by eight characters goes with the next empty one. What is put back has a name that comes before it,
-    and is found from then on; the other is not touched.
+    """A chat named by eight characters goes with the next empty one. What is put back has a name
+    that comes before it, and is found from then on; the other is not touched.
     """
     own(tmp_path, tmp_path)
     path = put(tmp_path, there)
@@ -431,13 +524,17 @@ def test_place_beside_what_the_program_would_delete(tmp_path: Path, there: bytes
 
 
 def test_the_empty_chat_is_not_the_session(tmp_path: Path) -> None:
-    """Once a restored chat was resumed, its empty one lies beside it under the name that the program gives."""
+    """Once a restored chat was resumed, its empty one lies beside it under the name that the
+    program gives.
+    """
     own(tmp_path, tmp_path)
     (path,) = written(placed(stored(CHAT), tmp_path, tmp_path))
     put(tmp_path, EMPTY, "session-2026-11-22T10-00-11111111.jsonl", modified=4e9)
 
     (session,) = gemini.find(tmp_path, host(tmp_path))
-    capture = gemini.capture(replace(session, path=path.with_name("session-2026-11-22T10-00-11111111.jsonl")))
+    capture = gemini.capture(
+        replace(session, path=path.with_name("session-2026-11-22T10-00-11111111.jsonl"))
+    )
 
     assert session.path == path
     assert capture.sources[0].path == path
@@ -445,7 +542,9 @@ def test_the_empty_chat_is_not_the_session(tmp_path: Path) -> None:
 
 
 def test_place_completes_and_never_cuts(tmp_path: Path) -> None:
-    """A beginning is completed. A chat that went on stays, and what was stored goes under the new id, bytes and all."""
+    """A beginning is completed. A chat that went on stays, and what was stored goes under the new
+    id, bytes and all.
+    """
     own(tmp_path, tmp_path)
     path = put(tmp_path, CHAT[:600], f"session-{TIME}-{ID}.jsonl")
     assert placed(stored(CHAT), tmp_path, tmp_path).session_id == ID
@@ -525,7 +624,9 @@ def test_place_believes_no_odd_place(tmp_path: Path, name: str, place: str) -> N
         placed(stored(CHAT, (name, place, b"x")), tmp_path, tmp_path)
 
 
-@pytest.mark.parametrize("place", ["../x.jsonl", "chats/../../x", "odd", "chats/session-/../{short}.jsonl"])
+@pytest.mark.parametrize(
+    "place", ["../x.jsonl", "chats/../../x", "odd", "chats/session-/../{short}.jsonl"]
+)
 def test_an_odd_place_of_the_chat_is_not_used(tmp_path: Path, place: str) -> None:
     """It gets a plain name."""
     files = placed(stored(CHAT, place=place), tmp_path, tmp_path).files
@@ -542,7 +643,9 @@ def test_an_odd_session_id_is_refused(tmp_path: Path, session_id: str) -> None:
 
 
 def test_going_back_twice_is_going_back_once(project: Project, sealed: Path) -> None:
-    """What is there under the new id, with its line more, is what was to be brought back; the next save is of it."""
+    """What is there under the new id, with its line more, is what was to be brought back; the next
+    save is of it.
+    """
     project.write("a", "old\n")
     own(sealed, project.root)
     put(sealed, CHAT)
@@ -556,11 +659,16 @@ def test_going_back_twice_is_going_back_once(project: Project, sealed: Path) -> 
     assert again["resume"] == first["resume"]
     assert (first["checkpoint"] is None, again["checkpoint"]) == (False, None)
     saved = project.json("save", "--force")["checkpoint"]
-    assert (saved["session"], saved["agent"]["session_id"]) == ("11111111", first["resume"]["session_id"])
+    assert (saved["session"], saved["agent"]["session_id"]) == (
+        "11111111",
+        first["resume"]["session_id"],
+    )
 
 
 @given(st.binary(max_size=60), st.integers(0, 9))
-def test_whatever_is_appended_comes_back(tmp_path_factory: pytest.TempPathFactory, data: bytes, cut: int) -> None:
+def test_whatever_is_appended_comes_back(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, cut: int
+) -> None:
     """Round trip: the bytes are written as they were stored."""
     home = tmp_path_factory.mktemp("home")
     whole = b"".join((EMPTY, *TURN)[: cut + 2]) + data.replace(b"sessionId", b"")

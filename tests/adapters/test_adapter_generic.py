@@ -1,4 +1,6 @@
-"""Any conversation of any agent: taken as it is, understood as far as it goes, and put where people find it."""
+"""Any conversation of any agent: taken as it is, understood as far as it goes, and put where people
+find it.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,8 @@ def host(tmp_path: Path) -> Host:
         (b"# A chat\n\n**user**: hello\n", "text"),
         (b"\xff\xfe\x00", "text"),
         (b'{"a":1}\n' * 20_000, "jsonl"),  # 64 KiB end within a line
-        (b'{"a":"' + b"x" * 300_000 + b'"}\n{"b":1}\n', "jsonl"),  # the first line is longer than what is looked at
+        # the first line is longer than what is looked at
+        (b'{"a":"' + b"x" * 300_000 + b'"}\n{"b":1}\n', "jsonl"),
         (b'["' + b"x" * 300_000, "json"),
         (b"x" * 300_000, "text"),
     ],
@@ -129,16 +132,24 @@ def test_digest_of_lines() -> None:
 @pytest.mark.parametrize("size", range(1, len(CHAT)))
 def test_digest_is_taken_further(size: int) -> None:
     """A digest of the beginning, taken further over the rest, is the digest of the whole."""
-    assert generic.digest(generic.digest(Digest(), CHAT[:size]), CHAT[size:]) == generic.digest(Digest(), CHAT)
+    assert generic.digest(generic.digest(Digest(), CHAT[:size]), CHAT[size:]) == generic.digest(
+        Digest(), CHAT
+    )
 
 
-@pytest.mark.parametrize("wrap", [lambda m: m, lambda m: {"title": "x", "messages": m}], ids=["list", "messages"])
+@pytest.mark.parametrize(
+    "wrap", [lambda m: m, lambda m: {"title": "x", "messages": m}], ids=["list", "messages"]
+)
 @pytest.mark.parametrize("indent", [None, 2])
 @pytest.mark.parametrize("ends", [True, False])
 def test_digest_of_a_document(wrap: object, indent: int | None, ends: bool) -> None:
     """The messages of one document count, on however many lines it is written."""
     assert callable(wrap)
-    messages = [{"role": "user", "content": "hello\nthere"}, {"role": "model", "parts": [{"text": "hi"}]}, 17]
+    messages = [
+        {"role": "user", "content": "hello\nthere"},
+        {"role": "model", "parts": [{"text": "hi"}]},
+        17,
+    ]
     lines = json.dumps(wrap(messages), indent=indent).encode().splitlines(keepends=ends)
     digest = generic.digest(Digest(), lines)
 
@@ -149,7 +160,12 @@ def test_digest_of_a_document(wrap: object, indent: int | None, ends: bool) -> N
 def test_document_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """A document beyond the limit is not read at once: its lines are looked at one by one."""
     monkeypatch.setattr(generic, "LARGEST_DOCUMENT", 100)
-    lines = [b"[\n", *([b'{"role":"user","content":"x"},\n'] * 50), b'{"role":"user","content":"last"}\n', b"]\n"]
+    lines = [
+        b"[\n",
+        *([b'{"role":"user","content":"x"},\n'] * 50),
+        b'{"role":"user","content":"last"}\n',
+        b"]\n",
+    ]
 
     assert generic.digest(Digest(), lines).messages == 1
 
@@ -181,14 +197,18 @@ json_value = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["role", "type", "message", "messages", "content", "text", "id"]), inner, max_size=4
+            st.sampled_from(["role", "type", "message", "messages", "content", "text", "id"]),
+            inner,
+            max_size=4,
         )
     ),
     max_leaves=8,
 )
 
 
-@given(st.lists(st.binary(max_size=8) | json_value.map(lambda v: json.dumps(v).encode()), max_size=6))
+@given(
+    st.lists(st.binary(max_size=8) | json_value.map(lambda v: json.dumps(v).encode()), max_size=6)
+)
 def test_any_line_is_tolerated(lines: list[bytes]) -> None:
     """Whatever a line holds, it is passed over or understood, never an error."""
     assert generic.digest(Digest(), lines).messages >= len(list(generic.messages(lines)))
@@ -205,17 +225,24 @@ def stored(*streams: tuple[str, str, bytes], agent: str = "generic", sha256: str
     """A stored conversation of streams (name, place, bytes)."""
     return Stored(
         Agent(agent),
-        tuple((Stream(name, len(data), sha256, place), partial(iter, (data,))) for name, place, data in streams),
+        tuple(
+            (Stream(name, len(data), sha256, place), partial(iter, (data,)))
+            for name, place, data in streams
+        ),
     )
 
 
 def placed(conversation: Stored, aside: Path, host: Host, *, new_id: str) -> Placement:
     """Where it goes, with `aside` for what no agent finds."""
-    return generic.place(replace(conversation, aside=aside), Path("/elsewhere"), host, new_id=new_id)
+    return generic.place(
+        replace(conversation, aside=aside), Path("/elsewhere"), host, new_id=new_id
+    )
 
 
 def test_place(tmp_path: Path, host: Host) -> None:
-    """The conversation goes into a directory of its own, under the name its file had; nothing is to be run."""
+    """The conversation goes into a directory of its own, under the name its file had; nothing is to
+    be run.
+    """
     placement = placed(stored(("main", "chat.jsonl", DATA)), tmp_path / "kept", host, new_id="x")
 
     assert not tmp_path.joinpath("kept").exists()
@@ -228,25 +255,36 @@ def test_place(tmp_path: Path, host: Host) -> None:
 
 
 def test_place_again(tmp_path: Path, host: Host) -> None:
-    """The same conversation is there once; one that was changed there is left alone, and that is said."""
+    """The same conversation is there once; one that was changed there is left alone, and that is
+    said.
+    """
     conversation = stored(("main", "", DATA))
     path = placed(conversation, tmp_path, host, new_id="x").files[0].path
     path.parent.mkdir()
     path.write_bytes(DATA)
 
     assert path.name == "main"
-    assert [write.how for write in placed(conversation, tmp_path, host, new_id="y").files] == ["same"]
+    assert [write.how for write in placed(conversation, tmp_path, host, new_id="y").files] == [
+        "same"
+    ]
     path.write_bytes(DATA + b"more")
     with pytest.raises(Refused, match="left as they are"):
         placed(conversation, tmp_path, host, new_id="z")
 
 
 def test_place_of_an_unknown_agents_streams(tmp_path: Path, host: Host) -> None:
-    """Where an agent's adapter is missing, each stream goes under its own name, the main one first."""
-    conversation = stored(("agents/1", "{session}/a/b", b"a"), ("main", "{session}.jsonl", DATA), agent="of-tomorrow")
+    """Where an agent's adapter is missing, each stream goes under its own name, the main one
+    first.
+    """
+    conversation = stored(
+        ("agents/1", "{session}/a/b", b"a"), ("main", "{session}.jsonl", DATA), agent="of-tomorrow"
+    )
     placement = placed(conversation, tmp_path, host, new_id="x")
 
-    assert [str(write.path.relative_to(tmp_path / SHA[:16])) for write in placement.files] == ["main", "agents/1"]
+    assert [str(write.path.relative_to(tmp_path / SHA[:16])) for write in placement.files] == [
+        "main",
+        "agents/1",
+    ]
     assert "of-tomorrow" in placement.note
 
 
@@ -258,7 +296,9 @@ def test_hostile_place_is_not_followed(tmp_path: Path, host: Host, place: str) -
     assert [write.path for write in placement.files] == [tmp_path / SHA[:16] / "main"]
 
 
-@pytest.mark.parametrize("name", ["..", "../x", "/x", "a/../x", "a/b/c", "", "a/", ".git", "x\n", "é"])
+@pytest.mark.parametrize(
+    "name", ["..", "../x", "/x", "a/../x", "a/b/c", "", "a/", ".git", "x\n", "é"]
+)
 def test_hostile_stream_is_refused(tmp_path: Path, host: Host, name: str) -> None:
     """A stream name that could lead elsewhere is refused before anything is written."""
     with pytest.raises(StoreDamaged, match="nothing was written"):
@@ -282,7 +322,9 @@ def test_conversation_without_a_main_stream(tmp_path: Path, host: Host) -> None:
 
 
 def test_unknown_agent() -> None:
-    """There is no adapter for an unknown agent, and the known ones are named; it can be shown all the same."""
+    """There is no adapter for an unknown agent, and the known ones are named; it can be shown all
+    the same.
+    """
     with pytest.raises(BadValue, match="no adapter for an agent called 'nobody'") as caught:
         adapters.load("nobody")
 
@@ -293,6 +335,13 @@ def test_unknown_agent() -> None:
 
 def test_format_names_its_adapter() -> None:
     """An agent's format is read by its adapter, the plain ones by the generic one."""
-    named = {name: adapters.for_format(name).NAME for name in ("claude-code", "jsonl", "json", "text")}
+    named = {
+        name: adapters.for_format(name).NAME for name in ("claude-code", "jsonl", "json", "text")
+    }
 
-    assert named == {"claude-code": "claude-code", "jsonl": "generic", "json": "generic", "text": "generic"}
+    assert named == {
+        "claude-code": "claude-code",
+        "jsonl": "generic",
+        "json": "generic",
+        "text": "generic",
+    }

@@ -1,4 +1,6 @@
-"""opencode: its sessions read from its database, kept, understood as far as it goes, and made ready to be imported."""
+"""opencode: its sessions read from its database, kept, understood as far as it goes, and made ready
+to be imported.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ SCHEMA = """
     create table if not exists message (id text primary key, session_id text, time_created integer,
         time_updated integer, data text);
     create table if not exists part (id text primary key, message_id text, session_id text, data text);
-"""
+"""  # noqa: E501
 
 
 def host(home: Path, env: Mapping[str, str] | None = None) -> Host:
@@ -49,7 +51,7 @@ def message_id(number: int) -> str:
     return f"msg_1fea46{number:06d}VZprgq0M01V68m"
 
 
-# ---------------------------------------------------------------- a database in the shape that opencode has
+# -------------------------------------------------------- a database in the shape that opencode has
 
 
 class Database:
@@ -65,7 +67,15 @@ class Database:
     def open(self) -> Any:
         return closing(sqlite3.connect(self.path, isolation_level=None))
 
-    def session(self, cwd: Path, id: str = ID, *, updated: int = 1000, parent: str | None = None, **more: Any) -> None:
+    def session(
+        self,
+        cwd: Path,
+        id: str = ID,
+        *,
+        updated: int = 1000,
+        parent: str | None = None,
+        **more: Any,
+    ) -> None:
         """A new session, or another in its place."""
         row: dict[str, Any] = {
             "id": id,
@@ -74,23 +84,46 @@ class Database:
             "slug": "cosmic-island",
             "title": "a title",
         }
-        row |= {"directory": os.path.realpath(cwd), "path": "", "version": "1.18.33", "tokens_input": 60, "cost": 0.5}
-        row |= {"summary_additions": 2, "permission": '[{"action":"deny"}]', "model": '{"id":"m"}', **more}
+        row |= {
+            "directory": os.path.realpath(cwd),
+            "path": "",
+            "version": "1.18.33",
+            "tokens_input": 60,
+            "cost": 0.5,
+        }
+        row |= {
+            "summary_additions": 2,
+            "permission": '[{"action":"deny"}]',
+            "model": '{"id":"m"}',
+            **more,
+        }
         row |= {"time_created": updated - 10, "time_updated": updated}
         names, marks = ",".join(row), ",".join("?" * len(row))
         with self.open() as database:
-            database.execute(f"insert or replace into session ({names}) values ({marks})", list(row.values()))
+            database.execute(
+                f"insert or replace into session ({names}) values ({marks})", list(row.values())
+            )
 
     def say(self, role: str, *parts: dict[str, Any], session_id: str = ID) -> str:
         """A message; its id."""
         self.count += 1
-        id, data = message_id(self.count), {"role": role, "time": {"created": self.count}, "of": {"next": "year"}}
-        data |= {"modelID": "m", "parentID": message_id(self.count - 1)} if role == "assistant" else {}
+        id, data = (
+            message_id(self.count),
+            {"role": role, "time": {"created": self.count}, "of": {"next": "year"}},
+        )
+        data |= (
+            {"modelID": "m", "parentID": message_id(self.count - 1)} if role == "assistant" else {}
+        )
         with self.open() as database:
-            database.execute("insert into message values (?,?,?,?,?)", (id, session_id, self.count, 0, _dumps(data)))
+            database.execute(
+                "insert into message values (?,?,?,?,?)",
+                (id, session_id, self.count, 0, _dumps(data)),
+            )
             for number, part in enumerate(parts):
                 own = f"prt_1fea46{self.count:03d}{number:03d}ELbXU5sp467XCJ"
-                database.execute("insert into part values (?,?,?,?)", (own, id, session_id, _dumps(part)))
+                database.execute(
+                    "insert into part values (?,?,?,?)", (own, id, session_id, _dumps(part))
+                )
         return id
 
 
@@ -103,7 +136,12 @@ def text(said: str, **more: Any) -> dict[str, Any]:
 
 
 def tool(name: str, output: str, **input: Any) -> dict[str, Any]:
-    state = {"status": "completed", "input": input, "output": output, "metadata": {"sessionId": CHILD}}
+    state = {
+        "status": "completed",
+        "input": input,
+        "output": output,
+        "metadata": {"sessionId": CHILD},
+    }
     return {"type": "tool", "tool": name, "callID": "c1", "state": state}
 
 
@@ -114,7 +152,10 @@ def agent(project: Project, sealed: Path) -> Database:
     database.session(project.root)
     database.say("user", text("make a file"), text("a reminder", synthetic=True))
     database.say(
-        "assistant", {"type": "step-start"}, {"type": "reasoning", "text": "A file."}, tool("write", "größer", path="b")
+        "assistant",
+        {"type": "step-start"},
+        {"type": "reasoning", "text": "A file."},
+        tool("write", "größer", path="b"),
     )
     database.say("assistant", text("All done."))
     database.session(project.root, CHILD, parent=ID)
@@ -143,7 +184,9 @@ def test_it_satisfies_the_protocol() -> None:
 
 
 def test_find(project: Project, agent: Database, sealed: Path) -> None:
-    """The sessions of this directory and of the repository's root, newest first; no sub-agent's, no other's."""
+    """The sessions of this directory and of the repository's root, newest first; no sub-agent's, no
+    other's.
+    """
     below = project.root / "below"
     below.mkdir()
     agent.session(below, "ses_below0000000000000000000001", updated=2000)
@@ -156,7 +199,9 @@ def test_find(project: Project, agent: Database, sealed: Path) -> None:
     assert ids(opencode.find(project.root, host(sealed))) == [ID]
 
 
-def test_find_where_it_is_said(project: Project, agent: Database, sealed: Path, tmp_path: Path) -> None:
+def test_find_where_it_is_said(
+    project: Project, agent: Database, sealed: Path, tmp_path: Path
+) -> None:
     """The variables that opencode knows, and a home without it."""
     at = {"XDG_DATA_HOME": str(agent.path.parents[1])}, {"OPENCODE_DB": str(agent.path)}
     for env in at:
@@ -166,7 +211,9 @@ def test_find_where_it_is_said(project: Project, agent: Database, sealed: Path, 
     assert opencode.find(project.root, host(sealed)) == ()
 
 
-def test_nothing_is_made_beside_the_database(agent: Database, project: Project, sealed: Path) -> None:
+def test_nothing_is_made_beside_the_database(
+    agent: Database, project: Project, sealed: Path
+) -> None:
     """Reading leaves the directory as it was, also while a program has the database open."""
     before = sorted(path.name for path in agent.path.parent.iterdir())
     captured(project, sealed)
@@ -177,7 +224,9 @@ def test_nothing_is_made_beside_the_database(agent: Database, project: Project, 
         names = sorted(path.name for path in agent.path.parent.iterdir())
         assert json.loads(main_of(captured(project, sealed))[0])["session"]["title"] == "new"
         assert sorted(path.name for path in agent.path.parent.iterdir()) == names
-        assert set(opencode.watched(project.root, host(sealed))) >= {agent.path.parent / name for name in names[:1]}
+        assert set(opencode.watched(project.root, host(sealed))) >= {
+            agent.path.parent / name for name in names[:1]
+        }
 
 
 def test_running(sealed: Path) -> None:
@@ -189,7 +238,9 @@ def test_running(sealed: Path) -> None:
 
 
 def test_capture(project: Project, agent: Database, sealed: Path) -> None:
-    """Each message as the database has it, to the byte, with its ids behind; the rows; the sub-agent's messages."""
+    """Each message as the database has it, to the byte, with its ids behind; the rows; the
+    sub-agent's messages.
+    """
     capture = captured(project, sealed)
 
     assert (capture.agent, capture.format) == (Agent("opencode", ID), "opencode")
@@ -197,7 +248,9 @@ def test_capture(project: Project, agent: Database, sealed: Path) -> None:
     head, first, *others = main_of(capture)
     assert json.loads(head) == {"session": {"id": ID, "title": "a title", "version": "1.18.33"}}
     info = b'{"role":"user","time":{"created":1},"of":{"next":"year"},"id":"%s","sessionID":"%s"}'
-    assert first.startswith(b'{"info":' + info % (message_id(1).encode(), ID.encode()) + b',"parts":[{"type":"text",')
+    assert first.startswith(
+        b'{"info":' + info % (message_id(1).encode(), ID.encode()) + b',"parts":[{"type":"text",'
+    )
     assert "größer".encode() in others[0]
     assert len(others) == 2
     rows = [json.loads(line) for line in (capture.sources[1].data or b"").splitlines()]
@@ -261,7 +314,9 @@ def test_before(project: Project, agent: Database, sealed: Path) -> None:
     assert opencode.before(lines, "no") is None
 
 
-@pytest.mark.parametrize("data", [b"", b"null", b"[1]", b'{"info":1}', b'{"info":{"role":[]},"parts":[1]}', b"\xff"])
+@pytest.mark.parametrize(
+    "data", [b"", b"null", b"[1]", b'{"info":1}', b'{"info":{"role":[]},"parts":[1]}', b"\xff"]
+)
 def test_odd_lines_are_passed_over(data: bytes) -> None:
     """Whatever a line holds."""
     assert list(opencode.messages([data])) == []
@@ -277,7 +332,9 @@ def stored(capture: Capture, aside: Path) -> Stored:
         return lambda: iter([data[:50], data[50:]])
 
     kept = [(source.name, source.data or b"") for source in capture.sources]
-    streams = tuple((Stream(name, len(data), sha256(data).hexdigest()), reader(data)) for name, data in kept)
+    streams = tuple(
+        (Stream(name, len(data), sha256(data).hexdigest()), reader(data)) for name, data in kept
+    )
     return Stored(capture.agent or Agent("opencode"), streams, aside)
 
 
@@ -293,15 +350,21 @@ def documents(placement: Placement) -> Iterator[dict[str, Any]]:
         yield json.loads(item.path.read_bytes())
 
 
-def test_place_where_all_is_there(project: Project, agent: Database, sealed: Path, tmp_path: Path) -> None:
+def test_place_where_all_is_there(
+    project: Project, agent: Database, sealed: Path, tmp_path: Path
+) -> None:
     """Nothing is written and nothing is to be imported."""
     placement = placed(stored(captured(project, sealed), tmp_path), project.root, sealed)
 
     assert placement == Placement(ID, (), ("opencode", "--session", ID))
 
 
-def test_place_in_an_empty_home(project: Project, agent: Database, sealed: Path, tmp_path: Path) -> None:
-    """A document for the session and one for its sub-agent's, as `opencode export` describes them."""
+def test_place_in_an_empty_home(
+    project: Project, agent: Database, sealed: Path, tmp_path: Path
+) -> None:
+    """A document for the session and one for its sub-agent's, as `opencode export` describes
+    them.
+    """
     placement = placed(stored(captured(project, sealed), tmp_path / "aside"), tmp_path, tmp_path)
 
     assert placement.command == ("opencode", "--session", ID)
@@ -323,9 +386,16 @@ def test_place_in_an_empty_home(project: Project, agent: Database, sealed: Path,
     }
     lines = main_of(captured(project, sealed))
     assert main["messages"] == [json.loads(line) for line in lines[1:]]
-    assert (child["info"]["id"], child["info"]["parentID"], len(child["messages"])) == (CHILD, ID, 1)
+    assert (child["info"]["id"], child["info"]["parentID"], len(child["messages"])) == (
+        CHILD,
+        ID,
+        1,
+    )
     assert [
-        item.how for item in placed(stored(captured(project, sealed), tmp_path / "aside"), tmp_path, tmp_path).files
+        item.how
+        for item in placed(
+            stored(captured(project, sealed), tmp_path / "aside"), tmp_path, tmp_path
+        ).files
     ] == [
         "same",
         "same",
@@ -344,8 +414,12 @@ def test_place_completes(project: Project, agent: Database, sealed: Path, tmp_pa
     assert [len(document["messages"]) for document in documents(placement)] == [3]
 
 
-def test_place_of_what_went_on(project: Project, agent: Database, sealed: Path, tmp_path: Path) -> None:
-    """Every id is another one, in the same order; nothing else is. The same new id gives the same ids again."""
+def test_place_of_what_went_on(
+    project: Project, agent: Database, sealed: Path, tmp_path: Path
+) -> None:
+    """Every id is another one, in the same order; nothing else is. The same new id gives the same
+    ids again.
+    """
     capture = captured(project, sealed)
     agent.say("user", text("now another"))
 
@@ -373,7 +447,9 @@ def test_place_of_what_went_on(project: Project, agent: Database, sealed: Path, 
     assert again.session_id == new
 
 
-def test_place_in_another_directory(project: Project, agent: Database, sealed: Path, tmp_path: Path) -> None:
+def test_place_in_another_directory(
+    project: Project, agent: Database, sealed: Path, tmp_path: Path
+) -> None:
     """An import would move the session here, so there it stays, and here is another one."""
     placement = placed(stored(captured(project, sealed), tmp_path / "aside"), tmp_path, sealed)
 
@@ -408,7 +484,10 @@ def test_place_refuses_when_the_new_id_is_taken_too(
 @pytest.mark.parametrize("rows", [b"", b"no json\n", b'{"id":"../../x"}\n', b'{"id":1}\n', b"[]\n"])
 def test_place_believes_no_odd_row(tmp_path: Path, rows: bytes) -> None:
     """What a checkpoint says of its session becomes part of a path and of a command."""
-    streams = ((Stream("main", 0, ""), lambda: iter([b""])), (Stream("sessions", 0, ""), lambda: iter([rows])))
+    streams = (
+        (Stream("main", 0, ""), lambda: iter([b""])),
+        (Stream("sessions", 0, ""), lambda: iter([rows])),
+    )
 
     with pytest.raises(StoreDamaged, match="nothing was written"):
         placed(Stored(Agent("opencode"), streams, tmp_path), tmp_path, tmp_path)
@@ -426,11 +505,16 @@ def test_an_odd_session_id_is_refused(
 
 
 def test_saved_and_restored(project: Project, agent: Database) -> None:
-    """Through the whole road: nothing new is unchanged, going back prepares an import, and again nothing is new."""
+    """Through the whole road: nothing new is unchanged, going back prepares an import, and again
+    nothing is new.
+    """
     project.write("a", "old\n")
     target = save(project, None)
     assert target.conversation is not None
-    assert (target.agent, target.conversation.digest.messages) == (Agent("opencode", ID, "1.18.33", "m"), 3)
+    assert (target.agent, target.conversation.digest.messages) == (
+        Agent("opencode", ID, "1.18.33", "m"),
+        3,
+    )
     assert not project.json("save")["saved"]
     agent.say("user", text("now another"))
     project.write("a", "new\n")
@@ -444,8 +528,14 @@ def test_saved_and_restored(project: Project, agent: Database) -> None:
     assert project.read("a") == b"old\n"
 
 
-@given(st.lists(st.dictionaries(st.text(max_size=5), st.text(max_size=9) | st.integers(-9, 9)), max_size=4))
-def test_what_is_said_is_kept(tmp_path_factory: pytest.TempPathFactory, parts: list[dict[str, Any]]) -> None:
+@given(
+    st.lists(
+        st.dictionaries(st.text(max_size=5), st.text(max_size=9) | st.integers(-9, 9)), max_size=4
+    )
+)
+def test_what_is_said_is_kept(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[dict[str, Any]]
+) -> None:
     """Round trip: whatever a part holds is in the document, with its ids."""
     home = tmp_path_factory.mktemp("home")
     database = Database(home)
@@ -457,6 +547,7 @@ def test_what_is_said_is_kept(tmp_path_factory: pytest.TempPathFactory, parts: l
 
     (message,) = document["messages"]
     ids = {"sessionID": ID, "messageID": id}
-    assert [{**part, **ids, "id": found["id"]} for part, found in zip(parts, message["parts"], strict=True)] == message[
-        "parts"
-    ]
+    assert [
+        {**part, **ids, "id": found["id"]}
+        for part, found in zip(parts, message["parts"], strict=True)
+    ] == message["parts"]

@@ -33,7 +33,7 @@ os._exit = leave
 import json
 from gitcp.__main__ import main
 main()
-"""
+"""  # noqa: E501
 ALWAYS = {"gitcp.adapters.base", "gitcp.adapters.generic", "gitcp.adapters.installed"}
 
 OTHER = '''
@@ -49,11 +49,13 @@ def running(host):
     return host.env.get("OTHER_SESSION")
 def capture(found):
     return Capture(Agent(NAME, found.session_id), NAME, (Source("main", path=found.path, live=True),))
-'''
+'''  # noqa: E501
 
 
 def loaded_by_a_save(project: Project, env: Mapping[str, str] | None = None) -> set[str]:
-    """The adapters that a save imports, beside those that belong to no agent; a package and its modules are one."""
+    """The adapters that a save imports, beside those that belong to no agent; a package and its
+    modules are one.
+    """
     done = subprocess.run(
         [sys.executable, "-c", LOADED],
         cwd=project.root,
@@ -67,7 +69,9 @@ def loaded_by_a_save(project: Project, env: Mapping[str, str] | None = None) -> 
 
 
 def test_a_save_loads_no_adapter_of_an_absent_agent(project: Project, sealed: Path) -> None:
-    """Without an agent's directory, and without its variables, its module is not imported; with either it is."""
+    """Without an agent's directory, and without its variables, its module is not imported; with
+    either it is.
+    """
     project.write("a.txt", "one\n")
     assert loaded_by_a_save(project) == set()
     known = adapters.BUILTIN[0]
@@ -77,11 +81,15 @@ def test_a_save_loads_no_adapter_of_an_absent_agent(project: Project, sealed: Pa
 
 
 @pytest.mark.parametrize("known", adapters.BUILTIN, ids=lambda known: known.name)
-def test_each_agent_is_asked_where_it_is(known: adapters.Builtin, tmp_path: Path, project: Project) -> None:
+def test_each_agent_is_asked_where_it_is(
+    known: adapters.Builtin, tmp_path: Path, project: Project
+) -> None:
     """Each by its directory and by each of its variables; nobody else is."""
     asked = partial(adapters.find_all, project.root)
     for variable in known.variables:
-        assert names_loaded(partial(asked, replace(host(), home=tmp_path, env={variable: "/nowhere"}))) == [known.name]
+        assert names_loaded(
+            partial(asked, replace(host(), home=tmp_path, env={variable: "/nowhere"}))
+        ) == [known.name]
     tmp_path.joinpath(known.directory).mkdir(parents=True)
     assert names_loaded(partial(asked, replace(host(), home=tmp_path, env={}))) == [known.name]
 
@@ -102,7 +110,9 @@ def names_loaded(ask: Callable[[], object]) -> list[str]:
 
 
 def test_the_quick_answer_knows_the_variables() -> None:
-    """What decides whether an adapter is asked decides whether a save may be answered from memory."""
+    """What decides whether an adapter is asked decides whether a save may be answered from
+    memory.
+    """
     named = [variable for known in adapters.BUILTIN for variable in known.variables]
 
     assert named
@@ -125,7 +135,9 @@ def install(directory: Path, entry: str = "other = other_agent", module: str = O
     info = directory / "other-1.0.dist-info"
     info.mkdir(parents=True)
     info.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
-    info.joinpath("entry_points.txt").write_text(f"[console_scripts]\nx = y:z\n\n[gitcp.adapters]\n{entry}\n")
+    info.joinpath("entry_points.txt").write_text(
+        f"[console_scripts]\nx = y:z\n\n[gitcp.adapters]\n{entry}\n"
+    )
     directory.joinpath("other_agent.py").write_text(module)
 
 
@@ -139,7 +151,9 @@ def with_site(site: Path) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join((str(SOURCE), str(site)))}
 
 
-def test_another_packages_agent_is_saved_by_itself(project: Project, site: Path, sealed: Path) -> None:
+def test_another_packages_agent_is_saved_by_itself(
+    project: Project, site: Path, sealed: Path
+) -> None:
     """Its session is found without being named, and when it runs us it comes before all others."""
     install(site)
     project.write("a.txt", "one\n")
@@ -180,13 +194,17 @@ def test_a_package_that_comes_later_is_noticed(project: Project, site: Path, sea
         ("other = ", OTHER, "cannot be loaded"),
     ],
 )
-def test_a_broken_package_is_no_obstacle(project: Project, site: Path, entry: str, module: str, why: str) -> None:
+def test_a_broken_package_is_no_obstacle(
+    project: Project, site: Path, entry: str, module: str, why: str
+) -> None:
     """A save does without it; asked for by name, it is an error that says why."""
     install(site, entry, module)
     project.write("a.txt", "one\n")
 
     project.gitcp("save", env=with_site(site), check=0)
-    refused = project.gitcp("save", "--agent", "other", "--conversation", "a.txt", env=with_site(site))
+    refused = project.gitcp(
+        "save", "--agent", "other", "--conversation", "a.txt", env=with_site(site)
+    )
     assert refused.code == 2
     assert "the adapter for other cannot be loaded" in refused.err
     assert why in refused.err
@@ -194,7 +212,11 @@ def test_a_broken_package_is_no_obstacle(project: Project, site: Path, entry: st
 
 def test_entry_points_in_any_spelling(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Comments, blanks, extras and other groups are read as packaging tools write them."""
-    install(site, "# a comment\n ; another\n\n other=other_agent [fast]\n[gitcp.adapters.more]\nthird = nowhere\n")
+    install(
+        site,
+        "# a comment\n ; another\n\n other=other_agent [fast]\n[gitcp.adapters.more]\nthird = "
+        "nowhere\n",
+    )
     monkeypatch.syspath_prepend(str(site))
 
     assert adapters.load("other").NAME == "other"

@@ -79,11 +79,15 @@ class TestCopilot(AdapterConformance):
                 copilot_lines.event("assistant.message", f"a{number}", content=f"Answer {number}."),
             )
         ]
-        copilot_lines.put(home, session_id, copilot_lines.start(str(cwd), session_id), *said, works=str(cwd))
+        copilot_lines.put(
+            home, session_id, copilot_lines.start(str(cwd), session_id), *said, works=str(cwd)
+        )
 
 
 class TestGemini(AdapterConformance):
-    """Chats in the shape that Gemini CLI writes. A copy goes beside what is there: test_adapter_gemini.py has that."""
+    """Chats in the shape that Gemini CLI writes. A copy goes beside what is there:
+    test_adapter_gemini.py has that.
+    """
 
     adapter = gemini
     test_place_over_the_same = None  # type: ignore[assignment]
@@ -102,7 +106,9 @@ class TestGemini(AdapterConformance):
 
 
 class TestOpencode(AdapterConformance):
-    """Rows in the shape that opencode writes. What is put back, opencode imports: test_adapter_opencode.py has that."""
+    """Rows in the shape that opencode writes. What is put back, opencode imports:
+    test_adapter_opencode.py has that.
+    """
 
     adapter = opencode
     test_place_in_an_empty_home = None  # type: ignore[assignment]
@@ -118,20 +124,36 @@ class TestOpencode(AdapterConformance):
         database.session(cwd, session_id, updated=1000 + database.count)
         for number, prompt in enumerate(prompts):
             database.say("user", opencode_rows.text(prompt), session_id=session_id)
-            database.say("assistant", opencode_rows.text(f"Answer {number}."), session_id=session_id)
+            database.say(
+                "assistant", opencode_rows.text(f"Answer {number}."), session_id=session_id
+            )
 
 
-# ---------------------------------------------------------------- that the suite finds what is wrong
+# --------------------------------------------------------------- that the suite finds what is wrong
 
 
 def broken(**functions: Any) -> Adapter:
     """Codex's adapter, with some functions of another kind."""
-    names = ("NAME", "before", "capture", "digest", "find", "messages", "place", "running", "watched")
-    return cast("Adapter", SimpleNamespace(**{name: getattr(codex, name) for name in names} | functions))
+    names = (
+        "NAME",
+        "before",
+        "capture",
+        "digest",
+        "find",
+        "messages",
+        "place",
+        "running",
+        "watched",
+    )
+    return cast(
+        "Adapter", SimpleNamespace(**{name: getattr(codex, name) for name in names} | functions)
+    )
 
 
 def finds_everything(cwd: Path, host: Any) -> Any:
-    return tuple(Found("codex", path.stem[28:], path, 1.0) for path in host.home.rglob("rollout-*.jsonl"))
+    return tuple(
+        Found("codex", path.stem[28:], path, 1.0) for path in host.home.rglob("rollout-*.jsonl")
+    )
 
 
 def counts_calls(before: Digest, lines: Iterable[bytes]) -> Digest:
@@ -193,7 +215,10 @@ def example(tmp_path: Path) -> Path:
     site = tmp_path / "site"
     info = site / "notebook-1.0.dist-info"
     info.mkdir(parents=True)
-    sections = [f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in points[group].items()) for group in points]
+    sections = [
+        f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in points[group].items())
+        for group in points
+    ]
     info.joinpath("entry_points.txt").write_text("\n".join(sections))
     site.joinpath("notebook_adapter.py").write_text(adapter[1])
     site.joinpath("test_notebook.py").write_text(test[1])
@@ -224,7 +249,9 @@ def test_the_example_is_saved_and_restored(example: Path, project: Project, seal
     chat.write_bytes(whole)
     project.write("a.txt", "two\n")
 
-    report = json.loads(project.gitcp("restore", saved["id"], "--yes", "--json", env=env, check=0).out)
+    report = json.loads(
+        project.gitcp("restore", saved["id"], "--yes", "--json", env=env, check=0).out
+    )
 
     assert project.read("a.txt") == b"one\n"
     assert chat.read_bytes() == whole

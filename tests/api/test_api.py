@@ -1,4 +1,6 @@
-"""The Python API: what a program does through it is what the command line does, for threads and asyncio too."""
+"""The Python API: what a program does through it is what the command line does, for threads and
+asyncio too.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def test_public_names() -> None:
         _ = gitcp.nothing
     code = "import gitcp, sys; print([m for m in sys.modules if m.startswith('gitcp.')])"
     done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(SOURCE)}, capture_output=True
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        capture_output=True,
     )
     assert done.stdout.strip() == b"[]"
 
@@ -54,7 +58,7 @@ def test_prints_nothing(project: Project) -> None:
         Path("a.txt").write_text("two")
         checkpoints.log(), checkpoints.show(), checkpoints.diff(), checkpoints.sessions(), checkpoints.check()
         checkpoints.restore("s")
-    """
+    """  # noqa: E501
     with project.guard():
         assert programs.run(project, program) == ""
 
@@ -86,14 +90,24 @@ def test_save_and_look(checkpoints: Checkpoints, project: Project) -> None:
     assert checkpoints.show("start").commit == saved.checkpoint.commit
     assert [s.subject for s in checkpoints.log()] == ["first"]
     shown = project.json("show", "start")
-    assert (shown["id"], shown["position"], shown["facts"]) == ("nightly@1", {"record": "7000000"}, {"tables": "3"})
-    assert (shown["phase"], shown["objective"], shown["trigger"]) == ("load", "all of it", "before-risky-change")
+    assert (shown["id"], shown["position"], shown["facts"]) == (
+        "nightly@1",
+        {"record": "7000000"},
+        {"tables": "3"},
+    )
+    assert (shown["phase"], shown["objective"], shown["trigger"]) == (
+        "load",
+        "all of it",
+        "before-risky-change",
+    )
     assert project.gitcp("show", "@", "--position", "record", check=0).out == "7000000\n"
     assert not checkpoints.save(session="nightly").saved
 
 
 def test_very_name(checkpoints: Checkpoints) -> None:
-    """A program's session is the one it names, even where that is the beginning of another's name."""
+    """A program's session is the one it names, even where that is the beginning of another's
+    name.
+    """
     checkpoints.save(session="thread-10", force=True)
 
     assert checkpoints.save(session="thread-1", force=True).checkpoint.id == ("thread-1", 1)
@@ -111,7 +125,9 @@ def test_bad_session(checkpoints: Checkpoints, name: str) -> None:
 
 
 def test_pushed_conversation(checkpoints: Checkpoints, project: Project) -> None:
-    """A conversation is pushed as bytes, a file, or streams by name, and comes back byte for byte."""
+    """A conversation is pushed as bytes, a file, or streams by name, and comes back byte for
+    byte.
+    """
     file = project.root.parent / "talk.jsonl"
     file.write_bytes(LINE * 2)
     who = Agent("langgraph", "thread 1")
@@ -119,9 +135,15 @@ def test_pushed_conversation(checkpoints: Checkpoints, project: Project) -> None
 
     one = checkpoints.save(session="s", conversation=LINE, agent="robot").checkpoint
     two = checkpoints.save(session="s", conversation=file).checkpoint
-    three = checkpoints.save(session="s", conversation=streams, agent=who, format="jsonl").checkpoint
+    three = checkpoints.save(
+        session="s", conversation=streams, agent=who, format="jsonl"
+    ).checkpoint
 
-    assert [checkpoints.conversation(str(c.id)) for c in (one, two, three)] == [LINE, LINE * 2, LINE]
+    assert [checkpoints.conversation(str(c.id)) for c in (one, two, three)] == [
+        LINE,
+        LINE * 2,
+        LINE,
+    ]
     assert checkpoints.conversation("s", "agents/one") == b"\x00\xff"
     assert (one.agent, two.agent, three.agent) == (Agent("robot"), None, who)
     assert three.conversation is not None
@@ -129,7 +151,9 @@ def test_pushed_conversation(checkpoints: Checkpoints, project: Project) -> None
     assert checkpoints.check().ok
 
 
-@pytest.mark.parametrize("streams", [{}, {"other": b""}, {"main": b"", "../x": b""}, {"main": b"", "a/b/c": b""}])
+@pytest.mark.parametrize(
+    "streams", [{}, {"other": b""}, {"main": b"", "../x": b""}, {"main": b"", "a/b/c": b""}]
+)
 def test_bad_streams(checkpoints: Checkpoints, streams: dict[str, bytes]) -> None:
     """Streams without a main one, or under names that lead elsewhere, are refused."""
     with pytest.raises(BadValue):
@@ -145,7 +169,9 @@ def test_conversation_needs_its_session(checkpoints: Checkpoints) -> None:
 
 
 def test_restore(checkpoints: Checkpoints, project: Project) -> None:
-    """A plan writes nothing; what was agreed to is done, or nothing is; undo and redo walk back and forth."""
+    """A plan writes nothing; what was agreed to is done, or nothing is; undo and redo walk back and
+    forth.
+    """
     checkpoints.save("one", session="s")
     project.write("a.txt", "two\n")
     project.write("new.txt", "new\n")
@@ -212,7 +238,9 @@ def test_threads(checkpoints: Checkpoints, project: Project) -> None:
     def work(number: int) -> None:
         try:
             for turn in range(5):
-                checkpoints.save(f"{number}.{turn}", session="shared", position={f"p{number}": turn})
+                checkpoints.save(
+                    f"{number}.{turn}", session="shared", position={f"p{number}": turn}
+                )
                 checkpoints.save(f"{number}.{turn}", session=f"own-{number}")
         except BaseException as error:
             errors.append(error)
@@ -271,7 +299,9 @@ def test_asyncio(project: Project) -> None:
 
 def test_async_is_complete() -> None:
     """What the blocking API has and may take long, the other has too."""
-    names = {name for cls in (Checkpoints, Opened) for name in vars(cls) if not name.startswith("_")}
+    names = {
+        name for cls in (Checkpoints, Opened) for name in vars(cls) if not name.startswith("_")
+    }
 
     assert names - set(vars(gitcp.AsyncCheckpoints)) == {"store", "request"}
 
@@ -280,7 +310,9 @@ def test_async_is_complete() -> None:
 
 
 def test_fork(checkpoints: Checkpoints, project: Project) -> None:
-    """A fork goes on from a checkpoint under a name of its own; the session it left stays as it is."""
+    """A fork goes on from a checkpoint under a name of its own; the session it left stays as it
+    is.
+    """
     project.write("a.txt", "one\n")
     first = checkpoints.save("one", session="work").checkpoint
 
@@ -292,7 +324,9 @@ def test_fork(checkpoints: Checkpoints, project: Project) -> None:
 
 
 def test_revert(checkpoints: Checkpoints, project: Project) -> None:
-    """One step is taken back and what came later stays; where both cannot be, nothing is done without `keep`."""
+    """One step is taken back and what came later stays; where both cannot be, nothing is done
+    without `keep`.
+    """
     for number, content in enumerate(("one\n", "two\n", "two\n")):
         project.write("a.txt", content)
         project.write("b.txt", f"{number}\n")
@@ -310,7 +344,9 @@ def test_revert(checkpoints: Checkpoints, project: Project) -> None:
 
 
 def test_prune(checkpoints: Checkpoints, project: Project) -> None:
-    """What no rule keeps is dropped, ids stay, and of an agreed plan no more is dropped than it says."""
+    """What no rule keeps is dropped, ids stay, and of an agreed plan no more is dropped than it
+    says.
+    """
     for number in range(6):
         project.write("a.txt", f"{number}\n")
         checkpoints.save(session="work")

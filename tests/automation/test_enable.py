@@ -1,4 +1,6 @@
-"""`gitcp enable` and `gitcp disable`, as a person types them: what is changed, what is left, what is said."""
+"""`gitcp enable` and `gitcp disable`, as a person types them: what is changed, what is left, what
+is said.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ from driver import SOURCE, File, Project
 
 EVERY = tuple(target.name for target in agents.TARGETS)
 HOOKED = ("claude", "codex", "gemini", "opencode", "copilot")
-SETTINGS = {"claude": ".claude/settings.json", "codex": ".codex/hooks.json", "gemini": ".gemini/settings.json"}
+SETTINGS = {
+    "claude": ".claude/settings.json",
+    "codex": ".codex/hooks.json",
+    "gemini": ".gemini/settings.json",
+}
 MINE = '{\n\t// mine\n\t"model": "opus",\n\t"hooks": {"Stop": [ {"hooks": []} ],}, // yes\n}'
 
 
@@ -41,7 +47,9 @@ def fields(project: Project, *args: str, code: int = 0) -> Any:
 
 @pytest.fixture(autouse=True)
 def no_agents(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A PATH with the system's programs and no agent; a directory on it for those that a test wants."""
+    """A PATH with the system's programs and no agent; a directory on it for those that a test
+    wants.
+    """
     bin = tmp_path / "bin"
     bin.mkdir()
     monkeypatch.setenv("PATH", f"{bin}:/usr/local/bin:/usr/bin:/bin")
@@ -50,7 +58,9 @@ def no_agents(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("scope", [(), ("--user",)], ids=["project", "user"])
 def test_there_and_back(project: Project, sealed: Path, scope: tuple[str, ...]) -> None:
-    """Every agent is set up and taken back: afterwards each file, here and at home, is as it was."""
+    """Every agent is set up and taken back: afterwards each file, here and at home, is as it
+    was.
+    """
     project.write(".claude/settings.json", MINE)
     project.write("AGENTS.md", "# Mine")
     for name in (".claude/settings.json", ".gemini/settings.json", ".codex/hooks.json"):
@@ -82,7 +92,9 @@ def _files(found: dict[bytes, File]) -> dict[bytes, File]:
 
 @pytest.mark.parametrize("agent", HOOKED)
 def test_every_hook_calls_gitcp(project: Project, agent: str) -> None:
-    """Each hook is one call of `gitcp hook` that names its agent and its event, and ends well without gitcp."""
+    """Each hook is one call of `gitcp hook` that names its agent and its event, and ends well
+    without gitcp.
+    """
     fields(project, "enable", agent, "--yes")
 
     calls = dict(_calls(project, agent))
@@ -91,7 +103,9 @@ def test_every_hook_calls_gitcp(project: Project, agent: str) -> None:
     for event, command in calls.items():
         assert re.search(rf"\bgitcp hook {agent} {re.escape(event)}(?= |$)", command), command
         if agent != "opencode":
-            done = subprocess.run(["/bin/sh", "-c", command], env={"PATH": "/nowhere"}, capture_output=True)
+            done = subprocess.run(
+                ["/bin/sh", "-c", command], env={"PATH": "/nowhere"}, capture_output=True
+            )
             assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
@@ -108,12 +122,15 @@ def _calls(project: Project, agent: str) -> list[tuple[str, str]]:
 
 
 def test_time_limits(project: Project) -> None:
-    """Gemini counts in milliseconds, Codex gives the end of a session three seconds, Claude Code must be told."""
+    """Gemini counts in milliseconds, Codex gives the end of a session three seconds, Claude Code
+    must be told.
+    """
     fields(project, "enable", "claude", "codex", "gemini", "--yes")
 
     limits = {
         agent: {
-            event: group["hooks"][0]["timeout"] for event, (group,) in json.loads(project.read(path))["hooks"].items()
+            event: group["hooks"][0]["timeout"]
+            for event, (group,) in json.loads(project.read(path))["hooks"].items()
         }
         for agent, path in SETTINGS.items()
     }
@@ -124,7 +141,9 @@ def test_time_limits(project: Project) -> None:
 
 
 def test_codex_is_told_to_trust(project: Project, sealed: Path) -> None:
-    """Codex's own configuration gets a digest for each hook, under the path of the file that it is in."""
+    """Codex's own configuration gets a digest for each hook, under the path of the file that it is
+    in.
+    """
     done = fields(project, "enable", "codex", "--yes")
 
     (step,) = done["agents"]
@@ -132,7 +151,8 @@ def test_codex_is_told_to_trust(project: Project, sealed: Path) -> None:
     hooks = json.loads(project.read(".codex/hooks.json"))["hooks"]
     assert len(config["hooks"]["state"]) == len(hooks)
     assert all(
-        key.startswith(f"{os.path.realpath(project.root)}/.codex/hooks.json:") for key in config["hooks"]["state"]
+        key.startswith(f"{os.path.realpath(project.root)}/.codex/hooks.json:")
+        for key in config["hooks"]["state"]
     )
     assert any("trust the project" in note for note in step["notes"])
 
@@ -142,7 +162,10 @@ def test_an_older_version_is_replaced(project: Project) -> None:
     project.write(".claude/settings.json", MINE)
     fields(project, "enable", "claude", "--yes")
     new = project.files()
-    project.write(".claude/settings.json", project.read(".claude/settings.json").replace(b"2>/dev/null", b"--old"))
+    project.write(
+        ".claude/settings.json",
+        project.read(".claude/settings.json").replace(b"2>/dev/null", b"--old"),
+    )
     project.write(".claude/skills/gitcp/SKILL.md", "an older text of gitcp\n")
 
     done = fields(project, "enable", "claude", "--yes")
@@ -157,7 +180,9 @@ def test_an_older_version_is_replaced(project: Project) -> None:
 
 
 def test_what_is_installed_is_found(project: Project, sealed: Path, no_agents: Path) -> None:
-    """Without a name, those are set up whose program or directory is here; if there is none, it is said."""
+    """Without a name, those are set up whose program or directory is here; if there is none, it is
+    said.
+    """
     assert "no agent is installed" in project.gitcp("enable", check=2).err
     (sealed / ".gemini").mkdir()
     (no_agents / "codex").write_text("#!/bin/sh\n")
@@ -171,7 +196,9 @@ def test_what_is_installed_is_found(project: Project, sealed: Path, no_agents: P
 
 
 def test_nothing_happens_unasked(project: Project) -> None:
-    """Without a terminal it needs --yes; the plan is said, and a dry run shows it with every line that would change."""
+    """Without a terminal it needs --yes; the plan is said, and a dry run shows it with every line
+    that would change.
+    """
     project.write(".claude/settings.json", MINE)
     before = project.files()
 
@@ -222,7 +249,18 @@ def test_homes_that_are_elsewhere(project: Project, tmp_path: Path) -> None:
     }
     env = {name: str(tmp_path / place) for name, place in variables.items()}
 
-    project.gitcp("enable", "claude", "codex", "copilot", "gemini", "opencode", "--user", "--yes", env=env, check=0)
+    project.gitcp(
+        "enable",
+        "claude",
+        "codex",
+        "copilot",
+        "gemini",
+        "opencode",
+        "--user",
+        "--yes",
+        env=env,
+        check=0,
+    )
 
     for name in (
         "c/settings.json",
@@ -248,7 +286,9 @@ def test_homes_that_are_elsewhere(project: Project, tmp_path: Path) -> None:
     ],
 )
 def test_settings_that_cannot_be_read(project: Project, content: bytes, said: str) -> None:
-    """Settings in which something is wrong are left as they are, and that is said; the rest is done."""
+    """Settings in which something is wrong are left as they are, and that is said; the rest is
+    done.
+    """
     project.write(".claude/settings.json", content)
 
     done = project.gitcp("enable", "claude", "--yes", check=3)
@@ -284,19 +324,26 @@ def test_read_only(project: Project) -> None:
 
 
 def test_a_home_that_cannot_be_written(project: Project, sealed: Path) -> None:
-    """A home in which no directory can be made: it is said of each file, and nothing else happens."""
+    """A home in which no directory can be made: it is said of each file, and nothing else
+    happens.
+    """
     (sealed / ".claude").write_text("a file where a directory belongs")
 
     done = project.gitcp("enable", "claude", "--user", "--yes", check=1)
 
     assert done.out.count("left") >= 3
     assert "Not a directory" in done.out
-    assert re.match(r"error: \d files cannot be changed: nothing was changed\n  ~/\.claude/settings\.json: ", done.err)
+    assert re.match(
+        r"error: \d files cannot be changed: nothing was changed\n  ~/\.claude/settings\.json: ",
+        done.err,
+    )
     assert (sealed / ".claude").read_text() == "a file where a directory belongs"
 
 
 def test_links(project: Project, sealed: Path, tmp_path: Path) -> None:
-    """At home, a link is followed and stays one; one that leads out of the project is not followed."""
+    """At home, a link is followed and stays one; one that leads out of the project is not
+    followed.
+    """
     kept = tmp_path / "dotfiles" / "claude.json"
     kept.parent.mkdir()
     kept.write_text(MINE)
@@ -316,15 +363,23 @@ def test_links(project: Project, sealed: Path, tmp_path: Path) -> None:
 
 
 def test_somebody_elses_file(project: Project) -> None:
-    """A file at gitcp's own path that is not gitcp's is neither replaced nor removed; a pipe is not waited for."""
+    """A file at gitcp's own path that is not gitcp's is neither replaced nor removed; a pipe is not
+    waited for.
+    """
     project.write(".opencode/plugin/gitcp.js", "export default 1\n")
     os.makedirs(project.path(".github/hooks"))
     os.mkfifo(project.path(".github/hooks/gitcp.json"))
 
-    left = [step["left"] for step in fields(project, "enable", "opencode", "copilot", "--yes", code=3)["agents"]]
+    left = [
+        step["left"]
+        for step in fields(project, "enable", "opencode", "copilot", "--yes", code=3)["agents"]
+    ]
     project.gitcp("disable", "--yes", check=3)
 
-    assert [each["reason"] for step in left for each in step] == ["it is not gitcp's", "it is not a small file"]
+    assert [each["reason"] for step in left for each in step] == [
+        "it is not gitcp's",
+        "it is not a small file",
+    ]
     assert project.read(".opencode/plugin/gitcp.js") == b"export default 1\n"
 
 
@@ -353,7 +408,9 @@ __main__.main()
 
 @pytest.mark.parametrize("verb", ["enable", "disable"])
 def test_a_full_disk(project: Project, sealed: Path, verb: str) -> None:
-    """A disk on which no file can be written is said on stderr, with the exit code of a full disk."""
+    """A disk on which no file can be written is said on stderr, with the exit code of a full
+    disk.
+    """
     (sealed / ".claude").mkdir()
     settings = sealed / ".claude/settings.json"
     settings.write_text(MINE)
@@ -364,15 +421,22 @@ def test_a_full_disk(project: Project, sealed: Path, verb: str) -> None:
     before = everything(sealed)
 
     command = [sys.executable, "-P", "-c", FULL, verb, "claude", "--user", "--yes"]
-    done = subprocess.run(command, cwd=project.root, env={**os.environ, "PYTHONPATH": str(SOURCE)}, capture_output=True)
+    done = subprocess.run(
+        command,
+        cwd=project.root,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+    )
 
     assert done.returncode == 17, done
-    assert done.stderr.startswith(b"error: the disk is full: nothing was changed\n  ~/.claude/settings.json: ")
+    assert done.stderr.startswith(
+        b"error: the disk is full: nothing was changed\n  ~/.claude/settings.json: "
+    )
     assert b"No space left on device\nhint: free some space\n" in done.stderr
     assert b"left" in done.stdout
-    assert {path: file for path, file in everything(sealed).items() if file.kind != "directory"} == {
-        path: file for path, file in before.items() if file.kind != "directory"
-    }
+    assert {
+        path: file for path, file in everything(sealed).items() if file.kind != "directory"
+    } == {path: file for path, file in before.items() if file.kind != "directory"}
 
 
 def test_a_change_meanwhile(project: Project, sealed: Path) -> None:
@@ -415,7 +479,9 @@ def _no_clock() -> Any:
 
 def test_skill() -> None:
     """The skill is valid by its specification: https://agentskills.io/specification."""
-    found = re.fullmatch(r"---\n(.*?)\n---\n(.*)", shipped.read("claude/skills/gitcp/SKILL.md").decode(), re.DOTALL)
+    found = re.fullmatch(
+        r"---\n(.*?)\n---\n(.*)", shipped.read("claude/skills/gitcp/SKILL.md").decode(), re.DOTALL
+    )
     assert found
     head, body = found.groups()
     said = dict(line.split(": ", 1) for line in head.splitlines())
@@ -423,7 +489,14 @@ def test_skill() -> None:
     assert said["name"] == "gitcp"
     assert 1 <= len(said["description"]) <= 1024
     assert len(said["compatibility"]) <= 500
-    assert said.keys() <= {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
+    assert said.keys() <= {
+        "name",
+        "description",
+        "license",
+        "compatibility",
+        "metadata",
+        "allowed-tools",
+    }
     assert len(body.splitlines()) < 500
 
 

@@ -1,4 +1,6 @@
-"""`gitcp hook` as an agent calls it: real processes, a transcript that grows, payloads good and bad."""
+"""`gitcp hook` as an agent calls it: real processes, a transcript that grows, payloads good and
+bad.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,11 @@ class Claude:
 
     def __init__(self, project: Project, session: str = SESSION) -> None:
         self.project, self.session = project, session
-        place = Path(os.environ["HOME"]) / ".claude/projects" / claude_code.directory_name(str(project.root))
+        place = (
+            Path(os.environ["HOME"])
+            / ".claude/projects"
+            / claude_code.directory_name(str(project.root))
+        )
         self.transcript = place / f"{session}.jsonl"
         self.said = 0
 
@@ -51,7 +57,12 @@ class Claude:
         """A line of the transcript."""
         self.said += 1
         message = {"role": role, "content": [{"type": "text", "text": text}]}
-        fields = {"type": role, "uuid": f"u{self.said}", "sessionId": self.session, "message": message}
+        fields = {
+            "type": role,
+            "uuid": f"u{self.said}",
+            "sessionId": self.session,
+            "message": message,
+        }
         return json.dumps({**fields, "cwd": str(self.project.root)}, separators=(",", ":")) + "\n"
 
     def says(self, role: str, text: str) -> None:
@@ -62,14 +73,20 @@ class Claude:
 
     def calls(self, event: str, *, check: bool = True, **fields: Any) -> str:
         """Call the hook of an event; what it printed."""
-        known = {"session_id": self.session, "transcript_path": str(self.transcript), "cwd": str(self.project.root)}
+        known = {
+            "session_id": self.session,
+            "transcript_path": str(self.transcript),
+            "cwd": str(self.project.root),
+        }
         payload = json.dumps({**known, "hook_event_name": event, **fields})
         done = self.project.gitcp("hook", "claude", event, input=payload, check=0)
         assert done.err == ""
         assert not check or log_of(self.project) == ""
         return done.out
 
-    def turn(self, prompt: str, answer: str = "Done.", edit: Callable[[], None] | None = None) -> None:
+    def turn(
+        self, prompt: str, answer: str = "Done.", edit: Callable[[], None] | None = None
+    ) -> None:
         """A whole turn, with an edit by a tool."""
         assert self.calls("UserPromptSubmit", prompt=prompt) == ""
         self.says("user", prompt)
@@ -128,7 +145,9 @@ def ready(project: Project) -> Project:
 
 
 def test_a_session(ready: Project) -> None:
-    """Before each prompt, after tools and turns, at the end: what changed is saved, and nothing twice."""
+    """Before each prompt, after tools and turns, at the end: what changed is saved, and nothing
+    twice.
+    """
     agent = Claude(ready)
     with ready.guard():
         agent.calls("SessionStart", source="startup")
@@ -149,7 +168,9 @@ def test_a_session(ready: Project) -> None:
 
 
 def test_the_first_prompt_has_no_conversation_yet(ready: Project) -> None:
-    """The transcript is not there; the checkpoint says whose it will be, and the next one goes on from it."""
+    """The transcript is not there; the checkpoint says whose it will be, and the next one goes on
+    from it.
+    """
     agent = Claude(ready)
     agent.calls("UserPromptSubmit", prompt="x")
     first = ready.json("show")
@@ -175,7 +196,12 @@ def test_risky_changes_and_failed_tests(ready: Project) -> None:
     agent.says("assistant", "I found the bug.")
     agent.calls("Stop", last_assistant_message="I found the bug.")
 
-    assert triggers(ready) == ["prompt", "before-risky-change", "on-test-failure", "after-bug-found"]
+    assert triggers(ready) == [
+        "prompt",
+        "before-risky-change",
+        "on-test-failure",
+        "after-bug-found",
+    ]
 
 
 def test_tools_that_changed_no_file(ready: Project) -> None:
@@ -183,7 +209,9 @@ def test_tools_that_changed_no_file(ready: Project) -> None:
     agent = Claude(ready)
     agent.turn("x")
     agent.says("assistant", "looking")
-    agent.calls("PostToolBatch", tool_calls=[{"tool_name": "Bash", "tool_input": {"command": "ls"}}])
+    agent.calls(
+        "PostToolBatch", tool_calls=[{"tool_name": "Bash", "tool_input": {"command": "ls"}}]
+    )
     agent.calls("PostToolBatch", tool_calls=[{"tool_name": "Task"}])
 
     assert triggers(ready) == ["prompt", "turn"]
@@ -208,14 +236,19 @@ def test_a_subagent(ready: Project) -> None:
     agent.turn("x")
     beside = agent.transcript.with_suffix("") / "subagents"
     beside.mkdir(parents=True)
-    beside.joinpath("agent-a1.jsonl").write_text('{"type":"user","message":{"role":"user","content":"dig"}}\n')
+    beside.joinpath("agent-a1.jsonl").write_text(
+        '{"type":"user","message":{"role":"user","content":"dig"}}\n'
+    )
     edit(ready)()
     agent.calls("PostToolBatch", agent_id="a1", tool_calls=[{"tool_name": "Edit"}])
     agent.calls("SubagentStop", agent_id="a1", agent_transcript_path="/nowhere")
     agent.calls("UserPromptSubmit", agent_id="a1", prompt="not a person's")
 
     assert triggers(ready) == ["prompt", "turn", "tools"]
-    assert {each["name"] for each in ready.json("show")["conversation"]["streams"]} == {"agents/a1", "main"}
+    assert {each["name"] for each in ready.json("show")["conversation"]["streams"]} == {
+        "agents/a1",
+        "main",
+    }
 
 
 def test_compaction(ready: Project) -> None:
@@ -272,7 +305,8 @@ def test_the_transcript_lags(ready: Project) -> None:
 
 
 def test_a_transcript_that_is_written_in_batches(ready: Project, sealed: Path) -> None:
-    """Copilot CLI writes that it calls a hook, and all before it, while the hook runs: the end of a turn waits for it.
+    """Copilot CLI writes that it calls a hook, and all before it, while the hook runs: the end of a
+    turn waits for it.
 
     That file and tree look as at the last event is then no reason to leave.
     """
@@ -280,11 +314,17 @@ def test_a_transcript_that_is_written_in_batches(ready: Project, sealed: Path) -
     first, rest = test_adapter_copilot.EVENTS[:1], test_adapter_copilot.EVENTS[1:]
     path = test_adapter_copilot.put(sealed, session, *first, works=str(ready.root))
     known = {"sessionId": session, "cwd": str(ready.root)}
-    time.sleep(2.2)  # what is young is looked at anyway, and would hide that nothing else asked for it
+    # what is young is looked at anyway, and would hide that nothing else asked for it
+    time.sleep(2.2)
     asked = json.dumps({**known, "timestamp": 1795286410314, "prompt": "make a file"})
     for _ in range(3):
         ready.gitcp("hook", "copilot", "userPromptSubmitted", input=asked, check=0)
-    stopped = {**known, "timestamp": 1795286411884, "transcriptPath": str(path), "stopReason": "end_turn"}
+    stopped = {
+        **known,
+        "timestamp": 1795286411884,
+        "transcriptPath": str(path),
+        "stopReason": "end_turn",
+    }
     called = test_adapter_copilot.event("hook.start", "h1", hookType="agentStop", input=stopped)
     late = b"".join((*rest, called)).decode()
     script = "import sys, time; time.sleep(1); open(sys.argv[1], 'a').write(sys.argv[2])"
@@ -298,9 +338,12 @@ def test_a_transcript_that_is_written_in_batches(ready: Project, sealed: Path) -
 
 
 def test_a_first_turn_whose_transcript_is_not_there_yet(ready: Project, sealed: Path) -> None:
-    """A turn of words alone, and the file is made while the hook of its end runs: saved, for both that write late."""
+    """A turn of words alone, and the file is made while the hook of its end runs: saved, for both
+    that write late.
+    """
     script = (
-        "import os, sys, time; time.sleep(0.3); os.makedirs(os.path.dirname(sys.argv[1]), exist_ok=True);"
+        "import os, sys, time; time.sleep(0.3); os.makedirs(os.path.dirname(sys.argv[1]), "
+        "exist_ok=True);"
         "open(sys.argv[1], 'a').write(sys.argv[2])"
     )
     agent = Claude(ready)
@@ -312,15 +355,31 @@ def test_a_first_turn_whose_transcript_is_not_there_yet(ready: Project, sealed: 
     assert triggers(ready) == ["prompt", "turn"]
     assert ready.json("show")["conversation"]["messages"] == 2
 
-    stop = {"sessionId": test_adapter_copilot.ID, "cwd": str(ready.root), "timestamp": 1795286411884}
+    stop = {
+        "sessionId": test_adapter_copilot.ID,
+        "cwd": str(ready.root),
+        "timestamp": 1795286411884,
+    }
     called = test_adapter_copilot.event("hook.start", "h1", hookType="agentStop", input=stop)
     first = test_adapter_copilot.EVENTS[0].decode()
     path = sealed / ".copilot/session-state" / test_adapter_copilot.ID / "events.jsonl"
     body = b"".join((*test_adapter_copilot.EVENTS, called)).decode()
     assert first in body
-    ready.gitcp("hook", "copilot", "userPromptSubmitted", input=json.dumps({**stop, "prompt": "hello"}), check=0)
+    ready.gitcp(
+        "hook",
+        "copilot",
+        "userPromptSubmitted",
+        input=json.dumps({**stop, "prompt": "hello"}),
+        check=0,
+    )
     late = subprocess.Popen([sys.executable, "-c", script, str(path), body])
-    ready.gitcp("hook", "copilot", "agentStop", input=json.dumps({**stop, "transcriptPath": str(path)}), check=0)
+    ready.gitcp(
+        "hook",
+        "copilot",
+        "agentStop",
+        input=json.dumps({**stop, "transcriptPath": str(path)}),
+        check=0,
+    )
     late.wait()
     session = ready.json("show")["session"]
     assert triggers(ready, session) == ["prompt", "turn"]
@@ -349,7 +408,9 @@ def test_a_transcript_that_never_comes(ready: Project) -> None:
 
 
 def test_a_killed_agent_is_caught_up(ready: Project) -> None:
-    """Killed in a turn, without a goodbye: the next start of the same agent saves what it had written and changed."""
+    """Killed in a turn, without a goodbye: the next start of the same agent saves what it had
+    written and changed.
+    """
     agent, next_one = Claude(ready), Claude(ready, OTHER)
     agent.turn("x")
     agent.says("user", "a long task")
@@ -361,11 +422,14 @@ def test_a_killed_agent_is_caught_up(ready: Project) -> None:
 
     assert triggers(ready, "11111111") == ["prompt", "turn", "turn"]
     assert ready.git("show", "refs/gitcp/sessions/11111111:a.txt").encode() == lost
-    assert ready.json("show", "11111111")["conversation"]["bytes"] == agent.transcript.stat().st_size
+    assert (
+        ready.json("show", "11111111")["conversation"]["bytes"] == agent.transcript.stat().st_size
+    )
 
 
 def test_a_session_that_a_restore_left_is_not_taken_up_again(ready: Project) -> None:
-    """Killed, and restored to an earlier turn under a new id: what the old one had written does not come back with it.
+    """Killed, and restored to an earlier turn under a new id: what the old one had written does not
+    come back with it.
 
     Unless the old one goes on after that: then somebody works there.
     """
@@ -386,15 +450,23 @@ def test_a_session_that_a_restore_left_is_not_taken_up_again(ready: Project) -> 
     os.utime(agent.transcript, (later, later))
     Claude(ready, OTHER).calls("SessionStart", source="startup")
     assert ready.json("show", "11111111")["agent"]["session_id"] == SESSION
-    assert ready.json("show", "11111111")["conversation"]["bytes"] == agent.transcript.stat().st_size
+    assert (
+        ready.json("show", "11111111")["conversation"]["bytes"] == agent.transcript.stat().st_size
+    )
 
 
 def test_a_chat_that_is_being_written_anew(ready: Project, sealed: Path) -> None:
-    """Gemini CLI deletes a chat while it resumes it, and writes it again: no checkpoint is made of it half written."""
+    """Gemini CLI deletes a chat while it resumes it, and writes it again: no checkpoint is made of
+    it half written.
+    """
     test_adapter_gemini.own(sealed, ready.root)
     whole = test_adapter_gemini.CHAT + test_adapter_gemini.RESUMED
     path = test_adapter_gemini.put(sealed, whole)
-    known = {"session_id": test_adapter_gemini.ID, "transcript_path": str(path), "cwd": str(ready.root)}
+    known = {
+        "session_id": test_adapter_gemini.ID,
+        "transcript_path": str(path),
+        "cwd": str(ready.root),
+    }
 
     def calls(event: str, **fields: str) -> str:
         ready.gitcp("hook", "gemini", event, input=json.dumps({**known, **fields}), check=0)
@@ -406,7 +478,9 @@ def test_a_chat_that_is_being_written_anew(ready: Project, sealed: Path) -> None
     assert calls("SessionStart", source="resume") == str(len(whole))
     path.unlink()
     assert calls("SessionStart", source="startup", session_id=OTHER) == str(len(whole))
-    test_adapter_gemini.put(sealed, whole + test_adapter_gemini.line(**test_adapter_gemini.DONE), modified=3000.0)
+    test_adapter_gemini.put(
+        sealed, whole + test_adapter_gemini.line(**test_adapter_gemini.DONE), modified=3000.0
+    )
     assert calls("BeforeAgent", prompt="x") == str(path.stat().st_size)
     assert triggers(ready) == ["turn", "prompt"]
 
@@ -431,10 +505,16 @@ def test_hooks_at_once(ready: Project) -> None:
     edit(ready)()
     running = []
     for agent in agents * 3:
-        payload = {"session_id": agent.session, "transcript_path": str(agent.transcript), "tool_name": "Edit"}
+        payload = {
+            "session_id": agent.session,
+            "transcript_path": str(agent.transcript),
+            "tool_name": "Edit",
+        }
         command = [*GITCP, "hook", "claude", "PostToolUse"]
         env = {**os.environ, "PYTHONPATH": str(SOURCE)}
-        one = subprocess.Popen(command, cwd=ready.root, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        one = subprocess.Popen(
+            command, cwd=ready.root, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         running.append((one, json.dumps(payload).encode()))
     ended = [(one.communicate(payload)[0], one.returncode) for one, payload in running]
 
@@ -445,14 +525,20 @@ def test_hooks_at_once(ready: Project) -> None:
 
 
 def test_the_save_outlives_the_agent(ready: Project) -> None:
-    """The hook is killed with its whole process group at once: the checkpoint is made all the same."""
+    """The hook is killed with its whole process group at once: the checkpoint is made all the
+    same.
+    """
     agent = Claude(ready)
     agent.turn("x")
     edit(ready)()
     with held(ready.root / ".git/gitcp/lock"):
-        payload = json.dumps({"session_id": SESSION, "transcript_path": str(agent.transcript)}).encode()
+        payload = json.dumps(
+            {"session_id": SESSION, "transcript_path": str(agent.transcript)}
+        ).encode()
         command, env = ("hook", "claude", "SessionEnd"), {**os.environ, "PYTHONPATH": str(SOURCE)}
-        hook = subprocess.Popen([*GITCP, *command], cwd=ready.root, env=env, stdin=-1, start_new_session=True)
+        hook = subprocess.Popen(
+            [*GITCP, *command], cwd=ready.root, env=env, stdin=-1, start_new_session=True
+        )
         hook.communicate(payload)  # it ends, though the save cannot
         with suppress(ProcessLookupError):
             os.killpg(hook.pid, signal.SIGKILL)
@@ -463,13 +549,17 @@ def test_the_save_outlives_the_agent(ready: Project) -> None:
 
 
 def test_while_a_restore_is_under_way(ready: Project) -> None:
-    """A hook keeps out of the way of a restore that is changing files; one that was interrupted is no obstacle."""
+    """A hook keeps out of the way of a restore that is changing files; one that was interrupted is
+    no obstacle.
+    """
     agent = Claude(ready)
     agent.turn("x")
     edit(ready)()
     directory = ready.root / ".git/gitcp"
     journal = '{"schema":"gitcp.journal/1","target":"11111111@1","safety":"11111111@1","paths":[],'
-    directory.joinpath("restore.json").write_text(journal + '"files":true,"conversation":true,"index":false}')
+    directory.joinpath("restore.json").write_text(
+        journal + '"files":true,"conversation":true,"index":false}'
+    )
     with held(directory):
         agent.calls("Stop")
         during = ready.git("rev-list", "--count", "refs/gitcp/sessions/11111111")
@@ -484,7 +574,14 @@ def test_while_a_restore_is_under_way(ready: Project) -> None:
 
 @pytest.mark.parametrize(
     "payload",
-    [b"", b"\0\xff\xfe", b"[]", b"null", b'{"session_id": 3, "cwd": [], "transcript_path": {}}', b'{"a":' * 9999],
+    [
+        b"",
+        b"\0\xff\xfe",
+        b"[]",
+        b"null",
+        b'{"session_id": 3, "cwd": [], "transcript_path": {}}',
+        b'{"a":' * 9999,
+    ],
 )
 def test_garbage_payloads(ready: Project, payload: bytes) -> None:
     """Whatever comes: exit code 0, no word, and the files are saved all the same."""
@@ -500,13 +597,17 @@ def test_an_oversized_payload(ready: Project) -> None:
     agent.turn("x")
     edit(ready)()
     fields = f'{{"session_id": "{SESSION}", "tool_name": "Bash", "tool_response": "'
-    done = ready.gitcp("hook", "claude", "PostToolUse", input=fields + "x" * (bounded.LARGEST + 9) + '"}', check=0)
+    done = ready.gitcp(
+        "hook", "claude", "PostToolUse", input=fields + "x" * (bounded.LARGEST + 9) + '"}', check=0
+    )
 
     assert done.out == done.err == ""
     assert triggers(ready) == ["prompt", "turn", "tools"]
 
 
-@pytest.mark.parametrize("arguments", [(), ("claude",), ("claude", "Nothing"), ("nobody", "Stop"), ("a/../b", "../x")])
+@pytest.mark.parametrize(
+    "arguments", [(), ("claude",), ("claude", "Nothing"), ("nobody", "Stop"), ("a/../b", "../x")]
+)
 def test_odd_calls(ready: Project, arguments: tuple[str, ...]) -> None:
     """An agent or event that is not known, or none at all, is no error either."""
     done = ready.gitcp("hook", *arguments, check=0)
@@ -527,7 +628,9 @@ def test_session_ids_that_are_paths(ready: Project) -> None:
 
 
 def test_transcripts_that_are_not_the_agents(ready: Project, tmp_path: Path) -> None:
-    """A file outside of the agent's directory, another session's, and a link that leads outside are not read."""
+    """A file outside of the agent's directory, another session's, and a link that leads outside are
+    not read.
+    """
     agent = Claude(ready)
     agent.says("user", "x")
     secret = tmp_path / f"{SESSION}.jsonl"
@@ -537,7 +640,15 @@ def test_transcripts_that_are_not_the_agents(ready: Project, tmp_path: Path) -> 
     link = agent.transcript.parent / "elsewhere" / f"{SESSION}.jsonl"
     link.parent.mkdir()
     link.symlink_to(secret)
-    for odd in (secret, other, link, Path("/dev/zero"), Path("/etc/passwd"), Path("a\0b"), Path("/nowhere")):
+    for odd in (
+        secret,
+        other,
+        link,
+        Path("/dev/zero"),
+        Path("/etc/passwd"),
+        Path("a\0b"),
+        Path("/nowhere"),
+    ):
         agent.calls("SessionEnd", transcript_path=str(odd))
         until(lambda: triggers(ready) == ["session-end"])
 
@@ -611,14 +722,18 @@ def test_standard_input_that_never_ends(ready: Project) -> None:
     assert silent.wait(DEADLINE) == 0
     assert silent.stdin is not None
     silent.stdin.close()
-    closed = subprocess.run(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command], cwd=ready.root, env=env)
+    closed = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command], cwd=ready.root, env=env
+    )
 
     assert closed.returncode == 0
     assert triggers(ready) == ["turn"]
 
 
 def test_damaged_memories(ready: Project) -> None:
-    """What hooks remember is a cache: without it, or with garbage in its place, they decide as before."""
+    """What hooks remember is a cache: without it, or with garbage in its place, they decide as
+    before.
+    """
     agent = Claude(ready)
     agent.turn("x")
     directory = ready.root / ".git/gitcp"
@@ -653,17 +768,33 @@ def loaded(project: Project, agent: Claude, event: str, **fields: Any) -> set[st
     """The modules that the hook of an event loads in its own process."""
     command = [sys.executable, "-P", "-X", "importtime", "-m", "gitcp", "hook", "claude", event]
     env = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    known = {"session_id": agent.session, "transcript_path": str(agent.transcript), "cwd": str(project.root)}
+    known = {
+        "session_id": agent.session,
+        "transcript_path": str(agent.transcript),
+        "cwd": str(project.root),
+    }
     payload = json.dumps({**known, **fields}).encode()
     done = subprocess.run(command, cwd=project.root, env=env, input=payload, capture_output=True)
     return {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines()}
 
 
-HEAVY = {"click", "json", "orjson", "re", "typing", "pathlib", "datetime", "gitcp.model", "gitcp.git.repo"}
+HEAVY = {
+    "click",
+    "json",
+    "orjson",
+    "re",
+    "typing",
+    "pathlib",
+    "datetime",
+    "gitcp.model",
+    "gitcp.git.repo",
+}
 
 
 def test_what_is_decided_without_loading_anything(ready: Project) -> None:
-    """An event that leads to nothing, a harmless command and a state that is saved need next to nothing."""
+    """An event that leads to nothing, a harmless command and a state that is saved need next to
+    nothing.
+    """
     agent = Claude(ready)
     agent.turn("x", edit=edit(ready))
     until(lambda: os.stat(ready.root / ".git/config").st_ctime < time.time() - 2.1)
@@ -676,11 +807,18 @@ def test_what_is_decided_without_loading_anything(ready: Project) -> None:
     assert not loaded(ready, agent, "PostToolBatch", tool_calls=[{"tool_name": "Edit"}]) & HEAVY
     assert not loaded(ready, agent, "UserPromptSubmit", prompt="x") & HEAVY
     assert not loaded(ready, agent, "SessionStart", source="resume") & HEAVY
-    assert not loaded(ready, agent, "PreToolUse", tool_name="Read") & {"gitcp.git.repo", "gitcp.cli.context"}
+    assert not loaded(ready, agent, "PreToolUse", tool_name="Read") & {
+        "gitcp.git.repo",
+        "gitcp.cli.context",
+    }
     assert triggers(ready) == ["prompt", "tools", "turn"]
 
 
-SETTING = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.excludesFile", "GIT_CONFIG_VALUE_0": "rules"}
+SETTING = {
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "core.excludesFile",
+    "GIT_CONFIG_VALUE_0": "rules",
+}
 
 
 @pytest.mark.parametrize(
@@ -691,7 +829,9 @@ SETTING = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.excludesFile", "GI
 def test_settings_in_variables_cost_nothing(
     ready: Project, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
 ) -> None:
-    """With git's settings in the environment, or other files of them, what is remembered is good for the same ones."""
+    """With git's settings in the environment, or other files of them, what is remembered is good
+    for the same ones.
+    """
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     agent = Claude(ready)
@@ -703,8 +843,12 @@ def test_settings_in_variables_cost_nothing(
     assert triggers(ready) == ["prompt", "tools", "turn"]
 
 
-def test_other_settings_in_variables_are_noticed(ready: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What another agent's session was saved by does not decide here: each is compared with its own variables."""
+def test_other_settings_in_variables_are_noticed(
+    ready: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another agent's session was saved by does not decide here: each is compared with its own
+    variables.
+    """
     ready.write("rules", "*.log\n")
     ready.write("a.log", "one\n")
     first, second = Claude(ready), Claude(ready, OTHER)
@@ -722,7 +866,9 @@ def test_other_settings_in_variables_are_noticed(ready: Project, monkeypatch: py
         assert "a.log" not in ready.git("ls-tree", "--name-only", f"refs/gitcp/sessions/{session}")
 
 
-@pytest.mark.parametrize("change", ["file", "index", "branch", "transcript", "exclude", "config", "session"])
+@pytest.mark.parametrize(
+    "change", ["file", "index", "branch", "transcript", "exclude", "config", "session"]
+)
 def test_what_is_remembered_is_not_believed_for_long(ready: Project, change: str) -> None:
     """Whatever decides over a save and changes, is noticed by the next hook."""
     agent = Claude(ready)
@@ -745,7 +891,9 @@ def test_what_is_remembered_is_not_believed_for_long(ready: Project, change: str
             ready.write(".git/rules", "")
             ready.write("rules", "*.log\n")
         case "session":
-            ready.git("update-ref", "refs/gitcp/sessions/11111111", "refs/gitcp/sessions/11111111~1")
+            ready.git(
+                "update-ref", "refs/gitcp/sessions/11111111", "refs/gitcp/sessions/11111111~1"
+            )
     agent.calls("Stop")
 
     assert triggers(ready)[-1] == "turn"
@@ -759,7 +907,9 @@ FIELDS = st.fixed_dictionaries(
     optional={
         "prompt": st.sampled_from(["x", "refactor it", "\0", "é" * 99]),
         "tool_name": st.sampled_from(["Bash", "Write", "Read", "Edit", ""]),
-        "tool_input": st.sampled_from([{"command": "rm -rf x"}, {"command": "ls"}, {"file_path": "a.txt"}, 3, None]),
+        "tool_input": st.sampled_from(
+            [{"command": "rm -rf x"}, {"command": "ls"}, {"file_path": "a.txt"}, 3, None]
+        ),
         "tool_response": st.sampled_from(["Exit code 1", {"exit_code": 0}, None, []]),
         "last_assistant_message": st.sampled_from(["x", "found the bug", "", None]),
         "session_id": st.sampled_from([SESSION, OTHER, "../x", 7]),
@@ -767,7 +917,9 @@ FIELDS = st.fixed_dictionaries(
         "agent_id": st.sampled_from(["a1", None]),
     },
 )
-STEP = st.tuples(st.sampled_from([*events.KINDS["claude-code"], "Notification"]), FIELDS, st.booleans())
+STEP = st.tuples(
+    st.sampled_from([*events.KINDS["claude-code"], "Notification"]), FIELDS, st.booleans()
+)
 
 
 MANY = """
@@ -782,7 +934,7 @@ for line in sys.stdin:
             file.write(text)
     arguments = ["claude", event, payload]
     assert hooking.run(arguments, bounded.begin(arguments)) == 0
-"""
+"""  # noqa: E501
 """Calls hooks one after the other in one process, which loads everything once."""
 
 
@@ -794,18 +946,30 @@ def test_events_in_any_order(ready: Project, steps: list[tuple[str, dict[str, An
     agent.says("user", "x")
     lines = []
     for event, fields, edits in steps:
-        changed = [(str(agent.transcript), agent.line("assistant", "x")), (str(ready.root / "a.txt"), "x")]
-        payload = json.dumps({"session_id": SESSION, "transcript_path": str(agent.transcript), **fields})
+        changed = [
+            (str(agent.transcript), agent.line("assistant", "x")),
+            (str(ready.root / "a.txt"), "x"),
+        ]
+        payload = json.dumps(
+            {"session_id": SESSION, "transcript_path": str(agent.transcript), **fields}
+        )
         lines.append(json.dumps([event, payload, changed if edits else []]))
     command = [sys.executable, "-P", "-c", MANY]
     env = {**os.environ, "PYTHONPATH": str(SOURCE)}
     reading, writing = os.pipe()
     with ready.guard():
         done = subprocess.run(
-            command, cwd=ready.root, env=env, input="\n".join(lines), capture_output=True, text=True, pass_fds=[writing]
+            command,
+            cwd=ready.root,
+            env=env,
+            input="\n".join(lines),
+            capture_output=True,
+            text=True,
+            pass_fds=[writing],
         )
         os.close(writing)
-        with open(reading, "rb") as last:  # it ends when the last process does that a hook left behind
+        # it ends when the last process does that a hook left behind
+        with open(reading, "rb") as last:
             assert last.read() == b""
 
     assert (done.returncode, done.stdout, done.stderr, log_of(ready)) == (0, "", "", "")
@@ -824,7 +988,9 @@ def told(printed: str) -> str:
 
 
 def test_a_restore_is_told_once(ready: Project) -> None:
-    """The next event of the agent carries which checkpoint, facts first, the handoff, and what still stands."""
+    """The next event of the agent carries which checkpoint, facts first, the handoff, and what
+    still stands.
+    """
     agent = Claude(ready)
     agent.turn("x")
     words = (
@@ -863,13 +1029,17 @@ def test_copilot_is_told_in_its_own_form(ready: Project) -> None:
     ready.write("a.txt", "changed\n")
     ready.gitcp("restore", "talk", "--yes", check=0)
 
-    said = ready.gitcp("hook", "copilot", "userPromptSubmitted", input='{"sessionId": "c", "prompt": "x"}', check=0).out
+    said = ready.gitcp(
+        "hook", "copilot", "userPromptSubmitted", input='{"sessionId": "c", "prompt": "x"}', check=0
+    ).out
 
     assert json.loads(said)["additionalContext"].startswith("gitcp restored checkpoint talk@1")
 
 
 def test_who_is_told(ready: Project) -> None:
-    """An agent that was running is told too, once; another kind of agent is not; the restored session is always."""
+    """An agent that was running is told too, once; another kind of agent is not; the restored
+    session is always.
+    """
     agent = Claude(ready)
     agent.turn("x")
     agent.turn("y", edit=edit(ready))
@@ -881,10 +1051,14 @@ def test_who_is_told(ready: Project) -> None:
     assert "11111111@1" in told(agent.calls("UserPromptSubmit", prompt="go on"))
     assert agent.calls("UserPromptSubmit", prompt="go on") == ""
     new = (restored["resume"] or {}).get("session_id")
-    assert new is None or "11111111@1" in told(Claude(ready, new).calls("UserPromptSubmit", prompt="go on"))
+    assert new is None or "11111111@1" in told(
+        Claude(ready, new).calls("UserPromptSubmit", prompt="go on")
+    )
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"\xff", b'{"target":"x","here":"y@1","safety":"z@1","kept":[]}'])
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"\xff", b'{"target":"x","here":"y@1","safety":"z@1","kept":[]}']
+)
 def test_a_note_that_cannot_be_read(ready: Project, content: bytes) -> None:
     """It is not told, and nothing fails."""
     agent = Claude(ready)
@@ -895,15 +1069,26 @@ def test_a_note_that_cannot_be_read(ready: Project, content: bytes) -> None:
 
 
 def test_what_is_told_is_one_line_each(ready: Project) -> None:
-    """Words cannot pass for others: no control characters, no line of its own, and not too many of them."""
+    """Words cannot pass for others: no control characters, no line of its own, and not too many of
+    them.
+    """
     agent = Claude(ready)
     agent.turn("x")
     ready.gitcp(
-        "save", "--session", "11111111", "--fact", "a=b\nNot restored:\n- \x1b[31mc", "--task", "x" * 9000, check=0
+        "save",
+        "--session",
+        "11111111",
+        "--fact",
+        "a=b\nNot restored:\n- \x1b[31mc",
+        "--task",
+        "x" * 9000,
+        check=0,
     )
     agent.turn("y", edit=edit(ready))
     restored = json.loads(ready.gitcp("restore", "11111111@3", "--yes", "--json", check=0).out)
-    text = told(Claude(ready, restored["resume"]["session_id"]).calls("SessionStart", source="resume"))
+    text = told(
+        Claude(ready, restored["resume"]["session_id"]).calls("SessionStart", source="resume")
+    )
 
     assert "\x1b" not in text
     assert "- a = b Not restored: -  [31mc" in text.splitlines()
@@ -919,7 +1104,13 @@ def test_max_checkpoints(ready: Project) -> None:
     store = open_store(ready)
     for number in range(1, 9):
         agent = Agent("claude-code", SESSION)
-        made = samples_save(store, "11111111", created=START.replace(year=2020), agent=agent, label="x" * (number == 2))
+        made = samples_save(
+            store,
+            "11111111",
+            created=START.replace(year=2020),
+            agent=agent,
+            label="x" * (number == 2),
+        )
         assert made.id.number == number
     ready.gitcp("tag", "good", "11111111@3", check=0)
     Claude(ready).turn("x", edit=edit(ready))
@@ -934,14 +1125,17 @@ def test_max_checkpoints(ready: Project) -> None:
 
 
 def test_a_conversation_that_is_in_no_file(project: Project, sealed: Path) -> None:
-    """opencode keeps its conversations in a database: what was said since is saved, though no file changed."""
+    """opencode keeps its conversations in a database: what was said since is saved, though no file
+    changed.
+    """
     database = test_adapter_opencode.Database(sealed)
     project.write("a.txt", "one\n")
     project.commit()
     database.session(project.root)
     database.say("user", test_adapter_opencode.text("first"))
     payload = json.dumps({"session_id": test_adapter_opencode.ID, "cwd": str(project.root)})
-    time.sleep(2.2)  # what is young is looked at anyway, and would hide that nothing else asked for it
+    # what is young is looked at anyway, and would hide that nothing else asked for it
+    time.sleep(2.2)
     for _ in range(3):
         project.gitcp("hook", "opencode", "session.idle", input=payload, check=0)
     database.say("assistant", test_adapter_opencode.text("done"))

@@ -1,4 +1,6 @@
-"""Whatever hangs, a hook of an agent or of git ends within its limit, with exit code 0, and what it began goes on."""
+"""Whatever hangs, a hook of an agent or of git ends within its limit, with exit code 0, and what it
+began goes on.
+"""
 
 from __future__ import annotations
 
@@ -63,10 +65,14 @@ def command_of(event: str) -> str:
 
 
 def called(project: Project, event: str, **fields: Any) -> tuple[int, bytes, float]:
-    """Call the installed hook of an event; its exit code, what it printed, and the seconds that it took."""
+    """Call the installed hook of an event; its exit code, what it printed, and the seconds that it
+    took.
+    """
     payload = json.dumps({"session_id": SESSION, "cwd": str(project.root), **fields}).encode()
     begun = time.monotonic()
-    done = subprocess.run(["sh", "-c", command_of(event)], cwd=project.root, input=payload, stdout=subprocess.PIPE)
+    done = subprocess.run(
+        ["sh", "-c", command_of(event)], cwd=project.root, input=payload, stdout=subprocess.PIPE
+    )
     return done.returncode, done.stdout, time.monotonic() - begun
 
 
@@ -93,7 +99,9 @@ def gone_afterwards(pids: Path) -> Iterator[None]:
 
 
 def hanging_git(launcher: Path, script: str) -> Path:
-    """Put a `git` on the PATH that runs this and hangs; the file in which it and its caller note their numbers."""
+    """Put a `git` on the PATH that runs this and hangs; the file in which it and its caller note
+    their numbers.
+    """
     pids = launcher.parent / "pids"
     program(launcher / "git", f'echo $$ $PPID >> "{pids}"\n{script}\nexec sleep 600')
     return pids
@@ -110,36 +118,54 @@ def fifo(path: Path) -> None:
 
 
 def test_every_event_has_the_limit_that_is_documented() -> None:
-    """Each event before a tool and at the end is known as such by its name; what agents are told leaves time for it."""
+    """Each event before a tool and at the end is known as such by its name; what agents are told
+    leaves time for it.
+    """
     for kinds in events.KINDS.values():
         for name, kind in kinds.items():
             assert (kind == events.BEFORE_TOOL) == (name in bounded.BEFORE_TOOL), name
             assert (kind == events.END) == (name in bounded.AT_END), name
-    for source, unit in (("claude/hooks/hooks.json", 1), ("codex/hooks.json", 1), ("gemini/hooks.json", 1000)):
+    for source, unit in (
+        ("claude/hooks/hooks.json", 1),
+        ("codex/hooks.json", 1),
+        ("gemini/hooks.json", 1000),
+    ):
         for name, (group,) in json.loads(shipped.read(source))["hooks"].items():
-            most = 3 if source.startswith("codex") and name == "SessionEnd" else None  # which is all that Codex gives
-            assert group["hooks"][0]["timeout"] in ([most] if most else allowed(name, unit)), (source, name)
+            # which is all that Codex gives
+            most = 3 if source.startswith("codex") and name == "SessionEnd" else None
+            assert group["hooks"][0]["timeout"] in ([most] if most else allowed(name, unit)), (
+                source,
+                name,
+            )
     for name, (hook,) in json.loads(shipped.read("copilot/gitcp.json"))["hooks"].items():
         assert hook["timeoutSec"] in allowed(name, 1), name
     assert len(agents.TARGETS) == 8
 
 
 def allowed(name: str, unit: int) -> range:
-    """The time limits that an agent may be given for the hook of an event: it ends by itself before, but not long."""
+    """The time limits that an agent may be given for the hook of an event: it ends by itself
+    before, but not long.
+    """
     own = bounded.LIMIT_AT_END if name in bounded.AT_END else bounded.LIMIT
     own = bounded.LIMIT_BEFORE_TOOL if name in bounded.BEFORE_TOOL else own
     return range(int(own + bounded.GRACE) * unit + 1, int(own + bounded.GRACE + 3) * unit + 1)
 
 
 def test_a_program_that_hangs(ready: Project, launcher: Path) -> None:
-    """`git` never answers: the hook ends in time, before a tool and after a turn too, and keeps no stream open."""
+    """`git` never answers: the hook ends in time, before a tool and after a turn too, and keeps no
+    stream open.
+    """
     with gone_afterwards(hanging_git(launcher, "")):
         took = {
             event: called(ready, event, tool_name="Bash", tool_input={"command": "rm a.txt"})
             for event in ("PreToolUse", "Stop", "SessionEnd")
         }
 
-    limits = {"PreToolUse": bounded.LIMIT_BEFORE_TOOL, "Stop": bounded.LIMIT, "SessionEnd": bounded.LIMIT_AT_END}
+    limits = {
+        "PreToolUse": bounded.LIMIT_BEFORE_TOOL,
+        "Stop": bounded.LIMIT,
+        "SessionEnd": bounded.LIMIT_AT_END,
+    }
     for event, (code, said, seconds) in took.items():
         assert (code, said) == (0, b"")
         assert limits[event] <= seconds < limits[event] + STARTING, event
@@ -150,7 +176,9 @@ def test_work_that_is_stopped_goes_on_later(ready: Project, launcher: Path) -> N
     before = checkpoints(ready)
     real = shutil.which("git", path=os.environ["PATH"].partition(os.pathsep)[2])
     pids = launcher.parent / "pids"
-    script = f'[ -e "{pids}" ] || {{ echo $PPID >> "{pids}"; kill -STOP $PPID; }}\nexec "{real}" "$@"'
+    script = (
+        f'[ -e "{pids}" ] || {{ echo $PPID >> "{pids}"; kill -STOP $PPID; }}\nexec "{real}" "$@"'
+    )
     program(launcher / "git", script)
     with gone_afterwards(pids):
         code, said, seconds = called(ready, "SessionEnd")
@@ -207,9 +235,13 @@ def test_a_fifo_in_place_of_a_file(ready: Project, name: str) -> None:
 def test_standard_input_that_stays_open(ready: Project) -> None:
     """Nothing comes, or a byte now and then for ever: the hook takes what it has."""
     for script in ("exec sleep 600", "while :; do printf ' '; sleep 0.1; done"):
-        writer = subprocess.Popen(["sh", "-c", f"exec 2>/dev/null; {script}"], stdout=subprocess.PIPE)
+        writer = subprocess.Popen(
+            ["sh", "-c", f"exec 2>/dev/null; {script}"], stdout=subprocess.PIPE
+        )
         begun = time.monotonic()
-        done = subprocess.run(["sh", "-c", command_of("SessionEnd")], cwd=ready.root, stdin=writer.stdout)
+        done = subprocess.run(
+            ["sh", "-c", command_of("SessionEnd")], cwd=ready.root, stdin=writer.stdout
+        )
         took = time.monotonic() - begun
         writer.kill()
         writer.communicate()
@@ -218,11 +250,15 @@ def test_standard_input_that_stays_open(ready: Project) -> None:
 
 
 def test_a_module_that_never_loads(ready: Project, launcher: Path, tmp_path: Path) -> None:
-    """Even what is decided in the process that the agent waits for cannot keep it: the kernel ends it."""
+    """Even what is decided in the process that the agent waits for cannot keep it: the kernel ends
+    it.
+    """
     shutil.copytree(SOURCE / "gitcp", tmp_path / "slow/gitcp")
     with (tmp_path / "slow/gitcp/policy/events.py").open("a") as file:
         file.write("\nwhile True:\n    open('/dev/zero', 'rb').read(1 << 20)\n")
-    program(launcher / "gitcp", f'PYTHONPATH="{tmp_path}/slow" exec "{sys.executable}" -P -m gitcp "$@"')
+    program(
+        launcher / "gitcp", f'PYTHONPATH="{tmp_path}/slow" exec "{sys.executable}" -P -m gitcp "$@"'
+    )
 
     code, said, seconds = called(ready, "SessionEnd")
 
@@ -230,21 +266,33 @@ def test_a_module_that_never_loads(ready: Project, launcher: Path, tmp_path: Pat
     assert bounded.LIMIT_AT_END <= seconds < AT_MOST_AT_END
 
 
-def test_signals_that_whoever_calls_ignores_or_blocks(ready: Project, launcher: Path, tmp_path: Path) -> None:
+def test_signals_that_whoever_calls_ignores_or_blocks(
+    ready: Project, launcher: Path, tmp_path: Path
+) -> None:
     """An agent that ignores and blocks SIGALRM, which its hooks inherit, is freed all the same."""
     shutil.copytree(SOURCE / "gitcp", tmp_path / "slow/gitcp")
     with (tmp_path / "slow/gitcp/policy/events.py").open("a") as file:
         file.write("\nimport time\ntime.sleep(600)\n")
-    deaf = "import os, signal, sys; signal.signal(14, signal.SIG_IGN); signal.pthread_sigmask(signal.SIG_BLOCK, {14})"
+    deaf = (
+        "import os, signal, sys; signal.signal(14, signal.SIG_IGN); "
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {14})"
+    )
     env = {**os.environ, "PYTHONPATH": str(tmp_path / "slow")}
-    script = f"{deaf}; os.execv(sys.executable, [sys.executable, '-P', '-m', 'gitcp', 'hook', 'claude', 'SessionEnd'])"
-    done = subprocess.run([sys.executable, "-c", script], cwd=ready.root, env=env, input=b"{}", timeout=30)
+    script = (
+        f"{deaf}; os.execv(sys.executable, [sys.executable, '-P', '-m', 'gitcp', 'hook', 'claude', "
+        "'SessionEnd'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ready.root, env=env, input=b"{}", timeout=30
+    )
 
     assert done.returncode == -signal.SIGALRM
 
 
 def test_behind_a_hook_that_hangs(ready: Project, launcher: Path) -> None:
-    """Where a hook has been at work for too long, the next ones are not waited for as long as that one was."""
+    """Where a hook has been at work for too long, the next ones are not waited for as long as that
+    one was.
+    """
     busy = ready.root / ".git/gitcp/hook.busy"
     old = time.time() - bounded.OVERDUE - 5
     with busy.open("r+b") as file, gone_afterwards(hanging_git(launcher, "")):
@@ -272,12 +320,23 @@ def test_it_is_busy_only_while_it_saves(ready: Project) -> None:
 
 
 def test_a_commit_does_not_wait_for_long(ready: Project, launcher: Path) -> None:
-    """A commit with our hook, where gitcp hangs as a whole, and where what it calls hangs: made, with its message."""
+    """A commit with our hook, where gitcp hangs as a whole, and where what it calls hangs: made,
+    with its message.
+    """
     ready.gitcp("enable", "git", "--yes", check=0)
     real = shutil.which("git", path=os.environ["PATH"].partition(os.pathsep)[2])
     assert real is not None
     ready.git("add", "--all")
-    commit = [real, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "--quiet", "--allow-empty"]
+    commit = [
+        real,
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@example.org",
+        "commit",
+        "--quiet",
+        "--allow-empty",
+    ]
     begun = time.monotonic()
     with gone_afterwards(hanging_git(launcher, "")):
         done = subprocess.run([*commit, "-m", "first"], cwd=ready.root, capture_output=True)

@@ -21,30 +21,61 @@ WANTED = merging.groups(shipped.read("codex/hooks.json"))
 EVENTS = ("SessionStart", "Stop", "PreToolUse", "Mine")
 PATH = '/home/a "b"/p/.codex/hooks.json'
 
-GAPS = ("", "", "", " ", "\n", "\n  ", "\r\n\t", " /* c, ] } */ ", " // c ,]} \n", "\n    // x\n    /**/")
+GAPS = (
+    "",
+    "",
+    "",
+    " ",
+    "\n",
+    "\n  ",
+    "\r\n\t",
+    " /* c, ] } */ ",
+    " // c ,]} \n",
+    "\n    // x\n    /**/",
+)
 THEIRS: tuple[Any, ...] = (
     {"hooks": [{"type": "command", "command": "notify-send done"}]},
     {"matcher": "Bash", "hooks": []},
     {"hooks": "odd"},
     7,
 )
-scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.sampled_from(["//", "/*", '"', "é\\"])
-values = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=5)
+    | st.sampled_from(["//", "/*", '"', "é\\"])
 )
-hooks = st.dictionaries(st.sampled_from(EVENTS), st.lists(st.sampled_from(THEIRS), max_size=3), max_size=4)
-lines = st.sampled_from(["\n", "a = 1\n", "[x]\n", "# c\n", 'b = "[hooks]"\n', "[hooks]\n", "c = 2"])
+values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+)
+hooks = st.dictionaries(
+    st.sampled_from(EVENTS), st.lists(st.sampled_from(THEIRS), max_size=3), max_size=4
+)
+lines = st.sampled_from(
+    ["\n", "a = 1\n", "[x]\n", "# c\n", 'b = "[hooks]"\n', "[hooks]\n", "c = 2"]
+)
 
 
 @st.composite
 def settings(draw: st.DrawFn) -> str:
     """A settings file: JSON with comments, trailing commas and white space anywhere."""
-    document = draw(st.dictionaries(st.text(max_size=4).filter(lambda key: key != "hooks"), values, max_size=3))
+    document = draw(
+        st.dictionaries(st.text(max_size=4).filter(lambda key: key != "hooks"), values, max_size=3)
+    )
     if draw(st.booleans()):
         document["hooks"] = draw(hooks)
     items = draw(st.permutations(list(document.items())))
     gap = st.sampled_from(GAPS)
-    return draw(st.sampled_from(["", "\ufeff"])) + draw(gap) + _written(draw, gap, dict(items)) + draw(gap)
+    return (
+        draw(st.sampled_from(["", "\ufeff"]))
+        + draw(gap)
+        + _written(draw, gap, dict(items))
+        + draw(gap)
+    )
 
 
 def _written(draw: st.DrawFn, gap: st.SearchStrategy[str], value: Any) -> str:
@@ -70,7 +101,9 @@ def hooks_in(text: str) -> dict[str, Any]:
 @pytest.mark.faults
 @given(settings())
 def test_in_and_out_again(text: str) -> None:
-    """What was put in is there, at the end of what is the user's; taken out again, every byte is as it was."""
+    """What was put in is there, at the end of what is the user's; taken out again, every byte is as
+    it was.
+    """
     before = hooks_in(text)
 
     made = merging.merged(text, WANTED, "codex")
@@ -79,7 +112,9 @@ def test_in_and_out_again(text: str) -> None:
     assert {event: groups for event, groups in after.items() if event not in WANTED} == {
         event: groups for event, groups in before.items() if event not in WANTED
     }
-    assert all(after[event] == [*before.get(event, []), *groups] for event, groups in WANTED.items())
+    assert all(
+        after[event] == [*before.get(event, []), *groups] for event, groups in WANTED.items()
+    )
     assert merging.removed(made, "codex") == text
 
 
@@ -89,7 +124,9 @@ def test_in_and_out_again(text: str) -> None:
 def test_twice_is_once(text: str) -> None:
     """A second time changes nothing, and an older version is replaced by this one."""
     made = merging.merged(text, WANTED, "codex")
-    old = {"Stop": [{"hooks": [{"type": "command", "command": "gitcp hook codex Stop --as-it-was"}]}]}
+    old = {
+        "Stop": [{"hooks": [{"type": "command", "command": "gitcp hook codex Stop --as-it-was"}]}]
+    }
 
     assert merging.merged(made, WANTED, "codex") == made
     assert merging.merged(merging.merged(text, old, "codex"), WANTED, "codex") == made
@@ -127,7 +164,18 @@ def test_a_new_file() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("{", "[]", "7", "{'a': 1}", '{"a": 01}', '{"a": 1} x', '{"a" 1}', "{,}", "[" * 5000, "\x00"),
+        *(
+            "{",
+            "[]",
+            "7",
+            "{'a': 1}",
+            '{"a": 01}',
+            '{"a": 1} x',
+            '{"a" 1}',
+            "{,}",
+            "[" * 5000,
+            "\x00",
+        ),
         *('{"hooks": []}', '{"hooks": {"Stop": {}}}', '{"a": "\n"}', '{"a": /* }'),
     ],
 )
@@ -140,7 +188,9 @@ def test_not_what_it_should_be(text: str) -> None:
 @pytest.mark.faults
 @given(st.none() | st.lists(lines, max_size=6).map("".join), st.sampled_from(["\n", "\r\n"]))
 def test_trust_in_and_out_again(text: str | None, newline: str) -> None:
-    """Codex finds the digests, and taken out again every byte is as it was; another project's stay."""
+    """Codex finds the digests, and taken out again every byte is as it was; another project's
+    stay.
+    """
     if text is not None:
         text = text.replace("\n", newline)
         try:
@@ -157,7 +207,9 @@ def test_trust_in_and_out_again(text: str | None, newline: str) -> None:
     both = trust.trusted(made, elsewhere, "/other/hooks.json")
 
     read = tomllib.loads(made)
-    assert {key: entry["trusted_hash"] for key, entry in read["hooks"].pop("state").items()} == needed
+    assert {
+        key: entry["trusted_hash"] for key, entry in read["hooks"].pop("state").items()
+    } == needed
     assert {"hooks": {}, **read} == {"hooks": {}, **before}
     assert trust.trusted(made, needed, PATH) == made
     assert trust.distrusted(made, PATH) == text
@@ -171,15 +223,22 @@ def test_trust_that_codex_went_on_with() -> None:
     made = trust.trusted("model = 1\n", needed, PATH)
     assert made is not None
 
-    written = made.replace('"\n\n[', '"\nenabled = false\n\n[') + '\n[projects."/p"]\ntrust_level = "trusted"\n'
+    written = (
+        made.replace('"\n\n[', '"\nenabled = false\n\n[')
+        + '\n[projects."/p"]\ntrust_level = "trusted"\n'
+    )
 
-    assert trust.distrusted(written, PATH) == 'model = 1\n\n[projects."/p"]\ntrust_level = "trusted"\n'
+    assert (
+        trust.distrusted(written, PATH) == 'model = 1\n\n[projects."/p"]\ntrust_level = "trusted"\n'
+    )
     assert trust.project_trusted(written, "/p")
     assert not trust.project_trusted(written, "/q")
 
 
 def test_trust_given_by_hand() -> None:
-    """What the user said in Codex is not said twice; where it says otherwise, nothing is touched."""
+    """What the user said in Codex is not said twice; where it says otherwise, nothing is
+    touched.
+    """
     needed = trust.needed(merging.merged("", {"Stop": WANTED["Stop"]}, "codex"), "/h.json", "codex")
     ((key, digest),) = needed.items()
     by_hand = f'[hooks.state."{key}"]\ntrusted_hash = "{digest}"\n'
@@ -191,7 +250,12 @@ def test_trust_given_by_hand() -> None:
         trust.trusted("a = ", needed, "/h.json")
 
 
-@given(st.none() | st.text(st.sampled_from("a\n \r"), max_size=8).filter(lambda t: "\r" not in t.replace("\r\n", "")))
+@given(
+    st.none()
+    | st.text(st.sampled_from("a\n \r"), max_size=8).filter(
+        lambda t: "\r" not in t.replace("\r\n", "")
+    )
+)
 def test_section_in_and_out_again(text: str | None) -> None:
     """A section goes to the end of a text; taken out again, every byte is as it was."""
     block = shipped.read("snippets/AGENTS.md").decode()

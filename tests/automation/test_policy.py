@@ -1,4 +1,6 @@
-"""What an agent's event means: payloads, shell commands, risk, failed tests, triggers. All of it pure."""
+"""What an agent's event means: payloads, shell commands, risk, failed tests, triggers. All of it
+pure.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,11 @@ from gitcp.policy.events import Call, Event
 from gitcp.policy.settings import AUTOMATIC, Settings
 
 ANY_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
@@ -36,10 +42,18 @@ def before(command: str, tool: str = "Bash") -> Event:
 
 def after(command: str, output: object) -> Event:
     """A shell command that ran."""
-    return event("claude", "PostToolUse", tool_name="Bash", tool_input={"command": command}, tool_response=output)
+    return event(
+        "claude",
+        "PostToolUse",
+        tool_name="Bash",
+        tool_input={"command": command},
+        tool_response=output,
+    )
 
 
-def decided(found: Event, settings: Settings | None = None, age: float | None = 1.0, size: int = 0) -> str | None:
+def decided(
+    found: Event, settings: Settings | None = None, age: float | None = 1.0, size: int = 0
+) -> str | None:
     """The trigger of an event."""
     return triggers.decide(found, settings or Settings(), age, lambda path: size if path else 0)
 
@@ -83,7 +97,8 @@ def test_payload_nested_too_deeply() -> None:
 
 
 @pytest.mark.parametrize(
-    ("agent", "name", "kind"), [(a, n, k) for a, kinds in events.KINDS.items() for n, k in kinds.items()]
+    ("agent", "name", "kind"),
+    [(a, n, k) for a, kinds in events.KINDS.items() for n, k in kinds.items()],
 )
 def test_events_are_known(agent: str, name: str, kind: str) -> None:
     """Each event of each agent is of its kind."""
@@ -123,7 +138,9 @@ def test_copilot_spells_otherwise() -> None:
 
 def test_codex_notifies() -> None:
     """The turn that Codex tells by `notify`."""
-    found = events.read("codex", "notify", {"type": "agent-turn-complete", "thread-id": "t1", "cwd": "/w"})
+    found = events.read(
+        "codex", "notify", {"type": "agent-turn-complete", "thread-id": "t1", "cwd": "/w"}
+    )
 
     assert found is not None
     assert (found.kind, found.session_id) == (events.TURN, "t1")
@@ -131,14 +148,18 @@ def test_codex_notifies() -> None:
 
 def test_a_subagent_belongs_to_its_parent() -> None:
     """The tools of a sub-agent are tools of the session that started it; its end is no turn."""
-    tools = event("opencode", "tool.execute.after", session_id="ses_2", parent_id="ses_1", tool_name="edit")
+    tools = event(
+        "opencode", "tool.execute.after", session_id="ses_2", parent_id="ses_1", tool_name="edit"
+    )
     stop = event("codex", "Stop", agent_id="a1")
 
     assert (tools.session_id, tools.subagent, decided(tools)) == ("ses_1", "ses_2", "tools")
     assert decided(stop) == "tools"
 
 
-@pytest.mark.parametrize("text", ["../../etc", "a/b", "", ".", "-x", "a" * 65, "a\0b", "a\nb", "é", "/etc/passwd"])
+@pytest.mark.parametrize(
+    "text", ["../../etc", "a/b", "", ".", "-x", "a" * 65, "a\0b", "a\nb", "é", "/etc/passwd"]
+)
 def test_session_ids_that_are_none(text: str) -> None:
     """What could be part of a path is no session id."""
     assert events.session_id(text) == ""
@@ -146,7 +167,10 @@ def test_session_ids_that_are_none(text: str) -> None:
 
 
 @given(
-    st.dictionaries(st.sampled_from([*events.SESSION, *events.TOOL, *events.INPUT, "tool_calls", "prompt"]), ANY_JSON)
+    st.dictionaries(
+        st.sampled_from([*events.SESSION, *events.TOOL, *events.INPUT, "tool_calls", "prompt"]),
+        ANY_JSON,
+    )
 )
 def test_events_of_any_shape(fields: dict[str, Any]) -> None:
     """A field of an unexpected type is no error, in any event."""
@@ -197,11 +221,15 @@ def test_events_of_any_shape(fields: dict[str, Any]) -> None:
 )
 def test_commands(text: str, expected: list[str]) -> None:
     """Every program that a shell would run is found, in the words it would be given."""
-    assert [" ".join(command.words) for command in shell.commands(text) if command.words] == expected
+    assert [
+        " ".join(command.words) for command in shell.commands(text) if command.words
+    ] == expected
 
 
 def test_what_output_goes_to() -> None:
-    """A file that is written over is told from one that is added to, and from another descriptor."""
+    """A file that is written over is told from one that is added to, and from another
+    descriptor.
+    """
     (command,) = shell.commands("a 2>errors >> log >|over &>both 2>&1")
 
     assert command.written == ["errors", "over", "both"]
@@ -302,7 +330,9 @@ psql -c 'select 1'
 
 @pytest.mark.parametrize("command", RISKY)
 def test_risky_commands(command: str) -> None:
-    """What deletes, rewrites history, migrates or deploys is a reason for a checkpoint before it."""
+    """What deletes, rewrites history, migrates or deploys is a reason for a checkpoint before
+    it.
+    """
     assert decided(before(command)) == "before-risky-change"
     assert not triggers.is_idle(before(command))
 
@@ -323,7 +353,12 @@ def test_harmless_commands(command: str) -> None:
         ("Edit", {"file_path": "a", "old_string": "x" * 20_000}, 0, True),
         ("Edit", {"file_path": "a", "old_string": "x"}, 20_000, False),
         ("apply_patch", {"command": "*** Begin Patch\n*** Delete File: a\n*** End Patch"}, 0, True),
-        ("apply_patch", {"command": "*** Begin Patch\n*** Update File: a\n-x\n+y\n*** End Patch"}, 0, False),
+        (
+            "apply_patch",
+            {"command": "*** Begin Patch\n*** Update File: a\n-x\n+y\n*** End Patch"},
+            0,
+            False,
+        ),
         ("apply_patch", {"input": "-" + "x" * 20_000}, 0, True),
         ("mcp__files__delete_file", {"path": "a"}, 0, True),
         ("Read", {"file_path": "a"}, 20_000, False),
@@ -354,7 +389,9 @@ def test_the_list_can_be_edited() -> None:
 @pytest.mark.parametrize("tool", ["Read", "Grep", "Task", "WebFetch", "mcp__x__query"])
 def test_tools_that_need_no_look(tool: str) -> None:
     """A tool that can do no harm is decided by its name."""
-    assert triggers.is_idle(event("claude", "PreToolUse", tool_name=tool, tool_input={"command": "rm x"}))
+    assert triggers.is_idle(
+        event("claude", "PreToolUse", tool_name=tool, tool_input={"command": "rm x"})
+    )
 
 
 def test_the_lists_are_sound() -> None:
@@ -406,7 +443,13 @@ def test_tests_that_did_not_fail(command: str, output: object) -> None:
 
 def test_a_failure_that_the_agent_tells() -> None:
     """Claude Code says by the event's name that a tool failed; a batch holds several."""
-    failed = event("claude", "PostToolUseFailure", tool_name="Bash", tool_input={"command": "pytest"}, error="x")
+    failed = event(
+        "claude",
+        "PostToolUseFailure",
+        tool_name="Bash",
+        tool_input={"command": "pytest"},
+        error="x",
+    )
     calls = [
         {"tool_name": "Read", "tool_input": {}, "tool_response": "1 failed in 2s"},
         {"tool_name": "Bash", "tool_input": {"command": "./check"}, "tool_response": "Exit code 3"},
@@ -420,7 +463,8 @@ def test_a_failure_that_the_agent_tells() -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "code"), [({"exit": 3}, 3), ("x", None), ({"code": "3"}, None), ("exit code: 12.", 12)]
+    ("output", "code"),
+    [({"exit": 3}, 3), ("x", None), ({"code": "3"}, None), ("exit code: 12.", 12)],
 )
 def test_exit_codes(output: object, code: int | None) -> None:
     """The code is found as a field or in words."""
@@ -436,11 +480,24 @@ DECISIONS: list[tuple[Event, str | None]] = [
     (event("gemini", "BeforeAgent", prompt="we need to (restructure) it"), "before-refactor"),
     (event("claude", "UserPromptSubmit", prompt="what is a factor?"), "prompt"),
     (event("claude", "PostToolBatch", tool_calls=[{"tool_name": "Edit"}]), "tools"),
-    (event("claude", "PostToolBatch", tool_calls=[{"tool_name": "Read"}, {"tool_name": "Grep"}]), None),
-    (event("claude", "PostToolBatch", tool_calls=[{"tool_name": "Read"}, {"tool_name": "mcp__x__y"}]), "tools"),
+    (
+        event("claude", "PostToolBatch", tool_calls=[{"tool_name": "Read"}, {"tool_name": "Grep"}]),
+        None,
+    ),
+    (
+        event(
+            "claude",
+            "PostToolBatch",
+            tool_calls=[{"tool_name": "Read"}, {"tool_name": "mcp__x__y"}],
+        ),
+        "tools",
+    ),
     (event("claude", "SubagentStop", agent_id="a"), "tools"),
     (event("claude", "Stop", last_assistant_message="Done."), "turn"),
-    (event("claude", "Stop", last_assistant_message="I found the bug: x was 0."), "after-bug-found"),
+    (
+        event("claude", "Stop", last_assistant_message="I found the bug: x was 0."),
+        "after-bug-found",
+    ),
     (event("gemini", "AfterAgent", prompt_response="The root cause is a race."), "after-bug-found"),
     (event("claude", "Stop", last_assistant_message="I found no bug."), "turn"),
     (event("claude", "StopFailure"), "turn"),
@@ -450,7 +507,9 @@ DECISIONS: list[tuple[Event, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("found", "expected"), DECISIONS, ids=[str(n) for n in range(len(DECISIONS))])
+@pytest.mark.parametrize(
+    ("found", "expected"), DECISIONS, ids=[str(n) for n in range(len(DECISIONS))]
+)
 def test_triggers(found: Event, expected: str | None) -> None:
     """Which event is which trigger."""
     assert decided(found) == expected
@@ -462,7 +521,11 @@ def test_triggers(found: Event, expected: str | None) -> None:
         (event("claude", "UserPromptSubmit", prompt="refactor"), "before-refactor", "prompt"),
         (event("claude", "UserPromptSubmit", prompt="refactor"), "prompt", "before-refactor"),
         (event("claude", "UserPromptSubmit", prompt="x"), "prompt", None),
-        (event("claude", "Stop", last_assistant_message="found the bug"), "after-bug-found", "turn"),
+        (
+            event("claude", "Stop", last_assistant_message="found the bug"),
+            "after-bug-found",
+            "turn",
+        ),
         (event("claude", "Stop"), "turn", None),
         (event("claude", "PostToolUse", tool_name="Edit"), "tools", None),
         (event("claude", "SessionEnd"), "session-end", None),
@@ -495,7 +558,9 @@ def test_interval(age: float | None, settings: Settings, expected: str | None) -
 
 
 def test_the_words_are_triggers() -> None:
-    """Every trigger that is named is one of the format's, and all but those made by hand or by a restore are named."""
+    """Every trigger that is named is one of the format's, and all but those made by hand or by a
+    restore are named.
+    """
     made_otherwise = {Trigger.MANUAL, Trigger.BEFORE_RESTORE, Trigger.RESTORE}
 
     assert {Trigger(name) for name in AUTOMATIC} == set(Trigger) - made_otherwise

@@ -1,4 +1,6 @@
-"""`gitcp watch`: saves by itself, as a real process beside whoever works; and costs nothing while nobody does."""
+"""`gitcp watch`: saves by itself, as a real process beside whoever works; and costs nothing while
+nobody does.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,8 @@ class Running:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=err,
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509 -- the tests may run where ^C is ignored
+                # the tests may run where ^C is ignored
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
             )
 
     def saved(self) -> dict[str, Any]:
@@ -116,7 +119,9 @@ def watched(project: Project) -> Project:
 
 
 def until_saved(project: Project, path: str, content: str) -> None:
-    """Wait until the last checkpoint holds the file with this content, or, where it is empty, no such file."""
+    """Wait until the last checkpoint holds the file with this content, or, where it is empty, no
+    such file.
+    """
     deadline = time.monotonic() + DEADLINE
     while project.gitcp("show", f"@:{path}").out != content:
         assert time.monotonic() < deadline, path
@@ -124,7 +129,9 @@ def until_saved(project: Project, path: str, content: str) -> None:
 
 
 def test_saves_what_changes(watched: Project, start: Start) -> None:
-    """What is there is saved at once, then each change after a quiet moment; in directories that come, too."""
+    """What is there is saved at once, then each change after a quiet moment; in directories that
+    come, too.
+    """
     with watched.guard():
         running = start("--quiet", "0.3")
         assert running.saved()["number"] == 1
@@ -141,7 +148,9 @@ def test_saves_what_changes(watched: Project, start: Start) -> None:
 
 
 def test_conversation(watched: Project, start: Start) -> None:
-    """What is said between the user and the agent is seen as well, from the first line of a new session on."""
+    """What is said between the user and the agent is seen as well, from the first line of a new
+    session on.
+    """
     running = start("--quiet", "0.3")
     assert running.saved()["agent"] is None
     talk = Talk(watched)
@@ -157,7 +166,9 @@ def test_conversation(watched: Project, start: Start) -> None:
     running.end()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name
+)
 def test_ends_with_a_save(watched: Project, start: Start, number: signal.Signals) -> None:
     """Ended while something is not saved, it saves that first, says so, and ends well."""
     running = start("--quiet", "3600", "--every", "0")
@@ -194,9 +205,13 @@ def test_ignored_signal(watched: Project) -> None:
 
 
 def test_idle(watched: Project, start: Start) -> None:
-    """While nothing changes, it takes less than 0.5 % of one core, and what git ignores is nothing."""
+    """While nothing changes, it takes less than 0.5 % of one core, and what git ignores is
+    nothing.
+    """
     if sys.platform != "linux":
-        pytest.skip("no other system tells the processor time of another process's threads so finely")
+        pytest.skip(
+            "no other system tells the processor time of another process's threads so finely"
+        )
     for number in range(300):
         watched.write(f"many/{number % 20}/{number}.txt", "x\n")
     running = start("--quiet", "0.2")
@@ -211,7 +226,9 @@ def test_idle(watched: Project, start: Start) -> None:
 
 
 def test_what_counts(watched: Project) -> None:
-    """What git ignores is no change; nor is what happens in `.git`, in `.gitcp`, and to the writer's own files."""
+    """What git ignores is no change; nor is what happens in `.git`, in `.gitcp`, and to the
+    writer's own files.
+    """
     watched.write(".gitcp/x", "")
     watcher = Watcher(open_store(watched).repo, 1000, lambda: (), Stop())
     for name in (
@@ -325,10 +342,14 @@ def changed(project: Project, text: str) -> Callable[[], bool]:
     return act
 
 
-def run(project: Project, script: Script, pace: Pace, opened: Callable[[], Store] | None = None) -> list[str]:
+def run(
+    project: Project, script: Script, pace: Pace, opened: Callable[[], Store] | None = None
+) -> list[str]:
     opened = opened or (lambda: open_store(project))
     found = op.watch(opened, Task(project.root), pace, script, script.is_stopped)
-    return [each.checkpoint.trigger.value if isinstance(each, Saved) else str(each) for each in found]
+    return [
+        each.checkpoint.trigger.value if isinstance(each, Saved) else str(each) for each in found
+    ]
 
 
 def test_changes_that_go_on(project: Project) -> None:
@@ -337,7 +358,13 @@ def test_changes_that_go_on(project: Project) -> None:
     acts = [changed(project, f"{number}\n") for number in range(3)]
     script = Script(*acts, changed(project, "last\n"))
 
-    assert run(project, script, Pace(1000, 0.000001)) == ["turn", "interval", "interval", "interval", "session-end"]
+    assert run(project, script, Pace(1000, 0.000001)) == [
+        "turn",
+        "interval",
+        "interval",
+        "interval",
+        "session-end",
+    ]
     assert script.waited == [None] * 4
 
 
@@ -374,7 +401,9 @@ def test_goes_on_after_an_error(project: Project) -> None:
 
 
 def test_elsewhere(project: Project, sealed: Path) -> None:
-    """An agent's own directory is waited for where it is not there; then what it keeps of this directory is watched."""
+    """An agent's own directory is waited for where it is not there; then what it keeps of this
+    directory is watched.
+    """
     host = Host(os.environ, sealed, open_store(project).repo.host.now)
     assert sealed / ".claude" in op.elsewhere(project.root, host)
     talk = Talk(project)

@@ -1,10 +1,11 @@
-"""The figures of docs/langgraph.md: GitSaver beside SqliteSaver, and PostgresSaver where a server can be started.
+"""The figures of docs/langgraph.md: GitSaver beside SqliteSaver, and PostgresSaver where a server
+can be started.
 
     PYTHONPATH=. python tests/benchmarks/langgraph_savers.py [CHECKPOINTS]
 
-A thread grows by one message of 2 KB a checkpoint; the savers take turns, so that all meet the same machine. Wall clock
-and processor time (of this process, so not the server's) are medians. PostgresSaver needs langgraph-checkpoint-postgres
-and psycopg[binary].
+A thread grows by one message of 2 KB a checkpoint; the savers take turns, so that all meet the same
+machine. Wall clock and processor time (of this process, so not the server's) are medians.
+PostgresSaver needs langgraph-checkpoint-postgres and psycopg[binary].
 """
 
 from __future__ import annotations
@@ -69,7 +70,10 @@ def grow(savers: Sequence[Any], count: int) -> list[tuple[list[float], list[floa
     messages: list[Any] = []
     for step in range(count):
         text = " ".join(chance.choice(words) for _ in range(280))[:2000]
-        messages = [*messages, (HumanMessage if step % 2 else AIMessage)(content=text, id=str(step))]
+        messages = [
+            *messages,
+            (HumanMessage if step % 2 else AIMessage)(content=text, id=str(step)),
+        ]
         for number, saver in enumerate(savers):
             made = state(step, messages=messages, n=step)
             configs[number], wall, cpu = timed(partial(put, saver, configs[number], made))
@@ -86,7 +90,9 @@ def latest(saver: Any) -> tuple[float, float]:
 
 
 def writers(saver: Any, count: int, each: int = 10) -> float:
-    """States a second that so many threads put into one thread of the graph; all must be there afterwards."""
+    """States a second that so many threads put into one thread of the graph; all must be there
+    afterwards.
+    """
     config: Any = {"configurable": {"thread_id": f"w{count}", "checkpoint_ns": ""}}
 
     def work(number: int) -> None:
@@ -117,9 +123,12 @@ def size(directory: Path) -> int:
 
 @contextmanager
 def postgres(directory: Path) -> Iterator[Any]:
-    """A PostgresSaver on a server of its own in this directory; None where there is no server or no saver."""
+    """A PostgresSaver on a server of its own in this directory; None where there is no server or no
+    saver.
+    """
     programs = [
-        shutil.which(name) or next(iter(glob.glob(f"/usr/lib/postgresql/*/bin/{name}")), None) for name in POSTGRES
+        shutil.which(name) or next(iter(glob.glob(f"/usr/lib/postgresql/*/bin/{name}")), None)
+        for name in POSTGRES
     ]
     try:
         saver_class = import_module("langgraph.checkpoint.postgres").PostgresSaver
@@ -129,13 +138,19 @@ def postgres(directory: Path) -> Iterator[Any]:
         yield None
         return
     initdb, pg_ctl = map(str, programs)
-    who: dict[str, Any] = {"user": "nobody", "cwd": "/", "stdout": subprocess.DEVNULL} if os.geteuid() == 0 else {}
+    who: dict[str, Any] = (
+        {"user": "nobody", "cwd": "/", "stdout": subprocess.DEVNULL} if os.geteuid() == 0 else {}
+    )
     if who:
         shutil.chown(directory, "nobody")
     data = directory / "data"
     subprocess.run([initdb, "-D", data, "-A", "trust", "-U", "bench"], check=True, **who)
     options = f"-c listen_addresses= -k {directory}"
-    subprocess.run([pg_ctl, "-D", data, "-w", "-l", directory / "log", "-o", options, "start"], check=True, **who)
+    subprocess.run(
+        [pg_ctl, "-D", data, "-w", "-l", directory / "log", "-o", options, "start"],
+        check=True,
+        **who,
+    )
     try:
         with saver_class.from_conn_string(f"host={directory} user=bench dbname=postgres") as saver:
             saver.setup()
@@ -158,12 +173,30 @@ def main() -> None:
         with postgres(server) as third:
             savers = [SqliteSaver(connection), GitSaver(git), *([third] if third else [])]
             before = [size(place) for place in places]
-            say(HEAD.format("", "put wall", "p90", "put cpu", "mean", "get wall", "get cpu", "bytes"))
-            for saver, place, start, took in zip(savers, places, before, grow(savers, count), strict=False):
+            say(
+                HEAD.format(
+                    "", "put wall", "p90", "put cpu", "mean", "get wall", "get cpu", "bytes"
+                )
+            )
+            for saver, place, start, took in zip(
+                savers, places, before, grow(savers, count), strict=False
+            ):
                 walls, cpus = took
                 tenths = statistics.quantiles(walls, n=10)
-                told = [tenths[4], tenths[8], statistics.median(cpus), statistics.mean(cpus), *latest(saver)]
-                say(HEAD.format(type(saver).__name__, *(f"{one:.2f} ms" for one in told), f"{size(place) - start:,}"))
+                told = [
+                    tenths[4],
+                    tenths[8],
+                    statistics.median(cpus),
+                    statistics.mean(cpus),
+                    *latest(saver),
+                ]
+                say(
+                    HEAD.format(
+                        type(saver).__name__,
+                        *(f"{one:.2f} ms" for one in told),
+                        f"{size(place) - start:,}",
+                    )
+                )
             for many in (1, 2, 4, 8, 16):
                 rates = (f"{type(saver).__name__} {writers(saver, many):.0f}" for saver in savers)
                 say(f"states a second of {many} threads: " + ", ".join(rates))

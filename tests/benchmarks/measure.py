@@ -1,4 +1,6 @@
-"""Times whole processes, two commands in turn, so that a ratio holds when the machine's speed drifts."""
+"""Times whole processes, two commands in turn, so that a ratio holds when the machine's speed
+drifts.
+"""
 
 from __future__ import annotations
 
@@ -56,12 +58,18 @@ def timed(action: Action) -> float:
 
 
 def command(args: Sequence[str | Path], cwd: Path, env: Mapping[str, str]) -> Action:
-    """A command as an action. An exit code other than 0 ends the benchmark: a crash is not a time."""
+    """A command as an action. An exit code other than 0 ends the benchmark: a crash is not a
+    time.
+    """
 
     def run() -> None:
-        done = subprocess.run(list(args), cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        done = subprocess.run(
+            list(args), cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        )
         if done.returncode:
-            raise SystemExit(f"{args} ended with {done.returncode}: {done.stderr.decode(errors='replace')}")
+            raise SystemExit(
+                f"{args} ended with {done.returncode}: {done.stderr.decode(errors='replace')}"
+            )
 
     return run
 

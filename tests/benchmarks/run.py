@@ -1,10 +1,11 @@
 """Every figure of docs/performance.md, measured against git in the same run.
 
-    python tests/benchmarks/run.py                         on made-up trees
-    python tests/benchmarks/run.py --tree DIR [--tree DIR]  on clones of yours (they are copied)
-    python tests/benchmarks/run.py --growing DIR            with the growing versions of one transcript
+    python tests/benchmarks/run.py                         on made-up trees python
+    tests/benchmarks/run.py --tree DIR [--tree DIR]  on clones of yours (they are copied) python
+    tests/benchmarks/run.py --growing DIR            with the growing versions of one transcript
 
-Prints one row a figure: ours, git's, the ratio, and what it may be at most. Ends with 1 if one is over.
+Prints one row a figure: ours, git's, the ratio, and what it may be at most. Ends with 1 if one is
+over.
 """
 
 from __future__ import annotations
@@ -26,7 +27,12 @@ from typing import NamedTuple
 from measure import Pair, command, in_turn, peak_memory, timed
 
 SOURCE = Path(__file__).parents[2]
-IDENTITY = {"GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@b"}
+IDENTITY = {
+    "GIT_AUTHOR_NAME": "A",
+    "GIT_AUTHOR_EMAIL": "a@b",
+    "GIT_COMMITTER_NAME": "A",
+    "GIT_COMMITTER_EMAIL": "a@b",
+}
 
 
 class Row(NamedTuple):
@@ -40,7 +46,10 @@ class Row(NamedTuple):
 
     def __str__(self) -> str:
         verdict = "" if self.value <= self.limit else "  OVER"
-        return f"{self.name:58} {self.ours:>11} {self.theirs:>11} {self.value:7.2f}  <= {self.limit:.2f}{verdict}"
+        return (
+            f"{self.name:58} {self.ours:>11} {self.theirs:>11} {self.value:7.2f}  <= "
+            f"{self.limit:.2f}{verdict}"
+        )
 
 
 class Bench:
@@ -66,15 +75,26 @@ class Bench:
         return command(["git", *args], repo, self.env)  # type: ignore[return-value]
 
     def shadow(self, repo: Path) -> Callable[[], None]:
-        """What a shell script would do: a kept private index, add, write-tree, commit-tree, update-ref."""
+        """What a shell script would do: a kept private index, add, write-tree, commit-tree,
+        update-ref.
+        """
         index = self.scratch / f"{repo.name}.index"
         shutil.copy(repo / ".git/index", index)
-        script = "t=$(git add -A && git write-tree) && c=$(git commit-tree -m x $t) && git update-ref refs/shadow $c"
+        script = (
+            "t=$(git add -A && git write-tree) && c=$(git commit-tree -m x $t) && git update-ref "
+            "refs/shadow $c"
+        )
         return command(["sh", "-c", script], repo, {**self.env, "GIT_INDEX_FILE": str(index)})  # type: ignore[return-value]
 
 
 def row(name: str, pair: Pair, limit: float) -> Row:
-    return Row(name, f"{pair.ours.median * 1000:.0f} ms", f"{pair.theirs.median * 1000:.0f} ms", pair.ratio, limit)
+    return Row(
+        name,
+        f"{pair.ours.median * 1000:.0f} ms",
+        f"{pair.theirs.median * 1000:.0f} ms",
+        pair.ratio,
+        limit,
+    )
 
 
 # ---------------------------------------------------------------- trees
@@ -86,13 +106,17 @@ def made_up(root: Path, files: int) -> Path:
     for number in range(files):
         directory = root / f"part{number % 40}" / f"module{number // 240}" / f"d{number // 6 % 7}"
         directory.mkdir(parents=True, exist_ok=True)
-        (directory / f"file{number}.txt").write_bytes(rng.randbytes(rng.randrange(200, 3000)).hex().encode())
+        (directory / f"file{number}.txt").write_bytes(
+            rng.randbytes(rng.randrange(200, 3000)).hex().encode()
+        )
     return root
 
 
 def copied(bench: Bench, source: Path) -> Path:
     target = bench.scratch / source.name
-    subprocess.run(["git", "clone", "-q", "--no-hardlinks", source, target], check=True, env=bench.env)
+    subprocess.run(
+        ["git", "clone", "-q", "--no-hardlinks", source, target], check=True, env=bench.env
+    )
     return target
 
 
@@ -108,9 +132,12 @@ def trees(bench: Bench, given: list[Path], sizes: list[int]) -> Iterator[Path]:
 
 
 def tracked(bench: Bench, repo: Path) -> list[Path]:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=repo, env=bench.env, capture_output=True, check=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=repo, env=bench.env, capture_output=True, check=True
+    ).stdout
     found = [repo / os.fsdecode(name) for name in listed.split(b"\0") if name]
-    ordinary = (path for path in found if not path.name.startswith(".git"))  # rules cost a whole scan: a row of its own
+    # rules cost a whole scan: a row of its own
+    ordinary = (path for path in found if not path.name.startswith(".git"))
     return [path for path in ordinary if path.is_file() and not path.is_symlink()]
 
 
@@ -135,7 +162,9 @@ def saving(bench: Bench, repo: Path) -> Iterator[Row]:
 
 
 def creating(bench: Bench, repo: Path) -> Iterator[Row]:
-    """1,000 new files against the shadow sequence. Each of the two finds those made for the other as well."""
+    """1,000 new files against the shadow sequence. Each of the two finds those made for the other
+    as well.
+    """
     numbers = iter(range(1_000_000))
     rng = random.Random(6)
 
@@ -143,7 +172,9 @@ def creating(bench: Bench, repo: Path) -> Iterator[Row]:
         for number in (next(numbers) for _ in range(500)):
             directory = repo / f"new{number // 50}"
             directory.mkdir(exist_ok=True)
-            (directory / f"file{number}.txt").write_bytes(rng.randbytes(rng.randrange(200, 2000)).hex().encode())
+            (directory / f"file{number}.txt").write_bytes(
+                rng.randbytes(rng.randrange(200, 2000)).hex().encode()
+            )
 
     files = len(tracked(bench, repo))
     pair = in_turn(bench.gitcp(repo, "save"), bench.shadow(repo), min(bench.runs, 5), before=create)
@@ -151,7 +182,9 @@ def creating(bench: Bench, repo: Path) -> Iterator[Row]:
 
 
 def beginning(bench: Bench, repo: Path) -> Iterator[Row]:
-    """The first save: where git has every object, and where it has none. Against `git add -A` on the same files."""
+    """The first save: where git has every object, and where it has none. Against `git add -A` on
+    the same files.
+    """
     files = len(tracked(bench, repo))
     clean = bench.scratch / "clean"
     bench.git(bench.scratch, "clone", "-q", "--no-hardlinks", str(repo), str(clean))()
@@ -174,7 +207,9 @@ def beginning(bench: Bench, repo: Path) -> Iterator[Row]:
 
 
 def rules(bench: Bench, repo: Path) -> Iterator[Row]:
-    """A `.gitignore` changed: everything is looked at anew. Against the shadow sequence; no limit is promised."""
+    """A `.gitignore` changed: everything is looked at anew. Against the shadow sequence; no limit
+    is promised.
+    """
     ignore = repo / ".gitignore"
 
     def change() -> None:
@@ -182,7 +217,11 @@ def rules(bench: Bench, repo: Path) -> Iterator[Row]:
             file.write(b"nothing-of-this-name\n")
 
     pair = in_turn(bench.gitcp(repo, "save"), bench.shadow(repo), 3, before=change)
-    yield row(f"save, .gitignore changed, {len(tracked(bench, repo)):,} files / shadow sequence", pair, float("inf"))
+    yield row(
+        f"save, .gitignore changed, {len(tracked(bench, repo)):,} files / shadow sequence",
+        pair,
+        float("inf"),
+    )
 
 
 def restoring(bench: Bench, repo: Path) -> Iterator[Row]:
@@ -201,8 +240,17 @@ def restoring(bench: Bench, repo: Path) -> Iterator[Row]:
         restore = bench.gitcp(repo, "restore", "clean", "--yes", "--files")
         pair = in_turn(restore, bench.git(repo, "restore", "."), bench.runs, before=change)
         value = (pair.ours.median - scan) / pair.theirs.median
-        name = f"restore of {count}, less one scan of {scan * 1000:.0f} ms, {len(files):,} files / git restore"
-        yield Row(name, f"{pair.ours.median * 1000:.0f} ms", f"{pair.theirs.median * 1000:.0f} ms", value, limit)
+        name = (
+            f"restore of {count}, less one scan of {scan * 1000:.0f} ms, {len(files):,} files / "
+            "git restore"
+        )
+        yield Row(
+            name,
+            f"{pair.ours.median * 1000:.0f} ms",
+            f"{pair.theirs.median * 1000:.0f} ms",
+            value,
+            limit,
+        )
 
 
 def listing(bench: Bench) -> Iterator[Row]:
@@ -212,15 +260,25 @@ def listing(bench: Bench) -> Iterator[Row]:
     bench.git(repo, "init", "-q")()
     parts = []
     for number in range(1, 10_001):
-        trailers = f"Gitcp-Format: 1\nGitcp-Session: long\nGitcp-Number: {number}\nGitcp-Trigger: manual\n"
+        trailers = (
+            f"Gitcp-Format: 1\nGitcp-Session: long\nGitcp-Number: {number}\nGitcp-Trigger: manual\n"
+        )
         message = f"checkpoint {number}\n\n{trailers}"
-        parts.append(f"commit refs/gitcp/sessions/long\ncommitter A <a@b> {1_700_000_000 + number} +0000\n")
+        parts.append(
+            f"commit refs/gitcp/sessions/long\ncommitter A <a@b> {1_700_000_000 + number} +0000\n"
+        )
         parts.append(f"data {len(message)}\n{message}\n")
     subprocess.run(
-        ["git", "fast-import", "--quiet"], cwd=repo, env=bench.env, input="".join(parts).encode(), check=True
+        ["git", "fast-import", "--quiet"],
+        cwd=repo,
+        env=bench.env,
+        input="".join(parts).encode(),
+        check=True,
     )
     ours = bench.gitcp(repo, "log", "--oneline", "--session", "long")
-    pair = in_turn(ours, bench.git(repo, "log", "--oneline", "refs/gitcp/sessions/long"), bench.runs)
+    pair = in_turn(
+        ours, bench.git(repo, "log", "--oneline", "refs/gitcp/sessions/long"), bench.runs
+    )
     yield row("log --oneline, 10,000 checkpoints / git log --oneline", pair, 2.0)
     page = bench.gitcp(repo, "log", "-n", "20", "--session", "long")
     pair = in_turn(page, command([sys.executable, "-c", "pass"], repo, bench.env), bench.runs)
@@ -240,8 +298,12 @@ def small(bench: Bench) -> Iterator[Row]:
 
 
 def growing(bench: Bench, given: Path | None) -> Iterator[Row]:
-    """A conversation that grows: bytes of all objects against the last version alone, and time from first to last."""
-    versions = sorted(given.iterdir()) if given else list(_made_up_versions(bench.scratch / "versions"))
+    """A conversation that grows: bytes of all objects against the last version alone, and time from
+    first to last.
+    """
+    versions = (
+        sorted(given.iterdir()) if given else list(_made_up_versions(bench.scratch / "versions"))
+    )
     repo = _small(bench, "versions-store")
     for version in versions:
         bench.gitcp(repo, "save", "--session", "grow", "--conversation", str(version))()
@@ -249,10 +311,19 @@ def growing(bench: Bench, given: Path | None) -> Iterator[Row]:
     alone = len(zlib.compress(last, 1))
     stored = _object_bytes(repo)
     yield Row(
-        f"all objects of {len(versions)} versions / zlib of the last", f"{stored:,}", f"{alone:,}", stored / alone, 1.7
+        f"all objects of {len(versions)} versions / zlib of the last",
+        f"{stored:,}",
+        f"{alone:,}",
+        stored / alone,
+        1.7,
     )
-    lost = sum(_brought_back(bench, repo, at) != version.read_bytes() for at, version in enumerate(versions, 1))
-    yield Row(f"of {len(versions)} versions, not restored byte for byte / none", str(lost), "0", lost, 0)
+    lost = sum(
+        _brought_back(bench, repo, at) != version.read_bytes()
+        for at, version in enumerate(versions, 1)
+    )
+    yield Row(
+        f"of {len(versions)} versions, not restored byte for byte / none", str(lost), "0", lost, 0
+    )
     repo = _small(bench, "prefix-store")
     before = _object_bytes(repo)
     times = []
@@ -260,20 +331,38 @@ def growing(bench: Bench, given: Path | None) -> Iterator[Row]:
     target = bench.scratch / "prefix.jsonl"
     for number in range(1, 501):
         target.write_bytes(b"".join(lines[: max(1, len(lines) * number // 500)]))
-        times.append(timed(bench.gitcp(repo, "save", "--force", "--session", "grow", "--conversation", str(target))))
+        times.append(
+            timed(
+                bench.gitcp(
+                    repo, "save", "--force", "--session", "grow", "--conversation", str(target)
+                )
+            )
+        )
     stored = _object_bytes(repo) - before
     yield Row(
-        "all objects of 500 growing prefixes / zlib of the last", f"{stored:,}", f"{alone:,}", stored / alone, 5.0
+        "all objects of 500 growing prefixes / zlib of the last",
+        f"{stored:,}",
+        f"{alone:,}",
+        stored / alone,
+        5.0,
     )
     first, end = sorted(times[:50])[25], sorted(times[-50:])[25]
-    yield Row("save 451-500 / save 1-50", f"{end * 1000:.0f} ms", f"{first * 1000:.0f} ms", end / first, 1.3)
+    yield Row(
+        "save 451-500 / save 1-50",
+        f"{end * 1000:.0f} ms",
+        f"{first * 1000:.0f} ms",
+        end / first,
+        1.3,
+    )
 
 
 def _brought_back(bench: Bench, repo: Path, number: int) -> bytes:
     """The transcript that a restore of a checkpoint writes."""
     place = bench.scratch / f"restored{number}"
     args = ("restore", f"grow@{number}", "--conversation", "--to", str(place), "--json")
-    done = subprocess.run([*bench.program, *args], cwd=repo, env=bench.env, capture_output=True, check=True)
+    done = subprocess.run(
+        [*bench.program, *args], cwd=repo, env=bench.env, capture_output=True, check=True
+    )
     return Path(json.loads(done.stdout)["resume"]["path"]).read_bytes()
 
 
@@ -285,12 +374,26 @@ def memory(bench: Bench, repo: Path) -> Iterator[Row]:
         for _ in range(100_000_000 // len(line) + 1):
             file.write(line)
     shutil.rmtree(repo / ".git/gitcp", ignore_errors=True)
-    args = [*bench.program, "-C", str(repo), "save", "large", "--session", "large", "--conversation", str(transcript)]
+    args = [
+        *bench.program,
+        "-C",
+        str(repo),
+        "save",
+        "large",
+        "--session",
+        "large",
+        "--conversation",
+        str(transcript),
+    ]
     for name in ("first save", "next save"):
         peak = peak_memory(args, repo, bench.env) / 1e6
         files = len(tracked(bench, repo))
         yield Row(
-            f"memory of the {name}, {files:,} files, 100 MB transcript", f"{peak:.0f} MB", "150 MB", peak / 150, 1.0
+            f"memory of the {name}, {files:,} files, 100 MB transcript",
+            f"{peak:.0f} MB",
+            "150 MB",
+            peak / 150,
+            1.0,
         )
 
 
@@ -322,7 +425,9 @@ def _object_bytes(repo: Path) -> int:
 
 def main() -> int:
     """Run what was asked for, print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tree", type=Path, action="append", default=[])
     parser.add_argument("--growing", type=Path)
     parser.add_argument("--runs", type=int, default=11)

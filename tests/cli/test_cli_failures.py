@@ -1,4 +1,6 @@
-"""How gitcp fails: the exit code of each error, what is said and to whom; and the help that comes before it."""
+"""How gitcp fails: the exit code of each error, what is said and to whom; and the help that comes
+before it.
+"""
 
 from __future__ import annotations
 
@@ -51,14 +53,18 @@ def test_exit_codes() -> None:
     told = re.findall(r"([A-Z]\w+) +(\d+)\b", errors.__doc__ or "")
     classes = {name: getattr(errors, name) for name, _ in told}
 
-    assert {name for name, _ in told} == {name for name, value in vars(errors).items() if isinstance(value, type)}
+    assert {name for name, _ in told} == {
+        name for name, value in vars(errors).items() if isinstance(value, type)
+    }
     for name, code in told:
         made = classes[name]("m", ("a", "b")) if name == "RevisionAmbiguous" else classes[name]("m")
         assert failure.describe(made).code == int(code), name
 
 
 def test_an_expected_error(project: Project) -> None:
-    """An error and what to type, each on one line; what is in it acts on no terminal; stdout is empty."""
+    """An error and what to type, each on one line; what is in it acts on no terminal; stdout is
+    empty.
+    """
     done = raising(project, "errors.Refused('not \\x1b[31mnow', hint='gitcp\\x07 log')")
 
     assert done == (12, "", "error: not ^[[31mnow\nhint: gitcp^G log\n")
@@ -70,8 +76,12 @@ def test_an_expected_error_for_programs(project: Project) -> None:
 
     assert (done.code, done.out, done.err.count("\n")) == (16, "", 1)
     assert json.loads(done.err) == {
-        "schema": "gitcp.error/1", "code": 16, "message": "m \\udcff", "hint": "h", "candidates": ["a", "b"],
-    }  # fmt: skip
+        "schema": "gitcp.error/1",
+        "code": 16,
+        "message": "m \\udcff",
+        "hint": "h",
+        "candidates": ["a", "b"],
+    }
 
 
 def test_candidates_are_listed(project: Project) -> None:
@@ -86,7 +96,11 @@ def test_candidates_are_listed(project: Project) -> None:
     [
         ("OSError(errno.ENOSPC, 'No space left on device')", 17, "the disk is full"),
         ("OSError(errno.EDQUOT, 'Quota exceeded')", 17, "the disk is full"),
-        ("PermissionError(errno.EACCES, 'Permission denied', b'/x/y')", 1, "Permission denied (/x/y)"),
+        (
+            "PermissionError(errno.EACCES, 'Permission denied', b'/x/y')",
+            1,
+            "Permission denied (/x/y)",
+        ),
         ("MemoryError()", 1, "there is not enough memory"),
         ("RecursionError('too deep')", 1, "internal error: RecursionError: too deep"),
         ("ValueError('what')", 1, "internal error: ValueError: what"),
@@ -154,7 +168,9 @@ def test_nobody_reads(project: Project) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_full_disk_for_output(project: Project, unbuffered: str) -> None:
-    """Output that cannot be written is a failure, not a success, and is said; at once or when all is flushed."""
+    """Output that cannot be written is a failure, not a success, and is said; at once or when all
+    is flushed.
+    """
     project.write("a", "x")
     project.gitcp("save", check=0)
     done = subprocess.run(
@@ -171,9 +187,13 @@ def test_a_full_disk_for_output(project: Project, unbuffered: str) -> None:
 
 
 @pytest.mark.parametrize("typed", ["save again --force", "save", "log"])
-@pytest.mark.parametrize("stream", [">&-", "<&- >&- 2>&-", "2>&- >&-", "> /dev/full", "1</dev/null", "| true"])
+@pytest.mark.parametrize(
+    "stream", [">&-", "<&- >&- 2>&-", "2>&- >&-", "> /dev/full", "1</dev/null", "| true"]
+)
 def test_output_that_cannot_be_written(project: Project, typed: str, stream: str) -> None:
-    """What was done stands, and nothing says that it was not; no traceback, no word in a file of gitcp's."""
+    """What was done stands, and nothing says that it was not; no traceback, no word in a file of
+    gitcp's.
+    """
     project.write("a", "x")
     project.gitcp("save", check=0)
     project.gitcp("save", check=0)
@@ -242,7 +262,9 @@ def test_a_directory_that_is_gone(project: Project) -> None:
     ],
 )
 def test_usage(project: Project, args: tuple[str, ...], said: str, hint: str) -> None:
-    """A mistake in typing ends with 2, says what is wrong, and where the help is; for programs as JSON."""
+    """A mistake in typing ends with 2, says what is wrong, and where the help is; for programs as
+    JSON.
+    """
     done = project.gitcp(*args, check=2)
 
     assert done.out == ""
@@ -255,7 +277,9 @@ def test_usage(project: Project, args: tuple[str, ...], said: str, hint: str) ->
 
 
 def test_help_imports_no_command(project: Project) -> None:
-    """`gitcp --help` lists every command in its group, and imports none of them, nor what they need."""
+    """`gitcp --help` lists every command in its group, and imports none of them, nor what they
+    need.
+    """
     heavy = {
         "rich",
         "jinja2",
@@ -283,7 +307,9 @@ def test_help_imports_no_command(project: Project) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_help_of_a_command(name: str) -> None:
-    """Its first line is the one in the table, without a full stop; -h shows it, with an example; --json is there."""
+    """Its first line is the one in the table, without a full stop; -h shows it, with an example;
+    --json is there.
+    """
     section = next(commands for commands in COMMANDS.values() if name in commands)
     command = root.get_command(click.Context(root), name)
     assert command is not None

@@ -1,4 +1,6 @@
-"""`gitcp list`, `show`, `sessions`, `tag`, `check`, `completion` and `demo` as their users meet them."""
+"""`gitcp list`, `show`, `sessions`, `tag`, `check`, `completion` and `demo` as their users meet
+them.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,24 @@ def worked(project: Project) -> Project:
     os.mkfifo(project.path("pipe"))
     os.mkdir(project.path("empty"))
     project.gitcp(
-        "save", EVIL, "--phase", "schema", "--objective", "e-mail", "--fact", "db=sqlite\x1b", "--decided", "one\ntwo",
-        "--position", "record=7", "--compensate", "undo it", "--tag", "v1", check=0,
-    )  # fmt: skip
+        "save",
+        EVIL,
+        "--phase",
+        "schema",
+        "--objective",
+        "e-mail",
+        "--fact",
+        "db=sqlite\x1b",
+        "--decided",
+        "one\ntwo",
+        "--position",
+        "record=7",
+        "--compensate",
+        "undo it",
+        "--tag",
+        "v1",
+        check=0,
+    )
     project.remove("pipe")
     talk.say("go on", "ok")
     project.gitcp("save", check=0)
@@ -59,12 +76,21 @@ def first_words(project: Project, *args: str) -> list[str]:
 
 
 def test_list_limits(worked: Project) -> None:
-    """-n takes the newest so many; --all names the sessions too; --json gives checkpoint objects."""
+    """-n takes the newest so many; --all names the sessions too; --json gives checkpoint
+    objects.
+    """
     worked.gitcp("save", "--session", "other", check=0)
 
     assert first_words(worked, "list", "-n", "2", "--session", "e7b") == ["2", "3"]
-    assert sorted(first_words(worked, "list", "--all")) == ["e7baae82@1", "e7baae82@2", "e7baae82@3", "other@1"]
-    assert [found["number"] for found in worked.json_lines("list", "-n", "2", "--session", "e7b")] == [2, 3]
+    assert sorted(first_words(worked, "list", "--all")) == [
+        "e7baae82@1",
+        "e7baae82@2",
+        "e7baae82@3",
+        "other@1",
+    ]
+    assert [
+        found["number"] for found in worked.json_lines("list", "-n", "2", "--session", "e7b")
+    ] == [2, 3]
 
 
 @pytest.mark.parametrize("width", [80, 200])
@@ -81,7 +107,9 @@ def test_list_width(worked: Project, width: int) -> None:
 
 
 def test_show(worked: Project) -> None:
-    """Head, note, what changed, what was left out or is peculiar, and the last turns; nothing acts on the screen."""
+    """Head, note, what changed, what was left out or is peculiar, and the last turns; nothing acts
+    on the screen.
+    """
     said = worked.gitcp("show", "v1", check=0).out
 
     assert said.startswith("checkpoint e7baae82@2 (tag: v1)\n")
@@ -102,18 +130,26 @@ def test_show(worked: Project) -> None:
 
 
 def test_show_a_file(worked: Project) -> None:
-    """REV:PATH prints a file's bytes as they were, a directory's names, and what is in gitcp's own."""
+    """REV:PATH prints a file's bytes as they were, a directory's names, and what is in gitcp's
+    own.
+    """
     binary = bytes(range(256)) * 3
     worked.write("src/logo.bin", binary)
     worked.gitcp("save", check=0)
 
     assert worked.gitcp("show", "1:app.py", check=0).out == "one\n"
-    assert worked.gitcp("show", ":src/logo.bin", check=0).out.encode("utf-8", "surrogateescape") == binary
-    assert worked.gitcp("show", "@:./logo.bin", cwd=worked.root / "src", check=0).out.startswith("\x00")
+    assert (
+        worked.gitcp("show", ":src/logo.bin", check=0).out.encode("utf-8", "surrogateescape")
+        == binary
+    )
+    assert worked.gitcp("show", "@:./logo.bin", cwd=worked.root / "src", check=0).out.startswith(
+        "\x00"
+    )
     assert worked.gitcp("show", "1:src", check=0).out == "db.py\n"
     assert "app.py\nsrc/\n" in worked.gitcp("show", "1:", check=0).out
     assert (
-        worked.gitcp("show", "1:.gitcp/checkpoint.json", check=0).out == worked.gitcp("show", "1", "--raw", check=0).out
+        worked.gitcp("show", "1:.gitcp/checkpoint.json", check=0).out
+        == worked.gitcp("show", "1", "--raw", check=0).out
     )
 
 
@@ -141,7 +177,10 @@ def test_show_the_conversation(worked: Project) -> None:
     said = worked.gitcp("show", "--conversation", check=0).out
     stream = worked.gitcp("show", "--stream", "main", check=0).out
 
-    assert [line.split()[0] for line in said.splitlines() if line[:1].isalpha()] == ["user", "assistant"] * 2
+    assert [line.split()[0] for line in said.splitlines() if line[:1].isalpha()] == [
+        "user",
+        "assistant",
+    ] * 2
     assert "    done ^[[2J\n" in said
     assert [json.loads(line)["uuid"] for line in stream.splitlines()] == ["u1", "u2", "u3", "u4"]
 
@@ -186,7 +225,9 @@ def test_show_a_long_conversation(project: Project) -> None:
 
 
 def test_sessions(worked: Project) -> None:
-    """Every session with agent, number of checkpoints, tags and what it is about; the current one is marked."""
+    """Every session with agent, number of checkpoints, tags and what it is about; the current one
+    is marked.
+    """
     worked.gitcp("save", "--session", "other", "--tag", "v2", check=0)
     lines = worked.gitcp("sessions", check=0).out.splitlines()
     found = worked.json_lines("sessions")
@@ -197,7 +238,10 @@ def test_sessions(worked: Project) -> None:
     assert rows["e7baae82"].split()[:3] == ["e7baae82", "claude-code", "3"]
     assert rows["e7baae82"].endswith("go on")
     by_name = {session["session"]: session for session in found}
-    assert {name: session["current"] for name, session in by_name.items()} == {"other": True, "e7baae82": False}
+    assert {name: session["current"] for name, session in by_name.items()} == {
+        "other": True,
+        "e7baae82": False,
+    }
     mine = by_name["e7baae82"]
     assert (mine["checkpoints"], mine["tags"], mine["title"]) == (3, ["v1"], "go on")
     assert mine["agent"]["session_id"] == SESSION
@@ -220,7 +264,10 @@ def test_no_sessions(project: Project) -> None:
 
 def test_tag(worked: Project) -> None:
     """A name is set, listed, moved by force, used as a revision, and taken away."""
-    assert worked.gitcp("tag", "works", "1", "-m", "all tests pass", check=0).out == "tagged e7baae82@1 works\n"
+    assert (
+        worked.gitcp("tag", "works", "1", "-m", "all tests pass", check=0).out
+        == "tagged e7baae82@1 works\n"
+    )
     refused = worked.gitcp("tag", "works", check=12)
     assert refused.err.splitlines()[-1] == "hint: gitcp tag --force works"
     assert worked.gitcp("tag", "works", "-f", check=0).out == "tagged e7baae82@3 works\n"
@@ -235,7 +282,9 @@ def test_tag(worked: Project) -> None:
     assert worked.json("tag", "again", "-d")["checkpoint"] is None
 
 
-@pytest.mark.parametrize("args", [("-d",), ("-d", "v1", "1"), ("-f",), ("v1", "-l"), ("a/b",), ("v1", "1", "2")])
+@pytest.mark.parametrize(
+    "args", [("-d",), ("-d", "v1", "1"), ("-f",), ("v1", "-l"), ("a/b",), ("v1", "1", "2")]
+)
 def test_tag_usage(worked: Project, args: tuple[str, ...]) -> None:
     """What a tag command cannot mean is a usage error."""
     before = worked.git("for-each-ref")
@@ -286,7 +335,11 @@ def test_completing(worked: Project) -> None:
     """Commands, options, tags and sessions are completed."""
 
     def completed(words: str) -> list[str]:
-        env = {"_GITCP_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        env = {
+            "_GITCP_COMPLETE": "bash_complete",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(words.count(" ")),
+        }
         lines = worked.gitcp(env=env, check=0).out.splitlines()
         return [line.partition(",")[2] for line in lines]
 
@@ -316,7 +369,9 @@ def test_demo(project: Project, tmp_path: Path, sealed: Path) -> None:
 
 
 def test_the_demo_beside_a_newer_git(project: Project, tmp_path: Path) -> None:
-    """Where git makes repositories of another kind by itself, as 3.0 does, the demo has one that gitcp can read."""
+    """Where git makes repositories of another kind by itself, as 3.0 does, the demo has one that
+    gitcp can read.
+    """
     newer = tmp_path / "bin/git"
     newer.parent.mkdir()
     newer.write_text(f'#!/bin/sh\nGIT_DEFAULT_HASH=sha256 exec {shutil.which("git")} "$@"\n')

@@ -15,7 +15,8 @@ from terminal import on_terminal
 from driver import SOURCE, File, Project
 
 REPORT = (
-    "schema target safety checkpoint written removed kept conversation resume facts handoff position effects"
+    "schema target safety checkpoint written removed kept conversation resume facts handoff "
+    "position effects"
     " reason candidates"
 ).split()
 
@@ -31,7 +32,17 @@ def talk(project: Project) -> Talk:
     talk = Talk(project)
     talk.say("add a column", "done")
     project.gitcp(
-        "save", "first", "--tag", "first", "--phase", "schema", "--fact", "db=sqlite", "--next", "test", check=0
+        "save",
+        "first",
+        "--tag",
+        "first",
+        "--phase",
+        "schema",
+        "--fact",
+        "db=sqlite",
+        "--next",
+        "test",
+        check=0,
     )
     project.write("app.py", "print(2)\n")
     project.write("new.py", "pass\n")
@@ -57,8 +68,13 @@ def test_restore(project: Project, talk: Talk) -> None:
 
     assert said[0] == 'restored e7baae82@1 "first"  (2 files written, 1 removed, 2 messages)'
     assert said[1:7] == [
-        "  2 files written", "    app.py", "    src/db.py", "  1 file removed", "    new.py", "Facts",
-    ]  # fmt: skip
+        "  2 files written",
+        "    app.py",
+        "    src/db.py",
+        "  1 file removed",
+        "    new.py",
+        "Facts",
+    ]
     assert said[7:11] == ["  db = sqlite", "Next", "  test", "undo with: gitcp undo"]
     assert "has gone on since" in said[11]
     assert said[12].startswith("continue with: claude --resume ")
@@ -75,7 +91,11 @@ def test_json(project: Project, talk: Talk) -> None:
     assert list(found) == REPORT
     assert (found["schema"], found["target"]) == ("gitcp.restore/1", "e7baae82@1")
     assert (found["safety"], found["checkpoint"]) == ("e7baae82@2", "e7baae82@3")
-    assert (found["written"], found["removed"], found["kept"]) == (["app.py", "src/db.py"], ["new.py"], [])
+    assert (found["written"], found["removed"], found["kept"]) == (
+        ["app.py", "src/db.py"],
+        ["new.py"],
+        [],
+    )
     assert found["conversation"]["messages"] == 2
     resume = found["resume"]
     assert resume["agent"] == "claude-code"
@@ -88,17 +108,25 @@ def test_json(project: Project, talk: Talk) -> None:
 
 
 def test_dry_run(project: Project, talk: Talk, files: Files) -> None:
-    """--dry-run shows the plan and changes nothing, in words and as a document with the same keys."""
+    """--dry-run shows the plan and changes nothing, in words and as a document with the same
+    keys.
+    """
     refs = project.git("for-each-ref")
     said = project.gitcp("restore", "first", "--dry-run", check=0).out.splitlines()
     plan = project.json("restore", "first", "-n")
 
     assert said[0].startswith('restore e7baae82@1 "first"  (20')
     assert said[1:6] == [
-        "  2 files would be written", "    app.py", "    src/db.py", "  1 file would be removed", "    new.py",
-    ]  # fmt: skip
+        "  2 files would be written",
+        "    app.py",
+        "    src/db.py",
+        "  1 file would be removed",
+        "    new.py",
+    ]
     assert said[6] == "  the conversation goes back to 2 messages"
-    assert said[7] == f"  session {SESSION} of the agent has gone on and stays; this one gets a new id"
+    assert (
+        said[7] == f"  session {SESSION} of the agent has gone on and stays; this one gets a new id"
+    )
     assert list(plan) == REPORT
     assert plan["schema"] == "gitcp.restore-plan/1"
     assert (plan["written"], plan["removed"]) == (["app.py", "src/db.py"], ["new.py"])
@@ -107,7 +135,9 @@ def test_dry_run(project: Project, talk: Talk, files: Files) -> None:
 
 
 def test_nobody_to_ask(project: Project, talk: Talk, files: Files) -> None:
-    """Without a terminal the plan is shown on stderr, and nothing is changed until --yes is said."""
+    """Without a terminal the plan is shown on stderr, and nothing is changed until --yes is
+    said.
+    """
     refs = project.git("for-each-ref")
     done = project.gitcp("restore", "first", "--", "src", check=12)
 
@@ -118,9 +148,13 @@ def test_nobody_to_ask(project: Project, talk: Talk, files: Files) -> None:
     assert (project.files(), project.git("for-each-ref")) == (files, refs)
 
 
-@pytest.mark.parametrize(("typed", "code"), [("y\n", 0), ("YES\n", 0), ("\n", 12), ("n\n", 12), ("\x04", 12)])
+@pytest.mark.parametrize(
+    ("typed", "code"), [("y\n", 0), ("YES\n", 0), ("\n", 12), ("n\n", 12), ("\x04", 12)]
+)
 def test_asking(project: Project, talk: Talk, files: Files, typed: str, code: int) -> None:
-    """On a terminal the plan is shown and a person asked; only a yes goes on, and a bare return is a no."""
+    """On a terminal the plan is shown and a person asked; only a yes goes on, and a bare return is
+    a no.
+    """
     done = on_terminal(project, "restore", "first", typed=typed)
 
     assert done.code == code
@@ -155,10 +189,20 @@ def test_nothing_that_may_be_done(project: Project) -> None:
 
 
 def test_only_paths(project: Project, talk: Talk) -> None:
-    """Paths count from where one stands, and bring back just those files; the conversation stays."""
+    """Paths count from where one stands, and bring back just those files; the conversation
+    stays.
+    """
     project.write("src/other.py", "x\n")
     done = project.gitcp(
-        "restore", "first", "--yes", "--json", "--", ".", "../new.py", cwd=project.root / "src", check=0
+        "restore",
+        "first",
+        "--yes",
+        "--json",
+        "--",
+        ".",
+        "../new.py",
+        cwd=project.root / "src",
+        check=0,
     )
     found = json.loads(done.out)
 
@@ -172,7 +216,9 @@ def test_paths_outside(project: Project, talk: Talk) -> None:
     os.symlink("/", project.path("away"))
 
     assert "is outside of" in project.gitcp("restore", "first", "--yes", "--", "../x", check=2).err
-    assert "is outside of" in project.gitcp("restore", "first", "--yes", "--", "away/etc", check=2).err
+    assert (
+        "is outside of" in project.gitcp("restore", "first", "--yes", "--", "away/etc", check=2).err
+    )
 
 
 def test_only_files(project: Project, talk: Talk) -> None:
@@ -195,7 +241,9 @@ def test_only_the_conversation(project: Project, talk: Talk, files: Files) -> No
 
 
 def test_before_a_message(project: Project, talk: Talk) -> None:
-    """--message goes to the state just before something the user said: its files, and the talk up to there."""
+    """--message goes to the state just before something the user said: its files, and the talk up
+    to there.
+    """
     project.gitcp("save", "second", check=0)
     found = project.json("restore", "--message", "u3", "--yes")
 
@@ -246,26 +294,42 @@ def test_contradictions(project: Project, talk: Talk, files: Files, args: tuple[
 
 
 def test_a_growing_conversation(project: Project, tmp_path: Path) -> None:
-    """Each version of a transcript comes back byte for byte, whatever it ended with when it was saved."""
+    """Each version of a transcript comes back byte for byte, whatever it ended with when it was
+    saved.
+    """
     project.write("app.py", "print(1)\n")
     file, versions = tmp_path / "talk.jsonl", [b""]
     for number in range(7):
-        line = json.dumps({"role": "user", "content": f"{number} é " * 10 ** (number % 5)}).encode() + b"\n"
+        line = (
+            json.dumps({"role": "user", "content": f"{number} é " * 10 ** (number % 5)}).encode()
+            + b"\n"
+        )
         versions.append(versions[-1] + line)
         versions.append(versions[-1] + line[: number * 7])  # an agent is writing the next one
-        versions[-2:] = versions[-2:] if number % 3 else [versions[-1], versions[-1] + b"\xff\0}{\r\n"]
+        versions[-2:] = (
+            versions[-2:] if number % 3 else [versions[-1], versions[-1] + b"\xff\0}{\r\n"]
+        )
     for version in versions[1:]:
         file.write_bytes(version)
         project.gitcp("save", "--force", "--session", "grow", "--conversation", str(file), check=0)
 
     for number, version in enumerate(versions[1:], 1):
-        args = ("restore", f"grow@{number}", "--conversation", "--to", str(tmp_path / f"v{number}"), "--json")
+        args = (
+            "restore",
+            f"grow@{number}",
+            "--conversation",
+            "--to",
+            str(tmp_path / f"v{number}"),
+            "--json",
+        )
         report = json.loads(project.gitcp(*args, check=0).out)
         assert Path(report["resume"]["path"]).read_bytes() == version, number
 
 
 def test_into_a_directory(project: Project, talk: Talk, files: Files, tmp_path: Path) -> None:
-    """--to writes into a directory of its own, needs no yes, touches nothing else, and says where to go on."""
+    """--to writes into a directory of its own, needs no yes, touches nothing else, and says where
+    to go on.
+    """
     refs = project.git("for-each-ref")
     said = project.gitcp("restore", "first", "--to", "../look here", check=0).out
     found = project.json("restore", "first", "--to", "../again")
@@ -288,7 +352,9 @@ def test_into_a_directory_dry(project: Project, talk: Talk, tmp_path: Path) -> N
 
 
 def test_effects_are_not_undone(project: Project, talk: Talk) -> None:
-    """What was recorded since, and works outside of the files, is told before and after, newest first."""
+    """What was recorded since, and works outside of the files, is told before and after, newest
+    first.
+    """
     project.gitcp("save", "--compensate", "drop table", check=0)
     project.gitcp("save", "--compensate", "send an apology\x1b[2J", check=0)
     plan = project.gitcp("restore", "first", "-n", check=0).out
@@ -297,7 +363,10 @@ def test_effects_are_not_undone(project: Project, talk: Talk) -> None:
     for said in (plan, report):
         assert "  not undone: send an apology^[[2J\n  not undone: drop table\n" in said
     assert "past 2 later checkpoints" in plan
-    assert project.json("restore", "first", "-n")["effects"][-2:] == ["send an apology\x1b[2J", "drop table"]
+    assert project.json("restore", "first", "-n")["effects"][-2:] == [
+        "send an apology\x1b[2J",
+        "drop table",
+    ]
 
 
 def test_long_plans_are_cut(project: Project, talk: Talk) -> None:
@@ -312,7 +381,9 @@ def test_long_plans_are_cut(project: Project, talk: Talk) -> None:
 
 
 def test_kept_paths(project: Project, talk: Talk) -> None:
-    """What is left alone is listed with why, in plan and report; where the target has it, that is in part."""
+    """What is left alone is listed with why, in plan and report; where the target has it, that is
+    in part.
+    """
     project.remove("app.py")
     os.mkfifo(project.path("app.py"))
     plan = project.json("restore", "first", "-n")
@@ -358,14 +429,18 @@ def test_disk_full(project: Project, talk: Talk, files: Files) -> None:
     done = with_writer(project, full, "rollback", "-y")
 
     assert (done.returncode, done.stdout) == (17, "")
-    assert done.stderr == "error: full\nhint: make room, then gitcp restore --continue  (or --abort)\n"
+    assert (
+        done.stderr == "error: full\nhint: make room, then gitcp restore --continue  (or --abort)\n"
+    )
     project.gitcp("restore", "--continue", check=0)
     project.gitcp("undo", "--yes", check=0)
     assert project.files() == files
 
 
 def test_done_in_part(project: Project, talk: Talk) -> None:
-    """Where a path could not be written the others are, the report says which and why, and the exit code is 3."""
+    """Where a path could not be written the others are, the report says which and why, and the exit
+    code is 3.
+    """
     done = with_writer(project, "raise GitcpError('no luck with it')", "restore", "first", "--yes")
 
     assert done.returncode == 3
@@ -377,8 +452,14 @@ def test_done_in_part(project: Project, talk: Talk) -> None:
 
 def test_a_path_for_a_revision(project: Project, talk: Talk) -> None:
     """Who forgets the `--` before a path is told."""
-    assert project.gitcp("restore", "app.py", check=16).err.splitlines()[-1] == "hint: gitcp restore -- app.py"
-    assert project.gitcp("diff", "first", "app.py", check=16).err.splitlines()[-1] == "hint: gitcp diff -- app.py"
+    assert (
+        project.gitcp("restore", "app.py", check=16).err.splitlines()[-1]
+        == "hint: gitcp restore -- app.py"
+    )
+    assert (
+        project.gitcp("diff", "first", "app.py", check=16).err.splitlines()[-1]
+        == "hint: gitcp diff -- app.py"
+    )
     assert project.gitcp("diff", "no-such", check=16).err.splitlines()[-1] == "hint: gitcp log"
 
 
@@ -394,7 +475,9 @@ def test_rollback(project: Project, talk: Talk) -> None:
 
 
 def test_undo_and_redo(project: Project, talk: Talk, files: Files) -> None:
-    """undo walks back through restores and redo forward again, each byte as it was; each says how to turn round."""
+    """undo walks back through restores and redo forward again, each byte as it was; each says how
+    to turn round.
+    """
     project.gitcp("restore", "first", "--yes", check=0)
     restored = project.files()
     undone = project.gitcp("undo", "--yes", check=0).out
@@ -447,7 +530,9 @@ def interrupted(project: Project) -> None:
 
 
 def test_unfinished_is_told(project: Project, talk: Talk) -> None:
-    """While a restore is unfinished every command says so in one line on stderr; another restore is refused."""
+    """While a restore is unfinished every command says so in one line on stderr; another restore is
+    refused.
+    """
     interrupted(project)
 
     for args in (
@@ -464,7 +549,10 @@ def test_unfinished_is_told(project: Project, talk: Talk) -> None:
         done = project.gitcp(*args, check=0)
         assert done.err.count("\n") == 1
         assert done.err.startswith("note: a restore of e7baae82@1 was interrupted here")
-    assert "gitcp restore --continue" in project.gitcp("restore", "first", "--yes", check=12).err.splitlines()[-1]
+    assert (
+        "gitcp restore --continue"
+        in project.gitcp("restore", "first", "--yes", check=12).err.splitlines()[-1]
+    )
     assert project.json("status")["unfinished"] == "e7baae82@1"
 
 
@@ -473,7 +561,10 @@ def test_continue(project: Project, talk: Talk, files: Files) -> None:
     interrupted(project)
     done = project.gitcp("restore", "--continue", check=0)
 
-    assert (done.err, done.out.splitlines()[0].partition("  ")[0]) == ("", 'restored e7baae82@1 "first"')
+    assert (done.err, done.out.splitlines()[0].partition("  ")[0]) == (
+        "",
+        'restored e7baae82@1 "first"',
+    )
     assert project.read("app.py") == b"print(1)\n"
     assert project.gitcp("log", check=0).err == ""
     project.gitcp("undo", "--yes", check=0)

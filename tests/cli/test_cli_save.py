@@ -1,4 +1,6 @@
-"""`gitcp save` as its users meet it: processes, what they print, and what `show --json` says afterwards."""
+"""`gitcp save` as its users meet it: processes, what they print, and what `show --json` says
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from talk import SESSION, Talk
 from driver import SOURCE, Project
 
 CHECKPOINT = (
-    "id session number commit tree parent created label phase objective trigger agent tags base branch conversation "
+    "id session number commit tree parent created label phase objective trigger agent tags base "
+    "branch conversation "
     "files facts handoff position restored_from forked_from reverted compensations run"
 ).split()
 
@@ -31,7 +34,9 @@ def talk(project: Project) -> Talk:
 
 
 def test_save(project: Project, talk: Talk) -> None:
-    """One line says the id, the label and what is in it; the next where the conversation came from."""
+    """One line says the id, the label and what is in it; the next where the conversation came
+    from.
+    """
     with project.guard():
         said = project.gitcp("save", "before migration", check=0).out
 
@@ -63,7 +68,9 @@ def test_without_an_agent(project: Project) -> None:
 
 
 def test_json(project: Project, talk: Talk) -> None:
-    """--json prints one document on stdout and nothing else; its keys are the promised ones, in that order."""
+    """--json prints one document on stdout and nothing else; its keys are the promised ones, in
+    that order.
+    """
     done = project.gitcp("save", "label", "--tag", "v1", "--tag", "v2", "--json", check=0)
     document = json.loads(done.out)
     found = document["checkpoint"]
@@ -76,31 +83,78 @@ def test_json(project: Project, talk: Talk) -> None:
     assert project.git("rev-parse", f"{found['commit']}^{{tree}}") == found["tree"]
     assert (found["base"], found["branch"]) == (project.git("rev-parse", "HEAD"), "main")
     assert sorted(found["tags"]) == ["v1", "v2"]
-    assert found["agent"] == {"name": "claude-code", "version": "2.1.0", "model": None, "session_id": SESSION}
+    assert found["agent"] == {
+        "name": "claude-code",
+        "version": "2.1.0",
+        "model": None,
+        "session_id": SESSION,
+    }
     assert found["files"] == {"total": 2, "changed": 1, "skipped": []}
-    assert list(found["conversation"]) == ["format", "messages", "bytes", "sha256", "streams", "last_message"]
+    assert list(found["conversation"]) == [
+        "format",
+        "messages",
+        "bytes",
+        "sha256",
+        "streams",
+        "last_message",
+    ]
     assert found["conversation"]["bytes"] == talk.path.stat().st_size
-    assert found["conversation"]["last_message"] == {"role": "assistant", "text": "done", "id": "u2"}
+    assert found["conversation"]["last_message"] == {
+        "role": "assistant",
+        "text": "done",
+        "id": "u2",
+    }
     shown = project.json("show")
     assert list(shown) == ["schema", *CHECKPOINT]
     assert shown == {"schema": "gitcp.checkpoint/1", **found}
 
 
 def test_note(project: Project, talk: Talk) -> None:
-    """Everything that can be said about a checkpoint is kept and comes back; repeated options add up."""
+    """Everything that can be said about a checkpoint is kept and comes back; repeated options add
+    up.
+    """
     found = project.json(
-        "save", "label ü", "--phase", "schema", "--objective", "e-mail", "--fact", "db=sqlite", "--fact", "url=a=b",
-        "--task", "column", "--decided", "one", "--decided", "two", "--failed", "three", "--next", "four",
-        "--active", "app.py", "--position", "record=7000000", "--compensate", "undo it", "--trigger", "before-refactor",
-    )["checkpoint"]  # fmt: skip
+        "save",
+        "label ü",
+        "--phase",
+        "schema",
+        "--objective",
+        "e-mail",
+        "--fact",
+        "db=sqlite",
+        "--fact",
+        "url=a=b",
+        "--task",
+        "column",
+        "--decided",
+        "one",
+        "--decided",
+        "two",
+        "--failed",
+        "three",
+        "--next",
+        "four",
+        "--active",
+        "app.py",
+        "--position",
+        "record=7000000",
+        "--compensate",
+        "undo it",
+        "--trigger",
+        "before-refactor",
+    )["checkpoint"]
 
     assert (found["label"], found["phase"], found["objective"]) == ("label ü", "schema", "e-mail")
     assert found["trigger"] == "before-refactor"
     assert found["facts"] == {"db": "sqlite", "url": "a=b"}
     assert found["position"] == {"record": "7000000"}
     assert found["handoff"] == {
-        "task": "column", "decisions": ["one", "two"], "failed": ["three"], "next": ["four"], "active": ["app.py"],
-    }  # fmt: skip
+        "task": "column",
+        "decisions": ["one", "two"],
+        "failed": ["three"],
+        "next": ["four"],
+        "active": ["app.py"],
+    }
     assert project.gitcp("show", "--position", "record", check=0).out == "7000000\n"
 
 
@@ -143,7 +197,9 @@ def test_bad_values(project: Project, talk: Talk, args: tuple[str | bytes, ...],
 
 
 def test_what_is_left_out_is_listed(project: Project, talk: Talk) -> None:
-    """Each path that is not captured is listed with its reason: the first ten, then how many more."""
+    """Each path that is not captured is listed with its reason: the first ten, then how many
+    more.
+    """
     for number in range(13):
         os.mkfifo(project.path(f"pipe{number:02d}\x1b"))
     said = project.gitcp("save", check=0).out.splitlines()
@@ -161,7 +217,9 @@ def test_quiet(project: Project, talk: Talk) -> None:
 
 
 def test_conversation_by_hand(project: Project, tmp_path: Path) -> None:
-    """A conversation is taken from standard input or a file, byte for byte; a file's name counts from -C."""
+    """A conversation is taken from standard input or a file, byte for byte; a file's name counts
+    from -C.
+    """
     torn = b'{"role": "user", "content": "hello"}\n{"role": "assi'
     project.gitcp("save", "--conversation", "-", "--session", "piped", input=torn, check=0)
     (tmp_path / "talk.jsonl").write_bytes(torn + b"stant")
@@ -181,7 +239,10 @@ def test_two_conversations(project: Project, talk: Talk) -> None:
     assert (error["schema"], error["code"]) == ("gitcp.error/1", 16)
     assert {line.split()[0] for line in error["candidates"]} == {SESSION, other.session}
     assert error["hint"].startswith("gitcp save --session ")
-    assert project.json("save", "--session", SESSION[:8])["checkpoint"]["agent"]["session_id"] == SESSION
+    assert (
+        project.json("save", "--session", SESSION[:8])["checkpoint"]["agent"]["session_id"]
+        == SESSION
+    )
 
 
 def test_nowhere(tmp_path: Path, project: Project) -> None:
@@ -245,7 +306,9 @@ def test_size_limit(project: Project) -> None:
 
 
 def test_include(project: Project) -> None:
-    """Ignored files are taken in by pattern: every one in git config, else those of .gitcp.toml, and those by hand."""
+    """Ignored files are taken in by pattern: every one in git config, else those of .gitcp.toml,
+    and those by hand.
+    """
     project.write(".gitignore", "*.log\n*.db\n*.tmp\n")
     for name in ("a.log", "b.db", "c.tmp"):
         project.write(name, name)
@@ -283,7 +346,9 @@ def test_dependency_limit(project: Project) -> None:
     ],
 )
 def test_bad_settings(project: Project, text: str | bytes, said: str) -> None:
-    """A setting that is not known or not usable is reported on one line that names it. The save goes on without it."""
+    """A setting that is not known or not usable is reported on one line that names it. The save
+    goes on without it.
+    """
     project.write("a.txt", "one\n")
     project.write(".gitcp.toml", text)
     done = project.gitcp("save", check=0)
@@ -312,4 +377,6 @@ def test_bad_git_config(project: Project) -> None:
     project.write("a.txt", "one\n")
 
     said = project.gitcp("save", check=0).err
-    assert said == "warning: gitcp.maxFileSize is 'lots', which is no size; this setting is ignored\n"
+    assert (
+        said == "warning: gitcp.maxFileSize is 'lots', which is no size; this setting is ignored\n"
+    )

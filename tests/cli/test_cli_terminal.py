@@ -52,18 +52,32 @@ def test_paged(worked: Project, pager: str, args: tuple[str, ...]) -> None:
 
 def timeless(lines: list[str]) -> list[str]:
     """The lines that say no time, without the blanks that make room for one."""
-    return [" ".join(each.split()) for each in lines if not re.search(r"Date:| ago\b|\bjust now\b", each)]
+    return [
+        " ".join(each.split())
+        for each in lines
+        if not re.search(r"Date:| ago\b|\bjust now\b", each)
+    ]
 
 
 def test_which_pager(worked: Project, pager: str) -> None:
-    """GITCP_PAGER wins over git's core.pager, that over PAGER; `cat`, an empty one and --no-pager are none."""
+    """GITCP_PAGER wins over git's core.pager, that over PAGER; `cat`, an empty one and --no-pager
+    are none.
+    """
     assert on_terminal(worked, "log", env={"PAGER": pager}).out.startswith("paged")
-    assert not on_terminal(worked, "log", env={"PAGER": pager, "GITCP_PAGER": "cat"}).out.startswith("paged")
-    assert not on_terminal(worked, "log", env={"PAGER": pager, "GITCP_PAGER": ""}).out.startswith("paged")
-    assert not on_terminal(worked, "--no-pager", "log", env={"PAGER": pager}).out.startswith("paged")
+    assert not on_terminal(
+        worked, "log", env={"PAGER": pager, "GITCP_PAGER": "cat"}
+    ).out.startswith("paged")
+    assert not on_terminal(worked, "log", env={"PAGER": pager, "GITCP_PAGER": ""}).out.startswith(
+        "paged"
+    )
+    assert not on_terminal(worked, "--no-pager", "log", env={"PAGER": pager}).out.startswith(
+        "paged"
+    )
     worked.git("config", "core.pager", f"echo from git; {pager}")
     assert on_terminal(worked, "log", env={"PAGER": "false"}).out.startswith("from git")
-    assert on_terminal(worked, "log", env={"GITCP_PAGER": pager, "LESS": "S"}).out.startswith("paged S")
+    assert on_terminal(worked, "log", env={"GITCP_PAGER": pager, "LESS": "S"}).out.startswith(
+        "paged S"
+    )
 
 
 def test_a_pager_that_is_left(worked: Project) -> None:
@@ -88,7 +102,9 @@ def test_an_error_under_the_pager(worked: Project, pager: str) -> None:
     assert failed.out.startswith("error: ")
 
 
-@pytest.mark.parametrize("args", [("save", "x"), ("status",), ("sessions",), ("show", "1:app.py"), ("log", "--json")])
+@pytest.mark.parametrize(
+    "args", [("save", "x"), ("status",), ("sessions",), ("show", "1:app.py"), ("log", "--json")]
+)
 def test_not_paged(worked: Project, pager: str, args: tuple[str, ...]) -> None:
     """What is short, or for programs, goes straight to the terminal."""
     assert "paged" not in on_terminal(worked, *args, env={"GITCP_PAGER": pager}).out
@@ -96,10 +112,17 @@ def test_not_paged(worked: Project, pager: str, args: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize(
     ("env", "coloured"),
-    [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({"TERM": "dumb", "FORCE_COLOR": "1"}, True)],
+    [
+        ({}, True),
+        ({"NO_COLOR": "1"}, False),
+        ({"TERM": "dumb"}, False),
+        ({"TERM": "dumb", "FORCE_COLOR": "1"}, True),
+    ],
 )
 def test_colours(worked: Project, env: dict[str, str], coloured: bool) -> None:
-    """A terminal gets colours, unless it is dumb or they are unwanted; what is stored acts on it in no case."""
+    """A terminal gets colours, unless it is dumb or they are unwanted; what is stored acts on it in
+    no case.
+    """
     for args in (*PAGED, ("status",), ("sessions",), ("save", "x")):
         said = on_terminal(worked, "--no-pager", *args, env=env).out
         assert "\x1b[2J" not in said
@@ -121,7 +144,9 @@ def test_width(worked: Project, columns: int) -> None:
 
 
 def test_progress(worked: Project) -> None:
-    """A check tells how far it is on a terminal, and leaves a clean line; in a pipe it says nothing of it."""
+    """A check tells how far it is on a terminal, and leaves a clean line; in a pipe it says nothing
+    of it.
+    """
     done = on_terminal(worked, "check")
 
     assert "checking 1 of 2 checkpoints" in done.out

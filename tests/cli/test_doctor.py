@@ -73,11 +73,14 @@ def test_nothing_enabled(project: Project, tmp_path: Path, programs: Path) -> No
 
 
 def test_what_is_wrong(project: Project, sealed: Path, programs: Path) -> None:
-    """Hooks of an older version, enabled twice, settings that broke, no gitcp on the PATH: each with what to type."""
+    """Hooks of an older version, enabled twice, settings that broke, no gitcp on the PATH: each
+    with what to type.
+    """
     project.gitcp("enable", "claude", "codex", "--yes", check=0)
     project.gitcp("enable", "claude", "--user", "--yes", check=0)
     project.write(
-        ".claude/settings.json", project.read(".claude/settings.json").replace(b'"timeout": 5', b'"timeout": 6')
+        ".claude/settings.json",
+        project.read(".claude/settings.json").replace(b'"timeout": 5', b'"timeout": 6'),
     )
     (sealed / ".codex/config.toml").write_text("")
     (sealed / ".claude/settings.json").write_text("{")
@@ -93,7 +96,10 @@ def test_what_is_wrong(project: Project, sealed: Path, programs: Path) -> None:
         f"mend {sealed}/.claude/settings.json",
         "gitcp enable codex",
     ]
-    assert [(agent["project"], agent["user"]) for agent in said["agents"]] == [("old", "yes"), ("old", "no")]
+    assert [(agent["project"], agent["user"]) for agent in said["agents"]] == [
+        ("old", "yes"),
+        ("old", "no"),
+    ]
     project.gitcp("enable", "claude", "codex", "--yes", check=0)
     assert len(doctor(project, 1)["problems"]) == 3
 
@@ -101,7 +107,8 @@ def test_what_is_wrong(project: Project, sealed: Path, programs: Path) -> None:
 def test_hooks_that_failed(project: Project) -> None:
     """The last of what went wrong in hooks is shown, as text and nothing more."""
     project.write(
-        ".git/gitcp/hook.log", "".join(f"2026-11-21T00:00:0{n}Z codex Stop -: \x1b[31m{n}\n" for n in range(9))
+        ".git/gitcp/hook.log",
+        "".join(f"2026-11-21T00:00:0{n}Z codex Stop -: \x1b[31m{n}\n" for n in range(9)),
     )
 
     said = doctor(project, 0)
@@ -129,11 +136,15 @@ def test_an_agent_that_hangs_or_fails(project: Project, programs: Path) -> None:
     assert doctor(project, 0)["agents"][0]["version"] is None
 
 
-@pytest.mark.parametrize(("git", "code"), [("2.30.9", 1), ("1.9", 1), ("2.31.0", 0), ("10.2", 0), ("unheard of", 0)])
+@pytest.mark.parametrize(
+    ("git", "code"), [("2.30.9", 1), ("1.9", 1), ("2.31.0", 0), ("10.2", 0), ("unheard of", 0)]
+)
 def test_an_old_git(project: Project, programs: Path, git: str, code: int) -> None:
     """The version that the documentation names is the least one."""
     real = shutil.which("git")
-    (programs / "git").write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo "git version {git}" || exec {real} "$@"\n')
+    (programs / "git").write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && echo "git version {git}" || exec {real} "$@"\n'
+    )
     (programs / "git").chmod(0o755)
 
     said = [problem["hint"] for problem in doctor(project, code)["problems"]]

@@ -39,7 +39,9 @@ class Tools:
         return found
 
 
-def with_tools(project: Project, work: Callable[[Tools], Awaitable[None]], *, cwd: Path | None = None) -> None:
+def with_tools(
+    project: Project, work: Callable[[Tools], Awaitable[None]], *, cwd: Path | None = None
+) -> None:
     """Do some work with the tools of `gitcp mcp`, started in the project."""
     server = StdioServerParameters(
         command=sys.executable,
@@ -75,7 +77,11 @@ def test_tools(project: Project, talk: Talk) -> None:
         found = {tool.name: tool for tool in (await tools.client.list_tools()).tools}
         assert sorted(found) == ["diff", "list", "note", "restore", "save", "show"]
         assert all(tool.description for tool in found.values())
-        looking = [name for name, tool in found.items() if tool.annotations and tool.annotations.read_only_hint]
+        looking = [
+            name
+            for name, tool in found.items()
+            if tool.annotations and tool.annotations.read_only_hint
+        ]
         assert sorted(looking) == ["diff", "list", "show"]
         assert "digest" in found["restore"].input_schema["properties"]
 
@@ -83,41 +89,69 @@ def test_tools(project: Project, talk: Talk) -> None:
 
 
 def test_save_and_look(project: Project, talk: Talk) -> None:
-    """What is saved can be listed and shown; a second save finds nothing new; files come as they were."""
+    """What is saved can be listed and shown; a second save finds nothing new; files come as they
+    were.
+    """
 
     async def work(tools: Tools) -> None:
-        saved = await tools("save", label="first", facts={"db": "sqlite"}, decided=["one"], next=["two"], tags=["v1"])
-        assert (saved["schema"], saved["saved"], saved["checkpoint"]["id"]) == ("gitcp.save/1", True, "e7baae82@1")
+        saved = await tools(
+            "save",
+            label="first",
+            facts={"db": "sqlite"},
+            decided=["one"],
+            next=["two"],
+            tags=["v1"],
+        )
+        assert (saved["schema"], saved["saved"], saved["checkpoint"]["id"]) == (
+            "gitcp.save/1",
+            True,
+            "e7baae82@1",
+        )
         assert not (await tools("save"))["saved"]
         project.write("app.py", "two\n")
         second = await tools("save")
         assert second["checkpoint"]["facts"] == {"db": "sqlite"}
         listed = (await tools("list"))["checkpoints"]
-        assert [(each["id"], each["tags"]) for each in listed] == [("e7baae82@2", []), ("e7baae82@1", ["v1"])]
+        assert [(each["id"], each["tags"]) for each in listed] == [
+            ("e7baae82@2", []),
+            ("e7baae82@1", ["v1"]),
+        ]
         assert len((await tools("list", limit=1))["checkpoints"]) == 1
         shown = await tools("show", revision="v1")
         assert (shown["label"], shown["handoff"]["decisions"]) == ("first", ["one"])
         assert (await tools("show", revision="1", path="app.py"))["text"] == "one\n"
-        assert (await tools("show", revision="1", path=""))["names"] == [".gitcp/", "app.py", "b.txt"]
+        assert (await tools("show", revision="1", path=""))["names"] == [
+            ".gitcp/",
+            "app.py",
+            "b.txt",
+        ]
 
     with project.guard():
         with_tools(project, work)
 
 
-def test_the_first_save_of_a_session(project: Project, talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The agent that calls has not written its conversation yet: it is waited for. Where none comes, that is said."""
+def test_the_first_save_of_a_session(
+    project: Project, talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent that calls has not written its conversation yet: it is waited for. Where none
+    comes, that is said.
+    """
     session = "99999999-2222-4333-8444-555555555555"
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", session)
     transcript = talk.path.with_name(f"{session}.jsonl")
 
     async def late() -> None:
         await anyio.sleep(1.0)
-        transcript.write_bytes(talk.path.read_bytes().replace(talk.path.stem.encode(), session.encode()))
+        transcript.write_bytes(
+            talk.path.read_bytes().replace(talk.path.stem.encode(), session.encode())
+        )
 
     async def work(tools: Tools) -> None:
         alone = await tools("save", label="no words")
         assert alone["checkpoint"]["conversation"] is None
-        assert alone["warning"].startswith("no conversation was saved, only the files: claude-code has written none")
+        assert alone["warning"].startswith(
+            "no conversation was saved, only the files: claude-code has written none"
+        )
         async with anyio.create_task_group() as group:
             group.start_soon(late)
             saved = await tools("save", label="first")
@@ -139,7 +173,9 @@ def test_diff(project: Project, talk: Talk) -> None:
         now = await tools("diff")
         assert [each["path"] for each in now["changes"]] == ["app.py", "b.txt"]
         assert "-one\n+two\n" in now["patch"]
-        assert [each["path"] for each in (await tools("diff", paths=["b.txt"]))["changes"]] == ["b.txt"]
+        assert [each["path"] for each in (await tools("diff", paths=["b.txt"]))["changes"]] == [
+            "b.txt"
+        ]
         await tools("save", label="second")
         assert "+two" in (await tools("diff", old="1", new="2"))["patch"]
         assert (await tools("diff"))["patch"] == ""
@@ -170,7 +206,9 @@ def test_restore_needs_the_plan(project: Project, talk: Talk) -> None:
         plan = await tools("restore", revision="1")
         assert (plan["schema"], plan["written"]) == ("gitcp.restore-plan/1", ["app.py"])
         assert project.read("app.py") == b"two\n"
-        with pytest.raises(Called, match="not the digest of what a restore would do now: nothing was changed"):
+        with pytest.raises(
+            Called, match="not the digest of what a restore would do now: nothing was changed"
+        ):
             await tools("restore", revision="1", digest="0" * 64)
         project.write("app.py", "three\n")
         with pytest.raises(Called, match="look at the plan"):
@@ -178,7 +216,9 @@ def test_restore_needs_the_plan(project: Project, talk: Talk) -> None:
         assert project.read("app.py") == b"three\n"
         again = await tools("restore", revision="1")
         with pytest.raises(Called):
-            await tools("restore", revision="1", digest=again["digest"], what="files", paths=["app.py"])
+            await tools(
+                "restore", revision="1", digest=again["digest"], what="files", paths=["app.py"]
+            )
         done = await tools("restore", revision="1", digest=again["digest"])
         assert (done["schema"], done["written"]) == ("gitcp.restore/1", ["app.py"])
         assert done["resume"]["command"][0] == "claude"
@@ -246,7 +286,9 @@ def test_without_a_repository(project: Project, tmp_path: Path) -> None:
 
 
 def test_ends(project: Project) -> None:
-    """It ends when its client closes standard input; nothing but the protocol is on standard output."""
+    """It ends when its client closes standard input; nothing but the protocol is on standard
+    output.
+    """
     done = project.gitcp("mcp", input='not JSON\n{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
 
     assert done.code == 0, done.err

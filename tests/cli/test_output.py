@@ -1,4 +1,6 @@
-"""What reaches the terminal: text, our own colours, and nothing that was stored as more than text."""
+"""What reaches the terminal: text, our own colours, and nothing that was stored as more than
+text.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ from gitcp.cli.table import Column
 ACTED_ON = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode's categories of what is not shown but does something."""
 
-ARABIC_SIGNS = {chr(code) for code in (*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD)}
+ARABIC_SIGNS = {
+    chr(code)
+    for code in (*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD)
+}
 EGYPTIAN = {chr(code) for code in (*range(0x13430, 0x13440), *range(0x1BCA0, 0x1BCA4))}
 SHOWN = ARABIC_SIGNS | EGYPTIAN
 """Of the category Cf, and yet visible signs, or parts of a script."""
@@ -36,7 +41,9 @@ everything = st.text(st.characters(exclude_categories=()))
 class Captured:
     """An Output whose stdout is kept."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, env: Mapping[str, str], encoding: str = "utf-8") -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, env: Mapping[str, str], encoding: str = "utf-8"
+    ) -> None:
         self._bytes = io.BytesIO()
         monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(self._bytes, encoding=encoding))
         self.output = Output(env)
@@ -53,7 +60,11 @@ class Captured:
 
 def acted_on(text: str) -> list[str]:
     """The characters of `text` that a terminal would act on."""
-    return [char for char in text if char != "\n" and char not in SHOWN and unicodedata.category(char) in ACTED_ON]
+    return [
+        char
+        for char in text
+        if char != "\n" and char not in SHOWN and unicodedata.category(char) in ACTED_ON
+    ]
 
 
 @given(everything)
@@ -65,8 +76,15 @@ def test_safe_text(text: str) -> None:
     assert shown.count("\n") == text.count("\n")
 
 
-@given(st.text(st.characters(categories=("L", "M", "N", "P", "S"), exclude_characters="\\\u034f\u115f\u1160\u17b4\u17b5"
-    "\u180b\u180c\u180d\u180f\u3164\uffa0")))  # fmt: skip
+@given(
+    st.text(
+        st.characters(
+            categories=("L", "M", "N", "P", "S"),
+            exclude_characters="\\\u034f\u115f\u1160\u17b4\u17b5"
+            "\u180b\u180c\u180d\u180f\u3164\uffa0",
+        )
+    )
+)
 def test_ordinary_text(text: str) -> None:
     """Letters, marks, numbers and signs of any script are shown as they are."""
     found = "".join(char for char in text if not 0xE0000 <= ord(char) <= 0xE0FFF)
@@ -105,7 +123,9 @@ def test_flat_text(text: str) -> None:
 
 @given(st.lists(st.tuples(everything, st.booleans())))
 def test_only_our_colours(parts: list[tuple[str, bool]]) -> None:
-    """With colours on, the escape sequences written are those of the styled parts, two each, and no other."""
+    """With colours on, the escape sequences written are those of the styled parts, two each, and no
+    other.
+    """
     with pytest.MonkeyPatch.context() as monkeypatch:
         captured = Captured(monkeypatch, {"FORCE_COLOR": "1"})
         captured.output.line(*(Styled(text, RED) if styled else text for text, styled in parts))
@@ -121,7 +141,10 @@ def test_patch_in_colour(content: bytes) -> None:
     """A patch that is looked at is safe, whatever the files hold."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         captured = Captured(monkeypatch, {"FORCE_COLOR": "1"})
-        rendering.patch(captured.output, b"diff --git a/f b/f\n@@ -1 +1 @@\n+" + content.replace(b"\n", b"\n+") + b"\n")
+        rendering.patch(
+            captured.output,
+            b"diff --git a/f b/f\n@@ -1 +1 @@\n+" + content.replace(b"\n", b"\n+") + b"\n",
+        )
         text = captured.text
 
     assert acted_on(SGR.sub("", text)) == []
@@ -147,7 +170,9 @@ def test_patch_into_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"TERM": "xterm"}, False),
     ],
 )
-def test_colours_in_a_pipe(monkeypatch: pytest.MonkeyPatch, env: dict[str, str], colours: bool) -> None:
+def test_colours_in_a_pipe(
+    monkeypatch: pytest.MonkeyPatch, env: dict[str, str], colours: bool
+) -> None:
     """A pipe gets colours only when they are forced; NO_COLOR wins."""
     assert Captured(monkeypatch, env).output.colour is colours
 
@@ -161,12 +186,18 @@ def test_a_terminal_that_knows_little(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 COLUMNS = (Column("#", right=True), Column("empty"), Column("about", cut=True))
-ROWS = (("1", "", "plain"), ("12", "", "日本語 " * 60), ("3", "", "[bold]x[/oops] \x1b[31m :smile: \n second line"))
+ROWS = (
+    ("1", "", "plain"),
+    ("12", "", "日本語 " * 60),
+    ("3", "", "[bold]x[/oops] \x1b[31m :smile: \n second line"),
+)
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_table_fits(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
-    """A table is as wide as the terminal at most, counted in cells; what is cut ends in an ellipsis."""
+    """A table is as wide as the terminal at most, counted in cells; what is cut ends in an
+    ellipsis.
+    """
     captured = Captured(monkeypatch, {"COLUMNS": str(width)})
     table.show(captured.output, COLUMNS, ROWS)
     lines = captured.text.splitlines()
@@ -221,7 +252,9 @@ def test_ago_is_always_said(seconds: int) -> None:
     """Any time in the past is so many of something ago."""
     past = NOW - timedelta(seconds=seconds % (2000 * 365 * 86400))
 
-    assert re.fullmatch(r"just now|[0-9,]+ (second|minute|hour|day|week|month|year)s? ago", humanize.ago(past, NOW))
+    assert re.fullmatch(
+        r"just now|[0-9,]+ (second|minute|hour|day|week|month|year)s? ago", humanize.ago(past, NOW)
+    )
 
 
 @pytest.mark.parametrize(

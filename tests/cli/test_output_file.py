@@ -1,4 +1,6 @@
-"""What leaves as words for people: no secret stands in it, however the words are escaped, and wherever they are cut."""
+"""What leaves as words for people: no secret stands in it, however the words are escaped, and
+wherever they are cut.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,16 @@ def told(project: Project) -> dict[str, str]:
     files = ("-o", "../r.md", "-o", "../r.html")
     project.gitcp("review", "main..told", *files, "--redact", check=0)
     found["review"] = project.read("../r.md").decode() + project.read("../r.html").decode()
-    found["review --json"] = project.gitcp("review", "main..told", "--redact", "--json", check=0).out
+    found["review --json"] = project.gitcp(
+        "review", "main..told", "--redact", "--json", check=0
+    ).out
     return {form: html.unescape(text).replace("\\", "") for form, text in found.items()}
 
 
 def test_every_kind(spoken: Project) -> None:
-    """Signs that Markdown and HTML know are in many secrets: they are looked for before anything is escaped."""
+    """Signs that Markdown and HTML know are in many secrets: they are looked for before anything is
+    escaped.
+    """
     talk = Talk(spoken)
     for token in TOKENS.values():
         talk.say(f"Use {token} for it, or k={token}", f"It is `{token}`, and {token}.")
@@ -46,14 +52,19 @@ def test_every_kind(spoken: Project) -> None:
     for form in FORMS:
         spoken.gitcp("export", "-f", form, "-o", "../out", check=15)
 
-    left = {form: [name for name, token in TOKENS.items() if token in text] for form, text in told(spoken).items()}
+    left = {
+        form: [name for name, token in TOKENS.items() if token in text]
+        for form, text in told(spoken).items()
+    }
 
     assert not any(left.values()), left
 
 
 @pytest.mark.parametrize("before", [20, 180])
 def test_cut_short(spoken: Project, before: int) -> None:
-    """Where a prompt, a label or an answer is cut inside of a secret, the beginning does not leave either."""
+    """Where a prompt, a label or an answer is cut inside of a secret, the beginning does not leave
+    either.
+    """
     talk = Talk(spoken)
     talk.say("x" * before + f" {TOKEN} go", "y" * before + f" {TOKEN} done")
     spoken.write("a.txt", "three\n")
@@ -66,7 +77,9 @@ def test_cut_short(spoken: Project, before: int) -> None:
 
 
 def test_cleaner() -> None:
-    """A text ends before the secret that it was cut in; what may be shown of one, and one that is allowed, stay."""
+    """A text ends before the secret that it was cut in; what may be shown of one, and one that is
+    allowed, stay.
+    """
     clean = Cleaner(Sieve(), [f"a {TOKEN} b".encode()])
     assert clean(f"see {TOKEN} there") == "see [REDACTED:github-token] there"
     assert clean(f"see {TOKEN[:30]}…") == "see [REDACTED:github-token]…"

@@ -18,15 +18,34 @@ from gitcp.cli.group import SETTINGS
 from driver import Project
 
 HELP = SETTINGS["help_option_names"]
-"""What the group gives its commands; a command remembers the option that it was first asked with."""
+"""What the group gives its commands; a command remembers the option that it was first asked with.
+"""
 
 SOURCE = Path(__file__).parents[2]
 COMMANDS: dict[str, tuple[click.Command, Any]] = {
     "log": (log.command, history.DEFAULTS),
-    "restore": (restore.command, {name: value for name, value in back.DEFAULTS.items() if name != "paths"}),
+    "restore": (
+        restore.command,
+        {name: value for name, value in back.DEFAULTS.items() if name != "paths"},
+    ),
     "save": (save.command, saving.DEFAULTS),
 }
-WORDS = ("-q", "--quiet", "-n", "3", "--oneline", "--files", "--yes", "-y", "a word", "@~1", "é", "-1", "", "--session")
+WORDS = (
+    "-q",
+    "--quiet",
+    "-n",
+    "3",
+    "--oneline",
+    "--files",
+    "--yes",
+    "-y",
+    "a word",
+    "@~1",
+    "é",
+    "-1",
+    "",
+    "--session",
+)
 HEAVY = """
 import sys
 sys.argv = ["gitcp", *sys.argv[1:]]
@@ -54,7 +73,9 @@ def test_what_is_read_is_what_click_reads(name: str) -> None:
     for line in (line for count in range(4) for line in product(WORDS, repeat=count)):
         given = plain.read([name, *line])
         if given is not None:
-            assert {**defaults, **given} == command.make_context(name, list(line), help_option_names=HELP).params, line
+            assert {**defaults, **given} == command.make_context(
+                name, list(line), help_option_names=HELP
+            ).params, line
             read += 1
     assert read > 20
 
@@ -106,7 +127,9 @@ def test_little_is_loaded(project: Project) -> None:
     def run(*args: str) -> str:
         env = {**os.environ, "PYTHONPATH": str(SOURCE)}
         command = [sys.executable, "-c", HEAVY, *args]
-        done = subprocess.run(command, cwd=project.root, env=env, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            command, cwd=project.root, env=env, capture_output=True, text=True, check=True
+        )
         return done.stdout
 
     assert run("log", "--oneline", "-n", "1").endswith("loaded: [] code: 0\n")

@@ -1,4 +1,6 @@
-"""`gitcp enable git`: a trailer in each commit's message, beside whatever hooks there are, and gone to the byte."""
+"""`gitcp enable git`: a trailer in each commit's message, beside whatever hooks there are, and gone
+to the byte.
+"""
 
 from __future__ import annotations
 
@@ -44,11 +46,15 @@ def project(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def trailer(project: Project) -> str:
     """What the last commit's message says of checkpoints."""
-    return project.git("log", "-1", "--format=%(trailers:key=Gitcp-Checkpoint,valueonly,separator=%x2C)")
+    return project.git(
+        "log", "-1", "--format=%(trailers:key=Gitcp-Checkpoint,valueonly,separator=%x2C)"
+    )
 
 
 def test_commits_are_named(project: Project) -> None:
-    """Once it is asked for, a commit names the checkpoint that stands below it; an amended one keeps it."""
+    """Once it is asked for, a commit names the checkpoint that stands below it; an amended one
+    keeps it.
+    """
     project.gitcp("enable", "git", "--yes", check=0)
     project.commit("two")
     assert trailer(project) == "work@1"
@@ -56,7 +62,8 @@ def test_commits_are_named(project: Project) -> None:
 
     project.git("commit", "--quiet", "--amend", "--no-edit")
     assert trailer(project) == "work@1"
-    project.git("commit", "--quiet", "--amend", "-m", "two, said anew")  # git does not say that it amends
+    # git does not say that it amends
+    project.git("commit", "--quiet", "--amend", "-m", "two, said anew")
     assert project.json("review", "HEAD~1..")["commits"][0]["how"] == "tree"
 
     project.write("a.txt", "by hand\n")
@@ -80,7 +87,9 @@ def test_taken_back(project: Project) -> None:
 
 @pytest.mark.parametrize("theirs", THEIRS.values(), ids=THEIRS)
 def test_beside_others(project: Project, theirs: str) -> None:
-    """A hook that is there still runs, also where it ends by another program; and is as it was when ours is gone."""
+    """A hook that is there still runs, also where it ends by another program; and is as it was when
+    ours is gone.
+    """
     project.write(HOOK, theirs, 0o755)
     project.gitcp("enable", "git", "--yes", check=0)
     project.commit("two")
@@ -108,14 +117,18 @@ def test_left_alone(project: Project, theirs: str | bytes, mode: int, why: str) 
 
 
 def test_hooks_elsewhere(project: Project, tmp_path: Path) -> None:
-    """Where core.hooksPath points; above the directory that husky makes anew; never outside of the project."""
+    """Where core.hooksPath points; above the directory that husky makes anew; never outside of the
+    project.
+    """
     project.git("config", "core.hooksPath", ".githooks")
     project.gitcp("enable", "git", "--yes", check=0)
     assert os.access(project.path(".githooks/prepare-commit-msg"), os.X_OK)
     project.gitcp("disable", "git", "--yes", check=0)
 
     project.write(
-        ".husky/_/prepare-commit-msg", '#!/bin/sh\nsh -e "$(dirname "$0")/../prepare-commit-msg" "$@"\n', 0o755
+        ".husky/_/prepare-commit-msg",
+        '#!/bin/sh\nsh -e "$(dirname "$0")/../prepare-commit-msg" "$@"\n',
+        0o755,
     )
     project.write(".husky/prepare-commit-msg", "echo theirs >> ran\n")
     project.git("config", "core.hooksPath", ".husky/_")
@@ -132,12 +145,19 @@ def test_hooks_elsewhere(project: Project, tmp_path: Path) -> None:
 
 
 def test_a_commit_never_fails(project: Project) -> None:
-    """Whatever the store holds, and whatever the arguments are: commits are made, and nothing is said."""
+    """Whatever the store holds, and whatever the arguments are: commits are made, and nothing is
+    said.
+    """
     project.gitcp("enable", "git", "--yes", check=0)
     project.write(".git/refs/gitcp/sessions/work", "nonsense\n")
     assert project.commit("two")
     project.remove(".git/refs/gitcp/sessions/work")
-    for arguments in ((), ("prepare-commit-msg",), ("prepare-commit-msg", "nowhere"), ("other", "a", "b", "c")):
+    for arguments in (
+        (),
+        ("prepare-commit-msg",),
+        ("prepare-commit-msg", "nowhere"),
+        ("other", "a", "b", "c"),
+    ):
         assert project.gitcp("hook", "git", *arguments) == (0, "", "")
 
 

@@ -1,4 +1,6 @@
-"""What listings show of a conversation is taken further from save to save, however the file was cut between them."""
+"""What listings show of a conversation is taken further from save to save, however the file was cut
+between them.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from samples import open_store, plain
 def line(number: int, size: int = 0) -> bytes:
     """A message."""
     role = "user" if number % 2 else "assistant"
-    return json.dumps({"role": role, "content": f"message {number} " + "x" * size, "id": f"m{number}"}).encode()
+    return json.dumps(
+        {"role": role, "content": f"message {number} " + "x" * size, "id": f"m{number}"}
+    ).encode()
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
@@ -42,8 +46,12 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
 @pytest.mark.parametrize("end", [b"\n", b""], ids=["finished", "torn"])
 @pytest.mark.parametrize("cut", [0, 9], ids=["whole line", "half a line"])
-def test_each_save_reads_what_is_new(project: Project, monkeypatch: pytest.MonkeyPatch, end: bytes, cut: int) -> None:
-    """Also where the file ends within a line, or in one without a line feed: and as if all were read at once."""
+def test_each_save_reads_what_is_new(
+    project: Project, monkeypatch: pytest.MonkeyPatch, end: bytes, cut: int
+) -> None:
+    """Also where the file ends within a line, or in one without a line feed: and as if all were
+    read at once.
+    """
     read = counted(monkeypatch)
     store, parent, text = open_store(project), None, b""
     for number in range(60):
@@ -53,7 +61,8 @@ def test_each_save_reads_what_is_new(project: Project, monkeypatch: pytest.Monke
         kept, _ = conversation.keep(store, generic.from_bytes(data), parent)
         assert kept is not None
         assert kept.digest == generic.digest(Digest(), data.split(b"\n"))
-        assert sum(map(len, read)) < 3 * 2100 or number < 40  # before that, half a line may be the rest of a document
+        # before that, half a line may be the rest of a document
+        assert sum(map(len, read)) < 3 * 2100 or number < 40
         parent = plain("talk", number + 1, conversation=kept)
     read.clear()
     again, _ = conversation.keep(store, generic.from_bytes(data), parent)
@@ -64,20 +73,37 @@ def test_each_save_reads_what_is_new(project: Project, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("seed", range(30))
 def test_however_it_was_cut(project: Project, seed: int) -> None:
-    """Lines that are values of their own before they go on, blank ones, carriage returns, long ones, documents."""
+    """Lines that are values of their own before they go on, blank ones, carriage returns, long
+    ones, documents.
+    """
     rng = Random(seed)
     parts = [line(n, rng.choice((0, 10, LARGEST))) for n in range(6)]
-    parts += [b"{}", b"3", b"[", b"", b"not JSON", b'{"role":"user","content":"a"} {"role":"user"}', line(7) + b"\r"]
+    parts += [
+        b"{}",
+        b"3",
+        b"[",
+        b"",
+        b"not JSON",
+        b'{"role":"user","content":"a"} {"role":"user"}',
+        line(7) + b"\r",
+    ]
     rng.shuffle(parts)
     first = rng.choice((b"", b'{"messages": [', b"[\n"))
-    text = first + rng.choice((b"\n", b"\r\n", b",\n")).join(parts) + rng.choice((b"", b"\n", b"]}"))
-    ends = {rng.randrange(1, len(text)) for _ in range(12)} | {text.find(b"\n", rng.randrange(len(text))) for _ in "12"}
+    text = (
+        first + rng.choice((b"\n", b"\r\n", b",\n")).join(parts) + rng.choice((b"", b"\n", b"]}"))
+    )
+    ends = {rng.randrange(1, len(text)) for _ in range(12)} | {
+        text.find(b"\n", rng.randrange(len(text))) for _ in "12"
+    }
     store, parent = open_store(project), None
     for end in [*sorted(ends - {-1, 0}), len(text), len(text)]:
         capture = generic.from_bytes(text[:end])
         kept, _ = conversation.keep(store, capture, parent)
         assert kept is not None
-        assert kept.digest == generic.digest(Digest(), text[:end].split(b"\n")), (end, capture.format)
+        assert kept.digest == generic.digest(Digest(), text[:end].split(b"\n")), (
+            end,
+            capture.format,
+        )
         parent = plain("talk", 1, conversation=kept)
     store.objects.discard()
 

@@ -1,4 +1,6 @@
-"""Streams ⇄ segments: every byte back, only what is new stored, and an agent that writes meanwhile."""
+"""Streams ⇄ segments: every byte back, only what is new stored, and an agent that writes
+meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -118,9 +120,14 @@ def edited(data: bytes, how: tuple[float, float, bytes]) -> bytes:
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(first=body, edits=st.lists(st.one_of(edit, body.map(lambda b: (1.0, 1.0, b))), max_size=6))
 def test_any_history_comes_back(
-    objects: Objects, monkeypatch: pytest.MonkeyPatch, first: bytes, edits: list[tuple[float, float, bytes]]
+    objects: Objects,
+    monkeypatch: pytest.MonkeyPatch,
+    first: bytes,
+    edits: list[tuple[float, float, bytes]],
 ) -> None:
-    """Through any edits, each version comes back, and `kept` says exactly whether it begins with the one before."""
+    """Through any edits, each version comes back, and `kept` says exactly whether it begins with
+    the one before.
+    """
     monkeypatch.setattr(segments, "LARGEST", 64)
     monkeypatch.setattr(segments, "SMALL", 16)
     before, done = b"", given_bytes(objects, b"")
@@ -135,7 +142,9 @@ def test_any_history_comes_back(
 
 
 def test_plain_git_reads_it(project: Project, objects: Objects) -> None:
-    """In the order in which git lists them, the files are the stream; git has nothing to complain of."""
+    """In the order in which git lists them, the files are the stream; git has nothing to complain
+    of.
+    """
     data, done = b"", given_bytes(objects, b"")
     for number in range(40):
         data += numbered(number * 50, 50)
@@ -207,12 +216,16 @@ def test_short_last_segment_is_merged(objects: Objects) -> None:
         done = given_bytes(objects, b"".join(lines[:count]), done.segments)
 
     assert joined(objects, done) == b"".join(lines)
-    assert [s.size >= segments.SMALL for s in done.segments] == [True] * (len(done.segments) - 1) + [False]
+    assert [s.size >= segments.SMALL for s in done.segments] == [True] * (
+        len(done.segments) - 1
+    ) + [False]
     assert 2 < len(done.segments) <= len(b"".join(lines)) // segments.SMALL + 1
 
 
 def test_edit_in_the_middle_shares_both_ends(objects: Objects) -> None:
-    """A line changed in the middle costs the segments around it; what lies behind is shared at its new offset."""
+    """A line changed in the middle costs the segments around it; what lies behind is shared at its
+    new offset.
+    """
     lines = numbered(0, 20_000).splitlines(keepends=True)
     first = given_bytes(objects, b"".join(lines))
     lines[10_000] = b'{"edited":true}\n'
@@ -228,8 +241,12 @@ def test_edit_in_the_middle_shares_both_ends(objects: Objects) -> None:
     assert second.kept == 0
 
 
-def test_shared_segments_that_were_lost(project: Project, objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What both have in common and the store has lost is written anew: the agent's file still has it."""
+def test_shared_segments_that_were_lost(
+    project: Project, objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What both have in common and the store has lost is written anew: the agent's file still has
+    it.
+    """
     monkeypatch.setattr(segments, "LARGEST", 64)
     monkeypatch.setattr(segments, "SMALL", 16)
     lines = [numbered(number, 1, 40) for number in range(5)]
@@ -243,7 +260,9 @@ def test_shared_segments_that_were_lost(project: Project, objects: Objects, monk
     second = given_bytes(later, b"".join(lines), first.segments)
     later.flush()
 
-    shared = {segment.oid for segment in first.segments} & {segment.oid for segment in second.segments}
+    shared = {segment.oid for segment in first.segments} & {
+        segment.oid for segment in second.segments
+    }
     assert shared > {first.segments[0].oid, first.segments[-1].oid}
     assert joined(Objects(objects._repo), second) == b"".join(lines)
 
@@ -260,7 +279,9 @@ def test_truncation_shares_the_front(objects: Objects) -> None:
 
 
 def test_lost_beginning_shares_the_end(objects: Objects) -> None:
-    """A stream without its first segment is the segments behind it, at their new offsets, and nothing new."""
+    """A stream without its first segment is the segments behind it, at their new offsets, and
+    nothing new.
+    """
     data = numbered(0, 10_000)
     first = given_bytes(objects, data)
     gone = first.segments[0].size
@@ -268,13 +289,19 @@ def test_lost_beginning_shares_the_end(objects: Objects) -> None:
 
     assert len(first.segments) > 2
     assert joined(objects, second) == data[gone:]
-    assert [(s.oid, s.start) for s in second.segments] == [(s.oid, s.start - gone) for s in first.segments[1:]]
+    assert [(s.oid, s.start) for s in second.segments] == [
+        (s.oid, s.start - gone) for s in first.segments[1:]
+    ]
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(parts=st.lists(body, min_size=1, max_size=5), share=st.floats(0, 1))
-def test_shortened(objects: Objects, monkeypatch: pytest.MonkeyPatch, parts: list[bytes], share: float) -> None:
-    """The first bytes of a stored stream are a stream, whose segments but the last are those that were there."""
+def test_shortened(
+    objects: Objects, monkeypatch: pytest.MonkeyPatch, parts: list[bytes], share: float
+) -> None:
+    """The first bytes of a stored stream are a stream, whose segments but the last are those that
+    were there.
+    """
     monkeypatch.setattr(segments, "LARGEST", 64)
     monkeypatch.setattr(segments, "SMALL", 16)
     done = given_bytes(objects, b"")
@@ -290,7 +317,9 @@ def test_shortened(objects: Objects, monkeypatch: pytest.MonkeyPatch, parts: lis
 
 
 def test_shortened_everywhere(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever it is cut, also right between two segments and at both ends, what comes back is the beginning."""
+    """Wherever it is cut, also right between two segments and at both ends, what comes back is the
+    beginning.
+    """
     monkeypatch.setattr(segments, "LARGEST", 8)
     data = b"one\ntwo\nthree\nfour and more\n"
     done = given_bytes(objects, data)
@@ -314,7 +343,9 @@ def test_appended(objects: Objects, monkeypatch: pytest.MonkeyPatch, parts: list
 
     whole = b"".join(parts)
     assert b"".join(content(objects, read_segments(objects, tree, len(whole)))) == whole
-    assert [segment.start for segment in known] == [sum(s.size for s in known[:n]) for n in range(len(known))]
+    assert [segment.start for segment in known] == [
+        sum(s.size for s in known[:n]) for n in range(len(known))
+    ]
 
 
 def test_emptied_and_filled_again(objects: Objects) -> None:
@@ -329,7 +360,9 @@ def test_emptied_and_filled_again(objects: Objects) -> None:
 
 
 def test_size_and_time_are_not_trusted(objects: Objects, tmp_path: Path) -> None:
-    """A rewrite of the same size, with the time put back, is seen: segments are compared by their bytes."""
+    """A rewrite of the same size, with the time put back, is seen: segments are compared by their
+    bytes.
+    """
     path = tmp_path / "t.jsonl"
     path.write_bytes(numbered(0, 100))
     os.utime(path, ns=(10**18, 10**18))
@@ -350,7 +383,8 @@ def test_streams_do_not_mix(objects: Objects) -> None:
     stored = objects.new_objects
     other = given_bytes(objects, data)
     tree = trees.build(
-        objects, trees.nest({b"main": Entry(0o040000, main.tree), b"agents/1": Entry(0o040000, other.tree)})
+        objects,
+        trees.nest({b"main": Entry(0o040000, main.tree), b"agents/1": Entry(0o040000, other.tree)}),
     )
     found = trees.lookup(objects, tree, b"agents/1")
 
@@ -363,7 +397,9 @@ def test_streams_do_not_mix(objects: Objects) -> None:
 
 
 def test_depth_grows_and_places_stay(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
-    """16 segments lie in a/, the next 256 in b/, the next in c/; none ever moves, and a save rewrites a few trees."""
+    """16 segments lie in a/, the next 256 in b/, the next in c/; none ever moves, and a save
+    rewrites a few trees.
+    """
     monkeypatch.setattr(segments, "SMALL", 8)
     data, done, seen = b"", given_bytes(objects, b""), dict[bytes, Oid]()
     most = 0
@@ -383,7 +419,8 @@ def test_depth_grows_and_places_stay(objects: Objects, monkeypatch: pytest.Monke
     assert groups[:17] == [b"a"] * 16 + [b"b/0"]
     assert groups[271:273] == [b"b/f", b"c/0/0"]
     assert groups[-1] == b"c/0/1"
-    assert most <= 5  # a blob, and trees on the way to it: the group, one above it, the level, the stream
+    # a blob, and trees on the way to it: the group, one above it, the level, the stream
+    assert most <= 5
     assert joined(objects, done) == data
 
 
@@ -395,7 +432,9 @@ def test_place_of_a_far_segment() -> None:
 
 
 def tree_of(objects: Objects, leaves: dict[bytes, bytes]) -> Oid:
-    return trees.build(objects, trees.nest({p: Entry(FILE, objects.write_blob(d)) for p, d in leaves.items()}))
+    return trees.build(
+        objects, trees.nest({p: Entry(FILE, objects.write_blob(d)) for p, d in leaves.items()})
+    )
 
 
 @pytest.mark.parametrize(
@@ -413,8 +452,12 @@ def tree_of(objects: Objects, leaves: dict[bytes, bytes]) -> Oid:
         ({}, 0),
     ],
 )
-def test_tree_that_is_no_stream_is_refused(objects: Objects, leaves: dict[bytes, bytes], size: int) -> None:
-    """Names that do not cover the stream are damage, and never become a shorter or a shuffled conversation."""
+def test_tree_that_is_no_stream_is_refused(
+    objects: Objects, leaves: dict[bytes, bytes], size: int
+) -> None:
+    """Names that do not cover the stream are damage, and never become a shorter or a shuffled
+    conversation.
+    """
     tree = tree_of(objects, leaves)
     with pytest.raises(StoreDamaged):
         read_segments(objects, tree, size)
@@ -452,8 +495,12 @@ def test_parent_with_enormous_segments_is_cut_anew(objects: Objects) -> None:
         (b"\n" + b"x" * segments.LARGEST, b"\n"),
     ],
 )
-def test_torn_last_line_is_left_out(objects: Objects, tmp_path: Path, data: bytes, kept: bytes) -> None:
-    """A live transcript ends at its last complete line, and what was left out is counted; by hand it is kept."""
+def test_torn_last_line_is_left_out(
+    objects: Objects, tmp_path: Path, data: bytes, kept: bytes
+) -> None:
+    """A live transcript ends at its last complete line, and what was left out is counted; by hand
+    it is kept.
+    """
     path = tmp_path / "t.jsonl"
     path.write_bytes(data)
     live = cut(objects, Source("main", path=path, live=True), ())
@@ -477,7 +524,9 @@ def test_torn_line_completed_later(objects: Objects, tmp_path: Path) -> None:
 
 
 def test_an_end_that_is_given(objects: Objects, tmp_path: Path) -> None:
-    """What the file has behind it is left out, and not called torn; a file that is shorter by now is not read."""
+    """What the file has behind it is left out, and not called torn; a file that is shorter by now
+    is not read.
+    """
     path = tmp_path / "t.jsonl"
     path.write_bytes(b"one\ntwo\nthree\n")
     done = cut(objects, Source("main", path=path, live=True, end=8), ())
@@ -502,7 +551,9 @@ with open(sys.argv[1], "ab", buffering=0) as file:
 
 
 def test_agent_writes_meanwhile(objects: Objects, tmp_path: Path) -> None:
-    """While another process appends in halves of lines, each cut is whole lines that were really there, ever longer."""
+    """While another process appends in halves of lines, each cut is whole lines that were really
+    there, ever longer.
+    """
     path = tmp_path / "t.jsonl"
     path.touch()
     writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)])
@@ -525,7 +576,9 @@ def test_agent_writes_meanwhile(objects: Objects, tmp_path: Path) -> None:
 
 
 def test_file_rewritten_while_read(objects: Meddling, tmp_path: Path) -> None:
-    """A file that becomes shorter under our eyes is read again, and what is stored is what it holds then."""
+    """A file that becomes shorter under our eyes is read again, and what is stored is what it holds
+    then.
+    """
     path = tmp_path / "t.jsonl"
     path.write_bytes(numbered(0, 9000))
     objects.meddle = lambda: path.write_bytes(b"rewritten\n")
@@ -536,12 +589,16 @@ def test_file_rewritten_while_read(objects: Meddling, tmp_path: Path) -> None:
 
 
 def test_file_that_never_stands_still(objects: Meddling, tmp_path: Path) -> None:
-    """A file that keeps shrinking is given up after a few attempts, in words and without a checkpoint."""
+    """A file that keeps shrinking is given up after a few attempts, in words and without a
+    checkpoint.
+    """
     path = tmp_path / "t.jsonl"
     path.write_bytes(numbered(0, 30_000))
     objects.meddle = lambda: os.truncate(path, path.stat().st_size - 1000)
 
-    with pytest.raises(ConversationUnreadable, match="is being rewritten all the time: no checkpoint was made"):
+    with pytest.raises(
+        ConversationUnreadable, match="is being rewritten all the time: no checkpoint was made"
+    ):
         cut(objects, Source("main", path=path), ())
 
 
@@ -592,17 +649,25 @@ def test_tail_that_changes_while_the_middle_is_stored(objects: Meddling, tmp_pat
 
 def test_missing_file(objects: Objects, tmp_path: Path) -> None:
     """A transcript that is not there is an error that names it and says what to do."""
-    with pytest.raises(ConversationUnreadable, match=r"none\.jsonl is not there: no checkpoint was made") as caught:
+    with pytest.raises(
+        ConversationUnreadable, match=r"none\.jsonl is not there: no checkpoint was made"
+    ) as caught:
         cut(objects, Source("main", path=tmp_path / "none.jsonl", live=True), ())
 
     assert caught.value.hint
 
 
 def test_directory_fifo_and_loop(objects: Objects, tmp_path: Path) -> None:
-    """A directory, a pipe that nobody writes to and a link in a circle are refused at once, in words."""
+    """A directory, a pipe that nobody writes to and a link in a circle are refused at once, in
+    words.
+    """
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to("loop")
-    for name, reason in ((".", "is a directory"), ("pipe", "is no ordinary file"), ("loop", "cannot be read")):
+    for name, reason in (
+        (".", "is a directory"),
+        ("pipe", "is no ordinary file"),
+        ("loop", "cannot be read"),
+    ):
         with pytest.raises(ConversationUnreadable, match=reason):
             cut(objects, Source("main", path=tmp_path / name), ())
 
@@ -617,7 +682,9 @@ def test_source_of_nothing(objects: Objects) -> None:
 
 
 def test_memory_is_bounded(objects: Objects, tmp_path: Path) -> None:
-    """A file of 100 MB is stored, and stored again with an edit in the middle, in less than 20 MB of memory."""
+    """A file of 100 MB is stored, and stored again with an edit in the middle, in less than 20 MB
+    of memory.
+    """
     path = tmp_path / "large.jsonl"
     block = numbered(0, 8000)
     with path.open("wb") as file:
@@ -638,7 +705,9 @@ def test_memory_is_bounded(objects: Objects, tmp_path: Path) -> None:
 
 
 def test_cost_of_many_small_saves(objects: Objects) -> None:
-    """200 saves of a growing stream store less than three times what one save of the whole would, trees and all."""
+    """200 saves of a growing stream store less than three times what one save of the whole would,
+    trees and all.
+    """
     data = numbered(0, 8000)
     done = given_bytes(objects, b"")
     for number in range(1, 201):

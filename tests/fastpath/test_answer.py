@@ -1,4 +1,6 @@
-"""The first stage says "nothing changed" without loading anything, and only where the command would say it too."""
+"""The first stage says "nothing changed" without loading anything, and only where the command would
+say it too.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,20 @@ from gitcp.adapters import claude_code
 from driver import SOURCE, Project
 
 SESSION = "11111111-2222-4333-8444-555555555555"
-LINE = b'{"type":"user","uuid":"u%d","sessionId":"%s","message":{"role":"user","content":"hello"}}\n'
+LINE = (
+    b'{"type":"user","uuid":"u%d","sessionId":"%s","message":{"role":"user","content":"hello"}}\n'
+)
 
 
 def transcript(project: Project) -> Path:
     """Where the agent keeps its session of this project."""
     home = Path(os.environ["HOME"])
-    return home / ".claude/projects" / claude_code.directory_name(str(project.root)) / f"{SESSION}.jsonl"
+    return (
+        home
+        / ".claude/projects"
+        / claude_code.directory_name(str(project.root))
+        / f"{SESSION}.jsonl"
+    )
 
 
 @pytest.fixture
@@ -48,9 +57,16 @@ def loads_click(project: Project, *options: str) -> bool:
     """Whether `gitcp save` gets as far as the command line proper."""
     command = [sys.executable, "-X", "importtime", "-m", "gitcp", "save", *options]
     env = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    done = subprocess.run(command, cwd=project.root, env=env, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith(("nothing changed since ", "saved ")) or {"-q", "--quiet"} & {*options}
-    return any(line.rpartition("|")[2].strip() in ("click", "gitcp.saving.save") for line in done.stderr.splitlines())
+    done = subprocess.run(
+        command, cwd=project.root, env=env, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(("nothing changed since ", "saved ")) or {"-q", "--quiet"} & {
+        *options
+    }
+    return any(
+        line.rpartition("|")[2].strip() in ("click", "gitcp.saving.save")
+        for line in done.stderr.splitlines()
+    )
 
 
 OPTIONS = [
@@ -65,7 +81,9 @@ OPTIONS = [
 
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
 def test_whatever_the_options(remembered: Project, options: tuple[str, ...]) -> None:
-    """The same options are answered the same way, without loading anything; other ones are not, and no change is."""
+    """The same options are answered the same way, without loading anything; other ones are not, and
+    no change is.
+    """
     remembered.write("talk.jsonl", LINE % (1, SESSION.encode()))
     remembered.gitcp("save", *options, check=0)
     for _ in range(3):
@@ -131,7 +149,9 @@ main()
 """
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="on one processor nothing is looked at ahead")
+@pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) < 2, reason="on one processor nothing is looked at ahead"
+)
 def test_a_file_given_by_hand_costs_no_second_look(remembered: Project) -> None:
     """What was seen while modules were loading is good for it."""
     talk = remembered.root.parent / "talk.jsonl"
@@ -240,7 +260,9 @@ main()
 
 @pytest.mark.parametrize("args", [["save"], ["save", "a label"], ["save", "-q"]])
 def test_a_plain_save_loads_nothing_heavy(project: Project, args: list[str]) -> None:
-    """Neither the command line's library nor what takes as long: it is the module list that counts."""
+    """Neither the command line's library nor what takes as long: it is the module list that
+    counts.
+    """
     project.write("a.txt", "one\n")
     project.gitcp("save", check=0)
     project.write("a.txt", "two\n")
@@ -248,7 +270,11 @@ def test_a_plain_save_loads_nothing_heavy(project: Project, args: list[str]) -> 
     transcript(project).write_bytes(LINE % (1, SESSION.encode()))
     env = {**os.environ, "PYTHONPATH": str(SOURCE)}
     done = subprocess.run(
-        [sys.executable, "-c", LIGHT, *args], cwd=project.root, env=env, capture_output=True, text=True
+        [sys.executable, "-c", LIGHT, *args],
+        cwd=project.root,
+        env=env,
+        capture_output=True,
+        text=True,
     )
     assert done.stdout.endswith("heavy: []"), done
 
@@ -257,7 +283,11 @@ def test_an_error_is_said_as_ever(tmp_path: Path) -> None:
     """The short way has the exit codes and hints of the long one."""
     env = {**os.environ, "PYTHONPATH": str(SOURCE)}
     done = subprocess.run(
-        [sys.executable, "-m", "gitcp", "save"], cwd=tmp_path, env=env, capture_output=True, text=True
+        [sys.executable, "-m", "gitcp", "save"],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        text=True,
     )
     assert (done.returncode, done.stdout) == (10, "")
     assert done.stderr.startswith("error: no git repository at ")
@@ -284,13 +314,17 @@ def test_another_environment_is_another_answer(remembered: Project) -> None:
 def test_an_unfinished_restore_is_still_mentioned(remembered: Project) -> None:
     """The note that other commands print is not lost."""
     fields = '{"schema":"gitcp.journal/1","target":"11111111@1","safety":"11111111@1","paths":[],'
-    (remembered.root / ".git/gitcp/restore.json").write_text(fields + '"files":true,"conversation":true,"index":false}')
+    (remembered.root / ".git/gitcp/restore.json").write_text(
+        fields + '"files":true,"conversation":true,"index":false}'
+    )
     assert "restore" in remembered.gitcp("save").err
 
 
 @pytest.mark.parametrize("name", ["unchanged", "worktree-state"])
 @pytest.mark.parametrize("content", [None, b"", b"garbage"])
-def test_without_its_files_the_command_decides(remembered: Project, name: str, content: bytes | None) -> None:
+def test_without_its_files_the_command_decides(
+    remembered: Project, name: str, content: bytes | None
+) -> None:
     """Damaged or gone, they cost time and nothing else."""
     path = remembered.root / ".git/gitcp" / name
     path.unlink()
@@ -311,12 +345,25 @@ def test_it_says_what_the_command_says(remembered: Project) -> None:
 
 @pytest.mark.parametrize("end", ["-", "/dev/stdin"])
 def test_files_that_change_while_a_conversation_arrives(remembered: Project, end: str) -> None:
-    """In `agent | gitcp save --conversation -` both begin at once: what the agent did until its end is saved."""
-    command = [sys.executable, "-P", "-m", "gitcp", "save", "--session", "piped", "--conversation", end]
+    """In `agent | gitcp save --conversation -` both begin at once: what the agent did until its end
+    is saved.
+    """
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "gitcp",
+        "save",
+        "--session",
+        "piped",
+        "--conversation",
+        end,
+    ]
     env = {**os.environ, "PYTHONPATH": str(SOURCE)}
     with subprocess.Popen(command, cwd=remembered.root, env=env, stdin=subprocess.PIPE) as saving:
         assert saving.stdin is not None
-        saving.stdin.write(LINE % (4, SESSION.encode()) * 10_000)  # more than a pipe holds: it is reading
+        # more than a pipe holds: it is reading
+        saving.stdin.write(LINE % (4, SESSION.encode()) * 10_000)
         same_size(remembered)
         saving.stdin.close()
     assert saving.returncode == 0

@@ -1,4 +1,6 @@
-"""What gitcp keeps as marshalled values is believed only if this user wrote it, nobody else could, and it is whole."""
+"""What gitcp keeps as marshalled values is believed only if this user wrote it, nobody else could,
+and it is whole.
+"""
 
 from __future__ import annotations
 
@@ -57,14 +59,19 @@ def test_no_file(file: Path, tmp_path: Path) -> None:
     link.symlink_to(file)
     os.mkfifo(pipe, 0o600)
 
-    assert [trusted_cache.load(str(path)) for path in (link, pipe, tmp_path, tmp_path / "nothing")] == [None] * 4
+    assert [
+        trusted_cache.load(str(path)) for path in (link, pipe, tmp_path, tmp_path / "nothing")
+    ] == [None] * 4
 
 
 @pytest.mark.parametrize(
-    "body", [b"[\xff\xff\xff\x7f", b"(\xff\xff\xff\x7f", b"r\x00\x00\x00\x00", b"[\x01\0\0\0" * 9999]
+    "body",
+    [b"[\xff\xff\xff\x7f", b"(\xff\xff\xff\x7f", b"r\x00\x00\x00\x00", b"[\x01\0\0\0" * 9999],
 )
 def test_made_to_crash(file: Path, body: bytes) -> None:
-    """Marshalled bytes that ask for gigabytes, or nest without end, are not looked at: nothing vouches for them."""
+    """Marshalled bytes that ask for gigabytes, or nest without end, are not looked at: nothing
+    vouches for them.
+    """
     for data in (
         body,
         trusted_cache.MAGIC + body,
@@ -98,12 +105,18 @@ def test_another_python(file: Path) -> None:
 
 @pytest.mark.parametrize("name", ["worktree-state", "unchanged", "config"])
 def test_planted(project: Project, name: str, tmp_path: Path) -> None:
-    """A save goes on as if nothing were there when somebody else can write to what it keeps, or wrote nonsense."""
+    """A save goes on as if nothing were there when somebody else can write to what it keeps, or
+    wrote nonsense.
+    """
     project.write("a", "one\n")
     project.gitcp("save", check=0)
     path = project.root / ".git/gitcp" / name
     before: Any = path.read_bytes() if path.exists() else b""
-    for data, mode in ((before, 0o666), (marshal.dumps(("planted", [])), 0o600), (b"\xff" * 99, 0o600)):
+    for data, mode in (
+        (before, 0o666),
+        (marshal.dumps(("planted", [])), 0o600),
+        (b"\xff" * 99, 0o600),
+    ):
         path.unlink(missing_ok=True)
         path.write_bytes(data)
         path.chmod(mode)

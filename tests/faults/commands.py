@@ -29,7 +29,11 @@ def _is_saved(stage: Stage) -> bool:
 def _is_back(stage: Stage) -> bool:
     """Whether the files are those of the first checkpoint (what was never captured stays)."""
     files = contents(stage.project)
-    return files[b"d0/0"].data.startswith(b"first 0") and files[b"link"].kind == "symlink" and b"made/here" not in files
+    return (
+        files[b"d0/0"].data.startswith(b"first 0")
+        and files[b"link"].kind == "symlink"
+        and b"made/here" not in files
+    )
 
 
 def _is_forth(stage: Stage) -> bool:
@@ -50,7 +54,9 @@ def _make_many(stage: Stage) -> None:
 
 
 def _make_large(stage: Stage) -> None:
-    """More than waits in memory for its pack, and a file that is stored in a stream; none of it shrinks."""
+    """More than waits in memory for its pack, and a file that is stored in a stream; none of it
+    shrinks.
+    """
     chance = random.Random(1)
     for number in range(6):
         stage.project.write(f"large/{number}", chance.randbytes(300_000))
@@ -64,7 +70,9 @@ def _are_saved(stage: Stage) -> bool:
 def _leave_loose(stage: Stage) -> None:
     """Let there seem to be so many loose objects that housekeeping begins with the next save."""
     found = 0
-    while len(list((stage.project.root / ".git/objects" / repack.PROBED).glob("*"))) <= repack.LOOSE:
+    while (
+        len(list((stage.project.root / ".git/objects" / repack.PROBED).glob("*"))) <= repack.LOOSE
+    ):
         found += 1
         if sha1(b"blob %d\0%d" % (len(str(found)), found)).hexdigest().startswith(repack.PROBED):
             stage.project.git("hash-object", "-w", "--stdin", input=b"%d" % found)
@@ -94,7 +102,10 @@ def _forget(stage: Stage) -> None:
 
 
 def _is_restored(stage: Stage) -> bool:
-    return str(last(stage.project, TALK).restored_from) == f"{TALK}@1" and not (stage.project.root / "made").exists()
+    return (
+        str(last(stage.project, TALK).restored_from) == f"{TALK}@1"
+        and not (stage.project.root / "made").exists()
+    )
 
 
 def _event(name: str, **fields: str) -> str:
@@ -102,12 +113,20 @@ def _event(name: str, **fields: str) -> str:
 
 
 def _prompt(stage: Stage) -> str:
-    return _event("UserPromptSubmit", prompt="go on", cwd=str(stage.project.root), transcript_path=str(stage.talk.path))
+    return _event(
+        "UserPromptSubmit",
+        prompt="go on",
+        cwd=str(stage.project.root),
+        transcript_path=str(stage.talk.path),
+    )
 
 
 def _stop(stage: Stage) -> str:
     return _event(
-        "Stop", last_assistant_message="six", cwd=str(stage.project.root), transcript_path=str(stage.talk.path)
+        "Stop",
+        last_assistant_message="six",
+        cwd=str(stage.project.root),
+        transcript_path=str(stage.talk.path),
     )
 
 
@@ -144,12 +163,16 @@ def _is_sent(stage: Stage) -> bool:
 
 
 def _hub_is_whole(stage: Stage) -> None:
-    said = stage.project.git("--git-dir", str(_hub(stage)), "fsck", "--strict", "--no-dangling", "--no-progress")
+    said = stage.project.git(
+        "--git-dir", str(_hub(stage)), "fsck", "--strict", "--no-dangling", "--no-progress"
+    )
     assert not said, said
 
 
 def _named(remote: str) -> Callable[[Stage], bool]:
-    return lambda stage: bool(refs.list_refs(stage.project.root / ".git", f"{refs.REMOTES}{remote}/"))
+    return lambda stage: bool(
+        refs.list_refs(stage.project.root / ".git", f"{refs.REMOTES}{remote}/")
+    )
 
 
 def _export(stage: Stage) -> None:
@@ -190,7 +213,10 @@ def _has_run(stage: Stage) -> bool:
 
 
 def _ran_back(stage: Stage) -> bool:
-    return not (stage.project.root / "ran").is_symlink() and last(stage.project, TALK).trigger == "restore"
+    return (
+        not (stage.project.root / "ran").is_symlink()
+        and last(stage.project, TALK).trigger == "restore"
+    )
 
 
 def _owe(stage: Stage) -> None:
@@ -218,7 +244,10 @@ def _set_up(stage: Stage) -> None:
 
 def _is_disabled(stage: Stage) -> bool:
     home = stage.place / "home/.claude"
-    return "gitcp" not in (home / "settings.json").read_text() and not (home / "skills/gitcp/SKILL.md").exists()
+    return (
+        "gitcp" not in (home / "settings.json").read_text()
+        and not (home / "skills/gitcp/SKILL.md").exists()
+    )
 
 
 def _enable(stage: Stage) -> None:
@@ -233,7 +262,9 @@ def _settings_are_whole(stage: Stage) -> None:
 RAN = frozenset((b"ran",))
 RUN = ("sh", "-c")
 BY_SHELL = ("/begun", "/effects", "/code.new", "/code")
-"""What the shell writes that runs a compensation: should it fail there, how it ended is unknown, and that is said."""
+"""What the shell writes that runs a compensation: should it fail there, how it ended is unknown,
+and that is said.
+"""
 PUSH = ("push", "hub", "--all")
 EXPORT = ("export", "--output", "../out/talk.bundle")
 
@@ -244,7 +275,9 @@ SCENES = {
     "save first": Scene(("save", "four"), _is_saved, _forget),
     "save and pack": Scene(("save", "four"), _is_saved, _leave_loose),
     "restore": Scene(("restore", "1", "--yes"), _is_back, goes_back=True),
-    "restore index": Scene(("restore", "1", "--index", "--yes"), _is_back, goes_back=True, writes_git=True),
+    "restore index": Scene(
+        ("restore", "1", "--index", "--yes"), _is_back, goes_back=True, writes_git=True
+    ),
     "restore message": Scene(("restore", "--message", "u3", "--yes"), _is_restored, goes_back=True),
     "undo": Scene(("undo", "--yes"), _is_forth, _go_back, goes_back=True, back="redo"),
     "redo": Scene(("redo", "--yes"), _is_back, _redo, goes_back=True),
@@ -259,14 +292,25 @@ SCENES = {
     "purge": Scene(("purge", "--path", "d0/0", "--yes"), _is_purged),
     "note": Scene(("note", "--decided", "one file per change"), _is_noted),
     "push": Scene(
-        ("push", "hub", "--all"), _is_sent, _name_a_hub, finish=("push", "hub", "--all"), judge=_hub_is_whole
+        ("push", "hub", "--all"),
+        _is_sent,
+        _name_a_hub,
+        finish=("push", "hub", "--all"),
+        judge=_hub_is_whole,
     ),
     "fetch": Scene(("fetch", "hub"), _named("hub"), _fill_a_hub, finish=("fetch", "hub")),
     "import": Scene(
-        ("import", "../out/talk.bundle"), _named("imported"), _export, finish=("import", "../out/talk.bundle")
+        ("import", "../out/talk.bundle"),
+        _named("imported"),
+        _export,
+        finish=("import", "../out/talk.bundle"),
     ),
-    "export": Scene(EXPORT, _is_exported, _make_room, finish=(*EXPORT, "--force"), judge=_alone_and_whole),
-    "hook prompt": Scene(("hook", "claude", "UserPromptSubmit"), _triggered("prompt"), given=_prompt, silent=True),
+    "export": Scene(
+        EXPORT, _is_exported, _make_room, finish=(*EXPORT, "--force"), judge=_alone_and_whole
+    ),
+    "hook prompt": Scene(
+        ("hook", "claude", "UserPromptSubmit"), _triggered("prompt"), given=_prompt, silent=True
+    ),
     "hook stop": Scene(("hook", "claude", "Stop"), _triggered("turn"), given=_stop, silent=True),
     "run": Scene(
         ("run", "build", "--", *RUN, "ln -s d0 ran"),
@@ -292,8 +336,12 @@ SCENES = {
         judge=_paid_once_at_most,
         others=BY_SHELL,
     ),
-    "enable": Scene(("enable", "claude", "--user", "--yes"), _is_enabled, _set_up, judge=_settings_are_whole),
-    "disable": Scene(("disable", "claude", "--user", "--yes"), _is_disabled, _enable, judge=_settings_are_whole),
+    "enable": Scene(
+        ("enable", "claude", "--user", "--yes"), _is_enabled, _set_up, judge=_settings_are_whole
+    ),
+    "disable": Scene(
+        ("disable", "claude", "--user", "--yes"), _is_disabled, _enable, judge=_settings_are_whole
+    ),
 }
 
 FILES = 500
@@ -310,7 +358,10 @@ def _make_all(stage: Stage) -> None:
 
 
 def _are_back(stage: Stage) -> bool:
-    return all(stage.project.read(f"all/{number % 9}/{number}").startswith(b"first ") for number in range(FILES))
+    return all(
+        stage.project.read(f"all/{number % 9}/{number}").startswith(b"first ")
+        for number in range(FILES)
+    )
 
 
 LARGE = Scene(("restore", f"{TALK}@5", "--yes"), _are_back, _make_all, goes_back=True, undone=True)

@@ -1,4 +1,6 @@
-"""Many processes at one store: gitcp saving, restoring and pruning, git tidying and committing, an agent writing."""
+"""Many processes at one store: gitcp saving, restoring and pruning, git tidying and committing, an
+agent writing.
+"""
 
 from __future__ import annotations
 
@@ -17,26 +19,38 @@ from driver import Project, Result
 from samples import open_store
 
 Beside = Callable[[int], object]
-"""Something that goes on beside the saves, over and over; it is told how often it was done before."""
+"""Something that goes on beside the saves, over and over; it is told how often it was done before.
+"""
 
 
 class Saves(NamedTuple):
-    """What a crowd of savers was told: the ids that were reported, and what failed. `longest` is in seconds."""
+    """What a crowd of savers was told: the ids that were reported, and what failed. `longest` is in
+    seconds.
+    """
 
     ids: list[str]
     failed: list[Result]
     longest: float
 
 
-def save_all(project: Project, sessions: Sequence[str], count: int, beside: Sequence[Beside] = ()) -> Saves:
-    """Let one process a session named (a name may come often) save `count` times, while the rest goes on."""
+def save_all(
+    project: Project, sessions: Sequence[str], count: int, beside: Sequence[Beside] = ()
+) -> Saves:
+    """Let one process a session named (a name may come often) save `count` times, while the rest
+    goes on.
+    """
     stop = threading.Event()
     others = [threading.Thread(target=_go_on, args=(one, stop)) for one in beside]
     for other in others:
         other.start()
     try:
         with ThreadPoolExecutor(len(sessions)) as pool:
-            parts = list(pool.map(lambda saver: _save(project, saver, sessions[saver], count), range(len(sessions))))
+            parts = list(
+                pool.map(
+                    lambda saver: _save(project, saver, sessions[saver], count),
+                    range(len(sessions)),
+                )
+            )
     finally:
         stop.set()
         for other in others:
@@ -113,7 +127,9 @@ def going_back(project: Project, allowed: list[Result]) -> list[Beside]:
 
 
 def begin(project: Project) -> Talk:
-    """A project with some files, a session `kept` to go back to, and an agent that begins to talk."""
+    """A project with some files, a session `kept` to go back to, and an agent that begins to
+    talk.
+    """
     for number in range(10):
         project.write(f"d/{number}", f"{number}\n")
     project.commit()

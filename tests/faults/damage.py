@@ -1,4 +1,6 @@
-"""One bit turned, one file cut or gone, at every object of a store in turn: `check` says so, and whom it affects."""
+"""One bit turned, one file cut or gone, at every object of a store in turn: `check` says so, and
+whom it affects.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ class Found(NamedTuple):
 def needs(project: Project) -> dict[str, set[str]]:
     """Every object that a checkpoint is made of, as git lists them, with the checkpoints."""
     found: dict[str, set[str]] = {}
-    format = "--format=%H %(trailers:key=Gitcp-Session,valueonly,separator=) @ %(trailers:key=Gitcp-Number,valueonly)"
+    format = (
+        "--format=%H %(trailers:key=Gitcp-Session,valueonly,separator=) @ "
+        "%(trailers:key=Gitcp-Number,valueonly)"
+    )
     for line in project.git("log", "--glob=refs/gitcp/*", format).split("\n\n"):
         commit, session, _, number = line.split()
         for below in project.git("rev-list", "--objects", "--no-walk", commit).splitlines():
@@ -50,12 +55,16 @@ def loose(stage: Stage, every: int) -> Found:
 
 
 def packed(stage: Stage, every: int) -> Found:
-    """Turn bits in every `every`-th object of a pack, and cut it there; the same with its index; let both be gone."""
+    """Turn bits in every `every`-th object of a pack, and cut it there; the same with its index;
+    let both be gone.
+    """
     stage.project.git("repack", "-a", "-d", "--quiet")
     found, chance, needed = Found(Counter(), []), random.Random(1), needs(stage.project)
     [index] = (stage.project.root / ".git/objects/pack").glob("*.idx")
     pack = index.with_suffix(".pack")
-    listed = [line.split() for line in stage.project.git("verify-pack", "-v", str(index)).splitlines()]
+    listed = [
+        line.split() for line in stage.project.git("verify-pack", "-v", str(index)).splitlines()
+    ]
     rows = [(row[0], int(row[3]), int(row[4])) for row in listed if row[0] in needed]
     for oid, size, start in rows[::every]:
         for way in ("bit",) * PLACES + ("cut",):
@@ -86,7 +95,9 @@ def damaged(path: Path, way: str, place: int) -> Iterator[None]:
     path.unlink()
     if way != "gone":
         turned = bytes([data[place] ^ 1 << place % 8])
-        path.write_bytes(data[:place] if way == "cut" else data[:place] + turned + data[place + 1 :])
+        path.write_bytes(
+            data[:place] if way == "cut" else data[:place] + turned + data[place + 1 :]
+        )
     try:
         yield
     finally:

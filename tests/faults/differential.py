@@ -1,7 +1,8 @@
-"""Random operations in repositories as people have them, each judged by a witness that shares nothing with gitcp.
+"""Random operations in repositories as people have them, each judged by a witness that shares
+nothing with gitcp.
 
-A life is one repository and so many operations; all of it follows from its seed. What people do in between is in
-work.py, what is seen in witness.py, what must be so in verdicts.py.
+A life is one repository and so many operations; all of it follows from its seed. What people do in
+between is in work.py, what is seen in witness.py, what must be so in verdicts.py.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ CODES = frozenset((0, 3, 12))
 NO_SUCH = 16
 KILLED = -signal.SIGKILL
 PRIVATE = "/commondir"
-"""In the error of a command that must look at all linked working trees, where git made one for its owner alone."""
+"""In the error of a command that must look at all linked working trees, where git made one for its
+owner alone.
+"""
 NAMES = ("one", "two", "three")
 SESSIONS, TAGS = "refs/gitcp/sessions/", "refs/gitcp/tags/"
 RESTORE, DROP = "restore", "drop"
@@ -86,7 +89,9 @@ class Lived(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """Everything that may change: the working tree, the other ones, what is git's, agents' files, refs."""
+    """Everything that may change: the working tree, the other ones, what is git's, agents' files,
+    refs.
+    """
 
     seen: Seen
     others: dict[Path, Disk]
@@ -96,7 +101,9 @@ class Picture(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """One run of gitcp: how it ended, what it printed, what was before and after, which checkpoints are new."""
+    """One run of gitcp: how it ended, what it printed, what was before and after, which checkpoints
+    are new.
+    """
 
     code: int
     out: str
@@ -125,7 +132,9 @@ class Life(Work):
         self.held: dict[str, Held] = {}
         self.there: dict[str, Commit] = {}
         self.wrote: dict[str, set[bytes]] = {}
-        """What restores changed, by their safety checkpoints: who goes back there takes it back, ignored or not."""
+        """What restores changed, by their safety checkpoints: who goes back there takes it back,
+        ignored or not.
+        """
         self.last: tuple[int, Tree, Picture] | None = None
         self.become = process.forked
         self.beyond: frozenset[bytes] = frozenset()
@@ -145,7 +154,11 @@ class Life(Work):
         for _ in range(self.chance.choice((0, 0, 1, 1, 2, 3, 5))):
             tree = self.some_tree()
             self.gits(tree) if self.chance.random() < 0.15 else self.edit(tree)
-        name = "save" if not self.there else self.chance.choices(list(DOINGS), list(DOINGS.values()))[0]
+        name = (
+            "save"
+            if not self.there
+            else self.chance.choices(list(DOINGS), list(DOINGS.values()))[0]
+        )
         self.beyond = frozenset()
         getattr(self, name)(self.some_tree())
         self.ends[name] += 1
@@ -153,12 +166,18 @@ class Life(Work):
     # ------------------------------------------------------------ one run
 
     def picture(self, tree: Tree) -> Picture:
-        """All that is there. What was seen after the last run is so until somebody does something."""
+        """All that is there. What was seen after the last run is so until somebody does
+        something.
+        """
         if self.last is not None and self.last[:2] == (len(self.steps), tree):
             return self.last[2]
         others = {other.root: witness.look(other.root) for other in self.trees if other is not tree}
-        talks = {path: data for user in self.users for path, data in witness.talks(user.home).items()}
-        return Picture(tree.look(), others, witness.owned(self.trees[0].root / ".git"), talks, tree.git.refs())
+        talks = {
+            path: data for user in self.users for path, data in witness.talks(user.home).items()
+        }
+        return Picture(
+            tree.look(), others, witness.owned(self.trees[0].root / ".git"), talks, tree.git.refs()
+        )
 
     def gitcp(
         self,
@@ -171,10 +190,16 @@ class Life(Work):
         codes: Collection[int] = CODES,
         making: bool = False,
     ) -> Outcome:
-        """Run gitcp, and judge what always must be so. With `making`, git may get a new working tree or branch."""
+        """Run gitcp, and judge what always must be so. With `making`, git may get a new working
+        tree or branch.
+        """
         before = self.picture(tree)
         words = " ".join(repr(os.fsdecode(arg)) for arg in args)
-        self.did(tree, f"{cwd or ''} {dict(env or {})} gitcp {words} {f'killed after {kill:.3f}' if kill else ''}")
+        self.did(
+            tree,
+            f"{cwd or ''} {dict(env or {})} gitcp {words} "
+            f"{f'killed after {kill:.3f}' if kill else ''}",
+        )
         run = self.become(args)
 
         def become() -> None:
@@ -182,7 +207,9 @@ class Life(Work):
             run()
 
         others = process.children()
-        done = process.run(become, cwd or tree.root, {**tree.user.env, **(env or {})}, input, kill=kill)
+        done = process.run(
+            become, cwd or tree.root, {**tree.user.env, **(env or {})}, input, kill=kill
+        )
         process.reap(others)
         self.steps[-1] += f" -> {done.code} {done.err[-300:]}"
         after = self.picture(tree)
@@ -197,21 +224,33 @@ class Life(Work):
     def _insist_on_all(self, outcome: Outcome, *, making: bool) -> None:
         """Nothing but gitcp's own is changed, nor what an agent wrote."""
         before, after = outcome.before, outcome.after
-        differing = {n for n in before.owned.keys() | after.owned.keys() if before.owned.get(n) != after.owned.get(n)}
+        differing = {
+            n
+            for n in before.owned.keys() | after.owned.keys()
+            if before.owned.get(n) != after.owned.get(n)
+        }
         changed = {n for n in differing if not making or n in before.owned}
         assert not changed, f"not gitcp's to change: {sorted(changed)}"
         for root, disk in before.others.items():
             verdicts.unchanged(disk, after.others[root])
         for path, data in before.talks.items():
-            assert after.talks.get(path, b"").startswith(data), f"the agent's own file was changed: {path}"
+            assert after.talks.get(path, b"").startswith(data), (
+                f"the agent's own file was changed: {path}"
+            )
 
     def _new(self, tree: Tree, outcome: Outcome) -> list[Held]:
-        """The checkpoints that are new, each compared with what was there when it was made; the others are there."""
+        """The checkpoints that are new, each compared with what was there when it was made; the
+        others are there.
+        """
         refs = outcome.after.refs
         if outcome.before.refs == refs:
             return []
-        self.there = tree.git.history(oid for name, oid in refs.items() if name.startswith((SESSIONS, TAGS)))
-        everything = tree.git.history(oid for name, oid in refs.items() if name.startswith("refs/gitcp/"))
+        self.there = tree.git.history(
+            oid for name, oid in refs.items() if name.startswith((SESSIONS, TAGS))
+        )
+        everything = tree.git.history(
+            oid for name, oid in refs.items() if name.startswith("refs/gitcp/")
+        )
         for id, old in self.held.items():
             assert id in everything, f"{id} is gone"
             assert everything[id].tree == old.about.tree, f"{id} has another tree"
@@ -224,7 +263,9 @@ class Life(Work):
         stored = tree.git.read(about.commit)
         origin = stored.meta.get("forked_from")
         if origin is not None:
-            assert stored.entries == tree.git.read(self.held[origin].about.commit).entries, f"{about.id}, not {origin}"
+            assert stored.entries == tree.git.read(self.held[origin].about.commit).entries, (
+                f"{about.id}, not {origin}"
+            )
             return self.held[origin]._replace(about=about, talk=stored.talk)
         seen = outcome.before.seen if about.trigger == "before-restore" else outcome.after.seen
         return verdicts.held(about, stored, seen, self.beside(tree.user), self.beyond)
@@ -249,7 +290,9 @@ class Life(Work):
             env, cwd = agent.env, agent.cwd
         else:
             codes = {0, NO_SUCH}  # two conversations could be meant
-        args += [f"label {self.count}"] * (chance.random() < 0.15) + ["--force"] * (chance.random() < 0.1)
+        args += [f"label {self.count}"] * (chance.random() < 0.15) + ["--force"] * (
+            chance.random() < 0.1
+        )
         outcome = self.gitcp(tree, *args, cwd=cwd, env=env, codes=codes)
         self._leaves_files(outcome)
         if outcome.code == 0:
@@ -269,24 +312,35 @@ class Life(Work):
         data = one.talk.get("main")
         if one.agent is None or data is None:
             return
-        files = [found for path, found in outcome.before.talks.items() if Path(path).stem == one.agent]
+        files = [
+            found for path, found in outcome.before.talks.items() if Path(path).stem == one.agent
+        ]
         rests = [found[len(data) :] for found in files if found.startswith(data)]
-        carried = any(other.talk.get("main") == data for id, other in self.held.items() if id != one.about.id)
+        carried = any(
+            other.talk.get("main") == data for id, other in self.held.items() if id != one.about.id
+        )
         assert any(b"\n" not in rest for rest in rests) or (self.shared and carried), (
             f"{one.about.id}: not what {one.agent} said"
         )
 
     def hook(self, tree: Tree) -> None:
-        """An agent calls at the end of a turn, or before a prompt: then its session has what is there."""
+        """An agent calls at the end of a turn, or before a prompt: then its session has what is
+        there.
+        """
         agent = self.agent(tree)
         agent.say(torn=False)
         self.did(tree, f"{agent.id} speaks")
         fields = {"session_id": agent.id, "cwd": str(agent.cwd), "transcript_path": str(agent.path)}
         event = self.chance.choice(("Stop", "UserPromptSubmit"))
         given = json.dumps({**fields, "hook_event_name": event, "prompt": "go on"}).encode()
-        outcome = self.gitcp(tree, "hook", "claude", event, cwd=agent.cwd, env=agent.env, input=given, codes={0})
+        outcome = self.gitcp(
+            tree, "hook", "claude", event, cwd=agent.cwd, env=agent.env, input=given, codes={0}
+        )
         self._leaves_files(outcome)
-        assert any(one.agent == agent.id and verdicts.has(one, outcome.after.seen) for one in self.held.values()), event
+        assert any(
+            one.agent == agent.id and verdicts.has(one, outcome.after.seen)
+            for one in self.held.values()
+        ), event
 
     # ------------------------------------------------------------ going back
 
@@ -312,7 +366,9 @@ class Life(Work):
         elif how.startswith("--"):
             args.append(how)
         self.beyond = frozenset(self.wrote.get(target.about.id, ()))
-        outcome = self.gitcp(tree, *args, cwd=tree.directory("" if scope else chance.choice(("", "", "sub"))))
+        outcome = self.gitcp(
+            tree, *args, cwd=tree.directory("" if scope else chance.choice(("", "", "sub")))
+        )
         move = self.restored(tree, outcome, target, scope, only_talk=how == "--conversation")
         if move is not None and outcome.report["checkpoint"] is not None:
             self.done(tree, RESTORE, move)
@@ -342,7 +398,9 @@ class Life(Work):
         if only_talk:
             self._leaves_files(outcome)
         else:
-            verdict = verdicts.Restored(target, outcome.before.seen, outcome.after.seen, report, scope)
+            verdict = verdicts.Restored(
+                target, outcome.before.seen, outcome.after.seen, report, scope
+            )
             rules = partial(self.rules, tree.user)
             verdict.insist(safety.files.keys(), rules, undoing, self.wrote.get(target.about.id, ()))
         assert outcome.code == 0 or report["kept"], report
@@ -350,7 +408,12 @@ class Life(Work):
         return self._moved(outcome, scope, only_talk=only_talk)
 
     def _moved(
-        self, outcome: Outcome, scope: tuple[bytes, ...] = (), *, only_talk: bool = False, merged: bool = False
+        self,
+        outcome: Outcome,
+        scope: tuple[bytes, ...] = (),
+        *,
+        only_talk: bool = False,
+        merged: bool = False,
     ) -> Move:
         move = Move(outcome.report["safety"], *outcome.disks, scope, only_talk, merged)
         self.wrote.setdefault(move.back, set()).update(verdicts.changed(move))
@@ -358,30 +421,50 @@ class Life(Work):
 
     def _resumes(self, outcome: Outcome, target: Held) -> None:
         """What an agent goes on with is a stored conversation, to the byte."""
-        changed = {path: d for path, d in outcome.after.talks.items() if outcome.before.talks.get(path) != d}
+        changed = {
+            path: d
+            for path, d in outcome.after.talks.items()
+            if outcome.before.talks.get(path) != d
+        }
         stored = [data for one in (target, *outcome.new) for data in one.talk.values()]
         for path, data in changed.items():
             assert any(is_copy(data, one) for one in stored), f"no stored conversation: {path}"
         resume = outcome.report["resume"]
-        if resume and resume.get("path") and outcome.report["conversation"] and "main" in target.talk:
+        if (
+            resume
+            and resume.get("path")
+            and outcome.report["conversation"]
+            and "main" in target.talk
+        ):
             assert is_copy(outcome.after.talks[resume["path"]], target.talk["main"]), resume
 
     def beside(self, user: User) -> Beside:
         """The ignore rules for a user that are in no tree, as they are now."""
         exclude, excludes_file = self.trees[0].root / ".git/info/exclude", user.home / "excludes"
-        return Beside(exclude.read_bytes(), excludes_file.read_bytes() if excludes_file.exists() else b"", {})
+        return Beside(
+            exclude.read_bytes(), excludes_file.read_bytes() if excludes_file.exists() else b"", {}
+        )
 
-    def rules(self, user: User, target: Held, paths: Collection[bytes]) -> tuple[frozenset[bytes], frozenset[bytes]]:
-        """Which of these the ignore files in a checkpoint cover; a directory has a slash at its end.
+    def rules(
+        self, user: User, target: Held, paths: Collection[bytes]
+    ) -> tuple[frozenset[bytes], frozenset[bytes]]:
+        """Which of these the ignore files in a checkpoint cover; a directory has a slash at its
+        end.
 
-        First those that they cover with the rules beside it as they are now and as they were, then those with either.
+        First those that they cover with the rules beside it as they are now and as they were, then
+        those with either.
         """
         if not paths:
             return frozenset(), frozenset()
-        now, then = (self._ignored(user, target, paths, beside) for beside in (self.beside(user), target.beside))
+        now, then = (
+            self._ignored(user, target, paths, beside)
+            for beside in (self.beside(user), target.beside)
+        )
         return now & then, now | then
 
-    def _ignored(self, user: User, target: Held, paths: Collection[bytes], beside: Beside) -> frozenset[bytes]:
+    def _ignored(
+        self, user: User, target: Held, paths: Collection[bytes], beside: Beside
+    ) -> frozenset[bytes]:
         place = self.place / "rules"
         shutil.rmtree(place, ignore_errors=True)
         for path in (b"", *paths):
@@ -438,7 +521,9 @@ class Life(Work):
         """Redo what was undone last here."""
         self._walk(tree, "redo", tree.undone, tree.done)
 
-    def _walk(self, tree: Tree, step: str, done: list[tuple[str, Any]], undone: list[tuple[str, Any]]) -> None:
+    def _walk(
+        self, tree: Tree, step: str, done: list[tuple[str, Any]], undone: list[tuple[str, Any]]
+    ) -> None:
         was = frozenset(self.there)
         self.beyond = verdicts.written(done, self.picture(tree).seen.disk, is_known=tree.is_known)
         outcome = self.gitcp(tree, step, "--yes", "--json", codes=CODES | {NO_SUCH} | self.private)
@@ -459,16 +544,23 @@ class Life(Work):
             # A chain comes back whole, with what another drop took of it meanwhile.
             wrong = gone | (what - self.there.keys()) if step == "undo" else there | (gone - what)
             assert not wrong, f"{step} of a drop: {sorted(wrong)}"
-            assert step == "undo" or not what & self.there.keys(), f"{step} of a drop: {sorted(what)} not dropped"
-            undone.append((kind, what if step == "undo" else gone))  # another drop may have been quicker with some
+            assert step == "undo" or not what & self.there.keys(), (
+                f"{step} of a drop: {sorted(what)} not dropped"
+            )
+            # another drop may have been quicker with some
+            undone.append((kind, what if step == "undo" else gone))
             return
         report = outcome.report
         assert report["target"] == what.back, f"{step} goes to {report['target']}, not {what.back}"
-        verdicts.undone(what, *outcome.disks, {witness.path_of(one["path"]) for one in report["kept"]})
+        verdicts.undone(
+            what, *outcome.disks, {witness.path_of(one["path"]) for one in report["kept"]}
+        )
         undone.append((RESTORE, self._inverse(tree, outcome, what)))
 
     def _unknown(self, outcome: Outcome, dropped: frozenset[str]) -> tuple[str, Any]:
-        """Judge what was undone or redone where it is not known what it was. What would do the opposite."""
+        """Judge what was undone or redone where it is not known what it was. What would do the
+        opposite.
+        """
         report = outcome.report
         if "safety" not in report:
             self._leaves_files(outcome)
@@ -482,7 +574,9 @@ class Life(Work):
             verdicts.only_said(*outcome.disks, outcome.report)
             return self._moved(outcome, move.scope, merged=True)
         target = self.held[move.back]
-        inverse = self.restored(tree, outcome, target, move.scope, only_talk=move.only_talk, undoing=move)
+        inverse = self.restored(
+            tree, outcome, target, move.scope, only_talk=move.only_talk, undoing=move
+        )
         assert inverse is not None
         return inverse
 
@@ -494,7 +588,9 @@ class Life(Work):
 
     def delete(self, tree: Tree) -> None:
         """Drop a session."""
-        names = sorted(name.removeprefix(SESSIONS) for name in tree.git.refs() if name.startswith(SESSIONS))
+        names = sorted(
+            name.removeprefix(SESSIONS) for name in tree.git.refs() if name.startswith(SESSIONS)
+        )
         if len(names) > 1:
             self._drop(tree, "delete", self.chance.choice(names))
 
@@ -538,7 +634,9 @@ class Life(Work):
             self.trees.remove(tree)
 
     def elsewhere(self, tree: Tree) -> None:
-        """Write a checkpoint into a new directory: its files are those that were saved, to the byte."""
+        """Write a checkpoint into a new directory: its files are those that were saved, to the
+        byte.
+        """
         target, name = self.target()
         self.count += 1
         place = tree.user.home / f"out{self.count}"
@@ -554,7 +652,9 @@ class Life(Work):
         target, name = self.target()
         after = self.chance.uniform(0.005, 0.12)
         if self.chance.random() < 0.3:
-            self._leaves_files(self.gitcp(tree, "save", "--session", self.chance.choice(NAMES), kill=after))
+            self._leaves_files(
+                self.gitcp(tree, "save", "--session", self.chance.choice(NAMES), kill=after)
+            )
             return
         self.beyond = frozenset(self.wrote.get(target.about.id, ()))
         begun = self.gitcp(tree, "restore", name, "--files", "--yes", "--json", kill=after)
@@ -570,9 +670,14 @@ class Life(Work):
         status = self.gitcp(tree, "status", codes={0})
         forward = self.chance.random() < 0.5
         self.beyond = frozenset(begun.disks[1].items)
-        done = self.gitcp(tree, "restore", "--continue" if forward else "--abort", "--yes", "--json", codes=CODES)
+        done = self.gitcp(
+            tree, "restore", "--continue" if forward else "--abort", "--yes", "--json", codes=CODES
+        )
         tree.done, tree.undone, tree.is_known = [], [], False
-        self.ends["killed, " + ("not begun or done" if done.code == 12 else "continued" if forward else "aborted")] += 1
+        self.ends[
+            "killed, "
+            + ("not begun or done" if done.code == 12 else "continued" if forward else "aborted")
+        ] += 1
         if done.code == 12:  # it had not begun, or was finished
             if not witness.differing(begun.disks[0].items, begun.disks[1].items):
                 return
@@ -585,7 +690,9 @@ class Life(Work):
 
 
 def lived(seed: int, until: float, most: int) -> Lived:
-    """One life from its first commit to its last operation, unless it is too late. What is broken stays on the disk."""
+    """One life from its first commit to its last operation, unless it is too late. What is broken
+    stays on the disk.
+    """
     if time.monotonic() > until:
         return Lived(seed, Counter({"out of time": 1}), "")
     for name in LAZY:
@@ -606,10 +713,16 @@ def table(ends: Counter[str]) -> str:
     """How often each thing was done."""
     ours = {name: count for name, count in ends.items() if name in DOINGS}
     others = {name: count for name, count in ends.items() if name not in DOINGS}
-    rows = (f"{count:6} {name}" for part in (ours, others) for name, count in sorted(part.items(), key=lambda e: -e[1]))
+    rows = (
+        f"{count:6} {name}"
+        for part in (ours, others)
+        for name, count in sorted(part.items(), key=lambda e: -e[1])
+    )
     return "\n".join((*rows, f"{sum(ours.values())} operations of gitcp"))
 
 
 def is_copy(data: bytes, stored: bytes) -> bool:
     """Whether it is this conversation, perhaps under another id."""
-    return re.sub(rb'"sessionId": ?"[^"]*"', b"", data) == re.sub(rb'"sessionId": ?"[^"]*"', b"", stored)
+    return re.sub(rb'"sessionId": ?"[^"]*"', b"", data) == re.sub(
+        rb'"sessionId": ?"[^"]*"', b"", stored
+    )

@@ -1,4 +1,6 @@
-"""A real disk that is full, or cannot be written to: a small file system of one's own, in a namespace of one's own."""
+"""A real disk that is full, or cannot be written to: a small file system of one's own, in a
+namespace of one's own.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What a power cut would leave: the calls of a command played on a disk that keeps only what was fsynced.
+"""What a power cut would leave: the calls of a command played on a disk that keeps only what was
+fsynced.
 
-The strictest disk that POSIX allows: a file's bytes are kept once the file was fsynced, and a name (of a file or of a
-directory) once the directory that holds it was.
+The strictest disk that POSIX allows: a file's bytes are kept once the file was fsynced, and a name
+(of a file or of a directory) once the directory that holds it was.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from pathlib import Path
 
 from faults.tracer import Call
 
-WRITTEN = frozenset("write pwrite64 writev sendfile ftruncate truncate fallocate pwritev copy_file_range".split())
+WRITTEN = frozenset(
+    "write pwrite64 writev sendfile ftruncate truncate fallocate pwritev copy_file_range".split()
+)
 MADE = frozenset("mkdir mkdirat symlink symlinkat open openat creat".split())
 MOVED = frozenset("rename renameat renameat2".split())
 GONE = frozenset("unlink unlinkat rmdir".split())
@@ -20,7 +23,9 @@ SYNCED = frozenset("fsync fdatasync".split())
 
 
 class Disk:
-    """Which bytes and which names would not survive, after the calls played so far; `there` was on it before."""
+    """Which bytes and which names would not survive, after the calls played so far; `there` was on
+    it before.
+    """
 
     def __init__(self, there: Iterable[str]) -> None:
         self.bytes: set[str] = set()
@@ -45,9 +50,15 @@ class Disk:
             self.names = {name for name in self.names if os.path.dirname(name) != first}
 
     def would_lose(self, below: str | Path) -> set[str]:
-        """What of the files and names below a directory, and on the way to it, would not be there or not be whole."""
+        """What of the files and names below a directory, and on the way to it, would not be there
+        or not be whole.
+        """
         inside = f"{below}/"
-        return {path for path in self.bytes | self.names if path.startswith(inside) or inside.startswith(f"{path}/")}
+        return {
+            path
+            for path in self.bytes | self.names
+            if path.startswith(inside) or inside.startswith(f"{path}/")
+        }
 
     def _appear(self, path: str) -> None:
         self._there.add(path)
@@ -67,4 +78,8 @@ class Disk:
 
 def everything(root: Path) -> set[str]:
     """Every path that exists below a directory."""
-    return {os.path.join(place, name) for place, below, names in os.walk(root) for name in (*below, *names)}
+    return {
+        os.path.join(place, name)
+        for place, below, names in os.walk(root)
+        for name in (*below, *names)
+    }

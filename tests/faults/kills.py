@@ -1,4 +1,6 @@
-"""Thousands of saves in one store, some of them killed at any moment: nothing that was reported is lost."""
+"""Thousands of saves in one store, some of them killed at any moment: nothing that was reported is
+lost.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class Reported(NamedTuple):
 
 
 class Killing:
-    """A project whose saves are killed. `longest` is the longest a save took after a kill, in seconds."""
+    """A project whose saves are killed. `longest` is the longest a save took after a kill, in
+    seconds.
+    """
 
     def __init__(self, directory: Path, seed: int = 1) -> None:
         self.project = process.Forking(directory / "project")
@@ -65,7 +69,9 @@ class Killing:
         self.saves += 1
         self.talk.say(f"do {self.saves}", f"did {self.saves} " + "z" * 1000)
         for _ in range(self.chance.choice((1, 1, 1, 60))):  # a few objects, or a pack
-            self.project.write(f"d{self.chance.randrange(7)}/{self.chance.randrange(200)}", f"{self.saves}\n" * 30)
+            self.project.write(
+                f"d{self.chance.randrange(7)}/{self.chance.randrange(200)}", f"{self.saves}\n" * 30
+            )
         save = process.forked(["save", "--session", SESSION[:8], "--json"])
         began = time.monotonic()
         done = process.run(save, self.project.root, kill=self._until_killed() if kill else None)

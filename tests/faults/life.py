@@ -1,7 +1,9 @@
-"""A long life: thousands of saves in one store by several agents, beside git's own housekeeping, with retention.
+"""A long life: thousands of saves in one store by several agents, beside git's own housekeeping,
+with retention.
 
-Each agent's clock goes on by minutes with each save, ten for all of them together; two weeks of git's are two minutes
-here, so that what nothing names goes from the disk as it would in a life. A session has two hundred saves.
+Each agent's clock goes on by minutes with each save, ten for all of them together; two weeks of
+git's are two minutes here, so that what nothing names goes from the disk as it would in a life. A
+session has two hundred saves.
 """
 
 from __future__ import annotations
@@ -59,7 +61,9 @@ class Saved(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What it is like after so many saves: what is held, what it takes, and processor time of commands in ms."""
+    """What it is like after so many saves: what is held, what it takes, and processor time of
+    commands in ms.
+    """
 
     saves: int
     held: int
@@ -128,11 +132,21 @@ class Life:
         with self.alone():
             self.project.git(*GC)
             held = sum(1 for _ in everything(self.project))
-            counted = dict(line.split(": ") for line in self.project.git("count-objects", "-v").splitlines())
-        saving = statistics.median(self._timed("save", "--force", "--session", "timed") for _ in range(SAMPLES))
-        listing = statistics.median(self._timed("list", "-n", "20", "--session", "timed") for _ in range(SAMPLES))
-        bare = statistics.median(_timed([sys.executable, "-c", "pass"], self.project) for _ in range(SAMPLES))
-        return Row(number, held, int(counted["size"]) + int(counted["size-pack"]), saving, listing, bare)
+            counted = dict(
+                line.split(": ") for line in self.project.git("count-objects", "-v").splitlines()
+            )
+        saving = statistics.median(
+            self._timed("save", "--force", "--session", "timed") for _ in range(SAMPLES)
+        )
+        listing = statistics.median(
+            self._timed("list", "-n", "20", "--session", "timed") for _ in range(SAMPLES)
+        )
+        bare = statistics.median(
+            _timed([sys.executable, "-c", "pass"], self.project) for _ in range(SAMPLES)
+        )
+        return Row(
+            number, held, int(counted["size"]) + int(counted["size-pack"]), saving, listing, bare
+        )
 
     def _timed(self, *args: str) -> float:
         return _timed([sys.executable, "-P", "-m", "gitcp", *args], self.project)
@@ -164,18 +178,24 @@ class Agent:
         """Save so often."""
         for turn in range(saves):
             if turn % SAVES_A_SESSION == 0:
-                self.talk = Talk(self.life.project, f"{self.number}{turn:07d}-5d1c-4f0a-9b3e-2c6d8f1a7b90")
+                self.talk = Talk(
+                    self.life.project, f"{self.number}{turn:07d}-5d1c-4f0a-9b3e-2c6d8f1a7b90"
+                )
             self._save(turn)
 
     def _save(self, turn: int) -> None:
         self.talk.say(f"do {turn} " + "x" * 500, f"done {turn} " + "y" * 1500)
-        self.life.project.write(f"d{self.number}/{self.chance.randrange(FILES)}", f"as of {turn}\n" * 50)
+        self.life.project.write(
+            f"d{self.number}/{self.chance.randrange(FILES)}", f"as of {turn}\n" * 50
+        )
         at = BEGIN + STEP * AGENTS * turn
         label = [f"label {turn}"] if turn % LABELLED == LABELLED - 1 else []
         become = _at(at, ["save", *label, "--session", self.talk.session[:8], "--json"])
         done = process.run(become, self.life.project.root)
         if done.code == 0 and json.loads(done.out)["saved"]:
-            self.life.note("saves", [json.loads(done.out)["checkpoint"]["id"], at.isoformat(), bool(label)])
+            self.life.note(
+                "saves", [json.loads(done.out)["checkpoint"]["id"], at.isoformat(), bool(label)]
+            )
         else:
             self.life.note("failures", [turn, *done])
 
@@ -203,15 +223,27 @@ def _timed(command: list[str], project: Project) -> float:
     """The processor time of a command, and of what it starts, in milliseconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     env = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    subprocess.run(command, cwd=project.root, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    subprocess.run(
+        command,
+        cwd=project.root,
+        env=env,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=True,
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return 1000 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
 def everything(project: Project) -> Iterator[str]:
     """The ids of all checkpoints that sessions and the trash reach."""
-    listed = project.git("for-each-ref", "--format=%(objectname)", "refs/gitcp/sessions", "refs/gitcp/trash")
-    return (str(node.id) for node in open_store(project).forest(Oid(tip) for tip in sorted(set(listed.split()))))
+    listed = project.git(
+        "for-each-ref", "--format=%(objectname)", "refs/gitcp/sessions", "refs/gitcp/trash"
+    )
+    return (
+        str(node.id)
+        for node in open_store(project).forest(Oid(tip) for tip in sorted(set(listed.split())))
+    )
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Starts `gitcp`: as its user does, or as a fork of this process, which has loaded it already.
 
-A fork runs the same code in a process of its own and starts in a tenth of the time: what makes tens of thousands of
-attempts possible. Only the loading of modules is not done again.
+A fork runs the same code in a process of its own and starts in a tenth of the time: what makes tens
+of thousands of attempts possible. Only the loading of modules is not done again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,17 @@ SUBREAPER = 36
 """<sys/prctl.h>: who lost its parent becomes our child."""
 
 PACKAGES = (
-    *("adapters", "automation", "cli", "conversation", "fastpath", "git", "history", "lifecycle", "policy"),
+    *(
+        "adapters",
+        "automation",
+        "cli",
+        "conversation",
+        "fastpath",
+        "git",
+        "history",
+        "lifecycle",
+        "policy",
+    ),
     *("restoring", "review", "running", "saving", "secrets", "sharing", "state", "worktree"),
 )
 
@@ -56,14 +66,19 @@ def forked(args: Sequence[str | bytes]) -> Callable[[], None]:
     def run() -> None:
         os.environ["PYTHONPATH"] = str(SOURCE)
         sys.argv = ["gitcp", *map(os.fsdecode, args)]
-        sys.stdin, sys.stdout, sys.stderr = (open(n, "r" if n == 0 else "w", closefd=False) for n in range(3))
+        sys.stdin, sys.stdout, sys.stderr = (
+            open(n, "r" if n == 0 else "w", closefd=False) for n in range(3)
+        )
         entry.main()
 
     return run
 
 
-def start(become: Callable[[], None], cwd: Path, env: Mapping[str, str], streams: Sequence[int]) -> int:
-    """A new process that becomes something else, in `cwd`, with `env` added and three descriptors; its number.
+def start(
+    become: Callable[[], None], cwd: Path, env: Mapping[str, str], streams: Sequence[int]
+) -> int:
+    """A new process that becomes something else, in `cwd`, with `env` added and three descriptors;
+    its number.
 
     `become` does not return. Nobody waits for the process here.
     """
@@ -92,7 +107,11 @@ def run(
     kill: float | None = None,
 ) -> Result:
     """A new process that becomes something else, to its end, or killed after so many seconds."""
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with (
+        tempfile.TemporaryFile() as given,
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+    ):
         given.write(input)
         given.seek(0)
         pid = start(become, cwd, env, [file.fileno() for file in (given, out, err)])
@@ -110,7 +129,9 @@ def children() -> frozenset[int]:
 
 
 def reap(others: Collection[int]) -> None:
-    """Wait for every child but `others`, also for what those leave behind. Others may never end: multiprocessing's."""
+    """Wait for every child but `others`, also for what those leave behind. Others may never end:
+    multiprocessing's.
+    """
     while left := children().difference(others):
         for pid in left:
             with suppress(ChildProcessError):
@@ -118,7 +139,8 @@ def reap(others: Collection[int]) -> None:
 
 
 class Forking(Project):
-    """A project in which `gitcp` is run as a fork of this process, with what it leaves to go on in the background.
+    """A project in which `gitcp` is run as a fork of this process, with what it leaves to go on in
+    the background.
 
     From the main thread only.
     """
@@ -140,7 +162,9 @@ class Forking(Project):
         others = children()
         done = run(forked(args), cwd or self.root, env or {}, data)
         reap(others)
-        assert check in (None, done.code), f"gitcp {args!r} ended with {done.code}\n{done.out}\n{done.err}"
+        assert check in (None, done.code), (
+            f"gitcp {args!r} ended with {done.code}\n{done.out}\n{done.err}"
+        )
         return done
 
 

@@ -1,16 +1,16 @@
 """Every figure of docs/reliability.md, found by trying. Each takes long; parts of them are in
 tests/faults/test_faults.py.
 
-    python tests/faults/run.py calls                        every command, killed and failed at every call
-    python tests/faults/run.py calls --kind kill            only killed
-    python tests/faults/run.py calls --scene push --every 5 one command, at every fifth call
-    python tests/faults/run.py restores --kills 500         kills inside restores of 500 files
-    python tests/faults/run.py kills --saves 5000 --kills 1000   kills at any moment
-    python tests/faults/run.py disk                         a disk that is full, or cannot be written to
-    python tests/faults/run.py damage                       every object damaged in turn
-    python tests/faults/run.py crowd --savers 16 --saves 100     many at a time
-    python tests/faults/run.py life --saves 20000           a long life
-    python tests/faults/run.py differential --operations 10000 --seed 1    random operations, judged from outside
+    python tests/faults/run.py calls                        every command, killed and failed at
+    every call python tests/faults/run.py calls --kind kill            only killed python
+    tests/faults/run.py calls --scene push --every 5 one command, at every fifth call python
+    tests/faults/run.py restores --kills 500         kills inside restores of 500 files python
+    tests/faults/run.py kills --saves 5000 --kills 1000   kills at any moment python
+    tests/faults/run.py disk                         a disk that is full, or cannot be written to
+    python tests/faults/run.py damage                       every object damaged in turn python
+    tests/faults/run.py crowd --savers 16 --saves 100     many at a time python tests/faults/run.py
+    life --saves 20000           a long life python tests/faults/run.py differential --operations
+    10000 --seed 1    random operations, judged from outside
 
 Prints one row a figure. Ends with 1 if anything that is promised did not hold, and says what.
 """
@@ -78,7 +78,9 @@ def say(line: str) -> None:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A directory that is home meanwhile, and gone afterwards; one in which something went wrong stays."""
+    """A directory that is home meanwhile, and gone afterwards; one in which something went wrong
+    stays.
+    """
     place = Path(os.path.realpath(tempfile.mkdtemp(prefix="gitcp-faults-")))
     os.environ["HOME"] = str(place)
     try:
@@ -133,12 +135,20 @@ def _at_calls(task: Task, place: Path, tried: Tried) -> None:
             and task.touching in call.paths[-1]
             and not _is_same(task, stage.calls, at)
         ):
-            tried.note(f"{task.name}, {task.kind} at call {at} ({call})", partial(stage.attempt, task.kind, at))
+            tried.note(
+                f"{task.name}, {task.kind} at call {at} ({call})",
+                partial(stage.attempt, task.kind, at),
+            )
 
 
 def _is_same(task: Task, calls: Sequence[Call], at: int) -> bool:
     """Whether a kill would leave what a kill one call before leaves, which was tried too."""
-    return task.kind == "kill" and task.every == 1 and at > 1 and calls[at - 2].name in CHANGING_NOTHING
+    return (
+        task.kind == "kill"
+        and task.every == 1
+        and at > 1
+        and calls[at - 2].name in CHANGING_NOTHING
+    )
 
 
 def _at_some_calls(task: Task, place: Path, tried: Tried) -> None:
@@ -148,17 +158,25 @@ def _at_some_calls(task: Task, place: Path, tried: Tried) -> None:
     for number in range(task.most):
         first, end = (len(stage.calls) * n // task.most for n in (number, number + 1))
         at = chance.randint(first + 1, max(first + 1, end))
-        possible = [kind for kind in KINDS if kind != "kill" and can_happen(stage.scene, kind, stage.calls[at - 1])]
+        possible = [
+            kind
+            for kind in KINDS
+            if kind != "kill" and can_happen(stage.scene, kind, stage.calls[at - 1])
+        ]
         kind = chance.choice(possible) if number % 2 else "kill"
         what = f"{task.name}, {kind} at call {at} ({stage.calls[at - 1]})"
         tried.note(what, partial(stage.attempt, kind, at))
 
 
 def _among_files(task: Task, place: Path, tried: Tried) -> None:
-    """A restore of many files, killed `most` times evenly among the calls that change files; our share of them."""
+    """A restore of many files, killed `most` times evenly among the calls that change files; our
+    share of them.
+    """
     stage = Stage(place, LARGE, forking=True)
     inside = [
-        at for at, call in enumerate(stage.calls, 1) if "/project/" in call.paths[0] and "/.git/" not in call.paths[0]
+        at
+        for at, call in enumerate(stage.calls, 1)
+        if "/project/" in call.paths[0] and "/.git/" not in call.paths[0]
     ]
     at_each = [inside[len(inside) * number // task.most] for number in range(task.most)]
     for at in at_each[task.share[0] :: task.share[1]]:
@@ -166,7 +184,9 @@ def _among_files(task: Task, place: Path, tried: Tried) -> None:
 
 
 def _on_a_disk(task: Task, place: Path, tried: Tried) -> None:
-    """On a disk that is full, with some room more each time; and on one that cannot be written to."""
+    """On a disk that is full, with some room more each time; and on one that cannot be written
+    to.
+    """
     with disk.small(place):
         stage = Stage(place, SCENES[task.name], forking=True)
         tried.note(f"{task.name}, read-only", partial(disk.read_only, stage, place))
@@ -185,7 +205,9 @@ def _try(task: Task) -> Tried:
 
 
 def every(tasks: list[Task], given: argparse.Namespace) -> int:
-    """Do all of it in so many processes, in so many minutes. How many times a promise was broken."""
+    """Do all of it in so many processes, in so many minutes. How many times a promise was
+    broken.
+    """
     process.load()
     broken, until = 0, time.monotonic() + 60 * given.minutes
     with ProcessPoolExecutor(given.jobs, multiprocessing.get_context("fork")) as pool:
@@ -195,7 +217,10 @@ def every(tasks: list[Task], given: argparse.Namespace) -> int:
             for line in tried.broken:
                 say(line)
             ends = ", ".join(f"{end} {count}" for end, count in sorted(tried.ends.items()))
-            say(f"{task.name:15} {task.kind:7} {tried.ends.total() - tried.ends['out of time']:4} tried: {ends}")
+            say(
+                f"{task.name:15} {task.kind:7} {tried.ends.total() - tried.ends['out of time']:4} "
+                f"tried: {ends}"
+            )
             broken += len(tried.broken)
     return broken
 
@@ -212,14 +237,20 @@ def calls(given: argparse.Namespace) -> int:
     if given.most:
         return every([Task(name, "some", most=given.most) for name in names], given)
     kinds = given.kind or list(KINDS)
-    tasks = [Task(name, "calls", kind, given.every, touching=given.touching) for kind in kinds for name in names]
+    tasks = [
+        Task(name, "calls", kind, given.every, touching=given.touching)
+        for kind in kinds
+        for name in names
+    ]
     return every(tasks, given)
 
 
 def restores(given: argparse.Namespace) -> int:
     """Kill restores of many files."""
     shares = [(job, given.jobs) for job in range(given.jobs)]
-    tasks = [Task("many files", "restores", "kill", most=given.kills, share=share) for share in shares]
+    tasks = [
+        Task("many files", "restores", "kill", most=given.kills, share=share) for share in shares
+    ]
     return every(tasks, given)
 
 
@@ -227,7 +258,9 @@ def disks(given: argparse.Namespace) -> int:
     """Use a file system of our own. In a namespace of our own, where we may make one."""
     if not given.alone:
         sys.exit(subprocess.call([*disk.ALONE, sys.executable, *sys.argv, "--alone"]))
-    return every([Task(name, "disk", every=given.every) for name in given.scene or list(SCENES)], given)
+    return every(
+        [Task(name, "disk", every=given.every) for name in given.scene or list(SCENES)], given
+    )
 
 
 def killings(given: argparse.Namespace) -> int:
@@ -255,7 +288,10 @@ def damages(given: argparse.Namespace) -> int:
     missed = 0
     with scratch() as place:
         stage = Stage(place, SCENES[DAMAGED], forking=True)
-        for name, found in (("loose", damage.loose(stage, given.every)), ("packed", damage.packed(stage, given.every))):
+        for name, found in (
+            ("loose", damage.loose(stage, given.every)),
+            ("packed", damage.packed(stage, given.every)),
+        ):
             for line in found.missed:
                 say(f"BROKEN: {line[:2000]}")
             tried = ", ".join(f"{way} {count}" for way, count in sorted(found.tried.items()))
@@ -265,19 +301,28 @@ def damages(given: argparse.Namespace) -> int:
 
 
 def crowds(given: argparse.Namespace) -> int:
-    """Let many save at a time: into one session; then into several beside git, restores, prunes and an agent."""
+    """Let many save at a time: into one session; then into several beside git, restores, prunes and
+    an agent.
+    """
     with scratch() as place:
         project = Project(place / "project")
         talk = crowd.begin(project)
         broken = _crowd("one session", project, ["one"] * given.savers, given.saves, [])
         names = ["one", "two", "three", talk.session[:8]] * (given.savers // 4)
-        return broken + _crowd("beside all", project, names, given.saves, crowd.everything(project, talk, []))
+        return broken + _crowd(
+            "beside all", project, names, given.saves, crowd.everything(project, talk, [])
+        )
 
 
-def _crowd(name: str, project: Project, sessions: list[str], saves: int, beside: list[crowd.Beside]) -> int:
+def _crowd(
+    name: str, project: Project, sessions: list[str], saves: int, beside: list[crowd.Beside]
+) -> int:
     done = crowd.save_all(project, sessions, saves, beside)
     wanted = len(sessions) * saves
-    say(f"{name:14} {len(sessions)} processes x {saves}: {len(done.ids)} of {wanted}, longest {done.longest:.1f} s")
+    say(
+        f"{name:14} {len(sessions)} processes x {saves}: {len(done.ids)} of {wanted}, longest "
+        f"{done.longest:.1f} s"
+    )
     try:
         crowd.insist(project, done, wanted)
         assert beside or crowd.numbers(project, sessions[0]) == list(range(1, wanted + 1))
@@ -302,7 +347,8 @@ def lives(given: argparse.Namespace) -> int:
 def _live(one: life.Life, saves: int) -> None:
     for row in one.live(saves, tuple(stop for stop in STOPS if stop < saves)):
         say(
-            f"{row.saves:6} saves: {row.held:5} held, {row.kib:6} KiB; processor time: save {row.save:.0f} ms, "
+            f"{row.saves:6} saves: {row.held:5} held, {row.kib:6} KiB; processor time: save "
+            f"{row.save:.0f} ms, "
             f"list {row.listing:.0f} ms, python {row.python:.0f} ms"
         )
     say(f"{len(one.saves())} of {saves} saves were done")
@@ -317,7 +363,9 @@ def differentials(given: argparse.Namespace) -> int:
     broken, ends = 0, Counter[str]()
     with ProcessPoolExecutor(given.jobs, multiprocessing.get_context("fork")) as pool:
         seeds = range(given.seed, given.seed + lives)
-        for lived in pool.map(differential.lived, seeds, [until] * lives, [given.operations] * lives):
+        for lived in pool.map(
+            differential.lived, seeds, [until] * lives, [given.operations] * lives
+        ):
             ends += lived.ends
             broken += bool(lived.broken)
             say(f"seed {lived.seed}: {lived.broken or 'whole'}")
@@ -339,17 +387,27 @@ PARTS: dict[str, Callable[[argparse.Namespace], int]] = {
 
 def main() -> int:
     """Parse, try, and say how it went."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("part", choices=list(PARTS))
     parser.add_argument("--scene", action="append", choices=list(SCENES), default=[])
     parser.add_argument("--kind", action="append", choices=list(KINDS), default=[])
-    parser.add_argument("--every", type=int, default=1, help="only every so many calls, objects, blocks")
-    parser.add_argument("--most", type=int, default=0, help="only so many calls, with faults of all kinds")
+    parser.add_argument(
+        "--every", type=int, default=1, help="only every so many calls, objects, blocks"
+    )
+    parser.add_argument(
+        "--most", type=int, default=0, help="only so many calls, with faults of all kinds"
+    )
     parser.add_argument("--touching", default="", help="only calls on a path with this text")
-    parser.add_argument("--minutes", type=float, default=math.inf, help="try nothing more after so long")
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="try nothing more after so long"
+    )
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--operations", type=int, default=10_000, help="of gitcp, in lives of fifty")
+    parser.add_argument(
+        "--operations", type=int, default=10_000, help="of gitcp, in lives of fifty"
+    )
     parser.add_argument("--savers", type=int, default=16)
     parser.add_argument("--saves", type=int, default=100)
     parser.add_argument("-j", "--jobs", type=int, default=2)

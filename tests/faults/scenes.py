@@ -1,4 +1,6 @@
-"""A project with a past, a command in it, and how everything must be after a fault in the midst of that command."""
+"""A project with a past, a command in it, and how everything must be after a fault in the midst of
+that command.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ KINDS = {
 }
 """What can happen at a call: an error number (None: killed), and whether it lasts."""
 
-NAMING = frozenset("open openat mkdir mkdirat rename renameat link unlink unlinkat rmdir symlink symlinkat".split())
+NAMING = frozenset(
+    "open openat mkdir mkdirat rename renameat link unlink unlinkat rmdir symlink symlinkat".split()
+)
 FILLING = frozenset("write pwrite64 writev fsync ftruncate".split())
 POSSIBLE = {
     "ENOSPC": NAMING | FILLING,
@@ -60,8 +64,10 @@ LEFT = re.compile(
 """Paths in the git directory that only a command that is running has."""
 
 CAUSES = {
-    "ENOSPC": ("disk is full", "No space left", "Unable to write new index file"),  # git says no more of a rename
-    "full": ("disk is full", "No space left", "the remote refused"),  # where it is the remote's disk
+    # git says no more of a rename
+    "ENOSPC": ("disk is full", "No space left", "Unable to write new index file"),
+    # where it is the remote's disk
+    "full": ("disk is full", "No space left", "the remote refused"),
     "EIO": ("Input/output error", "Unable to write new index file"),
     "EACCES": ("Permission denied",),
     "EROFS": ("Read-only file system",),
@@ -87,12 +93,14 @@ def can_happen(scene: Scene, kind: str, call: Call) -> bool:
 class Scene(NamedTuple):
     """A command, what is done before it, and how to tell afterwards that it was done.
 
-    `goes_back`: it changes files, so that they are the old ones or the new ones afterwards, and the new ones or the
-    old ones in the end (`undone`: then it is undone as well); but for those that a command `runs`, which are its own.
-    `given` is its standard input, `code` its exit code when all goes well. `silent`: it ends with 0 whatever happens.
-    `writes_git`: what is git's may change. `finish` is typed after a fault and must end with 0 (or, after a run, find
-    that there is nothing to do); `judge` sees what else must hold. Paths that end as in `others` are written by a
-    program that is run for the user: what it makes of an error is its own. `back` takes back what was done in part.
+    `goes_back`: it changes files, so that they are the old ones or the new ones afterwards, and the
+    new ones or the old ones in the end (`undone`: then it is undone as well); but for those that a
+    command `runs`, which are its own. `given` is its standard input, `code` its exit code when all
+    goes well. `silent`: it ends with 0 whatever happens. `writes_git`: what is git's may change.
+    `finish` is typed after a fault and must end with 0 (or, after a run, find that there is nothing
+    to do); `judge` sees what else must hold. Paths that end as in `others` are written by a program
+    that is run for the user: what it makes of an error is its own. `back` takes back what was done
+    in part.
     """
 
     command: tuple[str, ...]
@@ -123,8 +131,8 @@ class State(NamedTuple):
 class Stage:
     """One scene's project at one place, put back to how it was before each attempt.
 
-    `forking`: each command is a fork of this process, and not typed (see faults.process). `in_a_row`: so often the
-    scene's command was done since it last was not.
+    `forking`: each command is a fork of this process, and not typed (see faults.process).
+    `in_a_row`: so often the scene's command was done since it last was not.
     """
 
     def __init__(self, directory: Path, scene: Scene, *, forking: bool = False) -> None:
@@ -155,7 +163,11 @@ class Stage:
         project.write(".gitignore", "*.log\n")
         project.write("ignored.log", "nobody keeps this\n")
         for number in range(12):
-            project.write(f"d{number % 3}/{number}", f"first {number}\n" * 40, mode=0o600 if number == 5 else 0o644)
+            project.write(
+                f"d{number % 3}/{number}",
+                f"first {number}\n" * 40,
+                mode=0o600 if number == 5 else 0o644,
+            )
         project.write("run.sh", "#!/bin/sh\n", mode=0o755)
         project.symlink("link", "d0")
         project.commit()
@@ -199,12 +211,17 @@ class Stage:
         """Everything as it was before the command. The directory stays, and so does its name."""
         for path in self.place.iterdir():
             shutil.rmtree(path)
-        shutil.copytree(self._kept, self.place, symlinks=True, copy_function=_copy, dirs_exist_ok=True)
+        shutil.copytree(
+            self._kept, self.place, symlinks=True, copy_function=_copy, dirs_exist_ok=True
+        )
 
     def look(self, store: Store | None = None) -> State:
         """What is there now, in sessions and in the trash."""
         store = store or self.store
-        tips = {*store.sessions().values(), *(tip for one in trash.entries(store) for tip in one.sessions.values())}
+        tips = {
+            *store.sessions().values(),
+            *(tip for one in trash.entries(store) for tip in one.sessions.values()),
+        }
         held = {node.id: node.root for tip in sorted(tips) for node in store.history(tip)}
         tags = {name: store.summary(commit).id for name, commit in store.tags().items()}
         return State(held, tags, contents(self.project), self.talk.path.read_bytes())
@@ -213,18 +230,22 @@ class Stage:
         """Run the scene's command, with a fault in it."""
         become = (forked if isinstance(self.project, Forking) else typed)(self.scene.command)
         roots = [path for path in self.place.iterdir() if path.name != FAR]
-        return tracer.run(become, self.project.root, roots, fault, ENV, self.scene.given(self).encode())
+        return tracer.run(
+            become, self.project.root, roots, fault, ENV, self.scene.given(self).encode()
+        )
 
     def attempt(self, kind: str, at: int) -> str:
-        """Let one fault happen, and insist on everything that is promised of it. How the command ended."""
+        """Let one fault happen, and insist on everything that is promised of it. How the command
+        ended.
+        """
         error, lasting = KINDS[kind]
         return self.survive(kind, lambda: self.perform(Fault(at, error, lasting)), at)
 
     def survive(self, kind: str, perform: Callable[[], Traced], turn: int) -> str:
         """Put everything back, let the command run into trouble, and insist on what is promised.
 
-        It may have left anything that the next command deals with by itself, and nothing else. What was begun is
-        finished forward, backward, or forward and undone, by `turn`.
+        It may have left anything that the next command deals with by itself, and nothing else. What
+        was begun is finished forward, backward, or forward and undone, by `turn`.
         """
         self.reset()
         with self._guard():
@@ -246,7 +267,9 @@ class Stage:
         return "killed" if done.code == -9 else "done" if done.code == self.scene.code else "failed"
 
     def _met_another(self, kind: str, done: Traced, at: int) -> bool:
-        """Whether it was another's call that failed: who of two processes comes first is not always the same."""
+        """Whether it was another's call that failed: who of two processes comes first is not always
+        the same.
+        """
         met = done.calls[at - 1 : at] if kind != "kill" and self.scene.others else ()
         return any(call.paths[-1].endswith(self.scene.others) for call in met)
 
@@ -264,10 +287,14 @@ class Stage:
         else:
             # What was done in part is said in the report, with the reasons.
             said = done.out + done.err if done.code == 3 else done.err
-            assert any(cause in said for cause in CAUSES.get(kind, ())), f"{kind}, {done.code}: {said}"
+            assert any(cause in said for cause in CAUSES.get(kind, ())), (
+                f"{kind}, {done.code}: {said}"
+            )
 
     def _judge_files(self) -> None:
-        """Each file is the old one; where files go back, the old one or the new one. None is cut short."""
+        """Each file is the old one; where files go back, the old one or the new one. None is cut
+        short.
+        """
         now = contents(self.project)
         if not self.scene.goes_back:
             assert now == self.before.files
@@ -277,21 +304,35 @@ class Stage:
             own = is_temporary(path.rpartition(b"/")[2]) or path in self.scene.runs
             if not own and file.kind != "directory":
                 known = (self.before.files.get(path), self.after.files.get(path))
-                assert any(one and (one.kind, one.data) == (file.kind, file.data) for one in known), (path, file)
+                assert any(
+                    one and (one.kind, one.data) == (file.kind, file.data) for one in known
+                ), (path, file)
         assert self.talk.path.read_bytes().startswith(self.before.said)
 
     def _judge_leftovers(self, kind: str, done: Traced, at: int) -> None:
-        """A command that failed leaves no temporary file of gitcp's, unless it was kept from removing it."""
+        """A command that failed leaves no temporary file of gitcp's, unless it was kept from
+        removing it.
+        """
         if kind in ("kill", "EROFS") or (kind == "full" and done.calls):
-            return  # `full` under watch: nothing can be removed any more, which a real disk that is full allows
+            # `full` under watch: nothing can be removed any more, which a real disk that is full
+            # allows
+            return
         if done.calls and done.calls[at - 1].name in REMOVING:
             return
         git = self.project.root / ".git"
-        left = [str(path.relative_to(git)) for path in git.rglob("*") if LEFT.search(str(path.relative_to(git)))]
-        assert not left, f"left behind by {done.calls[at - 1] if done.calls else 'a full disk'}: {left}"
+        left = [
+            str(path.relative_to(git))
+            for path in git.rglob("*")
+            if LEFT.search(str(path.relative_to(git)))
+        ]
+        assert not left, (
+            f"left behind by {done.calls[at - 1] if done.calls else 'a full disk'}: {left}"
+        )
 
     def _next_command(self) -> None:
-        """The next command works, by itself and at once, and says what it knows of an unfinished restore."""
+        """The next command works, by itself and at once, and says what it knows of an unfinished
+        restore.
+        """
         done = self.project.gitcp("save", "the next command", "--session", "next", "--force")
         assert done.code == 0, done
         assert ("--continue" in done.err) == self._is_unfinished(), done.err
@@ -323,14 +364,19 @@ class Stage:
         )
 
     def _judge_store(self) -> None:
-        """Every checkpoint that was there is there, or in the trash; nothing is damaged or left behind."""
+        """Every checkpoint that was there is there, or in the trash; nothing is damaged or left
+        behind.
+        """
         store = self.store
         now = self.look(store)
         ways = [
-            [str(id) for id, tree in way.held.items() if now.held.get(id) != tree] for way in (self.before, self.after)
+            [str(id) for id, tree in way.held.items() if now.held.get(id) != tree]
+            for way in (self.before, self.after)
         ]
         assert not all(ways), ways
-        assert set(now.tags) >= set(self.before.tags) - set(self.before.tags.keys() - self.after.tags.keys())
+        assert set(now.tags) >= set(self.before.tags) - set(
+            self.before.tags.keys() - self.after.tags.keys()
+        )
         found = check(store)
         assert found.ok, found
         left = [path for path in now.files if is_temporary(path.rpartition(b"/")[2])]

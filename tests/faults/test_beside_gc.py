@@ -1,5 +1,6 @@
-"""git looks at one directory of refs after the other. A ref that moves from one to the other meanwhile, as into the
-trash, may be in neither when git looks; what it names must be there nevertheless once git's `gc` is done.
+"""git looks at one directory of refs after the other. A ref that moves from one to the other
+meanwhile, as into the trash, may be in neither when git looks; what it names must be there
+nevertheless once git's `gc` is done.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from samples import open_store, save
 
 MONTH, WEEK = (timedelta(days=days).total_seconds() for days in (30, 7))
 CRUFT = ("true", "false")
-"""What `gc` makes of what nothing names but is young: a pack of its own as from git 2.41 on, or loose objects."""
+"""What `gc` makes of what nothing names but is young: a pack of its own as from git 2.41 on, or
+loose objects.
+"""
 
 
 def age(project: Project, seconds: float = MONTH) -> None:
@@ -102,10 +105,16 @@ def nothing(_: Store) -> None:
     ],
 )
 def test_refs_that_move_while_git_looks(
-    project: Project, before: Callable[[Store], None], move: Callable[[Store], None], *, packed: bool, cruft: str
+    project: Project,
+    before: Callable[[Store], None],
+    move: Callable[[Store], None],
+    *,
+    packed: bool,
+    cruft: str,
 ) -> None:
-    """Whatever moves the refs, and however the old objects lie: every checkpoint is there, in its session or the
-    trash."""
+    """Whatever moves the refs, and however the old objects lie: every checkpoint is there, in its
+    session or the trash.
+    """
     store = open_store(project)
     for _ in range(4):
         save(store, "alpha")
@@ -127,7 +136,9 @@ def test_refs_that_move_while_git_looks(
 
 @pytest.mark.parametrize("cruft", CRUFT)
 def test_what_nobody_names_is_stored_again(project: Project, cruft: str) -> None:
-    """An object that is found stored, among what git is about to let go, is as young afterwards as a new one."""
+    """An object that is found stored, among what git is about to let go, is as young afterwards as
+    a new one.
+    """
     blob = project.git("hash-object", "-w", "--stdin", input=b"nobody's\n")
     age(project, WEEK)
     tidy(project, cruft)
@@ -142,7 +153,9 @@ def test_what_nobody_names_is_stored_again(project: Project, cruft: str) -> None
 
 
 def test_who_lives_long_looks_again(project: Project) -> None:
-    """What a process found stored a month ago may be about to go now: it is found, and touched, once more."""
+    """What a process found stored a month ago may be about to go now: it is found, and touched,
+    once more.
+    """
     blob = project.git("hash-object", "-w", "--stdin", input=b"nobody's\n")
     names = f"{blob}\n".encode()
     project.git("pack-objects", "--quiet", ".git/objects/pack/pack", input=names)
@@ -159,12 +172,16 @@ def test_who_lives_long_looks_again(project: Project) -> None:
 
 
 def repacked(project: Project) -> None:
-    """What many run by hand or by night: all packs become one, and what no ref reaches is left out."""
+    """What many run by hand or by night: all packs become one, and what no ref reaches is left
+    out.
+    """
     project.git("repack", "-a", "-d", "-q")
 
 
 def test_a_pack_that_no_ref_names_yet(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A large save writes a pack, then moves the ref. A repack in between leaves that pack alone."""
+    """A large save writes a pack, then moves the ref. A repack in between leaves that pack
+    alone.
+    """
     project.write("mine.txt", "mine\n")
     project.commit()
     advance = Store.advance
@@ -176,7 +193,11 @@ def test_a_pack_that_no_ref_names_yet(project: Project, monkeypatch: pytest.Monk
     with monkeypatch.context() as patched:
         patched.setattr(Store, "advance", late)
         for number in range(2):
-            save(open_store(project), "alpha", {b"file%d" % n: b"%d of %d\n" % (n, number) for n in range(70)})
+            save(
+                open_store(project),
+                "alpha",
+                {b"file%d" % n: b"%d of %d\n" % (n, number) for n in range(70)},
+            )
 
     assert check(open_store(project)).ok
     assert not list(project.root.glob(".git/objects/pack/*.keep"))
@@ -184,7 +205,9 @@ def test_a_pack_that_no_ref_names_yet(project: Project, monkeypatch: pytest.Monk
     assert len(list(project.root.glob(".git/objects/pack/*.pack"))) == 1
 
 
-def test_a_small_pack_that_no_ref_names_yet(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_pack_that_no_ref_names_yet(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Who saves at every step writes a pack each time, and puts sixteen of them together."""
     project.write("mine.txt", "mine\n")
     project.commit()
@@ -212,13 +235,18 @@ def test_chains_that_no_ref_names_yet(project: Project, monkeypatch: pytest.Monk
         save(store, "alpha", {b"a.txt": b"%d and a secret\n" % number})
     carry_out = rewrite.carry_out
 
-    def late(store: Store, wanted: Iterable[rewrite.Move], operation: oplog.Operation) -> oplog.Operation:
+    def late(
+        store: Store, wanted: Iterable[rewrite.Move], operation: oplog.Operation
+    ) -> oplog.Operation:
         repacked(project)
         return carry_out(store, wanted, operation)
 
     monkeypatch.setattr(rewrite, "carry_out", late)
     purge.purge(open_store(project), purge.of_text(b"a secret"))
 
-    assert b"a secret" not in project.git("cat-file", "blob", "refs/gitcp/sessions/alpha:a.txt").encode()
+    assert (
+        b"a secret"
+        not in project.git("cat-file", "blob", "refs/gitcp/sessions/alpha:a.txt").encode()
+    )
     assert check(open_store(project)).ok
     assert not list(project.root.glob(".git/objects/pack/*.keep"))

@@ -1,4 +1,6 @@
-"""Damage never stops saving, whichever object or ref of a session is damaged, and what is saved then is whole."""
+"""Damage never stops saving, whichever object or ref of a session is damaged, and what is saved
+then is whole.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from samples import open_store
 ALPHA, BETA = "alpha", "beta"
 
 WAYS = {
-    "bit": lambda data: data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 4]) + data[len(data) // 2 + 1 :],
+    "bit": lambda data: (
+        data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 4]) + data[len(data) // 2 + 1 :]
+    ),
     "cut": lambda data: data[: len(data) // 2],
     "empty": lambda _: b"",
     "gone": None,
@@ -31,7 +35,9 @@ WAYS = {
 
 
 class Shop:
-    """A project with two sessions of three checkpoints each, put back to how it was before each case."""
+    """A project with two sessions of three checkpoints each, put back to how it was before each
+    case.
+    """
 
     def __init__(self, project: Project, kept: Path) -> None:
         self.project, self._kept = project, kept
@@ -49,9 +55,15 @@ class Shop:
                 self.save(session)
         project.loosen()
         shutil.copytree(project.root, kept, symlinks=True)
-        listed = project.git("rev-list", "--objects", "--no-object-names", f"{refs.SESSIONS}{ALPHA}").split()
-        staged = {line.split()[1] for line in project.git("ls-files", "--stage", "staged", "src/two").splitlines()}
-        self.objects = sorted({*listed} - staged)  # what is staged is in no file that could be read again
+        listed = project.git(
+            "rev-list", "--objects", "--no-object-names", f"{refs.SESSIONS}{ALPHA}"
+        ).split()
+        staged = {
+            line.split()[1]
+            for line in project.git("ls-files", "--stage", "staged", "src/two").splitlines()
+        }
+        # what is staged is in no file that could be read again
+        self.objects = sorted({*listed} - staged)
         self.files = project.files()
 
     def say(self, number: int) -> None:
@@ -84,21 +96,30 @@ class Shop:
 
     def broken(self) -> set[str]:
         """The checkpoints that something is wrong with."""
-        return {id for problem in check(open_store(self.project)).problems for id in problem.checkpoints}
+        return {
+            id for problem in check(open_store(self.project)).problems for id in problem.checkpoints
+        }
 
     def held(self, made: Checkpoint) -> tuple[dict[bytes, bytes], bytes]:
         """What a checkpoint has of the files, and of the conversation."""
         store = open_store(self.project)
         made = store.read(made.commit)
-        held = {path: store.objects.read_blob(entry.oid) for path, entry in walk(store.objects, made.snapshot.tree)}
+        held = {
+            path: store.objects.read_blob(entry.oid)
+            for path, entry in walk(store.objects, made.snapshot.tree)
+        }
         assert made.conversation is not None
-        talk = b"".join(store.objects.read_blob(e.oid) for _, e in walk(store.objects, made.conversation.tree))
+        talk = b"".join(
+            store.objects.read_blob(e.oid) for _, e in walk(store.objects, made.conversation.tree)
+        )
         return held, talk
 
     def on_disk(self) -> tuple[dict[bytes, bytes], bytes]:
         """What there is to be saved."""
         files = self.project.files().items()
-        return {path: file.data for path, file in files if file.kind == "file"}, self.talk.read_bytes()
+        return {
+            path: file.data for path, file in files if file.kind == "file"
+        }, self.talk.read_bytes()
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +131,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
 @pytest.mark.parametrize("changes", [False, True], ids=["same files", "a file changed"])
 @pytest.mark.parametrize("way", WAYS)
 def test_every_object(shop: Shop, way: str, changes: bool) -> None:
-    """A save after damage succeeds for every session. The next one after a check is whole and has every file."""
+    """A save after damage succeeds for every session. The next one after a check is whole and has
+    every file.
+    """
     for oid in shop.objects[changes + 2 * (way in ("bit", "gone")) :: 3]:
         shop.put_back()
         shop.damage(oid, way)
@@ -132,13 +155,20 @@ def part(shop: Shop, place: str) -> str:
     return shop.project.git("rev-parse", f"{refs.SESSIONS}{ALPHA}{place}")
 
 
-PARTS = {"commit": "", "tree": "^{tree}", ".gitcp": ":.gitcp", "metadata": ":.gitcp/checkpoint.json"}
+PARTS = {
+    "commit": "",
+    "tree": "^{tree}",
+    ".gitcp": ":.gitcp",
+    "metadata": ":.gitcp/checkpoint.json",
+}
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("where", PARTS)
 def test_a_new_chain(shop: Shop, where: str, way: str) -> None:
-    """Where the last checkpoint cannot be read, a chain begins whose numbers are new; the old one is in the trash."""
+    """Where the last checkpoint cannot be read, a chain begins whose numbers are new; the old one
+    is in the trash.
+    """
     shop.put_back()
     tip = part(shop, "")
     shop.damage(part(shop, PARTS[where]), way)
@@ -158,10 +188,14 @@ def test_a_new_chain(shop: Shop, where: str, way: str) -> None:
     assert shop.save(ALPHA, note=Note(label="more")).checkpoint.id.number == 5
 
 
-@pytest.mark.parametrize("content", [b"", b"\0" * 41, b"garbage\n"], ids=["empty", "zeros", "garbage"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\0" * 41, b"garbage\n"], ids=["empty", "zeros", "garbage"]
+)
 @pytest.mark.parametrize("packed", [False, True], ids=["loose", "packed below"])
 def test_a_ref_of_garbage(shop: Shop, content: bytes, packed: bool) -> None:
-    """A ref without a name in it, as a power cut leaves it: its commits are found again, and no number comes twice."""
+    """A ref without a name in it, as a power cut leaves it: its commits are found again, and no
+    number comes twice.
+    """
     shop.put_back()
     tip = part(shop, "")
     if packed:
@@ -212,7 +246,9 @@ def test_what_was_purged_stays_away(shop: Shop) -> None:
 
 @pytest.mark.parametrize("where", [*PARTS, "ref"])
 def test_delete_and_prune(shop: Shop, where: str) -> None:
-    """Both work on a store with damage: prune leaves the damaged session alone, delete removes it."""
+    """Both work on a store with damage: prune leaves the damaged session alone, delete removes
+    it.
+    """
     shop.put_back()
     if where == "ref":
         shop.spoil(shop.project.root / ".git" / refs.SESSIONS / ALPHA, "empty")
@@ -233,7 +269,9 @@ def test_delete_and_prune(shop: Shop, where: str) -> None:
 
 @pytest.mark.parametrize("where", [*PARTS, "ref"])
 def test_others_go_on(shop: Shop, where: str) -> None:
-    """Whatever is damaged of one session, every command works for another one, and says what is damaged."""
+    """Whatever is damaged of one session, every command works for another one, and says what is
+    damaged.
+    """
     shop.put_back()
     if where == "ref":
         shop.spoil(shop.project.root / ".git" / refs.SESSIONS / ALPHA, "empty")
@@ -263,7 +301,9 @@ def test_others_go_on(shop: Shop, where: str) -> None:
 
 
 def test_told_once(shop: Shop) -> None:
-    """A save says that the session was damaged; status and doctor go on saying it until it is forgotten."""
+    """A save says that the session was damaged; status and doctor go on saying it until it is
+    forgotten.
+    """
     shop.put_back()
     shop.damage(part(shop, ""), "gone")
     args = ("save", "--session", ALPHA)
@@ -280,12 +320,16 @@ def test_told_once(shop: Shop) -> None:
 
 @pytest.mark.parametrize("way", ["cut", "empty", "gone"])
 def test_files_are_read_again(shop: Shop, way: str) -> None:
-    """What a check found missing is stored anew by the next save, so that older checkpoints are whole again."""
+    """What a check found missing is stored anew by the next save, so that older checkpoints are
+    whole again.
+    """
     names = ("HEAD:src/lib/one", "HEAD:src/lib", ":.gitcp/conversation/main/a/000000000000.jsonl")
     for name in names:
         shop.put_back()
         shop.save(ALPHA)  # what this scan saw is remembered of this copy
-        oid = shop.project.git("rev-parse", name if name.startswith("HEAD") else f"{refs.SESSIONS}{ALPHA}{name}")
+        oid = shop.project.git(
+            "rev-parse", name if name.startswith("HEAD") else f"{refs.SESSIONS}{ALPHA}{name}"
+        )
         shop.damage(oid, way)
         assert shop.project.gitcp("check").code == 13
 
@@ -312,7 +356,9 @@ def test_a_reader_finds_it(shop: Shop) -> None:
 
 
 def test_a_hook(project: Project) -> None:
-    """A hook saves into a damaged session too. It tells the agent at its next prompt, once, and writes it down."""
+    """A hook saves into a damaged session too. It tells the agent at its next prompt, once, and
+    writes it down.
+    """
     project.write("a.txt", "one\n")
     project.commit()
     agent = Claude(project)
@@ -330,6 +376,8 @@ def test_a_hook(project: Project) -> None:
 
     [made] = open_store(project).readable(open_store(project).sessions()[name])
     assert made.trailers["Gitcp-Trigger"] == "turn"
-    assert f"session {name} was damaged" in json.loads(told)["hookSpecificOutput"]["additionalContext"]
+    assert (
+        f"session {name} was damaged" in json.loads(told)["hookSpecificOutput"]["additionalContext"]
+    )
     assert again == ""
     assert f"session {name} was damaged" in log_of(project)

@@ -1,6 +1,8 @@
-"""Random operations, judged by a witness that knows nothing of gitcp: a sample, and whether the witness sees.
+"""Random operations, judged by a witness that knows nothing of gitcp: a sample, and whether the
+witness sees.
 
-The large one is `python tests/faults/run.py differential --operations 10000`; docs/reliability.md says what is judged.
+The large one is `python tests/faults/run.py differential --operations 10000`; docs/reliability.md
+says what is judged.
 """
 
 from __future__ import annotations
@@ -79,7 +81,9 @@ STEPS = {
 
 @pytest.fixture
 def life(tmp_path: Path, sealed: Path) -> Life:
-    """Two checkpoints, a restore of the first one, an agent, a file that is ignored and one that is not staged."""
+    """Two checkpoints, a restore of the first one, an agent, a file that is ignored and one that is
+    not staged.
+    """
     life = Life(tmp_path, 1)
     life.become = process.typed
     tree = life.trees[0]
@@ -95,7 +99,9 @@ def life(tmp_path: Path, sealed: Path) -> Life:
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.__name__.strip("_"))
-def test_the_witness_sees(life: Life, wrong: Callable[[Life], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_witness_sees(
+    life: Life, wrong: Callable[[Life], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever else a restore or its undo did does not pass."""
     tree, real = life.trees[0], process.run
     held = life.held["one@1"]
@@ -121,7 +127,9 @@ def test_the_witness_sees(life: Life, wrong: Callable[[Life], None], monkeypatch
 
 
 @pytest.mark.parametrize("wrong", WRONG[:5], ids=lambda wrong: wrong.__name__.strip("_"))
-def test_the_witness_sees_an_undo(life: Life, wrong: Callable[[Life], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_witness_sees_an_undo(
+    life: Life, wrong: Callable[[Life], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An undo that is not exact does not pass."""
     tree, real = life.trees[0], process.run
     outcome = life.gitcp(tree, *STEPS["restore"])

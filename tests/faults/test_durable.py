@@ -1,6 +1,8 @@
-"""A checkpoint that was reported survives a power cut: objects are on disk before the ref, the ref before the word.
+"""A checkpoint that was reported survives a power cut: objects are on disk before the ref, the ref
+before the word.
 
-Proved from the system calls of the real command, on the strictest disk that there may be (faults.durable).
+Proved from the system calls of the real command, on the strictest disk that there may be
+(faults.durable).
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ def is_move_to(call: Call, directory: Path) -> bool:
 @pytest.mark.parametrize("count", [1, MANY], ids=["loose", "packed"])
 @pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
 def test_saved(project: Project, count: int, first: bool) -> None:
-    """At the moment when the ref moves no object could be lost, and when "saved" is printed neither could the ref."""
+    """At the moment when the ref moves no object could be lost, and when "saved" is printed neither
+    could the ref.
+    """
     project.write("a", "one\n")
     project.commit()
     if not first:
@@ -54,7 +58,8 @@ def test_saved(project: Project, count: int, first: bool) -> None:
         if is_move_to(call, project.root / ".git/refs/gitcp"):
             moves += 1
             lost = disk.would_lose(project.root / ".git/objects")
-            assert all(path.endswith(".keep") for path in lost)  # for git's eyes, until the ref has moved
+            # for git's eyes, until the ref has moved
+            assert all(path.endswith(".keep") for path in lost)
             assert call.paths[0] not in disk.bytes
         if call == Call("write", ("stdout",)):
             words += 1
@@ -65,7 +70,9 @@ def test_saved(project: Project, count: int, first: bool) -> None:
 
 
 def test_restored(project: Project) -> None:
-    """No file is replaced before its journal and the safety checkpoint are on disk, and all are when it is said."""
+    """No file is replaced before its journal and the safety checkpoint are on disk, and all are
+    when it is said.
+    """
     for number in range(5):
         project.write(f"d/{number}", "old\n")
     project.gitcp("save", "old", check=0)
@@ -91,7 +98,9 @@ def test_restored(project: Project) -> None:
 
 
 def test_the_strict_disk_notices() -> None:
-    """A file that is renamed and not fsynced, and a directory that nobody synced, are lost on it."""
+    """A file that is renamed and not fsynced, and a directory that nobody synced, are lost on
+    it.
+    """
     disk = Disk([])
     for call in (
         Call("mkdir", ("/o/ab",)),

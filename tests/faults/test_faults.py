@@ -1,6 +1,8 @@
-"""Faults in every changing command, at the real system calls of a real process: nothing is lost, nothing is in the way.
+"""Faults in every changing command, at the real system calls of a real process: nothing is lost,
+nothing is in the way.
 
-The promises are in docs/reliability.md. Here a sample; `python tests/faults/run.py` makes the figures.
+The promises are in docs/reliability.md. Here a sample; `python tests/faults/run.py` makes the
+figures.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ def test_killed_at_any_moment() -> None:
 
 
 def test_killed_among_many_files() -> None:
-    """A restore of 500 files that is killed among them: none is cut short, and all of it goes forward and back."""
+    """A restore of 500 files that is killed among them: none is cut short, and all of it goes
+    forward and back.
+    """
     tried(("restores", "--kills", "2", "-j", "1"))
 
 
@@ -57,7 +61,9 @@ def test_on_a_disk(scene: str) -> None:
 
 
 def test_a_full_disk_stays_as_full() -> None:
-    """Wherever a disk is full while a pack or a large file is written, nothing of what was written is left."""
+    """Wherever a disk is full while a pack or a large file is written, nothing of what was written
+    is left.
+    """
     if subprocess.run([*disk.ALONE, "true"], capture_output=True).returncode:
         pytest.skip("this system lets nobody have a disk of his own")
     tried(("disk", "--scene", "save large", "--every", "190"))
@@ -70,18 +76,26 @@ def tried(args: Sequence[str]) -> None:
     assert done.stdout.endswith("\n0 broken\n")
 
 
-PLACES_OF_CRASHES = [("save many", "/.git/objects/pack/"), ("restore index", "/index"), ("export", "/out/")]
+PLACES_OF_CRASHES = [
+    ("save many", "/.git/objects/pack/"),
+    ("restore index", "/index"),
+    ("export", "/out/"),
+]
 
 
 @pytest.mark.parametrize(("scene", "place"), PLACES_OF_CRASHES)
 def test_killed_at(scene: str, place: str) -> None:
-    """What a crash left of a pack is taken for none; of the index, its lock or an export, it is in nobody's way."""
+    """What a crash left of a pack is taken for none; of the index, its lock or an export, it is in
+    nobody's way.
+    """
     tried(("calls", "--scene", scene, "--kind", "kill", "--touching", place))
 
 
 @pytest.mark.parametrize(("scene", "place"), [("tag", "/refs/"), ("run back", "/runs/")])
 def test_written_in_parts(scene: str, place: str) -> None:
-    """Where the system writes half of what it was given, the rest follows: no ref and no journal is taken for whole."""
+    """Where the system writes half of what it was given, the rest follows: no ref and no journal is
+    taken for whole.
+    """
     tried(("calls", "--scene", scene, "--kind", "short", "--touching", place))
 
 

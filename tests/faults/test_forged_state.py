@@ -1,4 +1,6 @@
-"""What lies in gitcp's own directories may come from anybody: links, garbage, files of other kinds."""
+"""What lies in gitcp's own directories may come from anybody: links, garbage, files of other
+kinds.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ LINKED = [
 @pytest.mark.parametrize("linked_tree", [False, True])
 @pytest.mark.parametrize("name", LINKED)
 def test_links(project: Project, tmp_path: Path, name: str, *, linked_tree: bool) -> None:
-    """A symbolic link in the place of anything of gitcp's is refused, named, and not written through."""
+    """A symbolic link in the place of anything of gitcp's is refused, named, and not written
+    through.
+    """
     project.write("file", "1\n")
     project.commit()
     tree = tmp_path / "linked"
@@ -54,7 +58,11 @@ def test_links(project: Project, tmp_path: Path, name: str, *, linked_tree: bool
     before = everything(target)
 
     cwd.joinpath("file").write_text("2\n")
-    for command in (("save", "--session", "work"), ("tag", "kept", "work@1"), ("restore", "work@1", "--yes")):
+    for command in (
+        ("save", "--session", "work"),
+        ("tag", "kept", "work@1"),
+        ("restore", "work@1", "--yes"),
+    ):
         failed = project.gitcp(*command, cwd=cwd, check=12)
         assert f"{path} is a symbolic link" in failed.err
         assert f"rm {path}" in failed.err
@@ -68,12 +76,17 @@ def test_links(project: Project, tmp_path: Path, name: str, *, linked_tree: bool
 def everything(path: Path) -> list[tuple[str, int, bytes]]:
     """A file, or a directory with all that is below it."""
     found = [path, *sorted(path.rglob("*"))]
-    return [(str(each), os.stat(each).st_mode, b"" if each.is_dir() else each.read_bytes()) for each in found]
+    return [
+        (str(each), os.stat(each).st_mode, b"" if each.is_dir() else each.read_bytes())
+        for each in found
+    ]
 
 
 NAMES = (
-    "current manual note untold restores.json restore.json moves.json limits.json oplog scanned unchanged config "
-    "policy worktree-state ahead hook.log prompted runs/one.json packs/left hooked/claude-code.e7baae82 lock "
+    "current manual note untold restores.json restore.json moves.json limits.json oplog scanned "
+    "unchanged config "
+    "policy worktree-state ahead hook.log prompted runs/one.json packs/left "
+    "hooked/claude-code.e7baae82 lock "
     "runs packs steps compensations restored hooked aside damaged dropped notice written hook.busy"
 ).split()
 
@@ -86,15 +99,28 @@ JSON = [
     b'{"undo": 7, "redo": {"a": 1}, "extents": []}',
     b'{"undo": [7, null, "work@1"], "extents": {"work@1": 7}}',
     b'{"notes": 7, "limits": [], "sessions": 7, "looked": 7, "paths": 7, "refs": 7, "moves": 7}',
-    b'{"notes": [7, null, {"session": [], "note": 7}], "paths": [7, null], "refs": {"a": 7}, "steps": [7]}',
-    b'{"target": "work@1", "safety": "work@1", "paths": ["../../etc"], "files": 1, "conversation": 1, "index": 1}',
+    b'{"notes": [7, null, {"session": [], "note": 7}], "paths": [7, null], "refs": {"a": 7}, "steps": [7]}',  # noqa: E501
+    b'{"target": "work@1", "safety": "work@1", "paths": ["../../etc"], "files": 1, "conversation": 1, "index": 1}',  # noqa: E501
     b'{"target": "work@' + b"9" * 5000 + b'", "safety": [], "number": 1e999, "order": "x"}',
-    b'{"number": ' + b"9" * 5000 + b', "time": "2026-01-01T00:00:00+00:00", "what": "prune", "said": "x"}\n',
-    b'{"number": 1, "time": "9999-12-31T23:59:59-23:59", "what": [], "said": {}, "checkpoints": 7, "dropped": 7}\n',
-    b'{"number": 1, "time": "2026-01-01T00:00:00+00:00", "what": "prune", "said": "x", "names": 7, "trash": 7}\n',
+    b'{"number": '
+    + b"9" * 5000
+    + b', "time": "2026-01-01T00:00:00+00:00", "what": "prune", "said": "x"}\n',
+    b'{"number": 1, "time": "9999-12-31T23:59:59-23:59", "what": [], "said": {}, "checkpoints": 7, "dropped": 7}\n',  # noqa: E501
+    b'{"number": 1, "time": "2026-01-01T00:00:00+00:00", "what": "prune", "said": "x", "names": 7, "trash": 7}\n',  # noqa: E501
 ]
-OTHER = [b"", b"\0" * 4096, b"\xff\xfe\x80 no UTF-8 \xc3", b"[" * 100_000, b"work@1\nwork", b"../../../x", b"9" * 5000]
-OTHER += [b"gitcp-ahead 1 a refs/heads/main - " + b"0" * 40 + b" 9+9,x " + b"0" * 40 + b"\n", b"gitcp-ahead 9 "]
+OTHER = [
+    b"",
+    b"\0" * 4096,
+    b"\xff\xfe\x80 no UTF-8 \xc3",
+    b"[" * 100_000,
+    b"work@1\nwork",
+    b"../../../x",
+    b"9" * 5000,
+]
+OTHER += [
+    b"gitcp-ahead 1 a refs/heads/main - " + b"0" * 40 + b" 9+9,x " + b"0" * 40 + b"\n",
+    b"gitcp-ahead 9 ",
+]
 KINDS: list[bytes | str] = [*JSON, *OTHER, "directory", "fifo", "socket"]
 
 COMMANDS = (
@@ -143,21 +169,35 @@ def forge(path: Path, kind: bytes | str) -> None:
             listening.bind(os.fspath(path))
 
 
-DOCUMENTS = ("restores.json", "restore.json", "moves.json", "limits.json", "note", "untold", "oplog")
+DOCUMENTS = (
+    "restores.json",
+    "restore.json",
+    "moves.json",
+    "limits.json",
+    "note",
+    "untold",
+    "oplog",
+)
 
 
 def attempts() -> Iterator[tuple[str, bytes | str, str]]:
-    """What lies in whose place, and what is typed then: every command comes to every kind, not each to each file."""
+    """What lies in whose place, and what is typed then: every command comes to every kind, not each
+    to each file.
+    """
     commands = cycle(COMMANDS)
     for name in NAMES:
         yield from ((name, kind, next(commands)) for kind in ("fifo", "directory", OTHER[2]))
-    yield from ((name, "fifo", command) for name in ("damaged", "notice") for command in ("save", PROMPT))
+    yield from (
+        (name, "fifo", command) for name in ("damaged", "notice") for command in ("save", PROMPT)
+    )
     for name in DOCUMENTS:
         yield from ((name, kind, next(commands)) for kind in JSON)
 
 
 def test_forged(tmp_path: Path) -> None:
-    """Whatever lies in the place of a state file: no traceback, no hang, and every checkpoint stays whole."""
+    """Whatever lies in the place of a state file: no traceback, no hang, and every checkpoint stays
+    whole.
+    """
     process.load()
     project = process.Forking(tmp_path / "p")
     project.write("file", "1\n")

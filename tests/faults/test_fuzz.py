@@ -1,4 +1,5 @@
-"""Whatever is read, however it was made: a value comes of it, or an error of ours; nothing else, soon, in little room.
+"""Whatever is read, however it was made: a value comes of it, or an error of ours; nothing else,
+soon, in little room.
 
 With GITCP_FULL=1 in the environment each kind is read 20,000 times, else 500 times.
 """
@@ -25,11 +26,20 @@ SECONDS = 20.0
 """Processor time after which one reading is called endless."""
 
 ROOM = 512 << 20
-"""Bytes that all readings of one kind may take at their most, beyond what the process had before."""
+"""Bytes that all readings of one kind may take at their most, beyond what the process had before.
+"""
 
 MEMORY = in_memory()
 FILES = (
-    *("git's index", "pack", "pack index", ".gitcp.toml", "operation log", "restores", "unfinished restore"),
+    *(
+        "git's index",
+        "pack",
+        "pack index",
+        ".gitcp.toml",
+        "operation log",
+        "restores",
+        "unfinished restore",
+    ),
     *("moves", "run", "last look at the limits", "untold restore"),
     *("waiting note", "conversation to import", "bundle", "revision", "segments"),
 )
@@ -86,7 +96,16 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
         project.write("b/c", "two\n" * 99)
         project.commit()
         project.git("repack", "-adq")
-        project.gitcp("save", "label", "--session", "s", "--conversation", "-", input='{"role":"user"}\n', check=0)
+        project.gitcp(
+            "save",
+            "label",
+            "--session",
+            "s",
+            "--conversation",
+            "-",
+            input='{"role":"user"}\n',
+            check=0,
+        )
         project.write("a", "three\n")
         project.gitcp("restore", "s@1", "--yes", check=0)
         project.gitcp("note", "--session", "s", "--task", "next", check=0)

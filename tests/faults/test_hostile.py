@@ -1,4 +1,6 @@
-"""A repository, a checkpoint, an environment or a neighbour that means harm: it is neither run nor obeyed."""
+"""A repository, a checkpoint, an environment or a neighbour that means harm: it is neither run nor
+obeyed.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,35 @@ from driver import Project
 from samples import open_store
 
 RUN_BY_GIT = (
-    *("core.fsmonitor", "core.sshCommand", "core.askPass", "core.editor", "core.pager", "core.gitProxy"),
-    *("core.alternateRefsCommand", "diff.external", "diff.trap.textconv", "diff.trap.command", "merge.trap.driver"),
-    *("filter.trap.clean", "filter.trap.smudge", "filter.trap.process", "gpg.program", "gpg.ssh.program"),
-    *("gpg.x509.program", "credential.helper", "sequence.editor", "interactive.diffFilter", "gc.recentObjectsHook"),
+    *(
+        "core.fsmonitor",
+        "core.sshCommand",
+        "core.askPass",
+        "core.editor",
+        "core.pager",
+        "core.gitProxy",
+    ),
+    *(
+        "core.alternateRefsCommand",
+        "diff.external",
+        "diff.trap.textconv",
+        "diff.trap.command",
+        "merge.trap.driver",
+    ),
+    *(
+        "filter.trap.clean",
+        "filter.trap.smudge",
+        "filter.trap.process",
+        "gpg.program",
+        "gpg.ssh.program",
+    ),
+    *(
+        "gpg.x509.program",
+        "credential.helper",
+        "sequence.editor",
+        "interactive.diffFilter",
+        "gc.recentObjectsHook",
+    ),
     *(
         "uploadpack.packObjectsHook",
         "trailer.trap.command",
@@ -37,7 +64,14 @@ RUN_BY_GIT = (
 """Settings by which a repository's config names a command."""
 
 HOOKS = (
-    *("reference-transaction", "post-index-change", "pre-commit", "post-commit", "post-checkout", "post-rewrite"),
+    *(
+        "reference-transaction",
+        "post-index-change",
+        "pre-commit",
+        "post-commit",
+        "post-checkout",
+        "post-rewrite",
+    ),
     *("pre-auto-gc", "prepare-commit-msg", "fsmonitor-watchman"),
 )
 ALIASES = (
@@ -89,7 +123,11 @@ COMMANDS = (
 )
 """What looks, saves and goes back."""
 
-SHOWING = tuple(command for command in COMMANDS if command[0] not in {"check", "secrets", "export", "prune", "doctor"})
+SHOWING = tuple(
+    command
+    for command in COMMANDS
+    if command[0] not in {"check", "secrets", "export", "prune", "doctor"}
+)
 
 DEEP = (
     ("log", "--stat"),
@@ -132,7 +170,13 @@ def set_traps(project: Project, trap: Path) -> None:
         project.git("config", name, str(trap))
     for alias in ALIASES:
         project.git("config", f"alias.{alias}", f"!{trap}")
-    for name in ("commit.gpgSign", "tag.gpgSign", "log.showSignature", "filter.trap.required", "push.gpgSign"):
+    for name in (
+        "commit.gpgSign",
+        "tag.gpgSign",
+        "log.showSignature",
+        "filter.trap.required",
+        "push.gpgSign",
+    ):
         project.git("config", name, "true")
     for hook in HOOKS:
         project.root.joinpath(".git/hooks", hook).write_bytes(trap.read_bytes())
@@ -173,8 +217,8 @@ def outer(other: Project, trap: Path) -> dict[str, str]:
 
 
 def test_nothing_is_run_and_nobody_obeyed(project: Project, trap: Path, tmp_path: Path) -> None:
-    """Whatever the repository's config and hooks name stays asleep, and what an outer git says by variables leads
-    nowhere: no other repository is touched, and nothing is written aside.
+    """Whatever the repository's config and hooks name stays asleep, and what an outer git says by
+    variables leads nowhere: no other repository is touched, and nothing is written aside.
     """
     project.write(".gitattributes", "* filter=trap diff=trap merge=trap\n")
     grow(project)
@@ -203,24 +247,52 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def test_every_field_is_shown_safely(project: Project) -> None:
-    """Whatever text a field holds, a terminal gets no control of it; and markup is shown as it was written."""
+    """Whatever text a field holds, a terminal gets no control of it; and markup is shown as it was
+    written.
+    """
     project.git("config", "user.name", "A\u202e U Thor")
     project.write(f"file{ESCAPES}".encode(), f"one {ESCAPES}\n")
     project.write("file.txt", f"one {ESCAPES}\n")
     project.git("checkout", "-q", "-b", "branch\u202e")
     project.commit(f"subject {ESCAPES}")
     talk = json.dumps({"role": "user", "content": f"one {ESCAPES}"}) + "\n"
-    words = [f"--{name}={ESCAPES}" for name in ("phase", "objective", "task", "decided", "failed", "next", "active")]
-    pairs = [f"--fact=a{ESCAPES}=b{ESCAPES}", f"--position=a{ESCAPES}=b{ESCAPES}", f"--compensate=echo {ESCAPES}"]
+    words = [
+        f"--{name}={ESCAPES}"
+        for name in ("phase", "objective", "task", "decided", "failed", "next", "active")
+    ]
+    pairs = [
+        f"--fact=a{ESCAPES}=b{ESCAPES}",
+        f"--position=a{ESCAPES}=b{ESCAPES}",
+        f"--compensate=echo {ESCAPES}",
+    ]
     given = ("--session", "s", "--conversation", "-", "--agent", "generic")
     for number in range(3):
         project.write("file.txt", f"one {number} {ESCAPES}\n")
-        project.gitcp("save", f"{number} {ESCAPES}", *words, *pairs, *given, input=talk * (number + 1), check=0)
+        project.gitcp(
+            "save",
+            f"{number} {ESCAPES}",
+            *words,
+            *pairs,
+            *given,
+            input=talk * (number + 1),
+            check=0,
+        )
     project.gitcp(
-        "run", f"label {ESCAPES}", "--", "sh", "-c", f"echo '{ESCAPES.replace(chr(39), '')}' >> other", check=0
+        "run",
+        f"label {ESCAPES}",
+        "--",
+        "sh",
+        "-c",
+        f"echo '{ESCAPES.replace(chr(39), '')}' >> other",
+        check=0,
     )
 
-    for command in (*SHOWING[1:20], ("show", f"@{ESCAPES}"), (f"x{ESCAPES}",), ("diff", "--", f"x{ESCAPES}")):
+    for command in (
+        *SHOWING[1:20],
+        ("show", f"@{ESCAPES}"),
+        (f"x{ESCAPES}",),
+        ("diff", "--", f"x{ESCAPES}"),
+    ):
         done = project.gitcp(*command, env={"FORCE_COLOR": "1", "COLUMNS": "60"})
 
         assert "Traceback" not in done.err, (command, done.err)
@@ -229,7 +301,7 @@ def test_every_field_is_shown_safely(project: Project) -> None:
             assert left is None, (command, said[max(0, said.find(left[0]) - 80) :][:200])
 
 
-# ---------------------------------------------------------------- what is deep, or says that it is large
+# ----------------------------------------------------------- what is deep, or says that it is large
 
 
 def deep_tree(store: Store, depth: int) -> Oid:
@@ -241,7 +313,9 @@ def deep_tree(store: Store, depth: int) -> Oid:
 
 
 def test_a_deep_tree(project: Project) -> None:
-    """A checkpoint whose tree is as deep as somebody could make it is looked at, and restored or refused, in words."""
+    """A checkpoint whose tree is as deep as somebody could make it is looked at, and restored or
+    refused, in words.
+    """
     grow(project)
     store = open_store(project)
     tip = store.read(store.sessions()["s"])
@@ -253,7 +327,12 @@ def test_a_deep_tree(project: Project) -> None:
     store.objects.flush()
     project.git("update-ref", "refs/gitcp/sessions/s", commit)
 
-    for command in (*DEEP, ("restore", "@", "--to", "../out"), ("restore", "@", "--yes"), ("save", "after")):
+    for command in (
+        *DEEP,
+        ("restore", "@", "--to", "../out"),
+        ("restore", "@", "--yes"),
+        ("save", "after"),
+    ):
         done = project.gitcp(*command)
 
         assert "Traceback" not in done.err, (command, done.err[-2000:])
@@ -262,13 +341,18 @@ def test_a_deep_tree(project: Project) -> None:
 
 
 def test_deep_input(project: Project) -> None:
-    """JSON that is nested 100,000 deep stops no hook, is kept as a conversation, and imported or refused in words."""
+    """JSON that is nested 100,000 deep stops no hook, is kept as a conversation, and imported or
+    refused in words.
+    """
     grow(project)
     text = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
     project.write("../given.json", text)
 
     assert project.gitcp("hook", "claude", "Stop", input=text).code == 0
-    assert project.gitcp("save", "--session", "s", "--conversation", "-", "--force", input=text).code == 0
+    assert (
+        project.gitcp("save", "--session", "s", "--conversation", "-", "--force", input=text).code
+        == 0
+    )
     for command in (
         ("show",),
         ("log",),
@@ -313,7 +397,9 @@ def swapping(root: Path, outside: Path) -> Iterator[None]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="exchanging two names at once is Linux's")
 def test_restores_beside_a_swapper(project: Project, tmp_path: Path) -> None:
-    """While directories become links and directories again, restores write nothing outside, whatever they can do."""
+    """While directories become links and directories again, restores write nothing outside,
+    whatever they can do.
+    """
     outside = tmp_path / "outside"
     outside.mkdir()
     outside.joinpath("kept").write_text("outside\n")

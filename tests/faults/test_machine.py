@@ -1,10 +1,12 @@
 """Any order of saves, restores, undos, forks, prunes, deletes and reverts does what the model says
 (tests/support/modelled.py).
 
-After each step the working tree, the log, the tags and everything of git's are as the model has them. At the end the
-store is sound, and every checkpoint that is there gives back its files to the byte.
+After each step the working tree, the log, the tags and everything of git's are as the model has
+them. At the end the store is sound, and every checkpoint that is there gives back its files to the
+byte.
 
-With GITCP_FULL=1 in the environment 2,000 runs of 50 steps are made, else 200 of 30, always the same ones.
+With GITCP_FULL=1 in the environment 2,000 runs of 50 steps are made, else 200 of 30, always the
+same ones.
 """
 
 from __future__ import annotations
@@ -21,7 +23,13 @@ import pytest
 from back import contents
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from modelled import Id, Kept, Model, Operation, Tree, captured, is_ignored, parents, restored
 
 import gitcp
@@ -41,9 +49,31 @@ from driver import Project
 FULL = bool(os.environ.get("GITCP_FULL"))
 PARTS, RUNS, STEPS = (20, 100, 50) if FULL else (20, 10, 30)
 
-PATHS = (b"a", b"b.txt", b"-rf", b"\xc3\xbc \n", b"\xff", b"d/e", b"d/f", b"d/g", b"d/g/h", b"d/g/i/j", b"e", b"e/k")
+PATHS = (
+    b"a",
+    b"b.txt",
+    b"-rf",
+    b"\xc3\xbc \n",
+    b"\xff",
+    b"d/e",
+    b"d/f",
+    b"d/g",
+    b"d/g/h",
+    b"d/g/i/j",
+    b"e",
+    b"e/k",
+)
 IGNORED = (b"x.ign", b"d/x.ign", b"d/g.ign")
-CONTENTS = (b"", b"one\n", b"two\n", b"one\r\ntwo\r\n", b"\0\xff", b"no end", b"#!/bin/sh\n", b"long\n" * 999)
+CONTENTS = (
+    b"",
+    b"one\n",
+    b"two\n",
+    b"one\r\ntwo\r\n",
+    b"\0\xff",
+    b"no end",
+    b"#!/bin/sh\n",
+    b"long\n" * 999,
+)
 TARGETS = (b"a", b"d/e", b"nowhere", b"..", b"/etc/passwd")
 MODES = (0o644, 0o644, 0o755, 0o600, 0o640)
 TAGS = ("v1", "v2", "v3")
@@ -114,7 +144,9 @@ class Machine(RuleBasedStateMachine):
         return data.draw(st.sampled_from(gone)) if again else self.new_name(kind)
 
     def by_process(self, data: st.DataObject) -> bool:
-        """Whether this step is to be made by a process of its own: one in some thirty, by today's clock."""
+        """Whether this step is to be made by a process of its own: one in some thirty, by today's
+        clock.
+        """
         return self.model.day == 0 and data.draw(st.integers(0, 29)) == 17
 
     # ------------------------------------------------------------ the user
@@ -124,9 +156,13 @@ class Machine(RuleBasedStateMachine):
         for _ in range(data.draw(st.integers(1, 3))):
             path = data.draw(st.sampled_from(PATHS + IGNORED))
             self.clear(path)
-            how = data.draw(st.sampled_from(("write", "write", "write", "remove", "link", "directory")))
+            how = data.draw(
+                st.sampled_from(("write", "write", "write", "remove", "link", "directory"))
+            )
             if how == "write":
-                self.project.write(path, data.draw(st.sampled_from(CONTENTS)), data.draw(st.sampled_from(MODES)))
+                self.project.write(
+                    path, data.draw(st.sampled_from(CONTENTS)), data.draw(st.sampled_from(MODES))
+                )
             elif how == "link":
                 self.project.symlink(path, data.draw(st.sampled_from(TARGETS)))
             elif how == "directory" and not is_ignored(path):
@@ -172,9 +208,15 @@ class Machine(RuleBasedStateMachine):
 
     @rule(data=st.data(), fresh=st.integers(0, 5), labelled=st.booleans(), says=st.booleans())
     def save(self, data: st.DataObject, fresh: int, labelled: bool, says: bool) -> None:
-        """Save, into a new session or one that is there, with or without something new in its conversation."""
+        """Save, into a new session or one that is there, with or without something new in its
+        conversation.
+        """
         sessions = sorted(self.model.alive)
-        name = self.new_session(data, "s") if not sessions or fresh == 0 else data.draw(st.sampled_from(sessions))
+        name = (
+            self.new_session(data, "s")
+            if not sessions or fresh == 0
+            else data.draw(st.sampled_from(sessions))
+        )
         talk = self.model.talk(name)
         if says:
             talk = (talk or b"") + b'{"role":"user","content":"%d"}\n' % len(self.model.kept)
@@ -198,7 +240,9 @@ class Machine(RuleBasedStateMachine):
         """The same with the command."""
         given = ("--conversation", "-") if talk is not None else ()
         words = (label,) if label else ()
-        said = self.project.gitcp("save", *words, "--session", name, *given, "--json", input=talk or b"", check=0)
+        said = self.project.gitcp(
+            "save", *words, "--session", name, *given, "--json", input=talk or b"", check=0
+        )
         fields = json.loads(said.out)
         return Id(fields["checkpoint"]["session"], fields["checkpoint"]["number"]), fields["saved"]
 
@@ -233,7 +277,9 @@ class Machine(RuleBasedStateMachine):
     def by_command(self, *args: str) -> dict[str, Any]:
         """What a real process says that it did."""
         fields = json.loads(self.project.gitcp(*args, "--yes", "--json", check=0).out)
-        return {name: wire.parse_id(fields.get(name)) for name in ("target", "safety", "checkpoint")}
+        return {
+            name: wire.parse_id(fields.get(name)) for name in ("target", "safety", "checkpoint")
+        }
 
     def came(
         self,
@@ -245,7 +291,9 @@ class Machine(RuleBasedStateMachine):
         talk: bool,
         partial: bool = False,
     ) -> None:
-        """A restore was done: its safety checkpoint, its own, and the files, are as they must be."""
+        """A restore was done: its safety checkpoint, its own, and the files, are as they must
+        be.
+        """
         was, model = self.tree, self.model
         here = model.present_session(target)
         had = model.talk(here)
@@ -265,7 +313,9 @@ class Machine(RuleBasedStateMachine):
             assert self.tree == was
         else:
             goes_on = model.session_after(here, target, talk=talk)
-            brought = model.kept[target].talk if talk and model.kept[target].talk is not None else had
+            brought = (
+                model.kept[target].talk if talk and model.kept[target].talk is not None else had
+            )
             assert after == model.add(goes_on, Kept(self.tree, brought, self.base, model.day))
         if after is not None or step != "restore":
             model.stepped(step, safety, (talk, partial, self.tree))
@@ -293,10 +343,14 @@ class Machine(RuleBasedStateMachine):
         self.merged(base, theirs, now)
 
     def merged(self, base: Tree, theirs: Tree, ours: Tree) -> None:
-        """Files that changed on one side only are as they must be; of the others git's merge decides."""
+        """Files that changed on one side only are as they must be; of the others git's merge
+        decides.
+        """
         for path in base.keys() | theirs.keys() | ours.keys():
             sides = [side.get(path) for side in (base, theirs, ours)]
-            if any(side is not None and side.kind == "directory" for side in sides) or is_ignored(path):
+            if any(side is not None and side.kind == "directory" for side in sides) or is_ignored(
+                path
+            ):
                 continue
             b, t, o = ((side.kind, side.data) if side else None for side in sides)
             found = self.tree.get(path)
@@ -308,7 +362,10 @@ class Machine(RuleBasedStateMachine):
 
     # ------------------------------------------------------------ undo and redo
 
-    @rule(data=st.data(), steps=st.lists(st.sampled_from(("undo", "undo", "redo")), min_size=1, max_size=4))
+    @rule(
+        data=st.data(),
+        steps=st.lists(st.sampled_from(("undo", "undo", "redo")), min_size=1, max_size=4),
+    )
     def walk(self, data: st.DataObject, steps: list[str]) -> None:
         """Undo and redo a few times, perhaps with work in between."""
         for step in steps:
@@ -382,7 +439,9 @@ class Machine(RuleBasedStateMachine):
     # ------------------------------------------------------------ names, forks, dropping
 
     @precondition(lambda self: self.model.alive)
-    @rule(data=st.data(), name=st.sampled_from(TAGS), how=st.sampled_from(("tag", "force", "delete")))
+    @rule(
+        data=st.data(), name=st.sampled_from(TAGS), how=st.sampled_from(("tag", "force", "delete"))
+    )
     def name(self, data: st.DataObject, name: str, how: str) -> None:
         """Tag a checkpoint, or take a tag away."""
         if how == "delete":
@@ -464,10 +523,13 @@ class Machine(RuleBasedStateMachine):
         try:
             self.sound()
         finally:
-            shutil.rmtree(self.place, ignore_errors=True)  # a process of ours may still be tidying up
+            # a process of ours may still be tidying up
+            shutil.rmtree(self.place, ignore_errors=True)
 
     def sound(self) -> None:
-        """git and gitcp find nothing, and each checkpoint gives back its files and its conversation."""
+        """git and gitcp find nothing, and each checkpoint gives back its files and its
+        conversation.
+        """
         assert self.project.git("fsck", "--strict", "--no-dangling", "--no-progress") == ""
         if not self.model.alive:
             return
@@ -483,7 +545,9 @@ class Machine(RuleBasedStateMachine):
         found = self.api.show(self.model.address(id))
         assert (found.id, found.note.label) == (id, kept.label)
         directory.joinpath(".git").mkdir(parents=True)  # so that it is seen as a project
-        materialise.materialise(store, Request(found, self.project.root, conversation=False), directory)
+        materialise.materialise(
+            store, Request(found, self.project.root, conversation=False), directory
+        )
         there = contents(Project(directory))
         assert there == restored(kept.tree, {})
         if kept.talk is not None:
@@ -497,7 +561,9 @@ def shown(report: Report) -> dict[str, Id | None]:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_any_order(tmp_path: Path, part: int) -> None:
-    """Whatever is done in whatever order, nothing is lost and everything is where the model has it."""
+    """Whatever is done in whatever order, nothing is lost and everything is where the model has
+    it.
+    """
     kind: type[Machine] = type("Here", (Machine,), {"origin": template(tmp_path / "origin").root})
     options = settings(
         max_examples=RUNS,

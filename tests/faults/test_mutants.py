@@ -1,4 +1,6 @@
-"""The program that changes code to see whether tests notice: what it changes, and that it can tell dead from alive."""
+"""The program that changes code to see whether tests notice: what it changes, and that it can tell
+dead from alive.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,16 @@ def cut(text: bytes, length: int = 8) -> bytes:
     return text[:length] or b"-"
 '''
 
-CHANGES = ["8 → 9", "Lt → LtE", "0 → 1", "Raise removed", "returns None", "Or → And", "slice: no end", "b'-' → b''"]
+CHANGES = [
+    "8 → 9",
+    "Lt → LtE",
+    "0 → 1",
+    "Raise removed",
+    "returns None",
+    "Or → And",
+    "slice: no end",
+    "b'-' → b''",
+]
 
 
 def test_what_is_changed() -> None:
@@ -34,7 +45,9 @@ def test_what_is_changed() -> None:
 
 def test_what_has_no_line_of_its_own() -> None:
     """It gets that of what is in it. `strict` is left alone: it only checks."""
-    (only,) = mutants.mutants("code.py", "\npairs = [pair for pair in zip(ones, others, strict=True) if pair]")
+    (only,) = mutants.mutants(
+        "code.py", "\npairs = [pair for pair in zip(ones, others, strict=True) if pair]"
+    )
     assert (only.line, only.change) == (2, "filter dropped")
 
 
@@ -44,14 +57,18 @@ def test_dead_and_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     source.joinpath("gitcp").mkdir(parents=True)
     source.joinpath("tests").mkdir()
     source.joinpath(module).write_text(CODE)
-    test = 'from gitcp.cut import cut\ndef test_cut():\n    assert (cut(b"abc", 2), cut(b"")) == (b"ab", b"-")\n'
+    test = 'from gitcp.cut import cut\ndef test_cut():\n    assert (cut(b"abc", 2), cut(b"")) == (b"ab", b"-")\n'  # noqa: E501
     source.joinpath("tests/test_cut.py").write_text(test)
     monkeypatch.setattr(mutants, "SOURCE", source)
     monkeypatch.setattr(mutants, "TESTS", {module: ("test_cut",)})
     place = mutants.Workplace(tmp_path / "place")
     free: SimpleQueue[mutants.Workplace] = SimpleQueue()
     free.put(place)
-    tried = [each for each in mutants.mutants(module, CODE) if each.change in ("Lt → LtE", "slice: no end")]
+    tried = [
+        each
+        for each in mutants.mutants(module, CODE)
+        if each.change in ("Lt → LtE", "slice: no end")
+    ]
     assert [each.change for each in tried if mutants.survives(each, free)] == ["Lt → LtE"]
     assert place.root.joinpath(module).read_text() == CODE
 

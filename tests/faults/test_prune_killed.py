@@ -1,7 +1,8 @@
-"""A prune that dies: at whichever change to the file system, the store is whole, nothing is lost, and it is finished.
+"""A prune that dies: at whichever change to the file system, the store is whole, nothing is lost,
+and it is finished.
 
-The process that prunes is a real one and is killed for good at its n-th change, for every n. With GITCP_FULL=1 the
-store has a thousand checkpoints.
+The process that prunes is a real one and is killed for good at its n-th change, for every n. With
+GITCP_FULL=1 the store has a thousand checkpoints.
 """
 
 from __future__ import annotations
@@ -31,8 +32,12 @@ Trees = dict[CheckpointId, Oid]
 
 
 @pytest.mark.parametrize(("what", "packed"), [("prune", False), ("delete", True), ("back", True)])
-def test_killed(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, packed: bool) -> None:
-    """Killed at each of its changes: sound and complete at once, all or nothing after the next command."""
+def test_killed(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, packed: bool
+) -> None:
+    """Killed at each of its changes: sound and complete at once, all or nothing after the next
+    command.
+    """
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # no power fails here
     story(project, COUNT)
     first, before = holdings(project), own_refs(project)
@@ -54,8 +59,12 @@ def test_killed(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert set(done) == {False, True}
 
 
-def _judge(dying: Project, before: Refs, after: Refs, first: Trees, kept: AbstractSet[CheckpointId]) -> bool:
-    """Insist on a store that is sound and has everything; whether the next command found it to be finished."""
+def _judge(
+    dying: Project, before: Refs, after: Refs, first: Trees, kept: AbstractSet[CheckpointId]
+) -> bool:
+    """Insist on a store that is sound and has everything; whether the next command found it to be
+    finished.
+    """
     is_whole(dying)
     held = holdings(dying)
     assert all(first[id] == tree for id, tree in held.items()), dying.root

@@ -1,7 +1,9 @@
-"""Runs a command and stops every process of it at each system call that changes files: to list, kill or fail it.
+"""Runs a command and stops every process of it at each system call that changes files: to list,
+kill or fail it.
 
-The kernel does it (ptrace, with a seccomp filter that picks the calls), so that nothing escapes: not a child `git`, not
-libgit2, not a write from C. Linux on x86-64 only; `unusable` says why where it cannot be had.
+The kernel does it (ptrace, with a seccomp filter that picks the calls), so that nothing escapes:
+not a child `git`, not libgit2, not a write from C. Linux on x86-64 only; `unusable` says why where
+it cannot be had.
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ LOAD, EQUAL, ANY_BIT, RETURN = 0x20, 0x15, 0x45, 0x06
 AT_CWD = -100
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
-# By number: the name, and where its files are among the arguments. "f": an open file; "p": a path; "d": a directory
-# followed by a path; "-": neither.
+# By number: the name, and where its files are among the arguments. "f": an open file; "p": a path;
+# "d": a directory followed by a path; "-": neither.
 CALLS = {
     1: ("write", "f"),
     2: ("open", "p"),
@@ -79,7 +81,9 @@ CALLS = {
 FLAGS_AT = {2: 1, 257: 2}
 """Calls that change a file only where these flags say so, and which argument has them."""
 
-FILLING = frozenset("write open pwrite64 writev sendfile mkdir link symlink openat mkdirat linkat symlinkat".split())
+FILLING = frozenset(
+    "write open pwrite64 writev sendfile mkdir link symlink openat mkdirat linkat symlinkat".split()
+)
 """Calls that want room on the disk."""
 
 ARGUMENTS = (14, 13, 12, 7, 9, 8)  # rdi, rsi, rdx, r10, r8, r9 in user_regs_struct
@@ -104,8 +108,8 @@ class Call(NamedTuple):
 class Fault(NamedTuple):
     """What happens at the `at`-th call that changes something below the roots, counted from 1.
 
-    With `error` None all processes are killed for good; else the call fails with it, or is SHORT. `lasting`: so does
-    every later call that wants room.
+    With `error` None all processes are killed for good; else the call fails with it, or is SHORT.
+    `lasting`: so does every later call that wants room.
     """
 
     at: int
@@ -114,7 +118,9 @@ class Fault(NamedTuple):
 
 
 class Traced(NamedTuple):
-    """How a command ended (a negative code is a signal), what it said, and every call that it made."""
+    """How a command ended (a negative code is a signal), what it said, and every call that it
+    made.
+    """
 
     code: int
     out: str
@@ -130,11 +136,17 @@ def run(
     env: Mapping[str, str] = {},
     input: bytes = b"",
 ) -> Traced:
-    """Run a new process with all its children. Counted are the calls on paths below `roots`, and what it says itself.
+    """Run a new process with all its children. Counted are the calls on paths below `roots`, and
+    what it says itself.
 
-    `become` is what the process runs; it does not return. Call it from the main thread, with no other child around.
+    `become` is what the process runs; it does not return. Call it from the main thread, with no
+    other child around.
     """
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with (
+        tempfile.TemporaryFile() as given,
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+    ):
         given.write(input)
         given.seek(0)
         streams = [file.fileno() for file in (given, out, err)]
@@ -153,10 +165,14 @@ def unusable() -> str:
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return "system calls are traced on Linux on x86-64 only"
     try:
-        seen = run(lambda: os.execvp("mkdir", ["mkdir", "/nowhere/at-all"]), Path("/"), [Path("/nowhere")])
+        seen = run(
+            lambda: os.execvp("mkdir", ["mkdir", "/nowhere/at-all"]), Path("/"), [Path("/nowhere")]
+        )
     except OSError as error:
         return f"this system lets nobody trace: {error.strerror}"
-    return "" if any(call.name == "mkdir" for call in seen.calls) else "this system lets nobody trace"
+    return (
+        "" if any(call.name == "mkdir" for call in seen.calls) else "this system lets nobody trace"
+    )
 
 
 class _Watch:
@@ -222,7 +238,9 @@ class _Watch:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    def _fail(self, pid: int, registers: ctypes.Array[ctypes.c_ulonglong], error: int, call: Call) -> None:
+    def _fail(
+        self, pid: int, registers: ctypes.Array[ctypes.c_ulonglong], error: int, call: Call
+    ) -> None:
         if error == SHORT:
             if call.name in ("write", "pwrite64"):
                 registers[RDX] = max(1, registers[RDX] // 2)
@@ -245,7 +263,9 @@ def _call(pid: int, number: int, arguments: list[int]) -> Call:
         elif kind == "p":
             paths.append(_path(pid, AT_CWD, arguments[place]))
         elif kind == "d":
-            paths.append(_path(pid, ctypes.c_int(arguments[place] & 0xFFFFFFFF).value, arguments[place + 1]))
+            paths.append(
+                _path(pid, ctypes.c_int(arguments[place] & 0xFFFFFFFF).value, arguments[place + 1])
+            )
         place += 2 if kind == "d" else 1
     return Call(name, tuple(paths))
 
@@ -296,11 +316,15 @@ def _ptrace(request: int, pid: int, address: int, data: int) -> None:
 
 
 def _submit(become: Callable[[], None]) -> None:
-    """What the new process does before it becomes the command: let itself be traced, and have its calls picked."""
+    """What the new process does before it becomes the command: let itself be traced, and have its
+    calls picked.
+    """
     libc = _libc()
     code = _filter()
     kept = ctypes.create_string_buffer(code)
-    program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(kept)))
+    program = ctypes.create_string_buffer(
+        struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(kept))
+    )
     if libc.ptrace(TRACEME, 0, 0, 0) < 0 or libc.prctl(NO_NEW_PRIVS, 1, 0, 0, 0) < 0:
         os._exit(UNTRACED)
     os.kill(os.getpid(), signal.SIGSTOP)  # until it is said what is to be traced
@@ -310,7 +334,9 @@ def _submit(become: Callable[[], None]) -> None:
 
 
 def _filter() -> bytes:
-    """A BPF program: the calls of CALLS are to be traced, all others go on. Every comparison skips over a return."""
+    """A BPF program: the calls of CALLS are to be traced, all others go on. Every comparison skips
+    over a return.
+    """
     lines = [(LOAD, 0, 0, 4), (EQUAL, 1, 0, X86_64), (RETURN, 0, 0, ALLOW)]
     for number in CALLS:
         lines.append((LOAD, 0, 0, 0))

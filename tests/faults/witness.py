@@ -1,7 +1,9 @@
-"""An independent witness: what lies on the disk, what git says must be saved, and what a checkpoint holds.
+"""An independent witness: what lies on the disk, what git says must be saved, and what a checkpoint
+holds.
 
-It shares nothing with gitcp, nor with the other tests' models of it. Files are walked and read; which of them git would
-add is asked of git; checkpoints are read with plain git and with docs/format.md.
+It shares nothing with gitcp, nor with the other tests' models of it. Files are walked and read;
+which of them git would add is asked of git; checkpoints are read with plain git and with
+docs/format.md.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ OBJECT = b"%s %d\0%s"
 
 
 class Item(NamedTuple):
-    """One name in a working tree: what it is, its permission bits, its bytes (of a link, where it points)."""
+    """One name in a working tree: what it is, its permission bits, its bytes (of a link, where it
+    points).
+    """
 
     kind: str
     mode: int
@@ -42,7 +46,9 @@ class Disk(NamedTuple):
 
 
 class Visible(NamedTuple):
-    """What git says: the files that a checkpoint must have, tracked ones that are ignored, empty directories."""
+    """What git says: the files that a checkpoint must have, tracked ones that are ignored, empty
+    directories.
+    """
 
     wanted: frozenset[bytes]
     tracked: frozenset[bytes]
@@ -68,7 +74,9 @@ class Commit(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """What plain git reads of a checkpoint: its entries (mode, blob), its metadata, the streams of its conversation."""
+    """What plain git reads of a checkpoint: its entries (mode, blob), its metadata, the streams of
+    its conversation.
+    """
 
     entries: dict[bytes, tuple[str, str]]
     meta: dict[str, Any]
@@ -111,7 +119,11 @@ class Git:
 
     def __init__(self, root: Path, home: Path) -> None:
         self.root = root
-        safe = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+        safe = {
+            "GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": "safe.directory",
+            "GIT_CONFIG_VALUE_0": "*",
+        }
         self.env = {
             **os.environ,
             **safe,
@@ -123,7 +135,9 @@ class Git:
 
     def run(self, *args: str | bytes, input: bytes = b"", codes: Sequence[int] = (0,)) -> bytes:
         """What git prints. Anything but one of `codes` is a fault."""
-        done = subprocess.run(["git", *args], cwd=self.root, env=self.env, input=input, capture_output=True)
+        done = subprocess.run(
+            ["git", *args], cwd=self.root, env=self.env, input=input, capture_output=True
+        )
         assert done.returncode in codes, f"git {args!r}: {done.returncode} {done.stderr!r}"
         return done.stdout
 
@@ -131,14 +145,24 @@ class Git:
         """What a checkpoint of this disk must hold."""
         tracked = names(self.run("ls-files", "-z", "--cached"))
         others = names(self.run("ls-files", "-z", "--others", "--exclude-standard"))
-        there = {path for path, item in disk.items.items() if item.kind in FILES and not UNFINISHED.fullmatch(path)}
-        wanted = frozenset(path for path in (tracked | others) & there if path.split(b"/")[0] != RESERVED)
+        there = {
+            path
+            for path, item in disk.items.items()
+            if item.kind in FILES and not UNFINISHED.fullmatch(path)
+        }
+        wanted = frozenset(
+            path for path in (tracked | others) & there if path.split(b"/")[0] != RESERVED
+        )
         ignored = names(self.run("ls-files", "-z", "--cached", "--ignored", "--exclude-standard"))
         return Visible(wanted, tracked, ignored & there, self._hollow(disk, wanted))
 
     def _hollow(self, disk: Disk, wanted: Collection[bytes]) -> frozenset[bytes]:
-        """The innermost directories without anything that is saved; ignored ones are not looked into."""
-        directories = {path for path, item in disk.items.items() if item.kind == "directory"} - {RESERVED}
+        """The innermost directories without anything that is saved; ignored ones are not looked
+        into.
+        """
+        directories = {path for path, item in disk.items.items() if item.kind == "directory"} - {
+            RESERVED
+        }
         plain = directories - above(wanted)
         plain -= self.ignored(plain)
         return frozenset(plain - above(plain))
@@ -161,13 +185,20 @@ class Git:
         given = "".join(f"{tip}\n" for tip in tips).encode()
         if not given:
             return {}
-        words = (f"%(trailers:key=Gitcp-{name},valueonly,separator=%x2c)" for name in ("Session", "Number", "Trigger"))
+        words = (
+            f"%(trailers:key=Gitcp-{name},valueonly,separator=%x2c)"
+            for name in ("Session", "Number", "Trigger")
+        )
         form = "%x1f".join(("%H", "%T", *words))
         found: dict[str, Commit] = {}
-        for line in self.run("log", "--stdin", f"--format={form}", input=given).decode().splitlines():
+        for line in (
+            self.run("log", "--stdin", f"--format={form}", input=given).decode().splitlines()
+        ):
             commit, tree, session, number, trigger = line.split("\x1f")
             id = f"{session}@{number}"
-            assert found.setdefault(id, Commit(id, commit, tree, trigger)).tree == tree, f"two checkpoints are {id}"
+            assert found.setdefault(id, Commit(id, commit, tree, trigger)).tree == tree, (
+                f"two checkpoints are {id}"
+            )
         return found
 
     def read(self, commit: str) -> Stored:
@@ -183,11 +214,16 @@ class Git:
         talk = {stream["name"]: b"" for stream in meta.get("conversation", {}).get("streams", ())}
         for path in sorted(ours):
             for name in talk:
-                if path.startswith(b".gitcp/conversation/%s/" % name.encode()) and re.search(rb"/[abc]/", path):
+                if path.startswith(b".gitcp/conversation/%s/" % name.encode()) and re.search(
+                    rb"/[abc]/", path
+                ):
                     talk[name] += blobs[ours[path][1]]
         for stream in meta.get("conversation", {}).get("streams", ()):
             data = talk[stream["name"]]
-            assert (len(data), hashlib.sha256(data).hexdigest()) == (stream["bytes"], stream["sha256"]), stream
+            assert (len(data), hashlib.sha256(data).hexdigest()) == (
+                stream["bytes"],
+                stream["sha256"],
+            ), stream
         return Stored(entries, meta, talk)
 
     def blobs(self, oids: Sequence[str]) -> dict[str, bytes]:
@@ -240,7 +276,9 @@ def path_of(given: object) -> bytes:
 
 
 def owned(git_dir: Path) -> dict[str, bytes]:
-    """Everything of git's that is not gitcp's: HEAD, indexes, config, reflogs, locks, other refs."""
+    """Everything of git's that is not gitcp's: HEAD, indexes, config, reflogs, locks, other
+    refs.
+    """
     found = {}
     for directory, below, there in os.walk(git_dir):
         place = Path(directory).relative_to(git_dir)
@@ -249,7 +287,9 @@ def owned(git_dir: Path) -> dict[str, bytes]:
             if not _is_gitcps(place / name):
                 found[str(place / name)] = Path(directory, name).read_bytes()
     packed = found.pop("packed-refs", b"").splitlines()
-    found["packed"] = b"\n".join(line for line in packed if b" refs/gitcp/" not in line and line[:1] not in b"#^")
+    found["packed"] = b"\n".join(
+        line for line in packed if b" refs/gitcp/" not in line and line[:1] not in b"#^"
+    )
     return found
 
 
@@ -271,7 +311,9 @@ def _is_gitcps(place: Path) -> bool:
 
 def talks(home: Path) -> dict[str, bytes]:
     """Every transcript that an agent keeps in this home."""
-    return {str(path): path.read_bytes() for path in (home / ".claude").rglob("*") if path.is_file()}
+    return {
+        str(path): path.read_bytes() for path in (home / ".claude").rglob("*") if path.is_file()
+    }
 
 
 def differing(old: Mapping[bytes, Item], new: Mapping[bytes, Item]) -> set[bytes]:

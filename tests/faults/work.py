@@ -1,4 +1,5 @@
-"""What people do in a repository between two runs of gitcp: edits, ignore rules, their own git, an agent that talks.
+"""What people do in a repository between two runs of gitcp: edits, ignore rules, their own git, an
+agent that talks.
 
 All of it follows from one seed. Each step is written down, to be done again by hand.
 """
@@ -29,18 +30,86 @@ MEMBERS = (1001, 1002)
 
 UMASKS = (0o002, 0o022, 0o027, 0o077)
 PATHS = (
-    *(b"a", b"b.txt", b"c", b"-rf", b"\xc3\xbc \n", b"\xff", b"sp ace/q u", b"x.log", b".env", b"#x"),
-    *(b"d/e", b"d/f", b"d/g", b"d/g/h", b"d/g/i/j", b"d/x.log", b"d/g/x.log", b"d/b.txt", b"e", b"e/k", b"e/k/z"),
-    *(b"build/out.o", b"build/keep.txt", b"build/deep/k", b"logs/1", b"logs/x.log", b"gitcp/x", b".gitcp-tmp-1"),
+    *(
+        b"a",
+        b"b.txt",
+        b"c",
+        b"-rf",
+        b"\xc3\xbc \n",
+        b"\xff",
+        b"sp ace/q u",
+        b"x.log",
+        b".env",
+        b"#x",
+    ),
+    *(
+        b"d/e",
+        b"d/f",
+        b"d/g",
+        b"d/g/h",
+        b"d/g/i/j",
+        b"d/x.log",
+        b"d/g/x.log",
+        b"d/b.txt",
+        b"e",
+        b"e/k",
+        b"e/k/z",
+    ),
+    *(
+        b"build/out.o",
+        b"build/keep.txt",
+        b"build/deep/k",
+        b"logs/1",
+        b"logs/x.log",
+        b"gitcp/x",
+        b".gitcp-tmp-1",
+    ),
     *(b"sub/main.py", b"sub/data.bin", b"sub/pkg/data.bin", b"sub/pkg/k", b"sub/x.log"),
 )
 RULE_FILES = (b".gitignore", b".gitignore", b"d/.gitignore", b"sub/.gitignore", b"build/.gitignore")
 RULES = (
-    *("*.log", "!x.log", "build/", "build/*", "!build/keep.txt", "/e", "e/", "d/*", "!d/e", "!d/g", "*.o", ".env", "k"),
-    *("sub/**/data.*", "**/k", "\\#x", "# nothing", "?", "!?", "logs", "/d/g/", "x.*", "*", "!*/", "!*.txt", "sp ace"),
+    *(
+        "*.log",
+        "!x.log",
+        "build/",
+        "build/*",
+        "!build/keep.txt",
+        "/e",
+        "e/",
+        "d/*",
+        "!d/e",
+        "!d/g",
+        "*.o",
+        ".env",
+        "k",
+    ),
+    *(
+        "sub/**/data.*",
+        "**/k",
+        "\\#x",
+        "# nothing",
+        "?",
+        "!?",
+        "logs",
+        "/d/g/",
+        "x.*",
+        "*",
+        "!*/",
+        "!*.txt",
+        "sp ace",
+    ),
     "\\-rf",
 )
-CONTENTS = (b"", b"one\n", b"two\n", b"one\r\ntwo\r\n", b"\0\xff", b"no end", b"#!/bin/sh\n", b"long\n" * 999)
+CONTENTS = (
+    b"",
+    b"one\n",
+    b"two\n",
+    b"one\r\ntwo\r\n",
+    b"\0\xff",
+    b"no end",
+    b"#!/bin/sh\n",
+    b"long\n" * 999,
+)
 MODES = (0o644, 0o644, 0o644, 0o755, 0o600, 0o640, 0o444, 0o700, 0o664, 0o775)
 TARGETS = (b"a", b"d/e", b"nowhere", b"..", b"/etc/passwd", b"d")
 EDITS = {
@@ -55,12 +124,31 @@ EDITS = {
     "large": 2,
 }
 GITS = (
-    *("add --all", "add --all", "add --force -- PATH", "add --force -- PATH", "add --intent-to-add -- PATH"),
-    *("rm -r --cached --quiet -- PATH", "commit --quiet --all --message more", "reset --quiet", "status --short"),
-    *("commit --quiet --all --allow-empty --message more", "update-index --assume-unchanged -- PATH"),
+    *(
+        "add --all",
+        "add --all",
+        "add --force -- PATH",
+        "add --force -- PATH",
+        "add --intent-to-add -- PATH",
+    ),
+    *(
+        "rm -r --cached --quiet -- PATH",
+        "commit --quiet --all --message more",
+        "reset --quiet",
+        "status --short",
+    ),
+    *(
+        "commit --quiet --all --allow-empty --message more",
+        "update-index --assume-unchanged -- PATH",
+    ),
     *("switch --quiet --create NEW", "switch --quiet main", "switch --quiet -"),
     *("stash --quiet", "stash --quiet --include-untracked", "stash pop --quiet"),
-    *("gc --quiet --prune=now", "gc --quiet --prune=now", "repack -a -d --quiet", "pack-refs --all"),
+    *(
+        "gc --quiet --prune=now",
+        "gc --quiet --prune=now",
+        "repack -a -d --quiet",
+        "pack-refs --all",
+    ),
     *("prune --expire=now", "reflog expire --expire=now --all"),
 )
 
@@ -70,7 +158,9 @@ TIDYING = frozenset(("gc", "repack", "pack-refs", "prune"))
 
 
 class User(NamedTuple):
-    """Somebody who works here: who (None: whoever runs this), with which umask, and where the home is."""
+    """Somebody who works here: who (None: whoever runs this), with which umask, and where the home
+    is.
+    """
 
     number: int | None
     umask: int
@@ -104,7 +194,10 @@ class User(NamedTuple):
     @property
     def env(self) -> dict[str, str]:
         """Where the settings are."""
-        config = {"XDG_CONFIG_HOME": str(self.home / ".config"), "GIT_CONFIG_GLOBAL": str(self.home / ".gitconfig")}
+        config = {
+            "XDG_CONFIG_HOME": str(self.home / ".config"),
+            "GIT_CONFIG_GLOBAL": str(self.home / ".gitconfig"),
+        }
         return {"HOME": str(self.home), **config}
 
 
@@ -117,7 +210,9 @@ class Tree:
         self.done: list[tuple[str, Any]] = []
         self.undone: list[tuple[str, Any]] = []
         self.is_known = True
-        """Whether these are all. A kill may have come before or after what it interrupted was noted."""
+        """Whether these are all. A kill may have come before or after what it interrupted was
+        noted.
+        """
 
     def look(self) -> Seen:
         """What is there."""
@@ -160,7 +255,10 @@ class Agent:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             old = self.path.read_bytes() if self.path.exists() else b""
             with self.path.open("ab") as file:
-                file.write(b"\n" * (not old.endswith(b"\n") and bool(old)) + (lines[:-9] if torn else lines))
+                file.write(
+                    b"\n" * (not old.endswith(b"\n") and bool(old))
+                    + (lines[:-9] if torn else lines)
+                )
 
     def _turn(self) -> bytes:
         self.count += 1
@@ -173,7 +271,10 @@ class Agent:
             "cwd": str(self.cwd),
             "sessionId": self.id,
             "version": "2.1.0",
-            "message": {"role": role, "content": text if role == "user" else [{"type": "text", "text": text}]},
+            "message": {
+                "role": role,
+                "content": text if role == "user" else [{"type": "text", "text": text}],
+            },
         }
         return json.dumps(turn).encode() + b"\n"
 
@@ -219,7 +320,14 @@ class Work:
         if self.shared:
             os.chown(main.root, MEMBERS[0], GROUP)
             main.root.chmod(0o2775)
-        self.sh(main, "git", "init", "--quiet", "--initial-branch=main", *["--shared=group"] * self.shared)
+        self.sh(
+            main,
+            "git",
+            "init",
+            "--quiet",
+            "--initial-branch=main",
+            *["--shared=group"] * self.shared,
+        )
         self.sh(main, "git", "config", "gitcp.maxFileSize", str(LIMIT))
         for path in (b"a", b"d/e", b"sub/main.py"):
             self.write(main, path, b"one\n")
@@ -249,7 +357,13 @@ class Work:
         user = tree.user
         self.did(tree, " ".join(repr(os.fsdecode(arg)) for arg in args))
         done = subprocess.run(
-            ["setpriv", f"--reuid={user.number}", f"--regid={user.number}", f"--groups={GROUP}", *args]
+            [
+                "setpriv",
+                f"--reuid={user.number}",
+                f"--regid={user.number}",
+                f"--groups={GROUP}",
+                *args,
+            ]
             if user.number
             else args,
             cwd=tree.root,
@@ -260,7 +374,9 @@ class Work:
         assert not check or done.returncode == 0, (args, done)
         return done.returncode == 0
 
-    def write(self, tree: Tree, path: bytes, data: bytes, mode: int | None = None, how: str = "wb") -> None:
+    def write(
+        self, tree: Tree, path: bytes, data: bytes, mode: int | None = None, how: str = "wb"
+    ) -> None:
         """The user writes a file."""
         full = tree.full(path)
         with tree.user.acting():
@@ -285,7 +401,9 @@ class Work:
         """Make room for a file."""
         for place in (*reversed(witness.parents(path)), path):
             full = tree.full(place)
-            if os.path.lexists(full) and (place == path or os.path.islink(full) or not os.path.isdir(full)):
+            if os.path.lexists(full) and (
+                place == path or os.path.islink(full) or not os.path.isdir(full)
+            ):
                 self.remove(tree, place)
 
     def edit(self, tree: Tree) -> None:
@@ -342,14 +460,20 @@ class Work:
 
     def _ignore(self, tree: Tree) -> None:
         """Other ignore rules: in the tree, in the repository, or of the user."""
-        lines = "".join(f"{self.chance.choice(RULES)}\n" for _ in range(self.chance.randrange(4))).encode()
+        lines = "".join(
+            f"{self.chance.choice(RULES)}\n" for _ in range(self.chance.randrange(4))
+        ).encode()
         where = self.chance.randrange(8)
         if where < 6:
             path = self.chance.choice(RULE_FILES)
             self.clear(tree, path)
             self.write(tree, path, lines)
         else:
-            place = self.trees[0].root / ".git/info/exclude" if where == 6 else tree.user.home / "excludes"
+            place = (
+                self.trees[0].root / ".git/info/exclude"
+                if where == 6
+                else tree.user.home / "excludes"
+            )
             place.write_bytes(lines)
             self.did(tree, f"rules {place} {lines!r}")
 
@@ -361,19 +485,30 @@ class Work:
         user = self.chance.choice(self.users) if what.split()[0] in TIDYING else tree.user
         if what.split()[0] in TIDYING and not self._sees_every_head(user):
             return  # git itself would lose what only a HEAD that this user may not read has
-        self.sh(Tree(tree.root, user), "git", *(words.get(word, word) for word in what.split()), check=False)
+        self.sh(
+            Tree(tree.root, user),
+            "git",
+            *(words.get(word, word) for word in what.split()),
+            check=False,
+        )
         self.ends[f"git {what.split()[0]}"] += 1
 
     def _sees_every_head(self, user: User) -> bool:
         """Whether the working trees of others are not private to them."""
         found = [path.stat() for path in (self.trees[0].root / ".git/worktrees").glob("*")]
-        return user.number is None or all(s.st_uid == user.number or s.st_mode & 0o050 == 0o050 for s in found)
+        return user.number is None or all(
+            s.st_uid == user.number or s.st_mode & 0o050 == 0o050 for s in found
+        )
 
     def agent(self, tree: Tree) -> Agent:
         """An agent that works in this tree, perhaps in a directory of it."""
-        here = [agent for agent in self.agents if agent.cwd.is_dir() and agent.cwd.is_relative_to(tree.root)]
+        here = [
+            agent
+            for agent in self.agents
+            if agent.cwd.is_dir() and agent.cwd.is_relative_to(tree.root)
+        ]
         if not here or (len(here) < 3 and self.chance.random() < 0.15):
-            id = f"{self.chance.getrandbits(32):08x}-5d1c-4f0a-9b3e-{self.chance.getrandbits(48):012x}"
+            id = f"{self.chance.getrandbits(32):08x}-5d1c-4f0a-9b3e-{self.chance.getrandbits(48):012x}"  # noqa: E501
             here.append(Agent(tree.user, tree.directory(self.chance.choice(("", "", "sub"))), id))
             self.agents.append(here[-1])
         return self.chance.choice(here)

@@ -1,4 +1,6 @@
-"""Objects that git reads for gitcp: what is large, and what this package cannot read. No library is needed for it."""
+"""Objects that git reads for gitcp: what is large, and what this package cannot read. No library is
+needed for it.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ BROKEN = "class GitError(Exception): pass\n\nraise GitError('failed to load cert
 
 
 def test_no_library_is_needed(project: Project, tmp_path: Path) -> None:
-    """Every command works where no Git library can be imported, and where there are no certificates."""
+    """Every command works where no Git library can be imported, and where there are no
+    certificates.
+    """
     away = tmp_path / "broken"
     for name in ("pygit2", "_pygit2", "certifi"):
         away.joinpath(name).mkdir(parents=True)

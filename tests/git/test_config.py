@@ -1,4 +1,6 @@
-"""Settings are git's own, remembered, and asked for again as soon as anything that decides them changes."""
+"""Settings are git's own, remembered, and asked for again as soon as anything that decides them
+changes.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from driver import Project
 
 def opened(project: Project) -> Repository:
     """The project, opened afresh as a new process would."""
-    host = Host(dict(os.environ), Path(os.environ["HOME"]), lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    host = Host(
+        dict(os.environ), Path(os.environ["HOME"]), lambda: datetime(2026, 1, 1, tzinfo=UTC)
+    )
     return Repository.open(project.root, host)
 
 
@@ -94,7 +98,9 @@ def test_a_change_is_noticed(
 @pytest.mark.parametrize("place", ["../later", "~/later", "{root}/later"])
 @pytest.mark.parametrize("key", ["include.path", "includeIf.onbranch:main.path"])
 @pytest.mark.usefixtures("settled")
-def test_an_included_file_that_comes_later_is_noticed(project: Project, key: str, place: str) -> None:
+def test_an_included_file_that_comes_later_is_noticed(
+    project: Project, key: str, place: str
+) -> None:
     """What a setting includes need not be there when the settings are read."""
     place = place.format(root=project.root)
     project.git("config", key, place)
@@ -132,9 +138,14 @@ def test_a_broken_config_is_an_error(project: Project) -> None:
 
 @pytest.mark.parametrize(
     ("key", "value", "said"),
-    [("extensions.objectFormat", "sha256", "SHA-256"), ("extensions.refStorage", "reftable", "reftable")],
+    [
+        ("extensions.objectFormat", "sha256", "SHA-256"),
+        ("extensions.refStorage", "reftable", "reftable"),
+    ],
 )
-def test_a_format_that_cannot_be_read_is_refused(project: Project, key: str, value: str, said: str) -> None:
+def test_a_format_that_cannot_be_read_is_refused(
+    project: Project, key: str, value: str, said: str
+) -> None:
     """By name, before anything is read or written."""
     project.git("config", "core.repositoryFormatVersion", "1")
     path = project.root / ".git/config"
@@ -145,7 +156,9 @@ def test_a_format_that_cannot_be_read_is_refused(project: Project, key: str, val
 
 
 def test_a_working_tree_elsewhere(project: Project) -> None:
-    """Where `core.worktree` leads out of the directory with `.git`, git is told so whenever it is asked."""
+    """Where `core.worktree` leads out of the directory with `.git`, git is told so whenever it is
+    asked.
+    """
     files = project.root.with_name("files")
     files.mkdir()
     project.git("config", "core.worktree", "../../files")

@@ -1,4 +1,6 @@
-"""gitcp.git.fsync: many files are synced at a time, and whatever happens to one is said of that one."""
+"""gitcp.git.fsync: many files are synced at a time, and whatever happens to one is said of that
+one.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def test_each_is_synced_once(descriptors: list[int], monkeypatch: pytest.MonkeyP
 
 
 def test_they_wait_together(descriptors: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each goes on only when as many as may wait have begun: one after the other would break the gate."""
+    """Each goes on only when as many as may wait have begun: one after the other would break the
+    gate.
+    """
     gate = threading.Barrier(syncing.AT_ONCE, timeout=60)
     monkeypatch.setattr(os, "fsync", lambda descriptor: gate.wait())
 
@@ -40,7 +44,9 @@ def test_they_wait_together(descriptors: list[int], monkeypatch: pytest.MonkeyPa
     assert syncing.sync(descriptors[:count]) == [None] * count
 
 
-def test_an_error_is_that_of_its_file(descriptors: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_is_that_of_its_file(
+    descriptors: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One that fails keeps no other from the disk."""
     synced: list[int] = []
 
@@ -56,7 +62,9 @@ def test_an_error_is_that_of_its_file(descriptors: list[int], monkeypatch: pytes
     assert len(synced) == 98
 
 
-def test_an_interruption_comes_through(descriptors: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_comes_through(
+    descriptors: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """When it is raised, no thread goes on with descriptors that the caller then closes."""
     begun, ended = [], []
 
@@ -73,7 +81,9 @@ def test_an_interruption_comes_through(descriptors: list[int], monkeypatch: pyte
     assert len(ended) == len(begun) - 1
 
 
-def test_begun_while_something_else_goes_on(descriptors: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_begun_while_something_else_goes_on(
+    descriptors: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing is waited for before the end is asked for; then all of them are."""
     gate, synced = threading.Event(), []
 
@@ -91,9 +101,13 @@ def test_begun_while_something_else_goes_on(descriptors: list[int], monkeypatch:
 
 
 def test_begun_and_failed(descriptors: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What went wrong there is raised where the end is asked for; an error of the system is returned."""
+    """What went wrong there is raised where the end is asked for; an error of the system is
+    returned.
+    """
     monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(errno.EIO, "EIO")))
-    assert [error.errno for error in syncing.begin_sync(descriptors)() if error] == [errno.EIO] * 100
+    assert [error.errno for error in syncing.begin_sync(descriptors)() if error] == [
+        errno.EIO
+    ] * 100
     monkeypatch.setattr(syncing, "sync", lambda _: (_ for _ in ()).throw(MemoryError()))
     with pytest.raises(MemoryError):
         syncing.begin_sync(descriptors)()
@@ -114,7 +128,9 @@ def test_without_threads(descriptors: list[int], monkeypatch: pytest.MonkeyPatch
 
 
 def test_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files and directories; what is gone is left out, an error is raised, and no descriptor stays open."""
+    """Files and directories; what is gone is left out, an error is raised, and no descriptor stays
+    open.
+    """
     paths = [tmp_path, *(tmp_path / f"{number}" for number in range(200))]
     for path in paths[1:]:
         path.write_bytes(b"x")

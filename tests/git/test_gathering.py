@@ -41,7 +41,8 @@ def packs(project: Project) -> int:
 
 
 def test_packs_stay_few(project: Project) -> None:
-    """However many flushes: few packs, no loose object, and every object is what it was, for git too.
+    """However many flushes: few packs, no loose object, and every object is what it was, for git
+    too.
 
     Of those that were joined housekeeping makes one, while who wrote them reads on.
     """
@@ -79,7 +80,9 @@ def test_git_repacks_meanwhile(project: Project) -> None:
 
 
 def test_an_index_of_many_packs(project: Project) -> None:
-    """Packs that git finds objects of by an index of many stay; those that come later are put together."""
+    """Packs that git finds objects of by an index of many stay; those that come later are put
+    together.
+    """
     objects = writing(project)
     oids = flushed(objects, MANY - 2)
     project.git("multi-pack-index", "write")

@@ -1,4 +1,6 @@
-"""Reading git's index: every version and flag as git itself lists it, and what its stat data proves."""
+"""Reading git's index: every version and flag as git itself lists it, and what its stat data
+proves.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,11 @@ def open_repo(project: Project) -> Repository:
 def listed(project: Project) -> list[IndexEntry]:
     """The index as `git ls-files` prints it, flags and all."""
     out = project.git("ls-files", "--stage", "-v", "-z").encode("utf-8", "surrogateescape")
-    news = project.git("diff", "--name-only", "--diff-filter=A", "-z").encode("utf-8", "surrogateescape").split(b"\0")
+    news = (
+        project.git("diff", "--name-only", "--diff-filter=A", "-z")
+        .encode("utf-8", "surrogateescape")
+        .split(b"\0")
+    )
     entries = []
     for line in out.split(b"\0")[:-1]:
         head, _, path = line.partition(b"\t")
@@ -81,7 +87,9 @@ def test_versions(tracked: Project, version: str) -> None:
     folders = index._parse(tracked.read(".git/index"))
 
     assert folders is not None
-    assert {path + b"/" + name for path, folder in folders.items() for name in folder.files} >= {b"dir/deep/er/c"}
+    assert {path + b"/" + name for path, folder in folders.items() for name in folder.files} >= {
+        b"dir/deep/er/c"
+    }
     tracked.root.joinpath(".git/config").write_text("")
     assert read(tracked) == listed(tracked)
     assert len(read(tracked)) == len(NAMES) + 2
@@ -163,9 +171,9 @@ def test_asked_like_parsed(tracked: Project) -> None:
         assert asked[path].folders == folder.folders
         for name, slots in folder.files.items():
             # Of the stat data git does not list the mode; it is the entry's.
-            assert [(*slot[:3], slot[3][:24], slot[3][28:]) for slot in asked[path].files[name]] == [
-                (*slot[:3], slot[3][:24], slot[3][28:]) for slot in slots
-            ]
+            assert [
+                (*slot[:3], slot[3][:24], slot[3][28:]) for slot in asked[path].files[name]
+            ] == [(*slot[:3], slot[3][:24], slot[3][28:]) for slot in slots]
 
 
 def test_none(project: Project) -> None:
@@ -174,7 +182,9 @@ def test_none(project: Project) -> None:
     assert index.read_index(open_repo(project)) == []
 
 
-@pytest.mark.parametrize("content", [b"", b"DIRC", b"not an index at all", b"DIRC\0\0\0\2\0\0\0\5" + b"x" * 40])
+@pytest.mark.parametrize(
+    "content", [b"", b"DIRC", b"not an index at all", b"DIRC\0\0\0\2\0\0\0\5" + b"x" * 40]
+)
 def test_damaged(tracked: Project, content: bytes) -> None:
     """A damaged index is git's to complain about, in words."""
     tracked.write(".git/index", content)
@@ -196,16 +206,24 @@ def test_unreadable(tracked: Project, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_digest(tracked: Project) -> None:
     """A folder's digest follows what the index has there, and not its stat data."""
-    before = {path: folder.digest() for path, folder in index.read(open_repo(tracked)).folders.items()}
+    before = {
+        path: folder.digest() for path, folder in index.read(open_repo(tracked)).folders.items()
+    }
     tracked.write("dir/b", b"content of dir/b")
     os.utime(tracked.root / "dir/b", (1, 1))
     tracked.git("update-index", "--refresh")
-    refreshed = {path: folder.digest() for path, folder in index.read(open_repo(tracked)).folders.items()}
+    refreshed = {
+        path: folder.digest() for path, folder in index.read(open_repo(tracked)).folders.items()
+    }
     tracked.git("update-index", "--assume-unchanged", "dir/b")
-    flagged = {path: folder.digest() for path, folder in index.read(open_repo(tracked)).folders.items()}
+    flagged = {
+        path: folder.digest() for path, folder in index.read(open_repo(tracked)).folders.items()
+    }
     tracked.write("dir/deep/er/than/d", "new\n")
     tracked.git("add", "dir/deep")
-    grown = {path: folder.digest() for path, folder in index.read(open_repo(tracked)).folders.items()}
+    grown = {
+        path: folder.digest() for path, folder in index.read(open_repo(tracked)).folders.items()
+    }
 
     assert refreshed == before
     assert {path for path in before if flagged[path] != before[path]} == {b"dir"}
@@ -216,7 +234,9 @@ def proven(project: Project, path: str) -> bool:
     """Whether the index proves what is in a file."""
     read_index = index.read(open_repo(project))
     directory, _, name = os.fsencode(path).rpartition(b"/")
-    return read_index.proves(read_index.folders[directory].files[name][0], os.lstat(project.root / path))
+    return read_index.proves(
+        read_index.folders[directory].files[name][0], os.lstat(project.root / path)
+    )
 
 
 def settle(project: Project) -> None:
@@ -245,10 +265,20 @@ def test_proof(tracked: Project) -> None:
         lambda project: project.git("update-index", "--assume-unchanged", "a"),
         lambda project: project.git("update-index", "--skip-worktree", "a"),
     ],
-    ids=["bytes", "same size", "touched", "mode", "renamed over", "assume-unchanged", "skip-worktree"],
+    ids=[
+        "bytes",
+        "same size",
+        "touched",
+        "mode",
+        "renamed over",
+        "assume-unchanged",
+        "skip-worktree",
+    ],
 )
 def test_no_proof(tracked: Project, change: object) -> None:
-    """Any change to the file's stat data, and any flag that stops git from looking, ends the proof."""
+    """Any change to the file's stat data, and any flag that stops git from looking, ends the
+    proof.
+    """
     settle(tracked)
     change(tracked)  # type: ignore[operator]
 
@@ -259,13 +289,18 @@ def test_no_proof_in_the_same_tick(tracked: Project) -> None:
     """A file that is not older than the index may have changed after git looked at it."""
     settle(tracked)
     status = os.stat(tracked.root / ".git/index")
-    os.utime(tracked.root / ".git/index", ns=(status.st_atime_ns, os.stat(tracked.root / "a").st_mtime_ns))
+    os.utime(
+        tracked.root / ".git/index",
+        ns=(status.st_atime_ns, os.stat(tracked.root / "a").st_mtime_ns),
+    )
 
     assert not proven(tracked, "a")
 
 
 def test_no_proof_by_an_emptied_entry(tracked: Project) -> None:
-    """git marks an entry it is not sure of by a size of 0; that is no proof for a file that was emptied since."""
+    """git marks an entry it is not sure of by a size of 0; that is no proof for a file that was
+    emptied since.
+    """
     slot = (0o100644, bytes(20), 0, bytes(40))
     status = os.stat(Path(os.devnull))
 

@@ -1,4 +1,6 @@
-"""The object store: what is written is what git would have written, and what is read is what was written."""
+"""The object store: what is written is what git would have written, and what is read is what was
+written.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,11 @@ def directory(project: Project) -> Path:
 
 
 def files(project: Project) -> set[str]:
-    return {str(path.relative_to(directory(project))) for path in directory(project).rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(directory(project)))
+        for path in directory(project).rglob("*")
+        if path.is_file()
+    }
 
 
 def blobs(count: int, size: int = 50) -> list[bytes]:
@@ -47,12 +53,16 @@ def blobs(count: int, size: int = 50) -> list[bytes]:
 
 @pytest.mark.parametrize("count", [1, MOST_LOOSE, MOST_LOOSE + 1, 3 * MOST_LOOSE])
 def test_what_is_written_is_what_git_finds(project: Project, count: int) -> None:
-    """Few objects go loose, more into one pack; git finds them sound, and so do we, even before they are visible."""
+    """Few objects go loose, more into one pack; git finds them sound, and so do we, even before
+    they are visible.
+    """
     objects = fresh(project)
     contents = blobs(count)
     names = [objects.write_blob(data) for data in contents]
     assert [objects.read(name) for name in names] == [("blob", data) for data in contents]
-    assert not any(name in project.git("cat-file", "--batch-all-objects", "--batch-check") for name in names)
+    assert not any(
+        name in project.git("cat-file", "--batch-all-objects", "--batch-check") for name in names
+    )
 
     objects.flush()
 
@@ -60,9 +70,9 @@ def test_what_is_written_is_what_git_finds(project: Project, count: int) -> None
     assert [project.git("hash-object", "--stdin", input=data) for data in contents[:3]] == names[:3]
     for reader in (objects, fresh(project)):
         assert [reader.read(name) for name in names] == [("blob", data) for data in contents]
-    assert sorted(project.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)").split()) == sorted(
-        names
-    )
+    assert sorted(
+        project.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)").split()
+    ) == sorted(names)
     assert sum(name.endswith(".pack") for name in files(project)) == (count > MOST_LOOSE)
     assert not any("tmp" in name for name in files(project))
 
@@ -77,8 +87,14 @@ def test_a_pack_is_sound(project: Project) -> None:
     listed = project.git("verify-pack", "-v", str(index)).splitlines()
 
     assert {line.split()[0] for line in listed if line[40:41] == " "} == names - {EMPTY_TREE}
-    assert {path.suffix for path in directory(project).joinpath("pack").iterdir()} == {".idx", ".pack"}
-    assert all(path.stat().st_mode & 0o777 == 0o444 for path in directory(project).joinpath("pack").iterdir())
+    assert {path.suffix for path in directory(project).joinpath("pack").iterdir()} == {
+        ".idx",
+        ".pack",
+    }
+    assert all(
+        path.stat().st_mode & 0o777 == 0o444
+        for path in directory(project).joinpath("pack").iterdir()
+    )
     checked = project.git("index-pack", "--strict", "--verify", str(index.with_suffix(".pack")))
     assert checked == ""
 
@@ -137,7 +153,9 @@ def test_what_is_found_is_kept_young(project: Project) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EPERM, errno.EACCES])
-def test_what_cannot_be_touched_is_still_found(project: Project, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+def test_what_cannot_be_touched_is_still_found(
+    project: Project, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     """An object on a disk that is only read, or of another user, is there all the same."""
     objects = fresh(project)
     name = objects.write_blob(b"x")
@@ -153,7 +171,9 @@ def test_what_cannot_be_touched_is_still_found(project: Project, monkeypatch: py
 
 
 def test_a_directory_that_git_takes_away(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """git removes directories that it has emptied while it packs: before an object is named, and after."""
+    """git removes directories that it has emptied while it packs: before an object is named, and
+    after.
+    """
     rename, names = os.rename, []
 
     def rename_in_between(source: Path, target: Path) -> None:
@@ -203,7 +223,9 @@ def test_dry_objects_write_nothing(project: Project) -> None:
     for objects in (dry, wet):
         names = [objects.write_blob(data) for data in blobs(100)]
         names.append(objects.write_stream(9, [b"abc", b"defghi"]) or Oid(""))
-        tree = objects.write_tree([TreeEntry(b"%d" % n, FILE, name) for n, name in enumerate(names)])
+        tree = objects.write_tree(
+            [TreeEntry(b"%d" % n, FILE, name) for n, name in enumerate(names)]
+        )
         assert len(objects.read_tree(tree)) == len(names)
         written.append((names, tree))
     dry.flush()
@@ -238,7 +260,9 @@ def test_a_stream_is_a_blob(project: Project, size: int) -> None:
 
 @pytest.mark.parametrize("pieces", [[], [b"abc"], [b"abcde", b"f"], [b"", b"abcdefgh"]])
 def test_a_stream_of_another_length(project: Project, pieces: list[bytes]) -> None:
-    """What turns out shorter or longer than it was said to be is not stored, and leaves nothing behind."""
+    """What turns out shorter or longer than it was said to be is not stored, and leaves nothing
+    behind.
+    """
     objects = fresh(project)
     assert objects.write_stream(5, pieces) is None
     objects.flush()
@@ -282,7 +306,9 @@ def test_a_large_stream_is_not_held_in_memory(project: Project) -> None:
 
 
 def damages(data: bytes) -> Iterator[bytes]:
-    yield from (data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :] for place in range(len(data)))
+    yield from (
+        data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :] for place in range(len(data))
+    )
     yield from (data[:-1], data[: len(data) // 2], b"", data + b"x", data + data)
 
 
@@ -361,7 +387,16 @@ def test_a_damaged_index_is_survived(project: Project) -> None:
     good = index.read_bytes()
     index.chmod(0o644)
     huge = good[:8] + struct.pack(">256I", *[1 << 30] * 256) + good[1032:]
-    for data in (b"", good[:4], good[:8], good[:100], good[:1032], good[:1500], b"x" * len(good), huge):
+    for data in (
+        b"",
+        good[:4],
+        good[:8],
+        good[:100],
+        good[:1032],
+        good[:1500],
+        b"x" * len(good),
+        huge,
+    ):
         index.write_bytes(data)
         objects = fresh(project)
         assert all(objects.exists(name) in {True, False} for name in names)
@@ -371,7 +406,9 @@ def test_a_damaged_index_is_survived(project: Project) -> None:
 
 
 def test_an_alternate(project: Project, tmp_path: Path) -> None:
-    """What is borrowed from another store is found there, read from there and not copied; damage there is noticed."""
+    """What is borrowed from another store is found there, read from there and not copied; damage
+    there is noticed.
+    """
     lender = Project(tmp_path / "lender")
     objects = fresh(lender)
     loose = objects.write_blob(b"loose")
@@ -416,8 +453,12 @@ class Full:
 
 @pytest.mark.parametrize("count", [3, 200])
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_a_full_disk(project: Project, monkeypatch: pytest.MonkeyPatch, count: int, number: int) -> None:
-    """It is named as what it is, nothing unsound stays, and the same can be written again when there is room."""
+def test_a_full_disk(
+    project: Project, monkeypatch: pytest.MonkeyPatch, count: int, number: int
+) -> None:
+    """It is named as what it is, nothing unsound stays, and the same can be written again when
+    there is room.
+    """
     with monkeypatch.context() as patch:
         Full(patch, number)
         objects = fresh(project)
@@ -436,7 +477,9 @@ def test_a_full_disk(project: Project, monkeypatch: pytest.MonkeyPatch, count: i
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.EACCES])
-def test_a_store_that_cannot_be_written(project: Project, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+def test_a_store_that_cannot_be_written(
+    project: Project, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     """Another failure of the system is an error of ours with the system's words."""
 
     def fail(descriptor: int) -> None:
@@ -449,7 +492,9 @@ def test_a_store_that_cannot_be_written(project: Project, monkeypatch: pytest.Mo
         objects.flush()
 
 
-def test_everything_is_synced_before_it_is_named(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everything_is_synced_before_it_is_named(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each new file is on disk before it gets its name, and each directory after."""
     if not os.path.exists("/proc/self/fd"):
         pytest.skip("no /proc to see files by")
@@ -486,8 +531,13 @@ def test_everything_is_synced_before_it_is_named(project: Project, monkeypatch: 
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(contents=st.lists(st.binary(max_size=300), min_size=1, max_size=60, unique=True), first=st.integers(0, 255))
-def test_an_index_knows_its_objects_and_no_others(tmp_path: Path, contents: list[bytes], first: int) -> None:
+@given(
+    contents=st.lists(st.binary(max_size=300), min_size=1, max_size=60, unique=True),
+    first=st.integers(0, 255),
+)
+def test_an_index_knows_its_objects_and_no_others(
+    tmp_path: Path, contents: list[bytes], first: int
+) -> None:
     """Exactly what was put in is found in the index, whatever the names begin with."""
     place = tmp_path / "pack"
     place.mkdir(exist_ok=True)
@@ -501,7 +551,12 @@ def test_an_index_knows_its_objects_and_no_others(tmp_path: Path, contents: list
     assert isinstance(index, PackIndex)
 
     assert all(name in index for name in names)
-    for other in (bytes([first]) + b"\0" * 19, bytes([first]) + b"\xff" * 19, b"\0" * 20, b"\xff" * 20):
+    for other in (
+        bytes([first]) + b"\0" * 19,
+        bytes([first]) + b"\xff" * 19,
+        b"\0" * 20,
+        b"\xff" * 20,
+    ):
         assert other not in index
     for path in place.iterdir():
         path.unlink()
@@ -510,7 +565,9 @@ def test_an_index_knows_its_objects_and_no_others(tmp_path: Path, contents: list
 tree_names = st.binary(min_size=1, max_size=8).filter(
     lambda n: not set(n) & set(b"/\0") and n not in {b".", b"..", b".git"}
 )
-entries = st.tuples(st.sampled_from((FILE, EXECUTABLE, SYMLINK, GITLINK, TREE)), st.binary(min_size=20, max_size=20))
+entries = st.tuples(
+    st.sampled_from((FILE, EXECUTABLE, SYMLINK, GITLINK, TREE)), st.binary(min_size=20, max_size=20)
+)
 
 
 @given(st.dictionaries(tree_names, entries, max_size=12))
@@ -524,13 +581,19 @@ def test_trees_come_back(nested: dict[bytes, tuple[int, bytes]]) -> None:
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(nested=st.dictionaries(tree_names, st.sampled_from((FILE, EXECUTABLE, SYMLINK, TREE)), max_size=8))
+@given(
+    nested=st.dictionaries(
+        tree_names, st.sampled_from((FILE, EXECUTABLE, SYMLINK, TREE)), max_size=8
+    )
+)
 def test_git_agrees_on_the_order_of_trees(project: Project, nested: dict[bytes, int]) -> None:
     """The same entries give git's own tree, `a`, `a.b` and `a/` in their right order."""
     objects = fresh(project)
     blob = objects.write_blob(b"x")
     inner = objects.write_tree([TreeEntry(b"f", FILE, blob)])
-    found = [TreeEntry(name, mode, inner if mode == TREE else blob) for name, mode in nested.items()]
+    found = [
+        TreeEntry(name, mode, inner if mode == TREE else blob) for name, mode in nested.items()
+    ]
     name = objects.write_tree(found)
     objects.flush()
     listing = b"".join(
@@ -543,7 +606,8 @@ def test_git_agrees_on_the_order_of_trees(project: Project, nested: dict[bytes, 
 
 
 @pytest.mark.parametrize(
-    "data", [b"x", b"100644", b"100644 a", b"100644 a\0", b"100644 a\0" + b"1" * 19, b"x a\0" + b"1" * 20]
+    "data",
+    [b"x", b"100644", b"100644 a", b"100644 a\0", b"100644 a\0" + b"1" * 19, b"x a\0" + b"1" * 20],
 )
 def test_what_is_no_tree(data: bytes) -> None:
     """Bytes that are no tree object are damage."""
@@ -552,16 +616,24 @@ def test_what_is_no_tree(data: bytes) -> None:
 
 
 def test_differences_are_found_path_by_path(project: Project) -> None:
-    """Added, changed, deleted, a file for a directory and the other way round: each path once, files only."""
+    """Added, changed, deleted, a file for a directory and the other way round: each path once,
+    files only.
+    """
     objects = fresh(project)
     blob = [objects.write_blob(b"%d" % n) for n in range(3)]
 
     def tree(**paths: int) -> Oid:
         return trees.build(
-            objects, trees.nest({k.replace("_", "/").encode(): Entry(FILE, blob[v]) for k, v in paths.items()})
+            objects,
+            trees.nest(
+                {k.replace("_", "/").encode(): Entry(FILE, blob[v]) for k, v in paths.items()}
+            ),
         )
 
-    old, new = tree(same=0, changed=0, gone_a=0, d_b=0, f=0), tree(same=0, changed=1, new_a=0, d=1, f_x=2)
+    old, new = (
+        tree(same=0, changed=0, gone_a=0, d_b=0, f=0),
+        tree(same=0, changed=1, new_a=0, d=1, f_x=2),
+    )
     found = [(change.path, change.kind.value) for change in trees.diff(objects, old, new)]
 
     assert found == [
@@ -574,15 +646,29 @@ def test_differences_are_found_path_by_path(project: Project) -> None:
         (b"new/a", "added"),
     ]
     assert list(trees.diff(objects, old, old)) == []
-    assert [c.path for c in trees.diff(objects, None, old)] == [p for p, _ in trees.walk(objects, old)]
+    assert [c.path for c in trees.diff(objects, None, old)] == [
+        p for p, _ in trees.walk(objects, old)
+    ]
     assert [c.kind.value for c in trees.diff(objects, old, None)] == ["deleted"] * 5
-    for one, other in ((old, new), (old, new), (new, old), (None, new), (new, None), (new, new), (old, new)):
+    for one, other in (
+        (old, new),
+        (old, new),
+        (new, old),
+        (None, new),
+        (new, None),
+        (new, new),
+        (old, new),
+    ):
         assert list(objects.compare(one, other)) == list(trees.diff(objects, one, other))
 
 
 @pytest.mark.parametrize("beside", [0, 400], ids=["searched", "bisected"])
-def test_a_name_that_lies_across_two_others_is_not_taken_for_one(tmp_path: Path, beside: int) -> None:
-    """The end of one name and the beginning of the next are no name, whichever way they are looked through."""
+def test_a_name_that_lies_across_two_others_is_not_taken_for_one(
+    tmp_path: Path, beside: int
+) -> None:
+    """The end of one name and the beginning of the next are no name, whichever way they are looked
+    through.
+    """
     low, high = b"\x07" + b"\0" * 9 + b"\x07" + b"\x0a" * 9, b"\x07" + b"\x01" * 19
     across = low[10:] + high[:10]
     others = [b"\x07\xff" + number.to_bytes(18, "big") for number in range(beside)]
@@ -600,7 +686,9 @@ def test_a_name_that_lies_across_two_others_is_not_taken_for_one(tmp_path: Path,
 
 
 def test_names_are_found_where_they_would_be(tmp_path: Path) -> None:
-    """Of many names that begin alike, as a large pack has, each is found, and none that is not there."""
+    """Of many names that begin alike, as a large pack has, each is found, and none that is not
+    there.
+    """
     number = random.Random(5)
     names = [b"\x07" + number.randbytes(19) for _ in range(2000)]
     writer = PackWriter(tmp_path / "pack")
@@ -627,7 +715,9 @@ def test_what_a_group_shares(project: Project) -> None:
 
 @pytest.mark.parametrize("umask", [0o002, 0o077])
 def test_what_a_group_reads(project: Project, umask: int) -> None:
-    """Whatever the umask of who saved: a pack and its index are for all who may look into the repository."""
+    """Whatever the umask of who saved: a pack and its index are for all who may look into the
+    repository.
+    """
     before = os.umask(umask)
     try:
         objects = fresh(project)
@@ -637,7 +727,9 @@ def test_what_a_group_reads(project: Project, umask: int) -> None:
     finally:
         os.umask(before)
 
-    found = {path.suffix: path.stat().st_mode & 0o777 for path in (directory(project) / "pack").iterdir()}
+    found = {
+        path.suffix: path.stat().st_mode & 0o777 for path in (directory(project) / "pack").iterdir()
+    }
     assert found == {".pack": 0o444, ".idx": 0o444}
 
 
@@ -683,11 +775,15 @@ def test_a_pack_that_cannot_be_made_is_not_held(
 
 
 def test_what_housekeeping_moves_is_still_there(project: Project) -> None:
-    """Another process puts packs together: who listed them before finds every object in the new one."""
+    """Another process puts packs together: who listed them before finds every object in the new
+    one.
+    """
     store = open_store(project)
     oids = []
     for number in range(2):
-        oids += [store.objects.write_blob(b"%d of %d" % (each, number)) for each in range(MOST_LOOSE + 1)]
+        oids += [
+            store.objects.write_blob(b"%d of %d" % (each, number)) for each in range(MOST_LOOSE + 1)
+        ]
         store.objects.flush()
     known = fresh(project)
     assert known.exists(oids[0])

@@ -1,4 +1,6 @@
-"""Partial clones whose remote cannot be reached: what git never fetched is no damage, and nobody asks for it."""
+"""Partial clones whose remote cannot be reached: what git never fetched is no damage, and nobody
+asks for it.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ def test_what_is_promised_is_no_damage(clone: Project) -> None:
 
 @pytest.mark.parametrize("left_out", ["blob:none", "tree:0"])
 def test_what_leaves_is_whole(hub: Path, tmp_path: Path, left_out: str) -> None:
-    """It is fetched first, in one go, to be looked through for secrets; so it can go to another remote too."""
+    """It is fetched first, in one go, to be looked through for secrets; so it can go to another
+    remote too.
+    """
     clone = cloned(hub, left_out)
     clone.gitcp("save", "one", check=0)
     other = Project(tmp_path / "other")
@@ -123,7 +127,9 @@ def test_the_index_is_believed(clone: Project, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_files_that_git_never_fetched(hub: Path) -> None:
-    """They were put there otherwise, and git's index says what they are: they are stored, and nobody is asked."""
+    """They were put there otherwise, and git's index says what they are: they are stored, and
+    nobody is asked.
+    """
     found = Project(hub.parent / "clone")
     found.git("remote", "add", "origin", hub.as_uri())
     found.git("fetch", "--quiet", "--filter=blob:none", "origin", "main")

@@ -30,12 +30,19 @@ def fails(tmp_path: Path) -> dict[str, str]:
         ("", GitFailed),
     ],
 )
-def test_a_full_disk_is_one(fails: dict[str, str], tmp_path: Path, said: str, kind: type[GitcpError]) -> None:
-    """Here, and not at the other end; whichever way git was called, its words and its command are passed on."""
+def test_a_full_disk_is_one(
+    fails: dict[str, str], tmp_path: Path, said: str, kind: type[GitcpError]
+) -> None:
+    """Here, and not at the other end; whichever way git was called, its words and its command are
+    passed on.
+    """
     env, args = {**fails, "SAID": said}, ("-c", "fetch.fsckObjects=true", "fetch", "origin")
     with pytest.raises(GitcpError, match="`git fetch` ended with 128: ") as called:
         process.run(args, cwd=str(tmp_path), env=env)
-    with pytest.raises(GitcpError) as read, process.reading(args, cwd=str(tmp_path), env=env, input=b"") as out:
+    with (
+        pytest.raises(GitcpError) as read,
+        process.reading(args, cwd=str(tmp_path), env=env, input=b"") as out,
+    ):
         assert out.read() == b""
 
     assert type(called.value) is type(read.value) is kind

@@ -70,11 +70,18 @@ def test_git_and_gitcp_see_the_same(project: Project, common: Path) -> None:
 
 
 def test_listing(project: Project, common: Path) -> None:
-    """Every ref below a prefix, loose or packed, in order, each with its newest value, and no lock files."""
+    """Every ref below a prefix, loose or packed, in order, each with its newest value, and no lock
+    files.
+    """
     project.commit()
     head = Oid(project.git("rev-parse", "HEAD"))
     other = Oid(project.git("commit-tree", "-m", "x", "HEAD^{tree}"))
-    names = [refs.SESSIONS + "b", refs.SESSIONS + "a", refs.TAGS + "v1", refs.PREFIX + "remotes/o/sessions/a"]
+    names = [
+        refs.SESSIONS + "b",
+        refs.SESSIONS + "a",
+        refs.TAGS + "v1",
+        refs.PREFIX + "remotes/o/sessions/a",
+    ]
     for name in names[:3]:
         project.git("update-ref", name, head)
     project.git("pack-refs", "--all")
@@ -121,7 +128,9 @@ def test_symbolic_refs(project: Project, common: Path) -> None:
 
 
 def test_links(project: Project, common: Path) -> None:
-    """A branch may be a link, as old versions of git made HEAD; one of our refs is not read through one."""
+    """A branch may be a link, as old versions of git made HEAD; one of our refs is not read through
+    one.
+    """
     project.commit()
     head = project.git("rev-parse", "HEAD")
     common.joinpath("refs/heads/alias").symlink_to(project.git("symbolic-ref", "--short", "HEAD"))
@@ -135,7 +144,9 @@ def test_links(project: Project, common: Path) -> None:
 
 @pytest.mark.parametrize("linked", ["refs/gitcp", "refs/gitcp/sessions", NAME])
 def test_nothing_is_written_through_links(common: Path, tmp_path: Path, linked: str) -> None:
-    """Neither a ref nor a directory above it may be a link to somewhere else; nothing is made or deleted there."""
+    """Neither a ref nor a directory above it may be a link to somewhere else; nothing is made or
+    deleted there.
+    """
     refs.update_ref(common, NAME, A, None)
     target = tmp_path / "elsewhere"
     common.joinpath(linked).rename(target)
@@ -146,11 +157,17 @@ def test_nothing_is_written_through_links(common: Path, tmp_path: Path, linked: 
         refs.update_ref(common, NAME, B, A)
     with pytest.raises(Refused, match=f"{linked} is a symbolic link"):
         refs.delete_ref(common, NAME, A)
-    assert {path: path.is_dir() or path.read_bytes() for path in (target, *target.rglob("*"))} == before
+    assert {
+        path: path.is_dir() or path.read_bytes() for path in (target, *target.rglob("*"))
+    } == before
 
 
-def test_a_directory_that_cannot_be_looked_at(common: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it cannot be told whether a link is above a ref, the ref stays, and the error says why."""
+def test_a_directory_that_cannot_be_looked_at(
+    common: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it cannot be told whether a link is above a ref, the ref stays, and the error says
+    why.
+    """
     refs.update_ref(common, NAME, A, None)
 
     def refuse(path: str) -> Any:
@@ -158,13 +175,17 @@ def test_a_directory_that_cannot_be_looked_at(common: Path, monkeypatch: pytest.
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "lstat", refuse)
-        with pytest.raises(StoreBusy, match=r"could not be written \(Permission denied\): it was not changed"):
+        with pytest.raises(
+            StoreBusy, match=r"could not be written \(Permission denied\): it was not changed"
+        ):
             refs.update_ref(common, NAME, B, A)
     assert refs.read_ref(common, NAME) == A
 
 
 def test_a_directory_that_cannot_be_listed(common: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions that cannot be seen are not taken for none: a new one would begin where there is one already."""
+    """Sessions that cannot be seen are not taken for none: a new one would begin where there is one
+    already.
+    """
     refs.update_ref(common, NAME, A, None)
     scandir = os.scandir
 
@@ -175,13 +196,19 @@ def test_a_directory_that_cannot_be_listed(common: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(os, "scandir", refuse)
 
-    with pytest.raises(Refused, match=r"sessions cannot be read: Permission denied\. Nothing was changed"):
+    with pytest.raises(
+        Refused, match=r"sessions cannot be read: Permission denied\. Nothing was changed"
+    ):
         refs.list_refs(common, refs.PREFIX)
 
 
-@pytest.mark.parametrize("data", [b"", b"\n", b"garbage", b"a" * 39, b"a" * 41, b"A" * 40, b"\xff" * 40, b"g" * 40])
+@pytest.mark.parametrize(
+    "data", [b"", b"\n", b"garbage", b"a" * 39, b"a" * 41, b"A" * 40, b"\xff" * 40, b"g" * 40]
+)
 def test_garbage(common: Path, data: bytes) -> None:
-    """A ref that holds something else is damage, is named, and is not overwritten. A list leaves it out."""
+    """A ref that holds something else is damage, is named, and is not overwritten. A list leaves it
+    out.
+    """
     common.joinpath(refs.SESSIONS).mkdir(parents=True)
     common.joinpath(NAME).write_bytes(data)
     with pytest.raises(StoreDamaged, match=NAME):
@@ -208,7 +235,9 @@ def test_a_fifo_in_the_place_of_a_ref(common: Path) -> None:
 
 
 def test_a_directory_in_the_way(common: Path) -> None:
-    """A ref cannot be made where there are refs below that name, or where its directory is a ref."""
+    """A ref cannot be made where there are refs below that name, or where its directory is a
+    ref.
+    """
     assert refs.update_ref(common, NAME + "/below", A, None)
     with pytest.raises(StoreBusy, match="not changed"):
         refs.update_ref(common, NAME, A, None)
@@ -279,7 +308,9 @@ def test_names_that_cannot_be(name: str) -> None:
 
 @given(st.text(max_size=120))
 def test_any_name_is_allowed_or_refused(name: str) -> None:
-    """Whatever the name: it is returned as it is, or refused with nothing or an allowed one as the hint."""
+    """Whatever the name: it is returned as it is, or refused with nothing or an allowed one as the
+    hint.
+    """
     try:
         assert refs.check_name(name, "tag") == name
     except BadValue as error:
@@ -308,7 +339,9 @@ def test_a_lock_that_a_crash_left(common: Path, size: int) -> None:
 
 
 def test_a_lock_of_a_slow_git(common: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of git's that is some seconds old is respected: git, which was held up, goes on as if it had held it."""
+    """One of git's that is some seconds old is respected: git, which was held up, goes on as if it
+    had held it.
+    """
     monkeypatch.setattr(refs, "TRIES", 4)
     common.joinpath(refs.SESSIONS).mkdir(parents=True)
     lock = common / f"{NAME}.lock"
@@ -321,7 +354,9 @@ def test_a_lock_of_a_slow_git(common: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_lock_of_our_own(common: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of gitcp's has no owner any more, however fresh it is: who finds it holds the store's lock."""
+    """One of gitcp's has no owner any more, however fresh it is: who finds it holds the store's
+    lock.
+    """
     monkeypatch.setattr(refs, "PAUSE", 0)
     monkeypatch.setattr(refs, "TRIES", 2)
     common.joinpath(refs.SESSIONS).mkdir(parents=True)
@@ -333,7 +368,9 @@ def test_a_lock_of_our_own(common: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_lock_that_is_held(common: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lock that somebody keeps alive, or that holds something else, is respected; the ref stays."""
+    """A lock that somebody keeps alive, or that holds something else, is respected; the ref
+    stays.
+    """
     monkeypatch.setattr(refs, "TRIES", 8)
     common.joinpath(refs.SESSIONS).mkdir(parents=True)
     lock = common / f"{NAME}.lock"
@@ -349,7 +386,9 @@ def test_a_lock_that_is_held(common: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_how_long_a_lock_is_waited_for(common: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For ten seconds, looking many times a second: git beside it is done by then, and nobody waits for ever."""
+    """For ten seconds, looking many times a second: git beside it is done by then, and nobody waits
+    for ever.
+    """
     waited: list[float] = []
     monkeypatch.setattr(time, "sleep", waited.append)
     common.joinpath(refs.SESSIONS).mkdir(parents=True)
@@ -361,7 +400,9 @@ def test_how_long_a_lock_is_waited_for(common: Path, monkeypatch: pytest.MonkeyP
     assert 0 < min(waited) <= max(waited) <= 0.1
 
 
-def test_the_lock_is_held_until_the_ref_has_moved(common: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lock_is_held_until_the_ref_has_moved(
+    common: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nobody can take the lock before the new value is in its place, and it is gone afterwards."""
     rename, held = os.rename, []
 
@@ -411,7 +452,9 @@ def test_a_write_that_fails(
 def test_a_directory_that_cannot_be_made(
     common: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[GitcpError], reason: str
 ) -> None:
-    """The first ref of its kind needs a directory: without one it is not made, and the error says why."""
+    """The first ref of its kind needs a directory: without one it is not made, and the error says
+    why.
+    """
 
     def fail(path: Path, **options: object) -> None:
         raise OSError(number, os.strerror(number), os.fspath(path))
@@ -440,12 +483,16 @@ def test_a_directory_that_cannot_be_synced(common: Path, monkeypatch: pytest.Mon
 
 
 def test_a_deletion_is_on_the_disk(common: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was deleted does not come back after a power cut: the directory is synced while the lock is held."""
+    """What was deleted does not come back after a power cut: the directory is synced while the lock
+    is held.
+    """
     refs.update_ref(common, NAME, A, None)
     synced: list[tuple[Path, bool, bool]] = []
 
     def look(path: Path) -> None:
-        synced.append((path, common.joinpath(NAME).exists(), common.joinpath(f"{NAME}.lock").exists()))
+        synced.append(
+            (path, common.joinpath(NAME).exists(), common.joinpath(f"{NAME}.lock").exists())
+        )
 
     monkeypatch.setattr(refs, "sync_directory", look)
 
@@ -453,8 +500,12 @@ def test_a_deletion_is_on_the_disk(common: Path, monkeypatch: pytest.MonkeyPatch
     assert synced == [(common / refs.SESSIONS, False, True)]
 
 
-def test_a_promise_is_made_before_the_ref_moves(common: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where somebody else sees to it that the value lasts, it is said first, once, and nothing is synced here."""
+def test_a_promise_is_made_before_the_ref_moves(
+    common: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where somebody else sees to it that the value lasts, it is said first, once, and nothing is
+    synced here.
+    """
     refs.update_ref(common, NAME, A, None)
     seen: list[Oid | None] = []
     monkeypatch.setattr(os, "fsync", lambda _: pytest.fail("synced"))
@@ -486,7 +537,9 @@ refs.update_ref(Path(sys.argv[1]), sys.argv[3], sys.argv[4], sys.argv[5])
 
 
 def test_a_crash_at_every_step(common: Path) -> None:
-    """Killed before any call to the system, the ref is the old or the new one, and the next writer is not held up."""
+    """Killed before any call to the system, the ref is the old or the new one, and the next writer
+    is not held up.
+    """
     refs.update_ref(common, NAME, A, None)
     seen = set()
     for step in range(1, 13):
@@ -532,7 +585,9 @@ def test_eight_processes_lose_nothing(project: Project, common: Path) -> None:
 
 
 def test_saves_beside_git_packing_refs(project: Project, common: Path) -> None:
-    """While git packs refs again and again, no step is lost and none fails, and listings always show every session."""
+    """While git packs refs again and again, no step is lost and none fails, and listings always
+    show every session.
+    """
     project.commit()
     head = project.git("rev-parse", "HEAD")
     for number in range(20):
@@ -575,7 +630,9 @@ def test_saves_beside_git_packing_refs(project: Project, common: Path) -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_listing_while_git_packs(project: Project, common: Path, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+def test_a_listing_while_git_packs(
+    project: Project, common: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
     """What git packs before or after we look for files is listed all the same."""
     project.commit()
     head = Oid(project.git("rev-parse", "HEAD"))
@@ -616,7 +673,9 @@ def test_the_store_is_held_by_one(project: Project, monkeypatch: pytest.MonkeyPa
         pass
 
     lock = one.repo.store_dir / "lock"
-    with subprocess.Popen([sys.executable, "-c", HOLD, str(lock)], stdout=subprocess.PIPE) as holder:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(lock)], stdout=subprocess.PIPE
+    ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
         with pytest.raises(StoreBusy), one.lock():

@@ -1,4 +1,6 @@
-"""Housekeeping puts loose objects and small packs of gitcp's together, loses nothing, leaves what is others' alone."""
+"""Housekeeping puts loose objects and small packs of gitcp's together, loses nothing, leaves what
+is others' alone.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,9 @@ def test_loose_objects_of_checkpoints_are_packed_and_no_others(project: Project)
 
 
 def test_what_is_packed_is_not_packed_again(project: Project) -> None:
-    """Of a large tree with one new file that file goes into the new pack, and the trees on the way to it."""
+    """Of a large tree with one new file that file goes into the new pack, and the trees on the way
+    to it.
+    """
     for number in range(100):
         project.write(f"dir/{number}", f"{number}\n")
     project.commit()
@@ -101,7 +105,9 @@ def test_what_is_packed_is_not_packed_again(project: Project) -> None:
 
     (index,) = (name for name in set(packs(project)) - packed if name.endswith(".idx"))
     with (project.root / ".git/objects/pack" / index).open("rb") as file:
-        listed = subprocess.run(["git", "show-index"], stdin=file, capture_output=True, text=True, check=True).stdout
+        listed = subprocess.run(
+            ["git", "show-index"], stdin=file, capture_output=True, text=True, check=True
+        ).stdout
     assert {line.split()[1] for line in listed.splitlines()} == fresh
 
 
@@ -112,7 +118,11 @@ def test_small_packs_become_one(project: Project) -> None:
     project.git("repack", "-adq")
     theirs = packs(project)
     for number in range(repack.PACKS + 1):
-        save(open_store(project), "alpha", {b"file%d" % n: b"%d of %d\n" % (n, number) for n in range(70)})
+        save(
+            open_store(project),
+            "alpha",
+            {b"file%d" % n: b"%d of %d\n" % (n, number) for n in range(70)},
+        )
     notes = project.root / ".git/gitcp/packs"
     kept = min(notes.glob("*.pack")).with_suffix(".keep").name
     project.write(f".git/objects/pack/{kept}", "")
@@ -125,7 +135,9 @@ def test_small_packs_become_one(project: Project) -> None:
     after = packs(project)
     assert theirs.items() <= after.items()
     assert len([name for name in after if name.endswith(".pack")]) == 3
-    assert {name.removesuffix(".idx") for name in after if name.endswith(".idx")} >= {kept.removesuffix(".keep")}
+    assert {name.removesuffix(".idx") for name in after if name.endswith(".idx")} >= {
+        kept.removesuffix(".keep")
+    }
     assert not repack.is_due(open_store(project).repo)
     sound(project, before)
 
@@ -137,7 +149,11 @@ def test_a_damaged_store_is_kept_in_order_too(project: Project) -> None:
     old = project.git("rev-parse", "refs/gitcp/sessions/beta~1")
     (project.root / ".git/objects" / old[:2] / old[2:]).unlink()
     for number in range(repack.PACKS):
-        save(open_store(project), "alpha", {b"file%d" % n: b"%d of %d\n" % (n, number) for n in range(MOST_LOOSE)})
+        save(
+            open_store(project),
+            "alpha",
+            {b"file%d" % n: b"%d of %d\n" % (n, number) for n in range(MOST_LOOSE)},
+        )
     repo = open_store(project).repo
     assert repack.is_due(repo)
 
@@ -212,7 +228,11 @@ def test_a_damaged_object_ends_it(project: Project) -> None:
 def test_cut_off_at_every_removal(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever it is killed, everything is there, and the next time goes on."""
     for number in range(repack.PACKS):
-        save(open_store(project), "alpha", {b"file%d" % n: b"%d of %d\n" % (n, number) for n in range(70)})
+        save(
+            open_store(project),
+            "alpha",
+            {b"file%d" % n: b"%d of %d\n" % (n, number) for n in range(70)},
+        )
     story(project)
     before = holdings(project)
     unlink = Path.unlink
@@ -260,7 +280,9 @@ def test_a_copy_that_was_touched_stays(project: Project) -> None:
 
 
 def test_a_pack_that_a_crash_left_held(project: Project) -> None:
-    """It is held no longer an hour later; one that somebody is writing, or that the user keeps, stays as it is."""
+    """It is held no longer an hour later; one that somebody is writing, or that the user keeps,
+    stays as it is.
+    """
     objects = open_store(project).objects
     for place in range(3):
         for number in range(MOST_LOOSE + 1):
@@ -300,10 +322,14 @@ def test_a_pack_that_is_gone_is_forgotten(project: Project) -> None:
 
 @pytest.mark.parametrize("setting", ["pack.indexVersion=1", "pack.packSizeLimit=1m"])
 def test_whatever_git_is_told_about_packs(project: Project, setting: str) -> None:
-    """A form of index that gitcp does not read, packs that are to stay small: nothing is lost, and little is left."""
+    """A form of index that gitcp does not read, packs that are to stay small: nothing is lost, and
+    little is left.
+    """
     project.git("config", *setting.split("="))
     for number in range(repack.PACKS + 1):
-        save(open_store(project), "alpha", {b"file": os.urandom(100_000), b"again": b"%d\n" % number})
+        save(
+            open_store(project), "alpha", {b"file": os.urandom(100_000), b"again": b"%d\n" % number}
+        )
         before = holdings(project)
         repack.repack(open_store(project).repo)
         sound(project, before)
@@ -312,10 +338,18 @@ def test_whatever_git_is_told_about_packs(project: Project, setting: str) -> Non
 
 
 @pytest.mark.parametrize("bitmap", [(), ("--bitmap",)], ids=["plain", "bitmap"])
-def test_packs_in_an_index_of_many_are_left_to_git(project: Project, bitmap: tuple[str, ...]) -> None:
-    """What `git maintenance` finds objects by still holds afterwards, and a fetch from here is answered."""
+def test_packs_in_an_index_of_many_are_left_to_git(
+    project: Project, bitmap: tuple[str, ...]
+) -> None:
+    """What `git maintenance` finds objects by still holds afterwards, and a fetch from here is
+    answered.
+    """
     for number in range(repack.PACKS + 1):
-        save(open_store(project), "alpha", {b"file%d" % n: b"%d of %d\n" % (n, number) for n in range(70)})
+        save(
+            open_store(project),
+            "alpha",
+            {b"file%d" % n: b"%d of %d\n" % (n, number) for n in range(70)},
+        )
     project.git("multi-pack-index", "write", *bitmap)
     before = holdings(project)
     assert repack.is_due(open_store(project).repo)

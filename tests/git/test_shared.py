@@ -1,4 +1,6 @@
-"""A repository that several users share: what one saves, every `git gc` keeps, and all others can go on with."""
+"""A repository that several users share: what one saves, every `git gc` keeps, and all others can
+go on with.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def place() -> Iterator[Path]:
 
 
 def prune(member: Member) -> None:
-    """What may be deleted is deleted at once: objects that no ref names, as far as this user sees refs."""
+    """What may be deleted is deleted at once: objects that no ref names, as far as this user sees
+    refs.
+    """
     member.run("git", "repack", "-q", "-A", "-d")
     member.run("git", "prune", "--expire=now")
 
@@ -122,7 +126,9 @@ def test_linked_working_trees(place: Path) -> None:
 @pytest.mark.parametrize("umask", [0o077, 0o027, 0o002])
 @pytest.mark.parametrize("setting", ["group", "all", "0640", "0660", "0664"])
 def test_as_git_does(place: Path, setting: str, umask: int) -> None:
-    """Refs, objects and directories have the permissions that git gives its own, setgid and group included."""
+    """Refs, objects and directories have the permissions that git gives its own, setgid and group
+    included.
+    """
     one, _ = meet(place, setting, umask)
     one.write("file", "of git\n")
     one.run("git", "add", "file")
@@ -157,13 +163,17 @@ def test_large_saves(place: Path) -> None:
     files = [path for path in objects.rglob("*") if path.is_file()]
     assert any(path.suffix == ".pack" for path in files)
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o440}
-    assert {stat.S_IMODE(path.stat().st_mode) for path in objects.rglob("*") if path.is_dir()} == {0o2750}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in objects.rglob("*") if path.is_dir()} == {
+        0o2750
+    }
     assert two.run("git", "fsck", "--strict", "--no-dangling") == ""
 
 
 @needs_root
 def test_state_of_others(place: Path) -> None:
-    """Everything that gitcp keeps is the group's, and nobody else's; only caches are their owner's alone."""
+    """Everything that gitcp keeps is the group's, and nobody else's; only caches are their owner's
+    alone.
+    """
     one, _ = meet(place, "group", 0o077)
     one.write("file", "first\n")
     one.gitcp("save", "--session", "work")
@@ -182,7 +192,9 @@ def test_state_of_others(place: Path) -> None:
 
 @needs_root
 def test_made_before(place: Path) -> None:
-    """What was made for its owner alone is named, with what to type, and repaired by its owner's next save."""
+    """What was made for its owner alone is named, with what to type, and repaired by its owner's
+    next save.
+    """
     one, two = meet(place, "group", 0o077)
     for session in ("work", "other"):
         one.write("file", f"{session}\n")
@@ -216,7 +228,9 @@ def unshared(directory: Path) -> list[str]:
 
 
 def test_directories_made_before(project: Project) -> None:
-    """A ref is written where others can reach it: directories that were for their owner alone are opened to them."""
+    """A ref is written where others can reach it: directories that were for their owner alone are
+    opened to them.
+    """
     common, head = project.root / ".git", Oid(project.commit())
     above = [common / "refs/gitcp", common / "refs/gitcp/sessions"]
     for path in above:
@@ -228,7 +242,9 @@ def test_directories_made_before(project: Project) -> None:
 
 
 def test_not_readable(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where permissions cannot be changed, no ref is made that others would not see; who may not write is no danger."""
+    """Where permissions cannot be changed, no ref is made that others would not see; who may not
+    write is no danger.
+    """
     common, head = project.root / ".git", Oid(project.commit())
     project.git("config", "core.sharedRepository", "group")
     os.umask(0o077)
@@ -265,7 +281,9 @@ def test_after_a_crash(place: Path) -> None:
 
 @needs_root
 def test_objects_of_others(place: Path) -> None:
-    """An old object of another member, which nothing names any more, is not relied upon: its age cannot be changed."""
+    """An old object of another member, which nothing names any more, is not relied upon: its age
+    cannot be changed.
+    """
     one, two = meet(place, "group")
     one.run("git", "config", "gc.pruneExpire", "2.weeks.ago")
     one.write("lost", "nobody names it\n")

@@ -38,7 +38,11 @@ class Memory:
 
 def without_clashes(paths: dict[bytes, Entry]) -> dict[bytes, Entry]:
     """No path below another that is a file."""
-    return {path: e for path, e in paths.items() if not any(path.startswith(other + b"/") for other in paths)}
+    return {
+        path: e
+        for path, e in paths.items()
+        if not any(path.startswith(other + b"/") for other in paths)
+    }
 
 
 TREES = st.dictionaries(PATHS, ENTRIES, max_size=8).map(without_clashes)
@@ -73,7 +77,9 @@ def test_diff_is_the_difference(old: dict[bytes, Entry], new: dict[bytes, Entry]
 def test_changed_is_what_would_be_built(then: dict[bytes, Entry], now: dict[bytes, Entry]) -> None:
     """Whatever the tree was before, what it becomes is the tree of the paths."""
     memory = Memory()
-    before, built = (trees.build(memory, trees.nest(paths)) if paths else None for paths in (then, now))
+    before, built = (
+        trees.build(memory, trees.nest(paths)) if paths else None for paths in (then, now)
+    )
 
     assert trees.changed(memory, before, then, now) == built
 
@@ -94,7 +100,9 @@ def test_changed_writes_nothing_else(then: dict[bytes, Entry], now: dict[bytes, 
 
 
 def test_what_is_the_same_is_not_written_again() -> None:
-    """Of a hundred directories one is, and the tree above it; where the old ones cannot be read, all are."""
+    """Of a hundred directories one is, and the tree above it; where the old ones cannot be read,
+    all are.
+    """
     then = {b"%d/file" % number: Entry(FILE, OIDS[0]) for number in range(100)}
     now = then | {b"7/file": Entry(FILE, OIDS[1])}
     memory = Memory()

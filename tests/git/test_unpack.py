@@ -1,4 +1,6 @@
-"""Objects come out of packs as git put them in, whatever deltas lie between; what is damaged is left to others."""
+"""Objects come out of packs as git put them in, whatever deltas lie between; what is damaged is
+left to others.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +38,17 @@ def packed(project: Project) -> Project:
 
 def every_object(project: Project) -> dict[str, tuple[str, bytes]]:
     """What git says of every object it has."""
-    listed = project.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objecttype)").split("\n")
+    listed = project.git(
+        "cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objecttype)"
+    ).split("\n")
     pairs = (line.split(" ") for line in listed)
     return {
-        oid: (kind, subprocess.run(["git", "cat-file", kind, oid], cwd=project.root, capture_output=True).stdout)
+        oid: (
+            kind,
+            subprocess.run(
+                ["git", "cat-file", kind, oid], cwd=project.root, capture_output=True
+            ).stdout,
+        )
         for oid, kind in pairs
     }
 
@@ -106,7 +115,11 @@ def test_a_damaged_pack_gives_nothing_wrong(packed: Project) -> None:
 
     for _ in range(60):
         place = rng.randrange(12, len(data) - 20)
-        changed = bytes(data[:place]) + bytes([data[place] ^ rng.randrange(1, 256)]) + bytes(data[place + 1 :])
+        changed = (
+            bytes(data[:place])
+            + bytes([data[place] ^ rng.randrange(1, 256)])
+            + bytes(data[place + 1 :])
+        )
         index.pack.write_bytes(changed)
         for oid in rng.sample(sorted(objects), 40):
             found = read_packed(index, Oid(oid), base)
@@ -114,7 +127,9 @@ def test_a_damaged_pack_gives_nothing_wrong(packed: Project) -> None:
 
 
 def test_an_index_that_leads_out_of_itself(packed: Project) -> None:
-    """An index that says of an object that its place stands further on, where nothing is, gives nothing."""
+    """An index that says of an object that its place stands further on, where nothing is, gives
+    nothing.
+    """
     idx = next(packed.root.glob(".git/objects/pack/*.idx"))
     data = bytearray(idx.read_bytes())
     count = int.from_bytes(data[8 + 1020 : 8 + 1024], "big")

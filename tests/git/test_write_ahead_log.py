@@ -1,4 +1,6 @@
-"""Saves in a hurry: one turn of the disk each, and yet what was reported survives a power cut, and `kill -9` anyway."""
+"""Saves in a hurry: one turn of the disk each, and yet what was reported survives a power cut, and
+`kill -9` anyway.
+"""
 
 from __future__ import annotations
 
@@ -39,13 +41,26 @@ if write_ahead_log.running() is None:
 
 
 def command(project: Project, count: int, session: str = "s") -> list[str]:
-    return [sys.executable, "-P", str(SOURCE / "tests/support/hurried.py"), str(project.root), session, str(count)]
+    return [
+        sys.executable,
+        "-P",
+        str(SOURCE / "tests/support/hurried.py"),
+        str(project.root),
+        session,
+        str(count),
+    ]
 
 
 def hurried(project: Project, count: int, session: str = "s") -> None:
     """So many saves by a process of its own."""
     env = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    subprocess.run(command(project, count, session), env=env, check=True, stdout=subprocess.DEVNULL, timeout=120)
+    subprocess.run(
+        command(project, count, session),
+        env=env,
+        check=True,
+        stdout=subprocess.DEVNULL,
+        timeout=120,
+    )
 
 
 def file(project: Project) -> Path:
@@ -67,7 +82,9 @@ def whole(project: Project) -> bytes:
 
 def restarted(project: Project) -> None:
     """As if the system had been started anew since the promises were made."""
-    file(project).write_bytes(b"".join(encode(each._replace(boot="before")) for each in promised(project)))
+    file(project).write_bytes(
+        b"".join(encode(each._replace(boot="before")) for each in promised(project))
+    )
 
 
 def numbers(project: Project, session: str = "s") -> list[int]:
@@ -128,7 +145,9 @@ def nothing(_: Path) -> None:
         (nothing, nothing),
     ],
 )
-def test_power_cut(project: Project, packs: Callable[[Path], None], ref: Callable[[Path], None]) -> None:
+def test_power_cut(
+    project: Project, packs: Callable[[Path], None], ref: Callable[[Path], None]
+) -> None:
     """Whatever of packs and refs did not reach the disk, the next command has every checkpoint."""
     hurried(project, 3)
     assert len(promised(project)) == 3
@@ -141,7 +160,9 @@ def test_power_cut(project: Project, packs: Callable[[Path], None], ref: Callabl
 
 
 def test_power_cut_with_an_older_ref(project: Project) -> None:
-    """The ref stands at an earlier one of the checkpoints that were promised: it is taken to the last one."""
+    """The ref stands at an earlier one of the checkpoints that were promised: it is taken to the
+    last one.
+    """
     hurried(project, 3)
     restarted(project)
     (project.root / ".git" / REF).write_text(promised(project)[0].new + "\n")
@@ -171,7 +192,8 @@ def test_what_moved_since_stays(project: Project) -> None:
     kept = file(project).read_bytes()
     project.gitcp("save", "by hand", "--session", "a", check=0)
     assert not file(project).read_bytes()
-    file(project).write_bytes(kept)  # emptying it did not reach the disk, which it does: worse than can be
+    # emptying it did not reach the disk, which it does: worse than can be
+    file(project).write_bytes(kept)
     restarted(project)
 
     assert numbers(project, "a") == [3, 2, 1]
@@ -194,7 +216,10 @@ def test_a_reader_who_may_not_write(project: Project, monkeypatch: pytest.Monkey
     """Looking does not fail where nothing can be written."""
     hurried(project, 2)
     restarted(project)
-    monkeypatch.setattr("gitcp.store._open_lock", lambda _: (_ for _ in ()).throw(PermissionError(errno.EACCES, "no")))
+    monkeypatch.setattr(
+        "gitcp.store._open_lock",
+        lambda _: (_ for _ in ()).throw(PermissionError(errno.EACCES, "no")),
+    )
     assert open_store(project).tip("s")
     assert promised(project)
 
@@ -228,7 +253,9 @@ PROMISES = st.builds(
 
 @given(st.lists(PROMISES, max_size=4), st.data())
 def test_a_file_that_was_cut_off(promises: list[Promise], data: st.DataObject) -> None:
-    """Wherever it ends, the whole promises are read and nothing else; so too if a byte is another one."""
+    """Wherever it ends, the whole promises are read and nothing else; so too if a byte is another
+    one.
+    """
     written = [encode(each) for each in promises]
     whole = b"".join(written)
     assert list(decode(whole)) == promises
@@ -286,12 +313,17 @@ def test_room(project: Project) -> None:
     assert len(set(sizes)) == -(-len(whole(project)) // ROOM) < 4
 
 
-STEPS = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["promise", "settle", "crash", "full"])), max_size=25)
+STEPS = st.lists(
+    st.tuples(st.integers(0, 2), st.sampled_from(["promise", "settle", "crash", "full"])),
+    max_size=25,
+)
 
 
 @given(STEPS, st.randoms(use_true_random=False))
 def test_several_programs(steps: list[tuple[int, str]], chance: Random) -> None:
-    """Whoever promises, settles or dies in between: what stands in the file is all that was promised since."""
+    """Whoever promises, settles or dies in between: what stands in the file is all that was
+    promised since.
+    """
     with TemporaryDirectory() as place:
         common = Path(place)
         (common / "gitcp").mkdir()
@@ -299,7 +331,10 @@ def test_several_programs(steps: list[tuple[int, str]], chance: Random) -> None:
         path, wanted = common / "gitcp" / write_ahead_log.NAME, []
         programs = [Ahead(common) for _ in range(3)]
         for number, (who, what) in enumerate(steps):
-            pack, oid = pack_of(chance.randbytes(chance.choice((10, 50_000)))), Oid(f"{number:040x}")
+            pack, oid = (
+                pack_of(chance.randbytes(chance.choice((10, 50_000)))),
+                Oid(f"{number:040x}"),
+            )
             if what == "promise":
                 programs[who].promise(REF, None, oid, [pack])
                 wanted.append(oid)
@@ -315,7 +350,9 @@ def test_several_programs(steps: list[tuple[int, str]], chance: Random) -> None:
                     file.write(half)
                     if what == "full":
                         file.truncate()
-            assert [each.new for each in decode(path.read_bytes() if path.exists() else b"")] == wanted
+            assert [
+                each.new for each in decode(path.read_bytes() if path.exists() else b"")
+            ] == wanted
 
 
 # ---------------------------------------------------------------- as the system sees it
@@ -330,7 +367,9 @@ def run(project: Project, count: int, fault: Fault | None = None) -> tracer.Trac
 
 @traced
 def test_promised_before_the_ref_moves(project: Project) -> None:
-    """On the strictest disk: when a ref moves, and when a save is reported, the promise could not be lost."""
+    """On the strictest disk: when a ref moves, and when a save is reported, the promise could not
+    be lost.
+    """
     hurried(project, 1)
     disk = Disk(everything(project.root))
     done = run(project, MOST + 2)
@@ -345,7 +384,9 @@ def test_promised_before_the_ref_moves(project: Project) -> None:
         if call.name == "ftruncate":
             settled += 1
             assert not disk.would_lose(project.root / ".git" / REF)
-            unsynced = {path for path in disk.bytes | disk.names if path.endswith((".pack", ".idx"))}
+            unsynced = {
+                path for path in disk.bytes | disk.names if path.endswith((".pack", ".idx"))
+            }
             assert not {path for path in unsynced if "/objects/" in path}
         words += call == Call("write", ("stdout",))
         disk.play(call)
@@ -356,7 +397,9 @@ def test_promised_before_the_ref_moves(project: Project) -> None:
 
 @traced
 def test_killed_at_any_call(project: Project) -> None:
-    """Killed before any call of a save, it is there as a whole or not at all, with or without a power cut after."""
+    """Killed before any call of a save, it is there as a whole or not at all, with or without a
+    power cut after.
+    """
     hurried(project, 1)
     calls = len(run(project, 1).calls)
     assert calls > 10
@@ -373,7 +416,9 @@ def test_killed_at_any_call(project: Project) -> None:
 @traced
 @pytest.mark.parametrize("spoilt", [b"", bytes(100)], ids=["empty", "zeros"])
 def test_power_cut_at_any_call(project: Project, spoilt: bytes) -> None:
-    """Whatever the disk had not kept before any call of a save is spoilt: git and gitcp find nothing to complain of."""
+    """Whatever the disk had not kept before any call of a save is spoilt: git and gitcp find
+    nothing to complain of.
+    """
     hurried(project, 1)
     spoilt_packs = 0
     for number in count(9, 2):  # the first calls write nothing that is git's

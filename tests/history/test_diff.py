@@ -61,7 +61,9 @@ def test_between_two(worked: Project) -> None:
 
 
 def test_against_now(worked: Project) -> None:
-    """Everything that changed since is in the patch, whatever its name and kind, and nothing goes to the store."""
+    """Everything that changed since is in the patch, whatever its name and kind, and nothing goes
+    to the store.
+    """
     before = stored(worked)
     said = worked.gitcp("diff", check=0).out
     names = worked.gitcp("diff", "--name-only", check=0).out.splitlines()
@@ -93,15 +95,21 @@ def test_stat(worked: Project) -> None:
     said = worked.gitcp("diff", "1", "2", "--stat", check=0).out
 
     assert said.splitlines()[-1] == " 2 files changed, 2 insertions(+), 1 deletion(-)"
-    assert worked.gitcp("diff", "--stat", check=0).out.splitlines()[-1].startswith(" 5 files changed")
+    assert (
+        worked.gitcp("diff", "--stat", check=0).out.splitlines()[-1].startswith(" 5 files changed")
+    )
 
 
 def test_paths(worked: Project) -> None:
-    """Paths limit it, counted from where one stands; a path that is a pattern elsewhere is just a path."""
+    """Paths limit it, counted from where one stands; a path that is a pattern elsewhere is just a
+    path.
+    """
     src = worked.root / "src"
     worked.write("*", "star\n")
 
-    assert worked.gitcp("diff", "1", "--name-only", "--", ".", cwd=src, check=0).out.splitlines() == [
+    assert worked.gitcp(
+        "diff", "1", "--name-only", "--", ".", cwd=src, check=0
+    ).out.splitlines() == [
         "src/logo.bin",
         "src/new.py",
     ]
@@ -120,7 +128,10 @@ def test_json(worked: Project) -> None:
     assert gone["old"] == {"mode": "100644", "oid": worked.git("rev-parse", "HEAD:gone.txt")}
     assert (run["kind"], run["new"]["mode"]) == ("mode", "100755")
     assert "{'base64': 'b2RkIBsK/w=='}" in found
-    assert {change["kind"] for change in worked.json_lines("diff", "1", "2")} == {"added", "modified"}
+    assert {change["kind"] for change in worked.json_lines("diff", "1", "2")} == {
+        "added",
+        "modified",
+    }
 
 
 def test_exit_code(worked: Project) -> None:
@@ -132,7 +143,9 @@ def test_exit_code(worked: Project) -> None:
 
 
 def test_conversation(worked: Project) -> None:
-    """--conversation shows the messages that only one side has, of the stored ones or the agent's of now."""
+    """--conversation shows the messages that only one side has, of the stored ones or the agent's
+    of now.
+    """
     talk = Talk(worked)
     talk.count = 2
     talk.say("now \x1b[2Jbreak\nit", "broken")
@@ -176,9 +189,12 @@ CONTENTS = st.one_of(st.none(), st.binary(max_size=12))
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(NAMES, st.tuples(CONTENTS, CONTENTS), min_size=1, max_size=6))
 def test_any_files(
-    tmp_path_factory: pytest.TempPathFactory, changes: dict[bytes, tuple[bytes | None, bytes | None]]
+    tmp_path_factory: pytest.TempPathFactory,
+    changes: dict[bytes, tuple[bytes | None, bytes | None]],
 ) -> None:
-    """Against now, the paths and the patch are those that git finds between two trees, for any names and contents."""
+    """Against now, the paths and the patch are those that git finds between two trees, for any
+    names and contents.
+    """
     project = Project(tmp_path_factory.mktemp("any") / "p")
     changes = {b"d/" + name: pair for name, pair in changes.items() if name.lower() != b".git"}
     project.write("always", "x")
@@ -194,6 +210,8 @@ def test_any_files(
             project.gitcp("save", check=0)
         project.git("add", "--all", "--force")
         trees.append(project.git("write-tree"))
-    expected = subprocess.run(["git", "diff", *trees], cwd=project.root, capture_output=True, check=True).stdout
+    expected = subprocess.run(
+        ["git", "diff", *trees], cwd=project.root, capture_output=True, check=True
+    ).stdout
 
     assert project.gitcp("diff", check=0).out.encode("utf-8", "surrogateescape") == expected

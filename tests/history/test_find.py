@@ -37,7 +37,9 @@ def worked(project: Project) -> Project:
     return project
 
 
-def found(project: Project, text: str, *places: str, **how: bool) -> list[tuple[str, str, str, int | None]]:
+def found(
+    project: Project, text: str, *places: str, **how: bool
+) -> list[tuple[str, str, str, int | None]]:
     """Checkpoint, kind, place and line of every hit."""
     store = open_store(project)
     hits = find(store, store.sessions().values(), Needle(text, **how), places or PLACES)
@@ -62,21 +64,31 @@ def test_everywhere(worked: Project) -> None:
 def test_how(worked: Project) -> None:
     """Places, case, regular expressions; what JSON escapes is found as it was said."""
     assert found(worked, "sqlite", "prompts") == []
-    assert found(worked, "sqlite", "prompts", ignore_case=True) == [("e7baae82@1", "prompt", "", None)]
+    assert found(worked, "sqlite", "prompts", ignore_case=True) == [
+        ("e7baae82@1", "prompt", "", None)
+    ]
     assert found(worked, '"SQLite" here, näher', "prompts") == [("e7baae82@1", "prompt", "", None)]
-    assert found(worked, "^import s.*3$", "files", regex=True) == [("e7baae82@1", "file", "src/app.py", 1)]
+    assert found(worked, "^import s.*3$", "files", regex=True) == [
+        ("e7baae82@1", "file", "src/app.py", 1)
+    ]
     assert found(worked, "héllo", "files") == [("e7baae82@1", "file", "src/app.py", 2)]
-    assert found(worked, "HÉLLO", "files", ignore_case=True) == [("e7baae82@1", "file", "src/app.py", 2)]
+    assert found(worked, "HÉLLO", "files", ignore_case=True) == [
+        ("e7baae82@1", "file", "src/app.py", 2)
+    ]
     assert found(worked, "copy", "paths") == [("other@1", "path", "copy.py", None)]
     assert found(worked, "nowhere to be found") == []
 
 
 def test_each_blob_is_read_once(worked: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many checkpoints hold a blob, and under however many names, git is asked for it once."""
+    """However many checkpoints hold a blob, and under however many names, git is asked for it
+    once.
+    """
     asked: Counter[bytes] = Counter()
     reading = Repository.git_reading
 
-    def git_reading(repo: Repository, *args: str, input: bytes) -> AbstractContextManager[IO[bytes]]:
+    def git_reading(
+        repo: Repository, *args: str, input: bytes
+    ) -> AbstractContextManager[IO[bytes]]:
         asked.update(input.split())
         return reading(repo, *args, input=input)
 
@@ -105,8 +117,16 @@ def test_command(worked: Project) -> None:
     lines = worked.gitcp("find", "database", "--json", "-n", "1", check=0).out.splitlines()
     hit = json.loads(lines[0])
     assert len(lines) == 1
-    assert (hit["schema"], hit["id"], hit["where"], hit["line"]) == ("gitcp.find/1", "e7baae82@3", "src/app.py", 1)
-    assert "  file copy.py:2  print('other')" in worked.gitcp("find", "other", "--session", "other", check=0).out
+    assert (hit["schema"], hit["id"], hit["where"], hit["line"]) == (
+        "gitcp.find/1",
+        "e7baae82@3",
+        "src/app.py",
+        1,
+    )
+    assert (
+        "  file copy.py:2  print('other')"
+        in worked.gitcp("find", "other", "--session", "other", check=0).out
+    )
     assert worked.gitcp("find", "nowhere", check=0) == (0, "", "nothing found\n")
     for wrong in (("",), ("x", "--in", "prompts,nowhere"), ("(", "-E")):
         assert worked.gitcp("find", *wrong).code == 2

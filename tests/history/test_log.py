@@ -32,7 +32,10 @@ def store(project: Project) -> Store:
 def five(store: Store) -> list[Checkpoint]:
     """A session of five checkpoints, a minute apart; the middle three are of phase `schema`."""
     phases = (None, "schema", "schema", "schema", "tests")
-    return [save(store, "alpha", label=label, phase=phase) for label, phase in zip(LABELS, phases, strict=True)]
+    return [
+        save(store, "alpha", label=label, phase=phase)
+        for label, phase in zip(LABELS, phases, strict=True)
+    ]
 
 
 def numbers(store: Store, session: str = "alpha", **wanted: object) -> list[int]:
@@ -42,7 +45,9 @@ def numbers(store: Store, session: str = "alpha", **wanted: object) -> list[int]
     return [summary.id.number for summary in log.select(store, [tip], Selection(**wanted))]  # type: ignore[arg-type]
 
 
-def fork(project: Project, store: Store, session: str, point: Checkpoint, **fields: Any) -> Checkpoint:
+def fork(
+    project: Project, store: Store, session: str, point: Checkpoint, **fields: Any
+) -> Checkpoint:
     """A new session that goes on from a checkpoint of another; its first own checkpoint."""
     project.git("update-ref", f"refs/gitcp/sessions/{session}", point.commit)
     return save(store, session, **fields)
@@ -93,12 +98,16 @@ def test_several_sessions(project: Project, store: Store, five: list[Checkpoint]
     found = [str(s.id) for s in log.select(store, store.sessions().values(), Selection())]
 
     assert found == ["gamma@3", "alpha@5", "alpha@4", "beta@1", "alpha@3", "alpha@2", "alpha@1"]
-    assert [str(s.id) for s in log.select(store, store.sessions().values(), Selection(limit=3))] == found[:3]
+    assert [
+        str(s.id) for s in log.select(store, store.sessions().values(), Selection(limit=3))
+    ] == found[:3]
     assert [line.id for line in log.lines(store, store.sessions().values(), Selection())] == found
 
 
 def test_one_liners_are_the_same(store: Store, five: list[Checkpoint]) -> None:
-    """The quick way to one-liners says what the whole way says, also of a label that looks like trailers."""
+    """The quick way to one-liners says what the whole way says, also of a label that looks like
+    trailers.
+    """
     save(store, "alpha", label="Gitcp-Session: x\nGitcp-Number: 9\x00\x01\x1b")
     tip = store.tip("alpha")
     assert tip is not None
@@ -108,7 +117,9 @@ def test_one_liners_are_the_same(store: Store, five: list[Checkpoint]) -> None:
     assert whole[0].id == "alpha@6"
 
 
-def test_one_liners_in_another_encoding(project: Project, store: Store, five: list[Checkpoint]) -> None:
+def test_one_liners_in_another_encoding(
+    project: Project, store: Store, five: list[Checkpoint]
+) -> None:
     """How the user's git likes to print messages is nothing to us."""
     project.git("config", "i18n.logOutputEncoding", "latin1")
     project.git("config", "log.showSignature", "true")
@@ -120,7 +131,9 @@ def test_one_liners_in_another_encoding(project: Project, store: Store, five: li
     assert next(iter(log.lines(store, [tip], Selection()))).subject == "naïve ü"
 
 
-def test_one_liners_of_a_foreign_writer(project: Project, store: Store, five: list[Checkpoint]) -> None:
+def test_one_liners_of_a_foreign_writer(
+    project: Project, store: Store, five: list[Checkpoint]
+) -> None:
     """A commit whose trailers are in another order is listed all the same."""
     body = "mine\n\nGitcp-Number: 6\nGitcp-Trigger: manual\nGitcp-Session: alpha\n"
     tree, parent = five[4].root, five[4].commit
@@ -131,7 +144,10 @@ def test_one_liners_of_a_foreign_writer(project: Project, store: Store, five: li
     tip = store.tip("alpha")
     assert tip is not None
 
-    assert [line.id for line in log.lines(store, [tip], Selection(limit=2))] == ["alpha@6", "alpha@5"]
+    assert [line.id for line in log.lines(store, [tip], Selection(limit=2))] == [
+        "alpha@6",
+        "alpha@5",
+    ]
 
 
 def test_tags(project: Project, store: Store, five: list[Checkpoint]) -> None:
@@ -150,7 +166,9 @@ def test_tags(project: Project, store: Store, five: list[Checkpoint]) -> None:
 
 @pytest.fixture
 def worked(project: Project) -> Project:
-    """A project with three real checkpoints: a file added, changed, and one with an odd name added."""
+    """A project with three real checkpoints: a file added, changed, and one with an odd name
+    added.
+    """
     project.write("app.py", "one\n")
     Talk(project).say("add a column", "done")
     project.gitcp("save", "first \x1b[31mred", "--phase", "schema", "--tag", "v1", check=0)
@@ -162,7 +180,9 @@ def worked(project: Project) -> Project:
 
 
 def test_log(worked: Project) -> None:
-    """Each checkpoint with id, tag, time, why, who, phase, what is in it, and its subject; nothing else acts."""
+    """Each checkpoint with id, tag, time, why, who, phase, what is in it, and its subject; nothing
+    else acts.
+    """
     done = worked.gitcp("log", check=0)
     third, second, first = done.out.split("\n\ncheckpoint ")
 
@@ -171,7 +191,10 @@ def test_log(worked: Project) -> None:
     assert "  (just now)\n" in third or " ago)\n" in third
     assert second.endswith("\n    manual: add a column")
     assert first.splitlines()[0] == "e7baae82@1 (tag: v1)"
-    assert "Trigger:  manual, claude-code, phase schema\nFiles:    1 (1 changed), 2 messages\n\n    first" in first
+    assert (
+        "Trigger:  manual, claude-code, phase schema\nFiles:    1 (1 changed), 2 messages\n\n    "
+        "first" in first
+    )
     assert "\x1b" not in done.out
 
 
@@ -185,7 +208,9 @@ def test_oneline(worked: Project) -> None:
     assert worked.gitcp("log", "--oneline", "-n", "1", check=0).out.splitlines() == said[:1]
     assert worked.gitcp("log", "--oneline", "v1..@", check=0).out.splitlines() == said[:2]
     assert worked.gitcp("log", "--oneline", "2", check=0).out.splitlines() == said[1:]
-    assert worked.gitcp("log", "--oneline", "--since", "1 hour ago", check=0).out.splitlines() == said
+    assert (
+        worked.gitcp("log", "--oneline", "--since", "1 hour ago", check=0).out.splitlines() == said
+    )
     assert worked.gitcp("log", "--oneline", "--until", "1 hour ago", check=0).out == ""
     assert worked.gitcp("log", "--oneline", "--grep", "THI.D", check=0).out.splitlines() == said[:1]
     assert worked.gitcp("log", "--oneline", "--all", check=0).out.splitlines() == said
@@ -210,7 +235,9 @@ def test_log_json(worked: Project) -> None:
 
 
 def test_log_patch(worked: Project) -> None:
-    """-p shows git's own patch of the files, without gitcp's directory; --stat how much; both go together."""
+    """-p shows git's own patch of the files, without gitcp's directory; --stat how much; both go
+    together.
+    """
     patch = worked.gitcp("log", "-p", "2", "-n", "1", check=0).out
     stat = worked.gitcp("log", "--stat", "--oneline", check=0).out
     both = worked.gitcp("log", "--stat", "-p", check=0).out
@@ -256,5 +283,8 @@ def test_log_errors(worked: Project, args: tuple[str, ...], code: int) -> None:
 
 def test_log_of_nothing(project: Project) -> None:
     """Before the first save there is nothing to show, and what to type is said."""
-    assert project.gitcp("log", check=16).err == "error: there is no checkpoint here yet\nhint: gitcp save\n"
+    assert (
+        project.gitcp("log", check=16).err
+        == "error: there is no checkpoint here yet\nhint: gitcp save\n"
+    )
     assert project.gitcp("log", "--all", check=0) == (0, "", "")

@@ -1,4 +1,6 @@
-"""Revisions: every form, what is ambiguous, and that nothing but an error comes of anything else."""
+"""Revisions: every form, what is ambiguous, and that nothing but an error comes of anything
+else.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,12 @@ from driver import Project
 from samples import START, open_store, save
 
 ALPHA, BETA = "alpha-one", "beta-two"
-LABELS = (("Start", "plan"), ("Fix the parser", "build"), ("fix again", "build"), ("Tests", "check"))
+LABELS = (
+    ("Start", "plan"),
+    ("Fix the parser", "build"),
+    ("fix again", "build"),
+    ("Tests", "check"),
+)
 
 
 @dataclass
@@ -42,7 +49,9 @@ class Stage:
         return caught.value
 
     def tag(self, name: str, id: str) -> None:
-        tag.create(self.store, name, self.store.read(self.commits[id]), text=None, force=False, now=START)
+        tag.create(
+            self.store, name, self.store.read(self.commits[id]), text=None, force=False, now=START
+        )
 
 
 @pytest.fixture
@@ -96,7 +105,9 @@ def test_forms(stage: Stage, text: str) -> None:
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_beginnings_of_commits(stage: Stage, packed: bool) -> None:
-    """A commit's name, whole or from four digits on and in either case, means its checkpoint, packed or not."""
+    """A commit's name, whole or from four digits on and in either case, means its checkpoint,
+    packed or not.
+    """
     if packed:
         stage.project.git("gc", "--quiet")
         stage.store = open_store(stage.project)
@@ -121,7 +132,9 @@ def test_a_commit_must_be_a_checkpoint(stage: Stage) -> None:
 
 
 def test_a_commit_in_the_trash_is_found(stage: Stage) -> None:
-    """What was taken away but not expired can be named by its commit, and is not in the way of other names."""
+    """What was taken away but not expired can be named by its commit, and is not in the way of
+    other names.
+    """
     trash = f"{refs.PREFIX}trash/20261102T0900/{BETA}"
     stage.project.git("update-ref", trash, stage.commits["beta-two@4"])
     stage.project.git("update-ref", "-d", refs.SESSIONS + BETA)
@@ -133,10 +146,58 @@ def test_a_commit_in_the_trash_is_found(stage: Stage) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("", " ", "~", "~2", "#", "#x", "5", "0", "#99", "@~4", "@~99", "2~2", "999999999999999999999999", "-1"),
-        *("nothing", "nothing@1", "beta-two@9", "beta-two@x", "be", "be@1", "two", "alpha-one@@2", "@@", "@2", "#2@"),
-        *("v1", "V1.0", "../heads/main", "beta-two/..", "alpha-one\n", "alpha-one\0", "\udcff", "²", "٢", "#٢"),
-        *(":/", ":/nowhere", ":/nowhere~2", ":", "deadbeef", "0" * 40, "a" * 5000, "~" * 3000, "@" + "~1" * 3000),
+        *(
+            "",
+            " ",
+            "~",
+            "~2",
+            "#",
+            "#x",
+            "5",
+            "0",
+            "#99",
+            "@~4",
+            "@~99",
+            "2~2",
+            "999999999999999999999999",
+            "-1",
+        ),
+        *(
+            "nothing",
+            "nothing@1",
+            "beta-two@9",
+            "beta-two@x",
+            "be",
+            "be@1",
+            "two",
+            "alpha-one@@2",
+            "@@",
+            "@2",
+            "#2@",
+        ),
+        *(
+            "v1",
+            "V1.0",
+            "../heads/main",
+            "beta-two/..",
+            "alpha-one\n",
+            "alpha-one\0",
+            "\udcff",
+            "²",
+            "٢",
+            "#٢",
+        ),
+        *(
+            ":/",
+            ":/nowhere",
+            ":/nowhere~2",
+            ":",
+            "deadbeef",
+            "0" * 40,
+            "a" * 5000,
+            "~" * 3000,
+            "@" + "~1" * 3000,
+        ),
     ],
     ids=lambda text: repr(text[:20]) + str(len(text)),
 )
@@ -171,7 +232,9 @@ def test_without_a_current_session(stage: Stage, text: str) -> None:
 
 
 def test_a_current_session_that_is_gone(stage: Stage) -> None:
-    """A current session without checkpoints is an error of its own, and bare digits then are no number."""
+    """A current session without checkpoints is an error of its own, and bare digits then are no
+    number.
+    """
     assert "gone" in str(stage.fails("@", current="gone"))
     stage.fails("2", current="gone")
 
@@ -284,7 +347,9 @@ def test_ranges(stage: Stage, text: str) -> None:
     stage.tag("v1.1", "beta-two@3")
     first, last = revisions.resolve_range(stage.store, text, ALPHA)
 
-    assert (first and str(stage.store.read(first).id), str(stage.store.read(last).id)) == RANGES[text]
+    assert (first and str(stage.store.read(first).id), str(stage.store.read(last).id)) == RANGES[
+        text
+    ]
 
 
 @pytest.mark.parametrize("text", ["1..99", "99..", "..99", "1...3", "1..2..3", "nothing", "1..\0"])
@@ -306,7 +371,9 @@ def test_at_a_time(stage: Stage) -> None:
 
 
 def test_at_a_time_when_the_clock_went_back(stage: Stage) -> None:
-    """Order is the chain's: of the checkpoints at or before a time, the last in the chain is meant."""
+    """Order is the chain's: of the checkpoints at or before a time, the last in the chain is
+    meant.
+    """
     back = save(stage.store, ALPHA, created=START + timedelta(minutes=2, seconds=30))
 
     assert revisions.at(stage.store, ALPHA, START + timedelta(minutes=3)) == back.commit
@@ -323,7 +390,9 @@ def test_in_a_phase(stage: Stage) -> None:
 
 
 def test_numbers_with_gaps(stage: Stage) -> None:
-    """Numbers are those stored, not positions: after pruning, what is gone is not found and steps skip it."""
+    """Numbers are those stored, not positions: after pruning, what is gone is not found and steps
+    skip it.
+    """
     for number in (7, 20):
         made = save(stage.store, ALPHA, number=number)
         assert made.id == CheckpointId(ALPHA, number)
@@ -337,7 +406,9 @@ def test_numbers_with_gaps(stage: Stage) -> None:
 def test_a_fork_goes_on_behind_its_fork_point(stage: Stage) -> None:
     """A forked session reaches the checkpoints before the fork by number, by steps and by text."""
     point = stage.store.read(stage.commits["alpha-one@2"])
-    assert refs.update_ref(stage.store.repo.common_dir, refs.SESSIONS + "forked", point.commit, None)
+    assert refs.update_ref(
+        stage.store.repo.common_dir, refs.SESSIONS + "forked", point.commit, None
+    )
     save(stage.store, "forked", label="own way", forked_from=point.id)
 
     assert stage.resolve("forked") == "forked@3"
@@ -347,7 +418,9 @@ def test_a_fork_goes_on_behind_its_fork_point(stage: Stage) -> None:
 
 
 def test_what_was_dropped_can_come_back(project: Project) -> None:
-    """A checkpoint in the trash is said to be there, and the command that is named brings it back."""
+    """A checkpoint in the trash is said to be there, and the command that is named brings it
+    back.
+    """
     for number in range(3):
         project.write("a", f"{number}\n")
         project.gitcp("save", "--session", ALPHA, check=0)
@@ -398,11 +471,16 @@ def test_a_damaged_tag_is_not_in_the_way(stage: Stage) -> None:
 
 
 CURRENT = (None, ALPHA, "x")
-WORDS = st.sampled_from(["@", "~", "..", "#", ":/", "1", "12", "alpha", "beta-two", "v1.0", "fix", "/", " ", "\0", "é"])
+WORDS = st.sampled_from(
+    ["@", "~", "..", "#", ":/", "1", "12", "alpha", "beta-two", "v1.0", "fix", "/", " ", "\0", "é"]
+)
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=st.text(max_size=30) | st.lists(WORDS, max_size=6).map("".join), current=st.sampled_from(CURRENT))
+@given(
+    text=st.text(max_size=30) | st.lists(WORDS, max_size=6).map("".join),
+    current=st.sampled_from(CURRENT),
+)
 @example(text="@" + "~999999999" * 20, current=ALPHA)
 @example(text="9" * 6000, current=ALPHA)
 @example(text="@~" + "9" * 6000, current=ALPHA)

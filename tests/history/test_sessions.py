@@ -28,11 +28,15 @@ def listed(project: Project, *args: str) -> list[str]:
 
 
 def test_shown(three: Project) -> None:
-    """A row has the agent, what it is about, the last prompt, how many checkpoints there are, and how old it is."""
+    """A row has the agent, what it is about, the last prompt, how many checkpoints there are, and
+    how old it is.
+    """
     found = three.gitcp("sessions", check=0).out
     heading, *rows = found.splitlines()
 
-    assert all(word in heading for word in ("session", "agent", "checkpoints", "last saved", "about"))
+    assert all(
+        word in heading for word in ("session", "agent", "checkpoints", "last saved", "about")
+    )
     row = next(row for row in rows if "e7baae82" in row)
     assert "claude-code" in row
     assert "And now test it!" in row
@@ -67,7 +71,9 @@ def test_bad_filters(three: Project) -> None:
 
 @pytest.mark.parametrize("garbage", [b"", bytes(41)], ids=["empty", "zeros"])
 def test_a_ref_that_is_garbage_is_in_nobodys_way(project: Project, garbage: bytes) -> None:
-    """As a power cut leaves what was not synced. All goes on; the session itself once it is saved into."""
+    """As a power cut leaves what was not synced. All goes on; the session itself once it is saved
+    into.
+    """
     for name in ("lost", "well"):
         project.write("a.txt", name)
         project.gitcp("save", "one", "--session", name, check=0)
@@ -84,6 +90,8 @@ def test_a_ref_that_is_garbage_is_in_nobodys_way(project: Project, garbage: byte
     for command in (("log", "lost"), ("check",)):
         project.gitcp(*command, check=13)
     assert broken.read_bytes() == garbage
-    assert "session lost was damaged" in project.gitcp("save", "x", "--session", "lost", check=0).err
+    assert (
+        "session lost was damaged" in project.gitcp("save", "x", "--session", "lost", check=0).err
+    )
     project.gitcp("log", "lost", check=0)
     project.gitcp("check", check=0)

@@ -22,19 +22,29 @@ def talk(project: Project) -> Talk:
 
 
 def test_before_the_first_save(project: Project, talk: Talk) -> None:
-    """Files are compared with the commit; the whole conversation is new; and nothing is saved by looking."""
+    """Files are compared with the commit; the whole conversation is new; and nothing is saved by
+    looking.
+    """
     project.write("new \x1b.py", "new\n")
     said = project.gitcp("status", check=0).out.splitlines()
 
-    assert said[0] == "Session       e7baae82  (the newest conversation of claude-code in this directory)"
+    assert (
+        said[0]
+        == "Session       e7baae82  (the newest conversation of claude-code in this directory)"
+    )
     assert said[1] == "Last saved    never"
     assert said[2].startswith(f"Conversation  claude-code {SESSION}: ")
-    assert said[3:] == ["Files         1 file changed since the last commit: 1 added", "  A  new \\x1b.py"]
+    assert said[3:] == [
+        "Files         1 file changed since the last commit: 1 added",
+        "  A  new \\x1b.py",
+    ]
     assert project.git("for-each-ref", "refs/gitcp") == ""
 
 
 def test_since_the_last_save(project: Project, talk: Talk) -> None:
-    """What changed by kind, what would be left out and why, and by how much the conversation grew."""
+    """What changed by kind, what would be left out and why, and by how much the conversation
+    grew.
+    """
     project.gitcp("save", "the label", "--tag", "v1", check=0)
     assert "Files         as they were saved" in project.gitcp("status", check=0).out
     assert f"{SESSION}: as it was saved" in project.gitcp("status", check=0).out
@@ -80,9 +90,18 @@ def test_json(project: Project, talk: Talk) -> None:
         None,
         0,
     )
-    assert found["last"] == {key: value for key, value in project.json("show").items() if key != "schema"}
-    assert (found["undo"], found["redo"], found["unfinished"], found["operation"]) == ("e7baae82@2", None, None, None)
-    assert found["conversation"]["stored"] == found["conversation"]["now"] == talk.path.stat().st_size
+    assert found["last"] == {
+        key: value for key, value in project.json("show").items() if key != "schema"
+    }
+    assert (found["undo"], found["redo"], found["unfinished"], found["operation"]) == (
+        "e7baae82@2",
+        None,
+        None,
+        None,
+    )
+    assert (
+        found["conversation"]["stored"] == found["conversation"]["now"] == talk.path.stat().st_size
+    )
     assert found["conversation"]["session_id"] == SESSION
     assert found["branch"] == "main"
 
@@ -92,7 +111,10 @@ def test_ways_back(project: Project, talk: Talk) -> None:
     project.gitcp("save", check=0)
     project.write("app.py", "two\n")
     project.gitcp("restore", "--yes", check=0)
-    assert "gitcp undo    goes back to e7baae82@2, before the last restore" in project.gitcp("status", check=0).out
+    assert (
+        "gitcp undo    goes back to e7baae82@2, before the last restore"
+        in project.gitcp("status", check=0).out
+    )
     project.gitcp("undo", "--yes", check=0)
     said = project.gitcp("status", check=0).out
     assert "gitcp redo    goes back to e7baae82@3, before the last undo" in said
@@ -115,7 +137,9 @@ def test_in_the_middle_of_a_merge(project: Project, talk: Talk) -> None:
     """A merge in progress is mentioned, since a restore would be refused."""
     project.write(".git/MERGE_HEAD", project.git("rev-parse", "HEAD") + "\n")
 
-    assert "In progress   a merge: a restore would be refused" in project.gitcp("status", check=0).out
+    assert (
+        "In progress   a merge: a restore would be refused" in project.gitcp("status", check=0).out
+    )
     assert project.json("status")["operation"] == "merge"
 
 

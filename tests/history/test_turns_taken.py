@@ -1,5 +1,5 @@
-"""Sessions that take turns in one working tree: each looks at what changed only, trusts no more than refs hold, and
-its checkpoints are what git itself would capture.
+"""Sessions that take turns in one working tree: each looks at what changed only, trusts no more
+than refs hold, and its checkpoints are what git itself would capture.
 """
 
 from __future__ import annotations
@@ -31,11 +31,15 @@ MONTH = 30 * 86400
 
 
 def captured(project: Project) -> set[str]:
-    """The files as git itself would add them, each with its mode and blob; on an index of its own."""
+    """The files as git itself would add them, each with its mode and blob; on an index of its
+    own.
+    """
     index = project.root.parent / "an-index"
     env = {**os.environ, "GIT_INDEX_FILE": str(index)}
     subprocess.run(["git", "add", "-A"], cwd=project.root, env=env, check=True)
-    listed = subprocess.run(["git", "ls-files", "-s"], cwd=project.root, env=env, check=True, capture_output=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-s"], cwd=project.root, env=env, check=True, capture_output=True
+    )
     index.unlink()
     return {line.replace(" 0\t", "\t") for line in listed.stdout.decode().splitlines()}
 
@@ -80,7 +84,9 @@ def looking(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
 
 
 @pytest.mark.parametrize("sessions", [2, 5])
-def test_only_changed_files_are_looked_at(shared: Project, monkeypatch: pytest.MonkeyPatch, sessions: int) -> None:
+def test_only_changed_files_are_looked_at(
+    shared: Project, monkeypatch: pytest.MonkeyPatch, sessions: int
+) -> None:
     """Whoever saved last; and each checkpoint is what git would capture."""
     for number in range(3 * sessions):
         name = f"session{number % sessions}"
@@ -94,7 +100,9 @@ def test_only_changed_files_are_looked_at(shared: Project, monkeypatch: pytest.M
     assert check(open_store(shared)).ok
 
 
-def test_a_session_in_two_working_trees(shared: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_session_in_two_working_trees(
+    shared: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """What the other one added since does not matter."""
     shared.git("worktree", "add", "--quiet", str(tmp_path / "other"))
     beside = Project(tmp_path / "other")
@@ -121,7 +129,9 @@ def gone(project: Project, session: str) -> None:
 
 
 def test_the_other_session_is_deleted(shared: Project) -> None:
-    """What it alone held is stored again by the next save; what was saved on top of it was whole all the time."""
+    """What it alone held is stored again by the next save; what was saved on top of it was whole
+    all the time.
+    """
     shared.write("dir1/mine", "seen by the first alone\n")
     saved(shared.root, "one")
     shared.write("dir2/both", "on top of it\n")
@@ -139,13 +149,19 @@ def test_the_other_session_is_deleted(shared: Project) -> None:
     assert shared.git("fsck", "--strict", "--no-dangling", "--no-progress") == ""
 
 
-def test_it_is_deleted_while_the_tree_is_scanned(shared: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was trusted is not trusted any more once the lock is held: everything is read and stored again."""
+def test_it_is_deleted_while_the_tree_is_scanned(
+    shared: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was trusted is not trusted any more once the lock is held: everything is read and stored
+    again.
+    """
     shared.write("dir1/mine", "in the other session alone\n")
     saved(shared.root, "one")
     real, takes = snapshot.take, [0]
 
-    def interrupted(repo: Repository, objects: Objects, limits: Limits, live: Container[Oid], since: Any) -> Taken:
+    def interrupted(
+        repo: Repository, objects: Objects, limits: Limits, live: Container[Oid], since: Any
+    ) -> Taken:
         takes[0] += 1
         taken = real(repo, objects, limits, live, since)
         if takes[0] == 1:
@@ -161,7 +177,9 @@ def test_it_is_deleted_while_the_tree_is_scanned(shared: Project, monkeypatch: p
 
 
 @pytest.mark.parametrize("what", ["", "^{tree}"], ids=["commit", "tree"])
-def test_a_damaged_checkpoint_vouches_for_nothing(shared: Project, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+def test_a_damaged_checkpoint_vouches_for_nothing(
+    shared: Project, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
     """Where the other session's last checkpoint cannot be read, all files are looked at."""
     shared.write("dir1/mine", "in the damaged one\n")
     saved(shared.root, "one")

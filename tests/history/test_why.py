@@ -31,7 +31,9 @@ def worked(project: Project) -> Project:
 
 
 def test_line(worked: Project) -> None:
-    """Lines are counted in the file as it is; each is the one checkpoint's that made it, with what was asked for."""
+    """Lines are counted in the file as it is; each is the one checkpoint's that made it, with what
+    was asked for.
+    """
     with worked.guard():
         loud = worked.json("why", "app.py:3")
     made = {n: worked.json("why", f"app.py:{n}")["checkpoint"] for n in range(1, 6)}
@@ -46,7 +48,10 @@ def test_said(worked: Project) -> None:
     said = worked.gitcp("why", "app.py:3", check=0).out.splitlines()
     assert said[0] == "app.py:3  TWO"
     assert said[1].startswith('came in with e7baae82@2 "second"  (')
-    assert said[2:] == ["prompt: Make it loud.", "see: gitcp diff e7baae82@2~1 e7baae82@2 -- app.py"]
+    assert said[2:] == [
+        "prompt: Make it loud.",
+        "see: gitcp diff e7baae82@2~1 e7baae82@2 -- app.py",
+    ]
     assert "+TWO" in worked.gitcp("diff", "e7baae82@2~1", "e7baae82@2", "--", "app.py", check=0).out
     assert "is in no checkpoint yet" in worked.gitcp("why", "app.py:1", check=0).out
     assert "git blame" in worked.gitcp("why", "app.py:2", check=0).out
@@ -76,7 +81,9 @@ def test_no_program_runs(worked: Project, tmp_path: Path) -> None:
     """The user's textconv and what blame is told to ignore are no business of ours."""
     trap = tmp_path / "ran"
     worked.git("config", "diff.trap.textconv", f"touch '{trap}'; cat")
-    tmp_path.joinpath("revs").write_text(worked.git("rev-parse", "refs/gitcp/sessions/e7baae82~1") + "\n")
+    tmp_path.joinpath("revs").write_text(
+        worked.git("rev-parse", "refs/gitcp/sessions/e7baae82~1") + "\n"
+    )
     worked.git("config", "blame.ignoreRevsFile", str(tmp_path / "revs"))
     worked.write(".git/info/attributes", "* diff=trap\n")
 

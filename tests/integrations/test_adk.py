@@ -1,4 +1,6 @@
-"""Google's Agent Development Kit with its sessions kept in git: a real runner, and what its own services say."""
+"""Google's Agent Development Kit with its sessions kept in git: a real runner, and what its own
+services say.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +42,16 @@ ALICE: Any = {"app_name": "shop", "user_id": "alice"}
 class Scripted(BaseLlm):
     """A model that writes a file by a tool, and then says so."""
 
-    async def generate_content_async(self, request: Any, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
+    async def generate_content_async(
+        self, request: Any, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
         last = request.contents[-1].parts[-1]
         if last.function_response:
             part = types.Part(text=f"done: {last.function_response.response['result']}")
         else:
-            part = types.Part(function_call=types.FunctionCall(name="write", args={"text": last.text}))
+            part = types.Part(
+                function_call=types.FunctionCall(name="write", args={"text": last.text})
+            )
         yield LlmResponse(content=types.Content(role="model", parts=[part]))
 
 
@@ -53,7 +59,13 @@ def event(number: int, text: str = "", **delta: Any) -> Event:
     """An event with a text and a change of state."""
     content = types.Content(role="user", parts=[types.Part(text=text)])
     actions = EventActions(state_delta=delta)
-    return Event(id=f"e{number}", author="user", timestamp=float(1 << 33) + number, content=content, actions=actions)
+    return Event(
+        id=f"e{number}",
+        author="user",
+        timestamp=float(1 << 33) + number,
+        content=content,
+        actions=actions,
+    )
 
 
 def texts(events: list[Event]) -> list[str]:
@@ -64,7 +76,9 @@ def texts(events: list[Event]) -> list[str]:
 
 def said(session: Any) -> Any:
     """All of a session but when it was used last."""
-    return None if session is None else session.model_dump(exclude={"last_update_time"}, mode="json")
+    return (
+        None if session is None else session.model_dump(exclude={"last_update_time"}, mode="json")
+    )
 
 
 @pytest.fixture
@@ -76,7 +90,9 @@ def service(project: Project) -> GitSessionService:
 
 
 def test_a_runner(project: Project, service: GitSessionService) -> None:
-    """A real agent edits a file in each turn; restored, file and session are those of the first, and it goes on."""
+    """A real agent edits a file in each turn; restored, file and session are those of the first,
+    and it goes on.
+    """
 
     def write(text: str) -> str:
         """Write the file."""
@@ -87,9 +103,14 @@ def test_a_runner(project: Project, service: GitSessionService) -> None:
 
     async def turn(text: str) -> list[str]:
         runner = Runner(app_name="shop", agent=agent, session_service=service)
-        await service.get_session(**ALICE, session_id="s") or await service.create_session(**ALICE, session_id="s")
+        await service.get_session(**ALICE, session_id="s") or await service.create_session(
+            **ALICE, session_id="s"
+        )
         message = types.Content(role="user", parts=[types.Part(text=text)])
-        events = [each async for each in runner.run_async(user_id="alice", session_id="s", new_message=message)]
+        events = [
+            each
+            async for each in runner.run_async(user_id="alice", session_id="s", new_message=message)
+        ]
         return texts(events)
 
     with project.guard():
@@ -99,7 +120,10 @@ def test_a_runner(project: Project, service: GitSessionService) -> None:
     assert asyncio.run(turn("two")) == ["done: two"]
     assert project.root.joinpath("a.txt").read_text() == "two"
     assert after_one["agent"]["name"] == "google-adk"
-    assert "done: one" in project.gitcp("show", name, check=0).out or after_one["conversation"]["messages"] >= 4
+    assert (
+        "done: one" in project.gitcp("show", name, check=0).out
+        or after_one["conversation"]["messages"] >= 4
+    )
 
     project.gitcp("restore", after_one["id"], "--yes", check=0)
     assert project.root.joinpath("a.txt").read_text() == "one"
@@ -111,7 +135,9 @@ def test_a_runner(project: Project, service: GitSessionService) -> None:
 
 
 def test_as_in_memory(project: Project, service: GitSessionService) -> None:
-    """Creating, appending, reading, listing, deleting: what ADK's own service says, this one says."""
+    """Creating, appending, reading, listing, deleting: what ADK's own service says, this one
+    says.
+    """
 
     async def told(each: Any) -> list[Any]:
         seen = []
@@ -127,7 +153,13 @@ def test_as_in_memory(project: Project, service: GitSessionService) -> None:
         await each.append_event(one, Event(author="user", partial=True))
         await each.append_event(other, event(9))
         seen += [said(one), said(other)]
-        for recent, after in ((None, None), (2, None), (0, None), (None, event(3).timestamp), (None, 1e12)):
+        for recent, after in (
+            (None, None),
+            (2, None),
+            (0, None),
+            (None, event(3).timestamp),
+            (None, 1e12),
+        ):
             config = GetSessionConfig(num_recent_events=recent, after_timestamp=after)
             seen.append(said(await each.get_session(**ALICE, session_id="s/1", config=config)))
         seen.append([said(s) for s in (await each.list_sessions(app_name="shop")).sessions])
@@ -195,6 +227,8 @@ def test_unserialisable(project: Project, service: GitSessionService) -> None:
 
 def test_missing_extra(tmp_path: Path) -> None:
     """Without ADK, importing says what to install."""
-    code = "import sys; sys.modules['google.adk.errors._stale_session_error'] = None; import gitcp.adk"
+    code = (
+        "import sys; sys.modules['google.adk.errors._stale_session_error'] = None; import gitcp.adk"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "pip install 'gitcp-checkpoints[adk]'" in done.stderr

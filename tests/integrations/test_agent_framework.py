@@ -1,4 +1,6 @@
-"""The Microsoft Agent Framework with its checkpoints kept in git: real workflows, resumed, and odd input."""
+"""The Microsoft Agent Framework with its checkpoints kept in git: real workflows, resumed, and odd
+input.
+"""
 
 from __future__ import annotations
 
@@ -37,17 +39,23 @@ def storage(project: Project) -> GitCheckpointStorage:
     """A storage in a repository with one commit."""
     project.write("log.txt", "")
     project.commit()
-    return GitCheckpointStorage(project.root, allowed_checkpoint_types=[f"{Order.__module__}:Order"])
+    return GitCheckpointStorage(
+        project.root, allowed_checkpoint_types=[f"{Order.__module__}:Order"]
+    )
 
 
 def checkpoint(name: str, number: int, **fields: Any) -> WorkflowCheckpoint:
     """A checkpoint of a workflow."""
     stamp = f"2026-01-01T00:00:0{number}+00:00"
-    return WorkflowCheckpoint(name, "graph", f"{name}-{number}", timestamp=stamp, iteration_count=number, **fields)
+    return WorkflowCheckpoint(
+        name, "graph", f"{name}-{number}", timestamp=stamp, iteration_count=number, **fields
+    )
 
 
 def test_as_in_memory(project: Project, storage: GitCheckpointStorage) -> None:
-    """Saving, replacing, listing, deleting: what the framework's own storage says, this one says."""
+    """Saving, replacing, listing, deleting: what the framework's own storage says, this one
+    says.
+    """
 
     async def told(each: Any) -> list[Any]:
         seen = []
@@ -72,7 +80,9 @@ def test_as_in_memory(project: Project, storage: GitCheckpointStorage) -> None:
 
 
 def test_what_could_not_be_read_back(storage: GitCheckpointStorage) -> None:
-    """A value of a type that is not allowed, or that cannot be pickled, is refused when it is saved."""
+    """A value of a type that is not allowed, or that cannot be pickled, is refused when it is
+    saved.
+    """
     own = GitCheckpointStorage(storage.checkpoints.path)
     for value in (Order(1), lambda: None):
         with pytest.raises(WorkflowCheckpointException):
@@ -101,16 +111,25 @@ class Writer(Executor):
 def workflow(project: Project, storage: GitCheckpointStorage) -> Any:
     """A workflow that counts to four."""
     writer = Writer(project)
-    builder = WorkflowBuilder(start_executor=writer, name="count / up", checkpoint_storage=storage, output_from="all")
+    builder = WorkflowBuilder(
+        start_executor=writer, name="count / up", checkpoint_storage=storage, output_from="all"
+    )
     return builder.add_edge(writer, writer).build()
 
 
-def test_a_workflow_goes_on_from_a_checkpoint_with_its_files(project: Project, storage: GitCheckpointStorage) -> None:
-    """The files of a checkpoint are restored, the workflow is resumed from it, and it does the rest once."""
+def test_a_workflow_goes_on_from_a_checkpoint_with_its_files(
+    project: Project, storage: GitCheckpointStorage
+) -> None:
+    """The files of a checkpoint are restored, the workflow is resumed from it, and it does the rest
+    once.
+    """
     asyncio.run(workflow(project, storage).run(1))
     assert project.read("log.txt") == b"1\n2\n3\n4\n"
     ids = asyncio.run(storage.list_checkpoint_ids(workflow_name="count / up"))
-    found = {summary.id: storage.checkpoints.file(str(summary.id), "log.txt") for summary in storage.checkpoints.log()}
+    found = {
+        summary.id: storage.checkpoints.file(str(summary.id), "log.txt")
+        for summary in storage.checkpoints.log()
+    }
     at = next(id for id, data in found.items() if data == b"1\n2\n")
 
     storage.checkpoints.restore(str(at))
@@ -123,7 +142,9 @@ def test_a_workflow_goes_on_from_a_checkpoint_with_its_files(project: Project, s
 
 
 def test_deep_copies(storage: GitCheckpointStorage) -> None:
-    """What is changed after it was saved, or after it was loaded, changes nothing that is stored."""
+    """What is changed after it was saved, or after it was loaded, changes nothing that is
+    stored.
+    """
     given = checkpoint("a", 1, state={"list": [1]})
     before = copy.deepcopy(given)
     asyncio.run(storage.save(given))
@@ -138,4 +159,6 @@ def test_missing_extra() -> None:
     program = "import sys; sys.modules['agent_framework'] = None; import gitcp.agent_framework"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
-    assert done.stderr.splitlines()[-1].endswith("agent_framework: pip install 'gitcp-checkpoints[agent-framework]'")
+    assert done.stderr.splitlines()[-1].endswith(
+        "agent_framework: pip install 'gitcp-checkpoints[agent-framework]'"
+    )

@@ -1,4 +1,6 @@
-"""The Claude Agent SDK with its sessions kept as checkpoints: the SDK's own suite, and what it leaves out."""
+"""The Claude Agent SDK with its sessions kept as checkpoints: the SDK's own suite, and what it
+leaves out.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +34,28 @@ KEY: Any = {"project_key": "proj", "session_id": SESSION}
 def entry(kind: str, text: str, **fields: Any) -> Any:
     """A line of a transcript."""
     message = {"role": kind, "content": text}
-    return {"type": kind, "uuid": str(uuid.uuid4()), "timestamp": "2026-01-01T00:00:00Z", "message": message, **fields}
+    return {
+        "type": kind,
+        "uuid": str(uuid.uuid4()),
+        "timestamp": "2026-01-01T00:00:00Z",
+        "message": message,
+        **fields,
+    }
 
 
-def prompt_of(session_id: str, store: GitSessionStore, prompt_id: str | None = None) -> dict[str, Any]:
+def prompt_of(
+    session_id: str, store: GitSessionStore, prompt_id: str | None = None
+) -> dict[str, Any]:
     """What the SDK gives a callback when a prompt comes."""
     transcript = f"/somewhere/projects/{store.project_key}/{session_id}.jsonl"
     given = {"prompt_id": prompt_id} if prompt_id else {}
-    return {"session_id": session_id, "transcript_path": transcript, "cwd": "/", "prompt": "go", **given}
+    return {
+        "session_id": session_id,
+        "transcript_path": transcript,
+        "cwd": "/",
+        "prompt": "go",
+        **given,
+    }
 
 
 def keyed(key: Any, **fields: Any) -> Any:
@@ -71,7 +87,9 @@ def test_conformance(tmp_path: Path) -> None:
 
 
 def test_append_is_one_checkpoint_with_the_files(project: Project, store: GitSessionStore) -> None:
-    """What was said and what is there go into one commit, in a session of Claude Code as any command knows it."""
+    """What was said and what is there go into one commit, in a session of Claude Code as any
+    command knows it.
+    """
     key: Any = {"project_key": store.project_key, "session_id": SESSION}
     project.write("a.txt", "two\n")
     with project.guard():
@@ -81,7 +99,10 @@ def test_append_is_one_checkpoint_with_the_files(project: Project, store: GitSes
     assert str(shown.id) == "11111111@1"
     assert shown.conversation is not None
     assert (shown.conversation.digest.messages, shown.conversation.digest.last_prompt) == (2, "go")
-    assert (shown.agent and shown.agent.name, shown.agent and shown.agent.session_id) == ("claude-code", SESSION)
+    assert (shown.agent and shown.agent.name, shown.agent and shown.agent.session_id) == (
+        "claude-code",
+        SESSION,
+    )
     assert store.checkpoints.file("@", "a.txt") == b"two\n"
     assert project.gitcp("check", check=0).err == ""
 
@@ -99,15 +120,23 @@ def test_known_entries_are_left_out(project: Project, store: GitSessionStore) ->
 def test_any_text_comes_back(store: GitSessionStore) -> None:
     """Line separators, half a surrogate pair, large numbers, and names with any characters."""
     odd: Any = {"project_key": "ü/../x", "session_id": "a b/\n…" * 40}
-    entries = [entry("user", "a\u2028b\u0085c\rd\n\0"), entry("user", "\ud83d"), entry("user", "x", n=2**70, f=0.1)]
+    entries = [
+        entry("user", "a\u2028b\u0085c\rd\n\0"),
+        entry("user", "\ud83d"),
+        entry("user", "x", n=2**70, f=0.1),
+    ]
     asyncio.run(store.append(odd, entries))
 
     assert asyncio.run(store.load(odd)) == entries
     assert asyncio.run(store.load(keyed(odd, session_id="a b/\n…" * 41))) is None
-    assert [found["session_id"] for found in asyncio.run(store.list_sessions("ü/../x"))] == [odd["session_id"]]
+    assert [found["session_id"] for found in asyncio.run(store.list_sessions("ü/../x"))] == [
+        odd["session_id"]
+    ]
 
 
-@pytest.mark.parametrize("subpath", ["../x", "/etc/passwd", "subagents/../../x", "elsewhere/x", "subagents", "nope"])
+@pytest.mark.parametrize(
+    "subpath", ["../x", "/etc/passwd", "subagents/../../x", "elsewhere/x", "subagents", "nope"]
+)
 def test_transcript_that_would_lie_elsewhere(store: GitSessionStore, subpath: str) -> None:
     """A subpath that Claude Code has no place for is refused, and was never written."""
     with pytest.raises(BadValue, match="nothing was saved"):
@@ -132,9 +161,13 @@ def _append_many(root: Path, name: str, numbers: range) -> None:
 
 
 def test_writers_at_once_lose_nothing(project: Project, store: GitSessionStore) -> None:
-    """Two processes append to one session that none of them made: all is there, each one's in its order."""
+    """Two processes append to one session that none of them made: all is there, each one's in its
+    order.
+    """
     context = multiprocessing.get_context("spawn")
-    started = [context.Process(target=_append_many, args=(project.root, name, range(6))) for name in "ab"]
+    started = [
+        context.Process(target=_append_many, args=(project.root, name, range(6))) for name in "ab"
+    ]
     for process in started:
         process.start()
     for process in started:
@@ -142,21 +175,30 @@ def test_writers_at_once_lose_nothing(project: Project, store: GitSessionStore) 
     assert [process.exitcode for process in started] == [0, 0]
 
     loaded: Any = asyncio.run(store.load(KEY))
-    assert [[line["n"] for line in loaded if line["by"] == name] for name in "ab"] == [[0, 1, 2, 3, 4, 5]] * 2
+    assert [[line["n"] for line in loaded if line["by"] == name] for name in "ab"] == [
+        [0, 1, 2, 3, 4, 5]
+    ] * 2
     assert len(loaded) == 12
     assert len(store.checkpoints.sessions()) == 1
 
 
 def test_summaries_are_those_of_the_sdk(store: GitSessionStore) -> None:
-    """Title, first prompt and the rest are what its in-memory store says, also after a change and a rewind."""
+    """Title, first prompt and the rest are what its in-memory store says, also after a change and a
+    rewind.
+    """
     theirs = InMemorySessionStore()
     key: Any = {"project_key": store.project_key, "session_id": SESSION}
-    batches = [[entry("user", "go"), {"type": "custom-title", "customTitle": "T"}], [entry("assistant", "done")]]
+    batches = [
+        [entry("user", "go"), {"type": "custom-title", "customTitle": "T"}],
+        [entry("assistant", "done")],
+    ]
 
     for batch in batches:
         for each in (store, theirs):
             asyncio.run(each.append(key, batch))
-        ours, other = (asyncio.run(each.list_session_summaries(store.project_key)) for each in (store, theirs))
+        ours, other = (
+            asyncio.run(each.list_session_summaries(store.project_key)) for each in (store, theirs)
+        )
         assert [found["data"] for found in ours] == [found["data"] for found in other]
     asyncio.run(store.rewind(SESSION, batches[0][0]["uuid"]))
 
@@ -187,7 +229,9 @@ def turns(project: Project, store: GitSessionStore, prompt_ids: bool) -> list[st
 
 @pytest.mark.parametrize("prompt_ids", [True, False])
 def test_rewind(project: Project, store: GitSessionStore, prompt_ids: bool, sealed: Path) -> None:
-    """Files go back to when the message came, hand-made changes included; so does the transcript, under its own id."""
+    """Files go back to when the message came, hand-made changes included; so does the transcript,
+    under its own id.
+    """
     key: Any = {"project_key": store.project_key, "session_id": SESSION}
     asked = turns(project, store, prompt_ids)
     after = project.files()
@@ -201,7 +245,9 @@ def test_rewind(project: Project, store: GitSessionStore, prompt_ids: bool, seal
     assert project.read("a.txt") == b"by the agent, turn 1\n"
     assert b"new2.txt" not in project.files()
     assert asyncio.run(store.load(key)) == whole[:2]
-    assert [found["session_id"] for found in asyncio.run(store.list_sessions(store.project_key))] == [SESSION]
+    assert [
+        found["session_id"] for found in asyncio.run(store.list_sessions(store.project_key))
+    ] == [SESSION]
     assert not sealed.joinpath(".claude").exists()
 
     asyncio.run(store.undo(SESSION))
@@ -226,7 +272,9 @@ def test_rewind_to_the_beginning(project: Project, store: GitSessionStore) -> No
 
 
 def test_late_entries_do_not_move_the_prompt(project: Project, store: GitSessionStore) -> None:
-    """Where the transcript comes late, as it may, the checkpoint of the prompt is the one that counts."""
+    """Where the transcript comes late, as it may, the checkpoint of the prompt is the one that
+    counts.
+    """
     key: Any = {"project_key": store.project_key, "session_id": SESSION}
     line = entry("user", "ask", promptId="p1")
     asyncio.run(store.prompted(prompt_of(SESSION, store, "p1")))
@@ -258,7 +306,9 @@ def test_nothing_to_rewind(project: Project, store: GitSessionStore) -> None:
 def test_options_keep_what_was_given(store: GitSessionStore) -> None:
     """Hooks and settings of the program stand beside ours; a store may be shared."""
     own = HookMatcher(matcher="Bash")
-    made = options(store.checkpoints.path, hooks={"UserPromptSubmit": [own], "Stop": [own]}, model="m")
+    made = options(
+        store.checkpoints.path, hooks={"UserPromptSubmit": [own], "Stop": [own]}, model="m"
+    )
 
     assert isinstance(made, ClaudeAgentOptions)
     assert (made.model, made.cwd) == ("m", store.checkpoints.path)
@@ -282,7 +332,9 @@ def test_hook_never_fails_the_agent(project: Project, store: GitSessionStore) ->
 def test_sdk_lists_sessions_that_gitcp_saved(project: Project, store: GitSessionStore) -> None:
     """The SDK's own functions read the store: titles and prompts, the newest session first."""
     key: Any = {"project_key": store.project_key, "session_id": SESSION}
-    asyncio.run(store.append(key, [entry("user", "tidy up", cwd=str(project.root), sessionId=SESSION)]))
+    asyncio.run(
+        store.append(key, [entry("user", "tidy up", cwd=str(project.root), sessionId=SESSION)])
+    )
 
     (found,) = asyncio.run(list_sessions_from_store(store, directory=str(project.root)))
 
@@ -294,4 +346,6 @@ def test_missing_extra() -> None:
     program = "import sys; sys.modules['claude_agent_sdk'] = None; import gitcp.claude"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
-    assert done.stderr.splitlines()[-1].endswith("claude_agent_sdk: pip install 'gitcp-checkpoints[claude]'")
+    assert done.stderr.splitlines()[-1].endswith(
+        "claude_agent_sdk: pip install 'gitcp-checkpoints[claude]'"
+    )

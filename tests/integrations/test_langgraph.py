@@ -44,7 +44,9 @@ def test_conformance(project: Project, tmp_path: Path) -> None:
     results = report.results
     assert set(results) == {capability.value for capability in Capability}
     assert [result.failures for result in results.values() if not result.passed] == []
-    assert all(result.tests_skipped == 0 and result.tests_failed == 0 for result in results.values())
+    assert all(
+        result.tests_skipped == 0 and result.tests_failed == 0 for result in results.values()
+    )
     assert sum(result.tests_passed for result in results.values()) >= 81
 
 
@@ -52,18 +54,26 @@ def test_whole_interface() -> None:
     """Nothing of the interface is left to the base class but what it does well for every saver."""
     inherited = {"config_specs", "get", "aget", "with_allowlist", "get_delta_channel_history"}
     inherited |= {"aget_delta_channel_history"}
-    public = {name for name in vars(BaseCheckpointSaver) if not name.startswith("_") and name != "serde"}
+    public = {
+        name for name in vars(BaseCheckpointSaver) if not name.startswith("_") and name != "serde"
+    }
 
     assert public - inherited <= vars(GitSaver).keys()
 
 
 def test_one_commit_a_put(project: Project) -> None:
-    """A put is one checkpoint of the thread's session, as is each task's writes; git's own things stay as they are."""
+    """A put is one checkpoint of the thread's session, as is each task's writes; git's own things
+    stay as they are.
+    """
     saver = graphs.saver(project)
     with project.guard():
         config = put(saver, thread(), state(1, messages=[HumanMessage("hello", id="1")]))
         saver.put_writes(config, [("messages", [AIMessage("hi")])], "task")
-        put(saver, config, state(2, messages=[HumanMessage("hello", id="1"), AIMessage("hi", id="2")]))
+        put(
+            saver,
+            config,
+            state(2, messages=[HumanMessage("hello", id="1"), AIMessage("hi", id="2")]),
+        )
 
     logged = project.json_lines("log", "langgraph-t")
     assert [each["trigger"] for each in logged] == ["turn", "tools", "turn"]
@@ -87,25 +97,33 @@ def test_restore_leaves_files_that_are_not_held(project: Project) -> None:
 
 
 def test_values_are_shared(project: Project) -> None:
-    """A list that grows costs what is new, and comes back as it was, from this saver and from a new one."""
+    """A list that grows costs what is new, and comes back as it was, from this saver and from a new
+    one.
+    """
     saver, config = graphs.saver(project), thread()
     messages: list[HumanMessage] = []
     for step in range(60):
         messages = [*messages, HumanMessage(f"{step} " * 500, id=str(step))]
         config = put(saver, config, state(step, messages=messages, other={"step": step}))
 
-    stored = sum(f.stat().st_size for f in project.root.joinpath(".git/objects").rglob("*") if f.is_file())
+    stored = sum(
+        f.stat().st_size for f in project.root.joinpath(".git/objects").rglob("*") if f.is_file()
+    )
     assert stored < 2_000_000
     for one in (saver, graphs.saver(project)):
         found = one.get_tuple(thread())
         assert found is not None
         assert found.checkpoint["channel_values"] == {"messages": messages, "other": {"step": 59}}
     history = list(graphs.saver(project).list(thread()))
-    assert [len(each.checkpoint["channel_values"]["messages"]) for each in history] == list(range(60, 0, -1))
+    assert [len(each.checkpoint["channel_values"]["messages"]) for each in history] == list(
+        range(60, 0, -1)
+    )
 
 
 def test_order_is_that_of_ids(project: Project) -> None:
-    """The latest is the one with the greatest id, whenever it was put; one that is put again replaces itself."""
+    """The latest is the one with the greatest id, whenever it was put; one that is put again
+    replaces itself.
+    """
     saver = graphs.saver(project)
     first, second, third = (state(n, n=n) for n in (1, 2, 3))
     for each in (second, third, first):
@@ -115,7 +133,11 @@ def test_order_is_that_of_ids(project: Project) -> None:
 
     for one in (saver, graphs.saver(project)):
         listed = list(one.list(thread()))
-        assert [each.checkpoint["id"] for each in listed] == [third["id"], second["id"], first["id"]]
+        assert [each.checkpoint["id"] for each in listed] == [
+            third["id"],
+            second["id"],
+            first["id"],
+        ]
         assert listed[1].checkpoint["channel_values"] == {"n": "again"}
         latest = one.get_tuple(thread())
         assert latest is not None
@@ -123,7 +145,9 @@ def test_order_is_that_of_ids(project: Project) -> None:
 
 
 def test_pending_writes(project: Project) -> None:
-    """Writes stay with their checkpoint: the first for a place, the last of special ones, ordered as they apply."""
+    """Writes stay with their checkpoint: the first for a place, the last of special ones, ordered
+    as they apply.
+    """
     saver = graphs.saver(project)
     config = put(saver, thread(), state(1, n=1))
     saver.put_writes(config, [("n", 5), ("m", 6)], "b", "~2")
@@ -136,17 +160,25 @@ def test_pending_writes(project: Project) -> None:
     for one in (saver, graphs.saver(project)):
         found = one.get_tuple(config)
         assert found is not None
-        assert found.pending_writes == [("c", "__interrupt__", 2), ("a", "n", 7), ("b", "n", 5), ("b", "m", 6)]
+        assert found.pending_writes == [
+            ("c", "__interrupt__", 2),
+            ("a", "n", 7),
+            ("b", "n", 5),
+            ("b", "m", 6),
+        ]
         latest = one.get_tuple(thread())
         assert latest is not None
         assert latest.pending_writes == []
 
 
 @pytest.mark.parametrize(
-    "name", ["ÄÖ/..\n ~^:?*[", "A", "a", ".", "a.lock", "x" * 3000, "a/b", "\ud800", 7, "a-0123456789ab"]
+    "name",
+    ["ÄÖ/..\n ~^:?*[", "A", "a", ".", "a.lock", "x" * 3000, "a/b", "\ud800", 7, "a-0123456789ab"],
 )
 def test_any_thread_id(project: Project, name: Any) -> None:
-    """A thread may be called anything, and is found, listed and deleted by that name, beside those like it."""
+    """A thread may be called anything, and is found, listed and deleted by that name, beside those
+    like it.
+    """
     saver = graphs.saver(project)
     put(saver, thread("other"), state(1, n=0))
     config = put(saver, thread(name, "a:1|b:2"), state(1, n=1))
@@ -155,7 +187,10 @@ def test_any_thread_id(project: Project, name: Any) -> None:
     found = graphs.saver(project).get_tuple(thread(name, "a:1|b:2"))
     assert found is not None
     assert found.config == config
-    assert [each.config["configurable"]["thread_id"] for each in saver.list(None)] == [str(name), "other"]
+    assert [each.config["configurable"]["thread_id"] for each in saver.list(None)] == [
+        str(name),
+        "other",
+    ]
     saver.delete_thread(name)
     assert saver.get_tuple(config) is None
     assert (
@@ -166,18 +201,32 @@ def test_any_thread_id(project: Project, name: Any) -> None:
 
 def test_sessions_are_apart() -> None:
     """No two thread ids share a session, not even on file systems that do not tell case."""
-    names = ["a", "A", "a b", "a-b", "a--b", "ä", "", "a/b", keys.session_name("A").removeprefix(keys.PREFIX)]
+    names = [
+        "a",
+        "A",
+        "a b",
+        "a-b",
+        "a--b",
+        "ä",
+        "",
+        "a/b",
+        keys.session_name("A").removeprefix(keys.PREFIX),
+    ]
 
     assert len({keys.session_name(name).lower() for name in names}) == len(names)
 
 
 def test_unserialisable_state(project: Project) -> None:
-    """A value that cannot be serialised is refused by name, nothing of it is stored, and the thread goes on."""
+    """A value that cannot be serialised is refused by name, nothing of it is stored, and the thread
+    goes on.
+    """
     saver = graphs.saver(project)
     config = put(saver, thread(), state(1, messages=["x" * 5000]))
     before = project.git("for-each-ref")
 
-    with pytest.raises(BadValue, match=r"broken of thread t cannot be serialised.* Nothing was saved"):
+    with pytest.raises(
+        BadValue, match=r"broken of thread t cannot be serialised.* Nothing was saved"
+    ):
         put(saver, config, state(2, messages=["x" * 9000], broken=open))
     with pytest.raises(BadValue, match="cannot be serialised"):
         saver.put_writes(config, [("n", open)], "task")
@@ -237,11 +286,16 @@ def test_newer_store(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
 class Log(TypedDict):
     """A state that is made up from what was written."""
 
-    log: Annotated[list[int], DeltaChannel(lambda held, writes: [*held, *(one for each in writes for one in each)])]
+    log: Annotated[
+        list[int],
+        DeltaChannel(lambda held, writes: [*held, *(one for each in writes for one in each)]),
+    ]
 
 
 def test_delta_channels(project: Project, tmp_path: Path) -> None:
-    """A channel of which only changes are stored has the history that SqliteSaver has; a prune keeps what it needs."""
+    """A channel of which only changes are stored has the history that SqliteSaver has; a prune
+    keeps what it needs.
+    """
 
     def histories(store: Any) -> tuple[Any, list[Any]]:
         def node(state: Any) -> Any:
@@ -263,16 +317,23 @@ def test_delta_channels(project: Project, tmp_path: Path) -> None:
 
 
 def test_a_huge_channel(project: Project) -> None:
-    """Megabytes in a channel come back as they were, beside small states before and after; what grew is shared."""
+    """Megabytes in a channel come back as they were, beside small states before and after; what
+    grew is shared.
+    """
     saver, data = graphs.saver(project), os.urandom(5 << 20)
     config = put(saver, thread(), state(1, data=b""))
     config = put(saver, config, state(2, data=data))
     config = put(saver, config, state(3, data=data + b"more"))
     put(saver, config, state(4, data=b"end"))
 
-    found = [each.checkpoint["channel_values"]["data"] for each in graphs.saver(project).list(thread())]
+    found = [
+        each.checkpoint["channel_values"]["data"] for each in graphs.saver(project).list(thread())
+    ]
     assert found == [b"end", data + b"more", data, b""]
-    assert sum(f.stat().st_size for f in project.root.joinpath(".git").rglob("*") if f.is_file()) < 7 << 20
+    assert (
+        sum(f.stat().st_size for f in project.root.joinpath(".git").rglob("*") if f.is_file())
+        < 7 << 20
+    )
     project.gitcp("check", check=0)
 
 
@@ -293,7 +354,9 @@ def test_deleted_comes_back(project: Project) -> None:
 
 
 def test_copies_part(project: Project) -> None:
-    """A copy has everything of its source, and neither sees what happens to the other afterwards."""
+    """A copy has everything of its source, and neither sees what happens to the other
+    afterwards.
+    """
     saver = graphs.saver(project)
     config = put(saver, thread("a"), state(1, n=1), run_id="run")
     saver.put_writes(config, [("n", 2)], "task")
@@ -309,20 +372,29 @@ def test_copies_part(project: Project) -> None:
     saver.copy_thread("c", "d")
     saver.delete_thread("c")
     put(saver, thread("d"), state(3, n=3))
-    assert [each.checkpoint["channel_values"]["n"] for each in graphs.saver(project).list(thread("d"))] == [3, 2]
+    assert [
+        each.checkpoint["channel_values"]["n"] for each in graphs.saver(project).list(thread("d"))
+    ] == [3, 2]
     project.gitcp("check", check=0)
 
 
 def test_missing_extra() -> None:
     """Without LangGraph, importing says what to install."""
     code = "import sys; sys.modules['langgraph'] = None; import gitcp.langgraph"
-    done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(SOURCE)}, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+    )
 
     assert "pip install 'gitcp-checkpoints[langgraph]'" in done.stderr
 
 
 def test_secrets_are_found(project: Project) -> None:
-    """Text in a state stays text: a scan before anything leaves finds a secret in it, small value or large."""
+    """Text in a state stays text: a scan before anything leaves finds a secret in it, small value
+    or large.
+    """
     saver = graphs.saver(project)
     secret = "ghp_" + "a1B2" * 9
     config = put(saver, thread(), state(1, small=secret))
@@ -330,13 +402,19 @@ def test_secrets_are_found(project: Project) -> None:
 
     for number in ("1", "2"):
         held = project.git(
-            "grep", "--text", "-c", secret, f"refs/gitcp/sessions/langgraph-t{'~1' if number == '1' else ''}"
+            "grep",
+            "--text",
+            "-c",
+            secret,
+            f"refs/gitcp/sessions/langgraph-t{'~1' if number == '1' else ''}",
         )
         assert held
 
 
 def test_sixteen_writers(project: Project) -> None:
-    """Four processes of four threads each write one thread: every state and every write is there."""
+    """Four processes of four threads each write one thread: every state and every write is
+    there.
+    """
     code = """
 import sys, threading
 sys.path.insert(0, sys.argv[1])
@@ -356,12 +434,24 @@ threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
     command = [sys.executable, "-c", code, str(SOURCE / "tests/support"), str(project.root)]
     env = {**os.environ, "PYTHONPATH": str(SOURCE)}
     with project.guard():
-        running = [subprocess.Popen([*command, str(n)], env=env, stderr=subprocess.PIPE) for n in range(4)]
+        running = [
+            subprocess.Popen([*command, str(n)], env=env, stderr=subprocess.PIPE) for n in range(4)
+        ]
         said = [each.communicate(timeout=120)[1] for each in running]
 
     assert [each.returncode for each in running] == [0] * 4, said
-    wanted = {f"{process}-{number}-{step}" for process in range(4) for number in range(4) for step in range(2)}
+    wanted = {
+        f"{process}-{number}-{step}"
+        for process in range(4)
+        for number in range(4)
+        for step in range(2)
+    }
     found = list(graphs.saver(project).list(thread()))
     assert {each.checkpoint["channel_values"]["name"] for each in found} == wanted
-    assert all(each.pending_writes == [("task", "name", each.checkpoint["channel_values"]["name"])] for each in found)
-    assert [each["number"] for each in project.json_lines("log", "langgraph-t")] == list(range(64, 0, -1))
+    assert all(
+        each.pending_writes == [("task", "name", each.checkpoint["channel_values"]["name"])]
+        for each in found
+    )
+    assert [each["number"] for each in project.json_lines("log", "langgraph-t")] == list(
+        range(64, 0, -1)
+    )

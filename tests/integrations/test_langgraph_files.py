@@ -1,4 +1,6 @@
-"""With a working tree, LangGraph's time travel brings the files along: real graphs, real processes, a real kill."""
+"""With a working tree, LangGraph's time travel brings the files along: real graphs, real processes,
+a real kill.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,26 @@ def builder() -> Any:
 
 def agent(project: Project, seen: Path, *args: str) -> subprocess.CompletedProcess[str]:
     """Run the agent in a process of its own."""
-    command = [sys.executable, str(SOURCE / "tests/support/graph_agent.py"), str(project.root), str(seen), *args]
+    command = [
+        sys.executable,
+        str(SOURCE / "tests/support/graph_agent.py"),
+        str(project.root),
+        str(seen),
+        *args,
+    ]
     return subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": str(SOURCE)}, capture_output=True, text=True, timeout=120
+        command,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
 
 
 def test_killed_resumed_sent_back(project: Project, tmp_path: Path) -> None:
-    """An agent is killed in the middle of a step, resumed, and sent back two steps: each node finds the very files."""
+    """An agent is killed in the middle of a step, resumed, and sent back two steps: each node finds
+    the very files.
+    """
     project.write("all.txt", "begin")
     project.commit()
     seen = tmp_path / "seen"
@@ -51,10 +65,19 @@ def test_killed_resumed_sent_back(project: Project, tmp_path: Path) -> None:
         assert project.root.joinpath("three.txt").exists()
         resumed = agent(project, seen, "resume")
         assert resumed.returncode == 0, resumed.stderr
-    assert [path.name for path in sorted(seen.iterdir())] == ["four-0", "one-0", "three-0", "three-1", "two-0"]
+    assert [path.name for path in sorted(seen.iterdir())] == [
+        "four-0",
+        "one-0",
+        "three-0",
+        "three-1",
+        "two-0",
+    ]
     assert seen.joinpath("three-1").read_bytes() == seen.joinpath("three-0").read_bytes()
 
-    ids = {after: id for id, after in (line.split() for line in resumed.stdout.splitlines() if " " in line)}
+    ids = {
+        after: id
+        for id, after in (line.split() for line in resumed.stdout.splitlines() if " " in line)
+    }
     with project.guard():
         back = agent(project, seen, "replay", ids["three"])
     assert back.returncode == 0, back.stderr
@@ -67,7 +90,9 @@ def test_killed_resumed_sent_back(project: Project, tmp_path: Path) -> None:
 
 
 def test_what_was_there_is_saved_first(project: Project) -> None:
-    """Edits made before a run that is sent back are in a checkpoint, and `gitcp undo` brings them back."""
+    """Edits made before a run that is sent back are in a checkpoint, and `gitcp undo` brings them
+    back.
+    """
     project.write("a.txt", "one")
     saver = graphs.saver(project, files=True)
     first = put(saver, thread(), state(1, n=1))
@@ -84,7 +109,9 @@ def test_what_was_there_is_saved_first(project: Project) -> None:
 
 
 def test_looking_touches_nothing(project: Project) -> None:
-    """get_state, its history and update_state leave the files alone; a branch has those of where it begins."""
+    """get_state, its history and update_state leave the files alone; a branch has those of where it
+    begins.
+    """
 
     def write(_: Any) -> Any:
         project.write("a.txt", "two")
@@ -106,7 +133,9 @@ def test_looking_touches_nothing(project: Project) -> None:
 
 
 def test_finished_tasks_keep_their_edits(project: Project) -> None:
-    """A step of two tasks, one of which waits for a person: going on, the files are as the finished one left them."""
+    """A step of two tasks, one of which waits for a person: going on, the files are as the finished
+    one left them.
+    """
     project.write("a.txt", "one")
 
     def done(_: Any) -> Any:
@@ -128,7 +157,9 @@ def test_finished_tasks_keep_their_edits(project: Project) -> None:
 
 
 def test_a_run_does_not_begin_on_half_of_its_files(project: Project) -> None:
-    """Where something that is not captured stands in the way of a file, the run is refused before its first node."""
+    """Where something that is not captured stands in the way of a file, the run is refused before
+    its first node.
+    """
     ran = []
 
     def node(_: Any) -> Any:

@@ -1,4 +1,6 @@
-"""The OpenAI Agents SDK with its sessions kept as checkpoints: real runs of it, with a model that follows a script."""
+"""The OpenAI Agents SDK with its sessions kept as checkpoints: real runs of it, with a model that
+follows a script.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,11 @@ import pytest
 from agents import Agent, Model, ModelResponse, Runner, SQLiteSession, Usage, function_tool
 from agents.memory import Session, SessionSettings
 from agents.run import RunConfig
-from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
+from openai.types.responses import (
+    ResponseFunctionToolCall,
+    ResponseOutputMessage,
+    ResponseOutputText,
+)
 
 from gitcp.errors import BadValue, Refused, RevisionNotFound
 from gitcp.openai_agents import GitSession
@@ -26,16 +32,23 @@ class Scripted(Model):
     def __init__(self) -> None:
         self.heard: list[list[Any]] = []
 
-    async def get_response(self, system_instructions: Any, input: Any, *args: Any, **given: Any) -> ModelResponse:
+    async def get_response(
+        self, system_instructions: Any, input: Any, *args: Any, **given: Any
+    ) -> ModelResponse:
         self.heard.append(list(input))
         output: Any
         if input[-1].get("type") == "function_call_output":
             text = ResponseOutputText(text="Done.", type="output_text", annotations=[])
-            output = ResponseOutputMessage(id="m", content=[text], role="assistant", status="completed", type="message")
+            output = ResponseOutputMessage(
+                id="m", content=[text], role="assistant", status="completed", type="message"
+            )
         else:
             arguments = json.dumps({"text": input[-1]["content"]})
             output = ResponseFunctionToolCall(
-                call_id=f"c{len(self.heard)}", name="write", arguments=arguments, type="function_call"
+                call_id=f"c{len(self.heard)}",
+                name="write",
+                arguments=arguments,
+                type="function_call",
             )
         return ModelResponse(output=[output], usage=Usage(), response_id=None)
 
@@ -62,30 +75,42 @@ def ask(project: Project, session: Session, *prompts: str) -> Scripted:
     model = Scripted()
     agent = Agent(name="writer", model=model, tools=[write])
     for prompt in prompts:
-        asyncio.run(Runner.run(agent, prompt, session=session, run_config=RunConfig(tracing_disabled=True)))
+        asyncio.run(
+            Runner.run(agent, prompt, session=session, run_config=RunConfig(tracing_disabled=True))
+        )
     return model
 
 
 def test_a_run_is_saved_with_its_files(project: Project, session: GitSession) -> None:
-    """What the SDK keeps is what its own session keeps; each checkpoint has the files; all commands read it."""
+    """What the SDK keeps is what its own session keeps; each checkpoint has the files; all commands
+    read it.
+    """
     theirs = SQLiteSession("chat 42")
     with project.guard():
         model = ask(project, session, "first", "second")
     ask(project, theirs, "first", "second")
 
     assert asyncio.run(session.get_items()) == asyncio.run(theirs.get_items())
-    assert [item.get("content") for item in model.heard[2] if item.get("role") == "user"] == ["first", "second"]
+    assert [item.get("content") for item in model.heard[2] if item.get("role") == "user"] == [
+        "first",
+        "second",
+    ]
     shown = session.checkpoints.show()
     assert shown.conversation is not None
     assert shown.conversation.digest.last_prompt == "second"
-    assert (shown.agent and shown.agent.name, shown.agent and shown.agent.session_id) == ("openai-agents", "chat 42")
+    assert (shown.agent and shown.agent.name, shown.agent and shown.agent.session_id) == (
+        "openai-agents",
+        "chat 42",
+    )
     assert session.checkpoints.file("@", "a.txt") == b"second"
     assert "first" in project.gitcp("show", "--conversation", check=0).out
     project.gitcp("check", check=0)
 
 
 def test_protocol(session: GitSession) -> None:
-    """Limits, popping and clearing are as in the SDK's own session; nothing is lost from earlier checkpoints."""
+    """Limits, popping and clearing are as in the SDK's own session; nothing is lost from earlier
+    checkpoints.
+    """
     items: Any = [{"role": "user", "content": f"{n} \u2028 ü"} for n in range(5)]
 
     async def both(each: Any) -> list[Any]:
@@ -95,7 +120,12 @@ def test_protocol(session: GitSession) -> None:
         await each.add_items(items[3:])
         seen += [await each.get_items(limit=limit) for limit in (None, 0, 2, 9)]
         each.session_settings = SessionSettings(limit=3)
-        seen += [await each.get_items(), await each.get_items(limit=1), await each.pop_item(), await each.get_items()]
+        seen += [
+            await each.get_items(),
+            await each.get_items(limit=1),
+            await each.pop_item(),
+            await each.get_items(),
+        ]
         await each.clear_session()
         return [*seen, await each.get_items(), await each.pop_item()]
 
@@ -106,7 +136,9 @@ def test_protocol(session: GitSession) -> None:
 
 
 def test_branch_before_a_turn(project: Project, session: GitSession) -> None:
-    """A branch knows the turns before, its files are those of when the turn came, and both go on apart."""
+    """A branch knows the turns before, its files are those of when the turn came, and both go on
+    apart.
+    """
     ask(project, session, "first")
     project.write("notes.txt", "by hand\n")
     ask(project, session, "second")
@@ -117,8 +149,14 @@ def test_branch_before_a_turn(project: Project, session: GitSession) -> None:
     assert project.read("a.txt") == b"first"
     assert project.read("notes.txt") == b"by hand\n"
     model = ask(project, session, "another way")
-    assert [item.get("content") for item in model.heard[0] if item.get("role") == "user"] == ["first", "another way"]
-    assert asyncio.run(session.turns()) == [{"turn": 1, "content": "first"}, {"turn": 2, "content": "another way"}]
+    assert [item.get("content") for item in model.heard[0] if item.get("role") == "user"] == [
+        "first",
+        "another way",
+    ]
+    assert asyncio.run(session.turns()) == [
+        {"turn": 1, "content": "first"},
+        {"turn": 2, "content": "another way"},
+    ]
     asyncio.run(session.switch_to_branch("main", files=True))
     assert (project.read("a.txt"), asyncio.run(session.get_items())) == (b"second", whole)
     listed = asyncio.run(session.list_branches())
@@ -126,7 +164,10 @@ def test_branch_before_a_turn(project: Project, session: GitSession) -> None:
         ("main", 2, True),
         (branch, 2, False),
     ]
-    forked = [s.trailers.get("Gitcp-Forked-From", "") for s in session.checkpoints.log(f"{session.name}+{branch}")]
+    forked = [
+        s.trailers.get("Gitcp-Forked-From", "")
+        for s in session.checkpoints.log(f"{session.name}+{branch}")
+    ]
     assert sum(each.startswith(f"{session.name}@") for each in forked) == 1
     project.gitcp("check", check=0)
 
@@ -142,7 +183,9 @@ def test_branch_inside_of_what_was_added_at_once(project: Project, session: GitS
     asyncio.run(session.create_branch_from_turn(1, "empty"))
 
     assert asyncio.run(session.get_items()) == []
-    assert asyncio.run(GitSession("chat 42", project.root, branch="other").get_items()) == history[:2]
+    assert (
+        asyncio.run(GitSession("chat 42", project.root, branch="other").get_items()) == history[:2]
+    )
 
 
 def test_branches_that_cannot_be(session: GitSession) -> None:
@@ -165,7 +208,9 @@ def test_branches_that_cannot_be(session: GitSession) -> None:
     assert (session.branch, session.checkpoints.sessions()) == ("main", before)
 
 
-@pytest.mark.parametrize("name", ["chat-42", "a/b", "ü", "", "..", "x" * 300, "a+b", "-rf", "x.lock", "a\0b"])
+@pytest.mark.parametrize(
+    "name", ["chat-42", "a/b", "ü", "", "..", "x" * 300, "a+b", "-rf", "x.lock", "a\0b"]
+)
 def test_any_session_id(project: Project, name: str) -> None:
     """An id may be any text, and those that look alike are apart."""
     for each in (name, name + " "):

@@ -1,4 +1,6 @@
-"""Sandbox snapshots of the OpenAI Agents SDK as trees: real sandboxes, and archives that a tree cannot hold."""
+"""Sandbox snapshots of the OpenAI Agents SDK as trees: real sandboxes, and archives that a tree
+cannot hold.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,20 @@ from gitcp.openai_agents import GitSnapshot, GitSnapshotSpec
 
 from driver import Project
 
-NAMES = ("a", "./a", "a/b", "a/b/", "ü\n", "d", ".git", ".git/config", ".gitcp/x", "../x", "/x", "x" * 300)
+NAMES = (
+    "a",
+    "./a",
+    "a/b",
+    "a/b/",
+    "ü\n",
+    "d",
+    ".git",
+    ".git/config",
+    ".gitcp/x",
+    "../x",
+    "/x",
+    "x" * 300,
+)
 KINDS = (tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.DIRTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE)
 
 
@@ -75,12 +90,17 @@ def round_trip(snapshot: GitSnapshot, file: io.BytesIO) -> io.IOBase:
 
 
 MEMBER = st.tuples(
-    st.sampled_from(NAMES), st.sampled_from(KINDS), st.binary(max_size=9), st.sampled_from((0o600, 0o755))
+    st.sampled_from(NAMES),
+    st.sampled_from(KINDS),
+    st.binary(max_size=9),
+    st.sampled_from((0o600, 0o755)),
 )
 
 
 def test_any_archive_comes_back(project: Project, snapshot: GitSnapshot) -> None:
-    """Owners, times, modes, links, names that stand twice or lie below a file, `.git`: all is as it was."""
+    """Owners, times, modes, links, names that stand twice or lie below a file, `.git`: all is as it
+    was.
+    """
 
     @settings(max_examples=25)
     @given(st.lists(MEMBER, max_size=6))
@@ -94,7 +114,9 @@ def test_any_archive_comes_back(project: Project, snapshot: GitSnapshot) -> None
 
 
 def test_files_are_a_tree(project: Project, snapshot: GitSnapshot) -> None:
-    """Any command can look at a workspace; what did not change is there once; the working tree is left alone."""
+    """Any command can look at a workspace; what did not change is there once; the working tree is
+    left alone.
+    """
     big = bytes(range(256)) * 4000
     first = archive(
         ("./", tarfile.DIRTYPE, b"", 0o755),
@@ -117,12 +139,17 @@ def test_files_are_a_tree(project: Project, snapshot: GitSnapshot) -> None:
     assert change.path == b"src/x.py"
     assert project.files() == before
     assert "src/x.py" in project.git(
-        "diff", "--stat", f"refs/gitcp/sessions/{snapshot.name}~", f"refs/gitcp/sessions/{snapshot.name}"
+        "diff",
+        "--stat",
+        f"refs/gitcp/sessions/{snapshot.name}~",
+        f"refs/gitcp/sessions/{snapshot.name}",
     )
 
 
 def test_what_is_no_archive(snapshot: GitSnapshot) -> None:
-    """Garbage is refused and leaves nothing; nothing was persisted, nothing comes back; the SDK reads its own JSON."""
+    """Garbage is refused and leaves nothing; nothing was persisted, nothing comes back; the SDK
+    reads its own JSON.
+    """
     assert asyncio.run(snapshot.restorable()) is False
     with pytest.raises(SnapshotRestoreError):
         asyncio.run(snapshot.restore())
@@ -134,8 +161,13 @@ def test_what_is_no_archive(snapshot: GitSnapshot) -> None:
 
 
 def test_a_real_sandbox_goes_on_elsewhere(project: Project, snapshot: GitSnapshot) -> None:
-    """What a command wrote in a sandbox is there in the next one, modes and links and its own repository."""
-    script = "mkdir -p src && printf 'hi' > src/x && chmod 700 src/x && ln -s src/x link && git init -q && mkdir empty"
+    """What a command wrote in a sandbox is there in the next one, modes and links and its own
+    repository.
+    """
+    script = (
+        "mkdir -p src && printf 'hi' > src/x && chmod 700 src/x && ln -s src/x link && git init -q "
+        "&& mkdir empty"
+    )
     look = "cat link && stat -c %a src/x && test -d empty && git rev-parse --is-inside-work-tree"
 
     async def run(command: str) -> tuple[int, bytes]:

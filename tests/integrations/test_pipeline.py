@@ -1,4 +1,6 @@
-"""A program that is killed at any moment processes each record exactly once: the small form of pipeline.py."""
+"""A program that is killed at any moment processes each record exactly once: the small form of
+pipeline.py.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ RECORDS = 20_000
 
 
 def test_killed_at_random(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed at random moments and started again, it processes every record once; the store is whole."""
+    """Killed at random moments and started again, it processes every record once; the store is
+    whole.
+    """
     monkeypatch.setenv("PYTHONPATH", str(SOURCE))
     monkeypatch.setattr(pipeline, "SAVES", 20)
     pipeline.supervise(project.root, RECORDS, kills=2)

@@ -1,4 +1,6 @@
-"""Strands Agents with its storage kept in git: a real agent with a session manager, and odd keys."""
+"""Strands Agents with its storage kept in git: a real agent with a session manager, and odd
+keys.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,18 @@ def storage(project: Project) -> GitStorage:
 
 
 def test_as_in_memory(project: Project, storage: GitStorage) -> None:
-    """Writing, overwriting, listing, deleting: what the framework's own storage says, this one says."""
+    """Writing, overwriting, listing, deleting: what the framework's own storage says, this one
+    says.
+    """
 
     async def told(each: Any) -> list[Any]:
-        for key, data in (("s/b", b"1"), ("s/a", b"\0\xff\r\n"), ("t", b""), ("s/b", b"2"), ("s/b", b"2")):
+        for key, data in (
+            ("s/b", b"1"),
+            ("s/a", b"\0\xff\r\n"),
+            ("t", b""),
+            ("s/b", b"2"),
+            ("s/b", b"2"),
+        ):
             await each.write(key, data)
         seen = [await each.read(key) for key in ("s/a", "s/b", "t", "s", "nope")]
         seen += [await each.list(prefix) for prefix in ("", "s/", "x")]
@@ -51,13 +61,27 @@ def test_as_in_memory(project: Project, storage: GitStorage) -> None:
 
 
 def test_any_key(storage: GitStorage) -> None:
-    """A key may be any text; none is taken for another. The empty one is refused, and a lost repository is said."""
-    keys = ["../../etc/passwd", "a//b", "a/b", "/a", "ü\n\0", "x" * 5000, "\ud83d", ".gitcp", "main"]
+    """A key may be any text; none is taken for another. The empty one is refused, and a lost
+    repository is said.
+    """
+    keys = [
+        "../../etc/passwd",
+        "a//b",
+        "a/b",
+        "/a",
+        "ü\n\0",
+        "x" * 5000,
+        "\ud83d",
+        ".gitcp",
+        "main",
+    ]
     for key in keys:
         asyncio.run(storage.write(key, key.encode("utf-8", "surrogatepass")))
 
     assert asyncio.run(storage.list()) == sorted(keys)
-    assert [asyncio.run(storage.read(key)) for key in keys] == [key.encode("utf-8", "surrogatepass") for key in keys]
+    assert [asyncio.run(storage.read(key)) for key in keys] == [
+        key.encode("utf-8", "surrogatepass") for key in keys
+    ]
     with pytest.raises(StorageError):
         asyncio.run(storage.write("", b"x"))
     storage.checkpoints.path.joinpath(".git").rename(storage.checkpoints.path / "gone")
@@ -79,13 +103,19 @@ class Scripted(Model):
         raise NotImplementedError
 
     async def stream(self, messages: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        self.heard = [part["text"] for message in messages for part in message["content"] if "text" in part]
+        self.heard = [
+            part["text"] for message in messages for part in message["content"] if "text" in part
+        ]
         last = messages[-1]["content"][0]
         yield {"messageStart": {"role": "assistant"}}
         if "text" in last:
             use = {"name": "write", "toolUseId": f"t{len(messages)}"}
             yield {"contentBlockStart": {"start": {"toolUse": use}}}
-            yield {"contentBlockDelta": {"delta": {"toolUse": {"input": json.dumps({"text": last["text"]})}}}}
+            yield {
+                "contentBlockDelta": {
+                    "delta": {"toolUse": {"input": json.dumps({"text": last["text"]})}}
+                }
+            }
         else:
             yield {"contentBlockStart": {"start": {}}}
             yield {"contentBlockDelta": {"delta": {"text": "Done."}}}
@@ -94,7 +124,9 @@ class Scripted(Model):
 
 
 def ask(project: Project, prompt: str) -> list[Any]:
-    """Run an agent in a new process's place: all that it knows comes from the storage. What it heard."""
+    """Run an agent in a new process's place: all that it knows comes from the storage. What it
+    heard.
+    """
 
     @tool
     def write(text: str) -> str:
@@ -104,12 +136,20 @@ def ask(project: Project, prompt: str) -> list[Any]:
 
     model = Scripted()
     manager = SnapshotSessionManager("chat-42", storage=GitStorage(project.root))
-    Agent(model=model, tools=[write], session_manager=manager, callback_handler=None, agent_id="writer")(prompt)
+    Agent(
+        model=model,
+        tools=[write],
+        session_manager=manager,
+        callback_handler=None,
+        agent_id="writer",
+    )(prompt)
     return model.heard
 
 
 def test_an_agent_goes_back_with_its_files(project: Project, storage: GitStorage) -> None:
-    """Each turn of a real agent is saved with its files; after a restore it knows the earlier turn and no other."""
+    """Each turn of a real agent is saved with its files; after a restore it knows the earlier turn
+    and no other.
+    """
     for prompt in ("first", "second"):
         ask(project, prompt)
     found = [str(summary.id) for summary in storage.checkpoints.log()]
@@ -128,4 +168,6 @@ def test_missing_extra() -> None:
     program = "import sys; sys.modules['strands'] = None; import gitcp.strands"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
-    assert done.stderr.splitlines()[-1].endswith("strands: pip install 'gitcp-checkpoints[strands]'")
+    assert done.stderr.splitlines()[-1].endswith(
+        "strands: pip install 'gitcp-checkpoints[strands]'"
+    )

@@ -1,4 +1,6 @@
-"""Automatic retention: off until it is set, spares what matters, looks seldom, and is undone by its number."""
+"""Automatic retention: off until it is set, spares what matters, looks seldom, and is undone by its
+number.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,9 @@ def test_off(project: Project) -> None:
 
 
 def test_count(project: Project) -> None:
-    """What is beyond the number goes, but for what has a tag or a label; undo brings it back by its number alone."""
+    """What is beyond the number goes, but for what has a tag or a label; undo brings it back by its
+    number alone.
+    """
     save(open_store(project), "alpha", label="mine", created=START - 3 * DAY)
     save(open_store(project), "alpha", label="manual: mine", created=START - 2 * DAY)
     first = save(open_store(project), "alpha", created=START - DAY)
@@ -135,7 +139,9 @@ def test_size(project: Project) -> None:
 
 
 def test_seldom(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store is looked at once an hour at most, and then only if something may be beyond a limit."""
+    """The store is looked at once an hour at most, and then only if something may be beyond a
+    limit.
+    """
     daily(project, 3)
     project.git("config", "gitcp.maxCheckpoints", "4")
     looks: list[Store] = []
@@ -157,13 +163,16 @@ def test_seldom(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert saved(timedelta(0), 1) == 1
     assert saved(timedelta(minutes=1), 3) == 0
-    assert saved(timedelta(minutes=61), 1) == 2  # and what is beyond a limit is judged again under the lock
+    # and what is beyond a limit is judged again under the lock
+    assert saved(timedelta(minutes=61), 1) == 2
     assert saved(timedelta(minutes=62), 1) == 0
     assert numbers(project) == [3, 4, 5, 6, 7, 8, 9]
 
 
 def test_an_hour_later_nothing_is_beyond(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where by what was seen last nothing can be beyond a limit, an hour later nothing is looked at either."""
+    """Where by what was seen last nothing can be beyond a limit, an hour later nothing is looked at
+    either.
+    """
     daily(project, 3)
     project.git("config", "gitcp.maxCheckpoints", "100")
     project.git("config", "gitcp.maxAge", "30d")
@@ -204,7 +213,9 @@ def test_safety_and_expiry(project: Project) -> None:
 
 
 def test_save_says_it(project: Project) -> None:
-    """What was dropped the next save says, once; a setting that cannot be read is said, and the save stands."""
+    """What was dropped the next save says, once; a setting that cannot be read is said, and the
+    save stands.
+    """
     daily(project, 5)
     project.git("config", "gitcp.maxCheckpoints", "2")
     project.write("new", "file\n")
@@ -226,7 +237,9 @@ def test_save_says_it(project: Project) -> None:
 
 
 def test_a_program_that_saves(project: Project) -> None:
-    """`gitcp.open().save()` keeps to the limits as the command does; a limit that cannot be read costs no save."""
+    """`gitcp.open().save()` keeps to the limits as the command does; a limit that cannot be read
+    costs no save.
+    """
     store = daily(project, 9)
     checkpoints = gitcp.open(project.root, host=store.repo.host)
     project.git("config", "gitcp.maxCheckpoints", "many")
@@ -255,7 +268,9 @@ def test_a_look_that_fails(project: Project) -> None:
 
     assert not report.exists()
     store = open_store(project)
-    store.repo.host = Host(store.repo.host.env, store.repo.host.home, lambda: datetime.now().astimezone())
+    store.repo.host = Host(
+        store.repo.host.env, store.repo.host.home, lambda: datetime.now().astimezone()
+    )
     assert not auto_retention.is_due_after(store, last(store))
 
 
@@ -265,9 +280,15 @@ WAYS: dict[str, Callable[[Project, Checkpoints], object]] = {
     "step": lambda _, opened: opened.session("alpha").step("work", lambda: 1),
     "transaction": lambda _, opened: transaction(opened, None),
     "failed transaction": lambda _, opened: transaction(opened, ValueError()),
-    "framework": lambda _, opened: Thread(opened, "alpha", Agent("some", "x")).note(Trigger.TURN, {"step": "1"}),
-    "run": lambda project, _: project.gitcp("run", "work", "--session", "alpha", "--", "true", check=0),
-    "failed run": lambda project, _: project.gitcp("run", "work", "--session", "alpha", "--", "false", check=1),
+    "framework": lambda _, opened: Thread(opened, "alpha", Agent("some", "x")).note(
+        Trigger.TURN, {"step": "1"}
+    ),
+    "run": lambda project, _: project.gitcp(
+        "run", "work", "--session", "alpha", "--", "true", check=0
+    ),
+    "failed run": lambda project, _: project.gitcp(
+        "run", "work", "--session", "alpha", "--", "false", check=1
+    ),
 }
 
 
@@ -295,10 +316,21 @@ def test_whoever_saves(project: Project, way: str) -> None:
 
 
 def test_a_state_of_a_graph(project: Project) -> None:
-    """It never goes by a limit of number, age or size, nor by a rule: another one may be made up from it."""
+    """It never goes by a limit of number, age or size, nor by a rule: another one may be made up
+    from it.
+    """
     for _ in range(8):
-        save(open_store(project), "alpha", created=START.replace(year=2020), state=State(EMPTY_TREE, "put/t"))
-    for name, limit in (("gitcp.maxCheckpoints", "2"), ("gitcp.maxAge", "2d"), ("gitcp.maxSize", "1k")):
+        save(
+            open_store(project),
+            "alpha",
+            created=START.replace(year=2020),
+            state=State(EMPTY_TREE, "put/t"),
+        )
+    for name, limit in (
+        ("gitcp.maxCheckpoints", "2"),
+        ("gitcp.maxAge", "2d"),
+        ("gitcp.maxSize", "1k"),
+    ):
         project.git("config", name, limit)
     store = at(project, START)
 

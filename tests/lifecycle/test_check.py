@@ -1,4 +1,6 @@
-"""Check: every changed byte is found, with the checkpoints it affects, and an untouched store is clean."""
+"""Check: every changed byte is found, with the checkpoints it affects, and an untouched store is
+clean.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,19 @@ import pytest
 from gitcp import wire
 from gitcp.git import refs, trees
 from gitcp.lifecycle.check import CheckReport, Problem, check
-from gitcp.model import FILE, GITLINK, TREE, Base, Checkpoint, CheckpointId, Entry, IndexEntry, Oid, Snapshot, Stream
+from gitcp.model import (
+    FILE,
+    GITLINK,
+    TREE,
+    Base,
+    Checkpoint,
+    CheckpointId,
+    Entry,
+    IndexEntry,
+    Oid,
+    Snapshot,
+    Stream,
+)
 from gitcp.state import tag
 from gitcp.store import METADATA, Store
 from gitcp.value import replace
@@ -24,7 +38,10 @@ from gitcp.value import replace
 from driver import Project
 from samples import START, open_store, plain, save, talk
 
-LINES = [b'{"uuid":"%04d","text":"%s"}\n' % (n, bytes(random.Random(n).choices(b"abcdef ", k=400))) for n in range(40)]
+LINES = [
+    b'{"uuid":"%04d","text":"%s"}\n' % (n, bytes(random.Random(n).choices(b"abcdef ", k=400)))
+    for n in range(40)
+]
 
 LOST = {
     "alpha@1": {"alpha@1"},
@@ -39,7 +56,9 @@ LOST = {
 
 @dataclass
 class Kept:
-    """A store with three sessions, one of them a fork, two tags, conversations of two streams, and staged files."""
+    """A store with three sessions, one of them a fork, two tags, conversations of two streams, and
+    staged files.
+    """
 
     project: Project
     store: Store
@@ -57,12 +76,18 @@ class Kept:
         return self.store.read(tip)
 
     def holders(self) -> dict[Oid, set[str]]:
-        """Every object that git finds in a checkpoint, and the ids of the checkpoints that hold it."""
+        """Every object that git finds in a checkpoint, and the ids of the checkpoints that hold
+        it.
+        """
         found: dict[Oid, set[str]] = defaultdict(set)
         for session in self.store.sessions():
             for commit in self.project.git("rev-list", f"refs/gitcp/sessions/{session}").split():
-                listed = self.project.git("ls-tree", "-r", "-t", "--format=%(objecttype) %(objectname)", commit)
-                below = [line.split()[1] for line in listed.splitlines() if not line.startswith("commit")]
+                listed = self.project.git(
+                    "ls-tree", "-r", "-t", "--format=%(objecttype) %(objectname)", commit
+                )
+                below = [
+                    line.split()[1] for line in listed.splitlines() if not line.startswith("commit")
+                ]
                 for oid in (commit, self.project.git("rev-parse", f"{commit}^{{tree}}"), *below):
                     found[Oid(oid)].add(str(self.store.read(Oid(commit)).id))
         return found
@@ -73,18 +98,34 @@ def kept(project: Project) -> Kept:
     store = open_store(project)
     found = Kept(project, store)
     for number in range(1, 4):
-        files = {b"same.txt": b"same\n", b"src/a.py": b"a = %d\n" % number, b"src/deep/b.py": b"b\n"}
+        files = {
+            b"same.txt": b"same\n",
+            b"src/a.py": b"a = %d\n" % number,
+            b"src/deep/b.py": b"b\n",
+        }
         streams = {"main": b"".join(LINES[: number * 10]), "agents/one": b"".join(LINES[:number])}
         made = save(store, "alpha", files, streams, label=f"step {number}")
         if number == 2:
             tag.create(store, "v1", made, text=None, force=False, now=START)
-            assert refs.update_ref(store.repo.common_dir, refs.SESSIONS + "forked", made.commit, None)
-            save(store, "forked", {b"own.txt": b"own\n"}, {"main": b"".join(LINES[:25])}, forked_from=made.id)
+            assert refs.update_ref(
+                store.repo.common_dir, refs.SESSIONS + "forked", made.commit, None
+            )
+            save(
+                store,
+                "forked",
+                {b"own.txt": b"own\n"},
+                {"main": b"".join(LINES[:25])},
+                forked_from=made.id,
+            )
     staged = IndexEntry(b"s/t.txt", FILE, store.objects.write_blob(b"staged\n"))
     conflict = IndexEntry(b"s/u.txt", FILE, store.objects.write_blob(b"theirs\n"), 3)
     blob = Entry(FILE, store.objects.write_blob(b"f"))
     tree = trees.build(store.objects, {b"m": Entry(GITLINK, Oid("5" * 40)), b"f": blob})
-    save(store, "manual-1", snapshot=Snapshot(tree, Base(None, "main"), 1, staged=(staged,), conflicts=(conflict,)))
+    save(
+        store,
+        "manual-1",
+        snapshot=Snapshot(tree, Base(None, "main"), 1, staged=(staged,), conflicts=(conflict,)),
+    )
     tag.create(store, "v2", save(store, "manual-1", {}), text="words", force=False, now=START)
     return found
 
@@ -116,7 +157,9 @@ def damages(data: bytes) -> Iterator[bytes | None]:
 
 
 def named(report: CheckReport, name: str) -> set[str]:
-    """The checkpoints that are said to be affected by `name`, about which alone there is a problem."""
+    """The checkpoints that are said to be affected by `name`, about which alone there is a
+    problem.
+    """
     assert {problem.object for problem in report.problems} == {name}
     return {id for problem in report.problems for id in problem.checkpoints}
 
@@ -137,7 +180,9 @@ def test_an_untouched_store(kept: Kept) -> None:
     assert seen == [(n, 6) for n in range(1, 7)]
 
 
-@pytest.mark.parametrize("how", [["repack", "-adq"], ["gc", "--quiet"], ["pack-refs", "--all"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "how", [["repack", "-adq"], ["gc", "--quiet"], ["pack-refs", "--all"]], ids=" ".join
+)
 def test_a_packed_store(kept: Kept, how: list[str]) -> None:
     """Packing objects and refs changes nothing about what is found."""
     before = kept.check()
@@ -155,7 +200,9 @@ def test_a_repository_without_checkpoints(project: Project) -> None:
 
 
 def test_gcs_own_refs_are_sound(kept: Kept) -> None:
-    """Fetched sessions and tags, and the trash, are checked as well; a lock that a crash left is no damage."""
+    """Fetched sessions and tags, and the trash, are checked as well; a lock that a crash left is no
+    damage.
+    """
     git = kept.project.git
     git("update-ref", "refs/gitcp/remotes/origin/sessions/alpha", kept.tip("alpha").commit)
     git("update-ref", "refs/gitcp/remotes/origin/tags/v1", git("rev-parse", "refs/gitcp/tags/v1"))
@@ -171,7 +218,9 @@ def test_gcs_own_refs_are_sound(kept: Kept) -> None:
 
 @pytest.mark.faults
 def test_every_damage_of_every_loose_object(kept: Kept) -> None:
-    """Whatever byte of whatever object is changed, it is found, and exactly its checkpoints are named."""
+    """Whatever byte of whatever object is changed, it is found, and exactly its checkpoints are
+    named.
+    """
     kept.project.loosen()
     for oid, ids in kept.holders().items():
         path = kept.path(oid)
@@ -223,7 +272,9 @@ def _unpacked(data: bytes) -> bytes | None:
         return None
 
 
-@pytest.mark.parametrize("strategy", [zlib.Z_DEFAULT_STRATEGY, zlib.Z_FIXED, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE])
+@pytest.mark.parametrize(
+    "strategy", [zlib.Z_DEFAULT_STRATEGY, zlib.Z_FIXED, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE]
+)
 def test_objects_that_others_compressed(kept: Kept, strategy: int) -> None:
     """An object that another program packed in another way is not taken for a damaged one."""
     kept.project.loosen()
@@ -233,7 +284,9 @@ def test_objects_that_others_compressed(kept: Kept, strategy: int) -> None:
             content = zlib.decompress(kept.path(oid).read_bytes())
             packer = zlib.compressobj(level, strategy=strategy, memLevel=level or 9)
             kept.path(oid).chmod(0o644)
-            kept.path(oid).write_bytes(packer.compress(content[:9]) + packer.compress(content[9:]) + packer.flush())
+            kept.path(oid).write_bytes(
+                packer.compress(content[:9]) + packer.compress(content[9:]) + packer.flush()
+            )
 
         assert kept.check().problems == ()
 
@@ -248,11 +301,20 @@ def test_every_part_of_a_pack_and_its_index(kept: Kept) -> None:
     choose = random.Random(3)
     for path in files:
         data = path.read_bytes()
-        for place in [0, 5, 9, *choose.sample(range(12, len(data) - 20), 8), len(data) - 20, len(data) - 1]:
+        for place in [
+            0,
+            5,
+            9,
+            *choose.sample(range(12, len(data) - 20), 8),
+            len(data) - 20,
+            len(data) - 1,
+        ]:
             for mask in (0xFF, 0x01):
                 with changed(path, flipped(data, place, mask)):
                     problems = kept.check().problems
-                    assert str(path.relative_to(kept.store.repo.common_dir)) in {p.object for p in problems}
+                    assert str(path.relative_to(kept.store.repo.common_dir)) in {
+                        p.object for p in problems
+                    }
         for new in (data[:-1], data[: len(data) // 2], data[:10], b""):
             with changed(path, new):
                 assert not kept.check().ok
@@ -277,7 +339,9 @@ def test_a_pack_names_whom_it_affects(kept: Kept) -> None:
 
 @pytest.mark.faults
 def test_every_unused_bit_of_a_packed_object(project: Project) -> None:
-    """A bit of a pack that reading cannot see is found, with the checkpoints whose object it lies in."""
+    """A bit of a pack that reading cannot see is found, with the checkpoints whose object it lies
+    in.
+    """
     store = open_store(project)
     kept, tried = Kept(project, store), 0
     contents = (b"same\n", random.Random(7).randbytes(40), b"long " * 99)
@@ -287,7 +351,9 @@ def test_every_unused_bit_of_a_packed_object(project: Project) -> None:
     path = index.with_suffix(".pack")
     data = path.read_bytes()
     rows = [line.split() for line in project.git("verify-pack", "-v", str(index)).splitlines()]
-    for oid, size, start in [(row[0], int(row[3]), int(row[4])) for row in rows if row[1:2] == ["blob"]]:
+    for oid, size, start in [
+        (row[0], int(row[3]), int(row[4])) for row in rows if row[1:2] == ["blob"]
+    ]:
         packed = data[start : start + size]
         body = next(place for place, byte in enumerate(packed) if byte < 0x80) + 1
         for place in range(body, size):
@@ -296,8 +362,14 @@ def test_every_unused_bit_of_a_packed_object(project: Project) -> None:
                     tried += 1
                     gc.collect()
                     with changed(path, flipped(data, start + place, 1 << bit)):
-                        problems = {problem.object: set(problem.checkpoints) for problem in kept.check().problems}
-                    assert problems == {oid: {"bits@1"}, str(path.relative_to(store.repo.common_dir)): set()}
+                        problems = {
+                            problem.object: set(problem.checkpoints)
+                            for problem in kept.check().problems
+                        }
+                    assert problems == {
+                        oid: {"bits@1"},
+                        str(path.relative_to(store.repo.common_dir)): set(),
+                    }
 
     assert tried > 0
     assert kept.check().ok
@@ -317,7 +389,12 @@ def test_a_damaged_pack_of_somebody_else(kept: Kept) -> None:
 def test_objects_that_lie_in_an_alternate(kept: Kept, tmp_path: Path) -> None:
     """What a store borrows from another repository is read and checked there."""
     clone = Project(tmp_path / "clone")
-    clone.git("fetch", "--quiet", str(kept.project.root), "refs/gitcp/sessions/alpha:refs/gitcp/sessions/alpha")
+    clone.git(
+        "fetch",
+        "--quiet",
+        str(kept.project.root),
+        "refs/gitcp/sessions/alpha:refs/gitcp/sessions/alpha",
+    )
     objects = clone.root / ".git" / "objects"
     borrowed = tmp_path / "borrowed"
     objects.rename(borrowed)
@@ -337,7 +414,8 @@ def test_nothing_stops_at_the_first_damage(kept: Kept) -> None:
     kept.project.loosen()
     git, common = kept.project.git, kept.store.repo.common_dir
     gone = {
-        git("rev-parse", f"refs/gitcp/sessions/alpha:{name}"): name for name in ("same.txt", "src/a.py", "src/deep")
+        git("rev-parse", f"refs/gitcp/sessions/alpha:{name}"): name
+        for name in ("same.txt", "src/a.py", "src/deep")
     }
     gone[git("rev-parse", "refs/gitcp/sessions/alpha:.gitcp/checkpoint.json")] = "metadata"
     gone[git("rev-parse", "refs/gitcp/sessions/manual-1~1:.gitcp/staged/s/t.txt")] = "staged"
@@ -348,7 +426,10 @@ def test_nothing_stops_at_the_first_damage(kept: Kept) -> None:
     common.joinpath("refs/gitcp/sessions/garbage").write_text("garbage\n")
     common.joinpath("refs/gitcp/sessions/dangling").write_text("1" * 40 + "\n")
     common.joinpath("refs/gitcp/other").write_text(kept.tip("manual-1").commit + "\n")
-    found = {gone.get(problem.object, problem.object): set(problem.checkpoints) for problem in kept.check().problems}
+    found = {
+        gone.get(problem.object, problem.object): set(problem.checkpoints)
+        for problem in kept.check().problems
+    }
 
     assert found == {
         "same.txt": {"alpha@1", "alpha@2", "alpha@3"},
@@ -370,14 +451,22 @@ def test_nothing_stops_at_the_first_damage(kept: Kept) -> None:
 @pytest.mark.faults
 @pytest.mark.parametrize("name", ["sessions/alpha", "sessions/forked", "tags/v1"])
 def test_every_byte_of_a_ref(kept: Kept, name: str) -> None:
-    """A ref that holds garbage, or an object that is not there, is found; other sessions are not affected."""
+    """A ref that holds garbage, or an object that is not there, is found; other sessions are not
+    affected.
+    """
     path = kept.store.repo.common_dir / "refs" / "gitcp" / name
     data = path.read_bytes()
-    for new in (*(flipped(data, place, mask) for place in range(len(data)) for mask in (0xFF, 0x01)), data[:20], b""):
+    for new in (
+        *(flipped(data, place, mask) for place in range(len(data)) for mask in (0xFF, 0x01)),
+        data[:20],
+        b"",
+    ):
         with changed(path, new):
             problems = kept.check().problems
             assert len(problems) == 1
-            assert set(problems[0].checkpoints) == ({f"{path.name}@"} if name.startswith("sessions") else set())
+            assert set(problems[0].checkpoints) == (
+                {f"{path.name}@"} if name.startswith("sessions") else set()
+            )
 
     assert kept.check().ok
 
@@ -398,7 +487,9 @@ def test_every_byte_of_packed_refs(kept: Kept) -> None:
 
 
 def test_a_ref_hides_what_is_packed(kept: Kept) -> None:
-    """What packed-refs says of a ref that has moved since does not count, as it does not count for git."""
+    """What packed-refs says of a ref that has moved since does not count, as it does not count for
+    git.
+    """
     kept.project.git("pack-refs", "--all")
     path = kept.store.repo.common_dir / "packed-refs"
     old = kept.tip("alpha").commit
@@ -409,7 +500,9 @@ def test_a_ref_hides_what_is_packed(kept: Kept) -> None:
 
 
 def test_a_session_under_another_name(kept: Kept) -> None:
-    """A ref that is on another session's checkpoint is found; a tag object under another name too."""
+    """A ref that is on another session's checkpoint is found; a tag object under another name
+    too.
+    """
     git = kept.project.git
     git("update-ref", "refs/gitcp/sessions/other", kept.tip("alpha").commit)
     git("update-ref", "refs/gitcp/remotes/origin/sessions/other", kept.tip("alpha").commit)
@@ -437,15 +530,21 @@ def test_a_ref_on_something_else(kept: Kept) -> None:
 # ---------------------------------------------------------------- whole objects that do not agree
 
 
-def problems_of(kept: Kept, checkpoint: Checkpoint, metadata: bytes | None = None) -> tuple[Problem, ...]:
-    """What is wrong when this checkpoint is what a session of its own holds, with other metadata if given."""
+def problems_of(
+    kept: Kept, checkpoint: Checkpoint, metadata: bytes | None = None
+) -> tuple[Problem, ...]:
+    """What is wrong when this checkpoint is what a session of its own holds, with other metadata if
+    given.
+    """
     store = kept.store
     made = store.commit(checkpoint, "")
     if metadata is not None:
         holder = trees.lookup(store.objects, made.root, b".gitcp")
         assert holder is not None
         inside = [e for e in store.objects.read_tree(holder.oid) if e.name != METADATA]
-        tree = store.objects.write_tree([*inside, trees.TreeEntry(METADATA, FILE, store.objects.write_blob(metadata))])
+        tree = store.objects.write_tree(
+            [*inside, trees.TreeEntry(METADATA, FILE, store.objects.write_blob(metadata))]
+        )
         root = store.objects.write_tree([trees.TreeEntry(b".gitcp", TREE, tree)])
         commit = store.objects.write("commit", store._commit_object(made, root))
         store.objects.flush()
@@ -470,13 +569,17 @@ def test_a_chain_stays_in_its_session(kept: Kept) -> None:
     (problem,) = problems_of(kept, plain("stranger", 9, parent=before.commit))
     assert problem.checkpoints == ("stranger@9",)
 
-    assert problems_of(kept, plain("stranger", 9, parent=before.commit, forked_from=before.id)) == ()
+    assert (
+        problems_of(kept, plain("stranger", 9, parent=before.commit, forked_from=before.id)) == ()
+    )
 
 
 def test_metadata_of_another_checkpoint(kept: Kept) -> None:
     """Metadata and trailers must be of one checkpoint."""
     made = plain("mixed")
-    (problem,) = problems_of(kept, made, wire.encode_checkpoint(replace(made, id=CheckpointId("mixed", 7))))
+    (problem,) = problems_of(
+        kept, made, wire.encode_checkpoint(replace(made, id=CheckpointId("mixed", 7)))
+    )
 
     assert problem.checkpoints == ("mixed@1",)
     assert "mixed@7" in problem.what
@@ -484,7 +587,9 @@ def test_metadata_of_another_checkpoint(kept: Kept) -> None:
 
 @pytest.mark.parametrize("metadata", [b"", b"{}", b"[]", b"\xff", b'{"format": 99}', b"[" * 9999])
 def test_metadata_that_is_none(kept: Kept, metadata: bytes) -> None:
-    """Metadata that is garbage, or of a later format, is a problem of its checkpoint and stops nothing."""
+    """Metadata that is garbage, or of a later format, is a problem of its checkpoint and stops
+    nothing.
+    """
     (problem,) = problems_of(kept, plain("mixed"), metadata)
 
     assert problem.checkpoints == ("mixed@1",)
@@ -498,7 +603,9 @@ def streams_of(kept: Kept, stream: Stream | None) -> tuple[Problem, ...]:
 
 
 def test_streams_match_their_checksums(kept: Kept) -> None:
-    """A conversation whose length or checksum is another one, or of which a stream is missing, is found."""
+    """A conversation whose length or checksum is another one, or of which a stream is missing, is
+    found.
+    """
     assert streams_of(kept, None) == ()
     good = talk(kept.store, {"agents/one": LINES[1]}).streams[0]
     for bad in (
@@ -523,9 +630,14 @@ def test_a_grown_stream_is_checked_to_its_end(kept: Kept) -> None:
 
     last = kept.tip("grown")
     assert last.conversation is not None
-    streams = (replace(last.conversation.streams[0], sha256="1" * 64), *last.conversation.streams[1:])
+    streams = (
+        replace(last.conversation.streams[0], sha256="1" * 64),
+        *last.conversation.streams[1:],
+    )
     draft = replace(last, id=CheckpointId("grown", 6), parent=last.commit)
-    (problem,) = problems_of(kept, replace(draft, conversation=replace(last.conversation, streams=streams)))
+    (problem,) = problems_of(
+        kept, replace(draft, conversation=replace(last.conversation, streams=streams))
+    )
     assert problem.checkpoints == ("grown@6",)
 
 

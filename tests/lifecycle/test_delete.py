@@ -20,7 +20,9 @@ from samples import open_store
 
 
 def test_a_session_alone(project: Project) -> None:
-    """A session that nobody was forked from goes with its tags, and undo brings back the very same refs."""
+    """A session that nobody was forked from goes with its tags, and undo brings back the very same
+    refs.
+    """
     story(project, 4)
     store = open_store(project)
     with store.lock():
@@ -39,7 +41,9 @@ def test_a_session_alone(project: Project) -> None:
 
 
 def test_a_session_that_was_forked(project: Project) -> None:
-    """What a fork begins with stays reachable through the fork, and so do the tags on it; the rest goes."""
+    """What a fork begins with stays reachable through the fork, and so do the tags on it; the rest
+    goes.
+    """
     story(project)
     before, trees, marks = own_refs(project), holdings(project), tagged(project)
 
@@ -58,7 +62,9 @@ def test_a_session_that_was_forked(project: Project) -> None:
 
 @pytest.mark.parametrize("conversation", [True, False])
 def test_what_a_fork_shares_is_still_ours(project: Project, conversation: bool) -> None:
-    """What was forked from comes back once its session is deleted, by its id too; the fork goes on, and undo works."""
+    """What was forked from comes back once its session is deleted, by its id too; the fork goes on,
+    and undo works.
+    """
     api = gitcp.open(project.root)
     for number in range(3):
         project.write("file", f"{number}\n")
@@ -71,7 +77,10 @@ def test_what_a_fork_shares_is_still_ours(project: Project, conversation: bool) 
         report = api.restore("new@1", conversation=conversation)
 
     assert project.read("file") == b"0\n"
-    assert (report.safety.session, report.checkpoint.session if report.checkpoint else "") == ("new", "new")
+    assert (report.safety.session, report.checkpoint.session if report.checkpoint else "") == (
+        "new",
+        "new",
+    )
     assert [session.name for session in api.sessions()] == ["new"]
     assert api.show("new@1").id == CheckpointId("old", 1)
     api.undo()
@@ -83,7 +92,9 @@ def test_what_a_fork_shares_is_still_ours(project: Project, conversation: bool) 
 
 
 def test_what_somebody_else_made_is_named(project: Project) -> None:
-    """What in a checkpoint of others could act is told whoever read it: the store that asks need not have."""
+    """What in a checkpoint of others could act is told whoever read it: the store that asks need
+    not have.
+    """
     api = gitcp.open(project.root)
     project.write("Makefile", "all:\n")
     project.write("below/.envrc", "x\n")
@@ -97,7 +108,9 @@ def test_what_somebody_else_made_is_named(project: Project) -> None:
 
 
 def test_tags_go_along(project: Project) -> None:
-    """The tags on what goes are in the trash, and come back; a name that was taken since stays where it is."""
+    """The tags on what goes are in the trash, and come back; a name that was taken since stays
+    where it is.
+    """
     store = story(project)
     done = delete.delete(store, "gamma")
     assert done.plan.tags == ()
@@ -125,7 +138,9 @@ def test_a_session_that_began_anew(project: Project) -> None:
 
 @pytest.mark.parametrize("left", ["trash", "fork", "tag", "fetched", "nothing", "damaged"])
 def test_numbers_go_on(project: Project, left: str) -> None:
-    """Who saves into the name of a deleted session goes on with its numbers, as long as any ref knows them."""
+    """Who saves into the name of a deleted session goes on with its numbers, as long as any ref
+    knows them.
+    """
     api = gitcp.open(project.root)
     saved = []
     for number in range(4):
@@ -172,7 +187,9 @@ def test_numbers_of_a_fork_go_on(project: Project) -> None:
 
 
 def test_began_anew_beside_a_fork(project: Project) -> None:
-    """What a fork has of a deleted session and what is saved under its name since stay apart, in undos too."""
+    """What a fork has of a deleted session and what is saved under its name since stay apart, in
+    undos too.
+    """
     api = gitcp.open(project.root)
     for number in range(4):
         project.write("file", f"{number}\n")
@@ -193,7 +210,13 @@ def test_began_anew_beside_a_fork(project: Project) -> None:
     trash.bring_back(open_store(project), operation)
 
     assert [each.id.number for each in api.log("old@")] == [6, 5]
-    assert [str(each.id) for each in api.log("new@")] == ["new@5", "new@4", "old@3", "old@2", "old@1"]
+    assert [str(each.id) for each in api.log("new@")] == [
+        "new@5",
+        "new@4",
+        "old@3",
+        "old@2",
+        "old@1",
+    ]
     assert check(open_store(project)).ok
 
 
@@ -246,7 +269,9 @@ def test_redo(project: Project) -> None:
 
 
 def test_redo_leaves_what_was_saved_since(project: Project) -> None:
-    """A session that went on after its delete was undone is not deleted again by redo; `delete` does so, and undo."""
+    """A session that went on after its delete was undone is not deleted again by redo; `delete`
+    does so, and undo.
+    """
     for content in ("1", "2"):
         project.write("a", content)
         project.gitcp("save", "--session", "only", check=0)
@@ -259,7 +284,8 @@ def test_redo_leaves_what_was_saved_since(project: Project) -> None:
     with project.guard():
         refused = project.gitcp("redo", "--yes", check=12).err
     assert refused == (
-        "error: session only went on since it was brought back (only@3): nothing was deleted\nhint: gitcp delete only\n"
+        "error: session only went on since it was brought back (only@3): nothing was "
+        "deleted\nhint: gitcp delete only\n"
     )
     assert own_refs(project) == before
 
@@ -327,12 +353,16 @@ def test_fetched(colleague: Project) -> None:
     assert "brought back 3 checkpoints: alpha@1-3" in colleague.gitcp("undo", check=0).out
     assert colleague.git("for-each-ref") == before
     colleague.gitcp("redo", "--yes", check=0)
-    assert colleague.git("for-each-ref", "--format=%(refname)", "refs/gitcp/remotes").split() == left
+    assert (
+        colleague.git("for-each-ref", "--format=%(refname)", "refs/gitcp/remotes").split() == left
+    )
     colleague.git("fsck", "--strict")
 
 
 def test_fetched_again(colleague: Project) -> None:
-    """What was fetched again after a delete stays as it was fetched, and the trash is empty after the undo."""
+    """What was fetched again after a delete stays as it was fetched, and the trash is empty after
+    the undo.
+    """
     colleague.gitcp("delete", "hub/alpha", "--yes", check=0)
     colleague.gitcp("fetch", check=0)
     before = colleague.git("for-each-ref", "refs/gitcp/remotes")
@@ -344,7 +374,9 @@ def test_fetched_again(colleague: Project) -> None:
 
 
 def test_fetched_in_the_trash(colleague: Project) -> None:
-    """What lies in the trash is weighed, left alone by a rename, purged and forgotten like the rest."""
+    """What lies in the trash is weighed, left alone by a rename, purged and forgotten like the
+    rest.
+    """
     colleague.write("a.txt", "mine\n")
     colleague.gitcp("save", "--session", "alpha", check=0)
     colleague.gitcp("delete", "hub/alpha", "--yes", check=0)
@@ -354,7 +386,11 @@ def test_fetched_in_the_trash(colleague: Project) -> None:
     colleague.gitcp("rename", "alpha", "omega", check=0)
     assert colleague.git("for-each-ref", "refs/gitcp/trash") == kept
     colleague.gitcp("purge", "--text", "3 of alpha", "--yes", check=0)
-    tip = next(line for line in colleague.git("for-each-ref", "refs/gitcp/trash").splitlines() if "sessions" in line)
+    tip = next(
+        line
+        for line in colleague.git("for-each-ref", "refs/gitcp/trash").splitlines()
+        if "sessions" in line
+    )
     assert colleague.git("show", f"{tip.split()[0]}:a.txt") == "[PURGED]"
     colleague.gitcp("prune", "--keep-last", "10", "--expire", "0h", "--yes", check=0)
     assert colleague.git("for-each-ref", "refs/gitcp/trash") == ""

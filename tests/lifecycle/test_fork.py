@@ -1,4 +1,6 @@
-"""`gitcp fork`: a second session from one checkpoint, with a conversation, files and a branch of its own."""
+"""`gitcp fork`: a second session from one checkpoint, with a conversation, files and a branch of
+its own.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,11 @@ def fork(project: Project, point: Checkpoint, **fields: object) -> Forked:
 def numbered(project: Project, id: str) -> Checkpoint:
     store = open_store(project)
     session, _, number = id.partition("@")
-    return next(store.read(s.commit) for s in store.history(store.sessions()[session]) if s.id.number == int(number))
+    return next(
+        store.read(s.commit)
+        for s in store.history(store.sessions()[session])
+        if s.id.number == int(number)
+    )
 
 
 def problems(project: Project) -> list[str]:
@@ -54,7 +60,9 @@ def problems(project: Project) -> list[str]:
 
 
 def test_fork(project: Project, talk: Talk) -> None:
-    """The new session begins with what the fork point says, after it; nothing else of the project changes."""
+    """The new session begins with what the fork point says, after it; nothing else of the project
+    changes.
+    """
     point, before, said = numbered(project, "e7baae82@1"), project.files(), talk.path.read_bytes()
 
     with project.guard():
@@ -63,15 +71,22 @@ def test_fork(project: Project, talk: Talk) -> None:
     assert (str(made.id), made.parent, made.forked_from) == ("other@2", point.commit, point.id)
     assert (made.snapshot, made.note.facts) == (point.snapshot, {"db": "sqlite"})
     assert made.conversation == point.conversation
-    assert "Gitcp-Forked-From: e7baae82@1" in project.git("log", "-1", "--format=%B", "refs/gitcp/sessions/other")
-    assert project.git("log", "--format=%s", "refs/gitcp/sessions/other") == "forked from e7baae82@1\nfirst"
+    assert "Gitcp-Forked-From: e7baae82@1" in project.git(
+        "log", "-1", "--format=%B", "refs/gitcp/sessions/other"
+    )
+    assert (
+        project.git("log", "--format=%s", "refs/gitcp/sessions/other")
+        == "forked from e7baae82@1\nfirst"
+    )
     assert project.files() == before
     assert talk.path.read_bytes() == said
     assert problems(project) == []
 
 
 def test_conversation_is_copied(project: Project, talk: Talk) -> None:
-    """The copy lies where the agent resumes it under an id of its own, and what is said there goes to the fork."""
+    """The copy lies where the agent resumes it under an id of its own, and what is said there goes
+    to the fork.
+    """
     made = project.json("fork", "1")
     path = Path(made["resume"]["path"])
     copy = made["resume"]["session_id"]
@@ -81,7 +96,9 @@ def test_conversation_is_copied(project: Project, talk: Talk) -> None:
     assert made["session"] == copy[:8]
     assert path == talk.path.with_name(f"{copy}.jsonl")
     store = open_store(project)
-    assert path.read_bytes() == b"".join(show.stream(store, numbered(project, "e7baae82@1"), "main"))
+    assert path.read_bytes() == b"".join(
+        show.stream(store, numbered(project, "e7baae82@1"), "main")
+    )
 
     saved = project.json("save", "--session", made["session"])["checkpoint"]
     env = {"CLAUDE_CODE_SESSION_ID": copy}
@@ -95,8 +112,9 @@ def test_conversation_is_copied(project: Project, talk: Talk) -> None:
 
 
 def test_worktree(project: Project, talk: Talk) -> None:
-    """A working tree of its own has the files of the fork point, byte for byte, on its own branch, and saves there go
-    to the fork."""
+    """A working tree of its own has the files of the fork point, byte for byte, on its own branch,
+    and saves there go to the fork.
+    """
     head = project.git("rev-parse", "HEAD")
     there = project.root.parent / "there"
     made = project.json("fork", "2", "--worktree", "../there", "--branch", "side", "--name", "side")
@@ -119,7 +137,9 @@ def test_worktree(project: Project, talk: Talk) -> None:
 
 
 def test_worktree_without_an_agent(project: Project) -> None:
-    """Where no agent says which session is meant, saves in the fork's working tree go to the fork all the same."""
+    """Where no agent says which session is meant, saves in the fork's working tree go to the fork
+    all the same.
+    """
     project.write("a", "1\n")
     project.commit()
     project.gitcp("save", check=0)
@@ -189,7 +209,9 @@ def test_refused(project: Project, talk: Talk) -> None:
 
 
 def test_no_commit_to_stand_on(project: Project) -> None:
-    """Before the first commit, or when that is gone, there is no working tree to be had, and --to is what to type."""
+    """Before the first commit, or when that is gone, there is no working tree to be had, and --to
+    is what to type.
+    """
     project.write("a", "1\n")
     point = save(project)
     with pytest.raises(Refused, match="before the first commit"):
@@ -220,7 +242,9 @@ def test_damage_is_met_first(project: Project, talk: Talk) -> None:
 
 
 def test_fork_of_a_fork(project: Project, talk: Talk) -> None:
-    """Numbers go on; each session counts its own and says where it came from; git draws them as they are."""
+    """Numbers go on; each session counts its own and says where it came from; git draws them as
+    they are.
+    """
     first = fork(project, numbered(project, "e7baae82@1"), name="b").checkpoint
     fork(project, first, name="c")
     project.gitcp("save", "--session", "c", "--force", "end of c", check=0)
@@ -230,8 +254,12 @@ def test_fork_of_a_fork(project: Project, talk: Talk) -> None:
 
     assert found == {"e7baae82": (2, None), "b": (1, "e7baae82@1"), "c": (2, "b@2")}
     assert sorted(line.lstrip("*|/\\ ") for line in drawn if "@" in line) == [
-        "b@2 forked from e7baae82@1", "c@3 forked from b@2", "c@4 end of c", "e7baae82@1 first", "e7baae82@2 second",
-    ]  # fmt: skip
+        "b@2 forked from e7baae82@1",
+        "c@3 forked from b@2",
+        "c@4 end of c",
+        "e7baae82@1 first",
+        "e7baae82@2 second",
+    ]
     assert all(line.lstrip("|/\\ ")[:2] in ("* ", "") for line in drawn)
     assert last(project, "c").parent is not None
     assert problems(project) == []
@@ -241,11 +269,16 @@ def test_graph_goes_with_little(project: Project, talk: Talk) -> None:
     """The graph takes a count and a revision; what would tear holes in it is refused."""
     assert project.gitcp("log", "--graph", "-n", "1", check=0).out == "* e7baae82@2 second\n"
     for options in (("--since", "yesterday"), ("--grep", "x"), ("-p",), ("--json",), ("1..2",)):
-        assert "--graph draws all of a session" in project.gitcp("log", "--graph", *options, check=2).err
+        assert (
+            "--graph draws all of a session"
+            in project.gitcp("log", "--graph", *options, check=2).err
+        )
 
 
 def test_restore_of_a_fork(project: Project, talk: Talk) -> None:
-    """Going to the fork saves what is here in the old session, and goes on in the fork, under the copy's id."""
+    """Going to the fork saves what is here in the old session, and goes on in the fork, under the
+    copy's id.
+    """
     made = project.json("fork", "1")
     report = project.json("restore", made["checkpoint"], "--yes")
 

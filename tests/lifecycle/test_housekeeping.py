@@ -1,4 +1,6 @@
-"""Housekeeping runs behind a save, in a process of its own: the save does not wait, and nothing of it is left."""
+"""Housekeeping runs behind a save, in a process of its own: the save does not wait, and nothing of
+it is left.
+"""
 
 from __future__ import annotations
 
@@ -86,14 +88,21 @@ def packs(project: Project) -> int:
 def make_due(project: Project) -> None:
     """So many small packs that they are to be put together."""
     for number in range(repack.PACKS):
-        save(open_store(project), "alpha", {b"file%d" % n: b"%d of %d\n" % (n, number) for n in range(2 * MOST_LOOSE)})
+        save(
+            open_store(project),
+            "alpha",
+            {b"file%d" % n: b"%d of %d\n" % (n, number) for n in range(2 * MOST_LOOSE)},
+        )
     assert repack.is_due(open_store(project).repo)
 
 
 def watched(project: Project, _: Checkpoints) -> None:
     """What `gitcp watch` does when something changed."""
     task = watch.Task(project.root, session="alpha")
-    assert all(not isinstance(each, Exception) for each in watch._save(opener(project), task, Trigger.TURN, {}))
+    assert all(
+        not isinstance(each, Exception)
+        for each in watch._save(opener(project), task, Trigger.TURN, {})
+    )
 
 
 def opener(project: Project) -> Callable[[], Store]:
@@ -105,16 +114,22 @@ WAYS: dict[str, Callable[[Project, Checkpoints], object]] = {
     "session": lambda _, opened: opened.session("alpha").save("new"),
     "step": lambda _, opened: opened.session("alpha").step("work", lambda: 1),
     "transaction": lambda _, opened: transaction(opened, None),
-    "framework": lambda _, opened: Thread(opened, "alpha", Agent("some", "x")).note(Trigger.TURN, {"step": "1"}),
+    "framework": lambda _, opened: Thread(opened, "alpha", Agent("some", "x")).note(
+        Trigger.TURN, {"step": "1"}
+    ),
     "watch": watched,
     "command": lambda project, _: project.gitcp("save", "--session", "alpha", check=0),
-    "run": lambda project, _: project.gitcp("run", "work", "--session", "alpha", "--", "true", check=0),
+    "run": lambda project, _: project.gitcp(
+        "run", "work", "--session", "alpha", "--", "true", check=0
+    ),
 }
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_no_save_waits_for_it(project: Project, halted: Halted, way: str) -> None:
-    """Whoever saves has it begun in the background, and goes on while it is at work; everything is there afterwards."""
+    """Whoever saves has it begun in the background, and goes on while it is at work; everything is
+    there afterwards.
+    """
     make_due(project)
     before = holdings(project)
     project.write("a.txt", "new\n")
@@ -131,7 +146,9 @@ def test_no_save_waits_for_it(project: Project, halted: Halted, way: str) -> Non
 
 
 def test_nothing_of_it_is_left(project: Project, halted: Halted) -> None:
-    """One process for all saves meanwhile; none to wait for, none that holds what this one holds, or its directory."""
+    """One process for all saves meanwhile; none to wait for, none that holds what this one holds,
+    or its directory.
+    """
     make_due(project)
     before = process.children()
     reading, writing = os.pipe()
@@ -164,7 +181,9 @@ def test_a_program_that_runs_on(project: Project) -> None:
     assert check(open_store(project)).ok
 
 
-@pytest.mark.parametrize("program", ["", "/opt/editor/editor", "/usr/bin/python-of-mine", "/nowhere/python3"])
+@pytest.mark.parametrize(
+    "program", ["", "/opt/editor/editor", "/usr/bin/python-of-mine", "/nowhere/python3"]
+)
 def test_python_inside_of_another_program(
     project: Project, halted: Halted, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
@@ -211,10 +230,16 @@ def test_environment_home_and_clock_are_the_callers(project: Project, tmp_path: 
 def test_large_files_stay_loose_and_no_delta_of_one_is_searched(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a pack it would be written once more; where it is in one, it is not compared with others."""
+    """In a pack it would be written once more; where it is in one, it is not compared with
+    others.
+    """
     monkeypatch.setattr(repack, "LARGE", 1 << 16)
     for number in range(repack.LOOSE):
-        save(open_store(project), "alpha", {b"a": os.urandom(100), b"large": os.urandom(1 << 17) + b"%d" % number})
+        save(
+            open_store(project),
+            "alpha",
+            {b"a": os.urandom(100), b"large": os.urandom(1 << 17) + b"%d" % number},
+        )
     before = holdings(project)
     large = project.git("rev-parse", "refs/gitcp/sessions/alpha:large")
     small = project.git("rev-parse", "refs/gitcp/sessions/alpha:a")

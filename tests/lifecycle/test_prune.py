@@ -1,4 +1,6 @@
-"""Prune, its undo and redo: what stays is the same to the byte, what goes is in the trash, and nothing else changes."""
+"""Prune, its undo and redo: what stays is the same to the byte, what goes is in the trash, and
+nothing else changes.
+"""
 
 from __future__ import annotations
 
@@ -61,19 +63,31 @@ def at(project: Project, later: timedelta) -> Store:
 def whole(project: Project) -> dict[CheckpointId, Checkpoint]:
     """Every checkpoint of the sessions, as it is read, but for where it is stored."""
     store = open_store(project)
-    found = [store.read(node.commit) for tip in store.sessions().values() for node in store.history(tip)]
+    found = [
+        store.read(node.commit) for tip in store.sessions().values() for node in store.history(tip)
+    ]
     return {c.id: replace(c, commit=c.root, parent=None) for c in found}
 
 
 def test_what_stays(project: Project) -> None:
-    """The kept have their ids, trees, words, times and tags; the others are gone from their sessions."""
+    """The kept have their ids, trees, words, times and tags; the others are gone from their
+    sessions.
+    """
     story(project)
     before, trees, marks = whole(project), holdings(project), tagged(project)
 
     done = run(project)
 
-    numbers = {s: [n for t, n in sorted(holdings(project)) if t == s] for s in open_store(project).sessions()}
-    assert numbers == {"alpha": [3, 7, 15, 17], "beta": [8, 10, 12, 14], "delta": [2], "gamma": [13, 16]}
+    numbers = {
+        s: [n for t, n in sorted(holdings(project)) if t == s]
+        for s in open_store(project).sessions()
+    }
+    assert numbers == {
+        "alpha": [3, 7, 15, 17],
+        "beta": [8, 10, 12, 14],
+        "delta": [2],
+        "gamma": [13, 16],
+    }
     assert whole(project).items() <= before.items()
     assert tagged(project) == marks
     assert in_trash(project).items() <= trees.items()
@@ -83,7 +97,9 @@ def test_what_stays(project: Project) -> None:
 
 
 def test_undo(project: Project) -> None:
-    """Undo puts every ref back to the very commit it was on, and the trash is empty; redo drops the same again."""
+    """Undo puts every ref back to the very commit it was on, and the trash is empty; redo drops the
+    same again.
+    """
     story(project)
     refs_before, trees = own_refs(project), holdings(project)
     run(project)
@@ -128,7 +144,9 @@ def test_undo_after_more_was_saved(project: Project) -> None:
 
 
 def test_two_prunes_undone_in_the_wrong_order(project: Project) -> None:
-    """The older of two prunes is undone by its number: what both dropped is there again or in the newer's trash."""
+    """The older of two prunes is undone by its number: what both dropped is there again or in the
+    newer's trash.
+    """
     story(project)
     trees = holdings(project)
     run(project, Request(Policy(last=5)))
@@ -144,14 +162,18 @@ def test_two_prunes_undone_in_the_wrong_order(project: Project) -> None:
 
 
 def test_one_session(project: Project) -> None:
-    """A prune of one session leaves the checkpoints of the others, though forks of it are written anew."""
+    """A prune of one session leaves the checkpoints of the others, though forks of it are written
+    anew.
+    """
     story(project)
     before = holdings(project)
 
     run(project, Request(Policy(last=1), "alpha"))
 
     left = holdings(project)
-    assert {id for id in before if id.session != "alpha"} == {id for id in left if id.session != "alpha"}
+    assert {id for id in before if id.session != "alpha"} == {
+        id for id in left if id.session != "alpha"
+    }
     assert [id.number for id in sorted(left) if id.session == "alpha"] == [3, 7, 15, 17]
 
 
@@ -181,7 +203,10 @@ def test_a_policy_that_keeps_nothing(project: Project) -> None:
 def test_no_checkpoints(project: Project) -> None:
     """A repository without a checkpoint is pruned of nothing."""
     assert run(project).operation is None
-    assert project.gitcp("prune", "--yes", check=0).out == "nothing was dropped: every checkpoint is kept\n"
+    assert (
+        project.gitcp("prune", "--yes", check=0).out
+        == "nothing was dropped: every checkpoint is kept\n"
+    )
 
 
 def test_changed_since_the_plan(project: Project) -> None:
@@ -253,7 +278,9 @@ def test_a_damaged_store(project: Project) -> None:
 
     assert done.plan.damaged == ("alpha", "beta", "gamma")  # the forks need what is damaged
     after = own_refs(project)
-    assert {name for name in before if after.get(name) != before[name]} == {"refs/gitcp/sessions/delta"}
+    assert {name for name in before if after.get(name) != before[name]} == {
+        "refs/gitcp/sessions/delta"
+    }
 
 
 def test_packed_refs(project: Project) -> None:
@@ -273,7 +300,9 @@ def test_packed_refs(project: Project) -> None:
 
 
 def test_expiry(project: Project) -> None:
-    """What was dropped is forgotten after 14 days, and not a second before; then undo says so, and git frees space."""
+    """What was dropped is forgotten after 14 days, and not a second before; then undo says so, and
+    git frees space.
+    """
     story(project)
     run(project)
     name = trash.entries(open_store(project))[0].name
@@ -294,7 +323,9 @@ def test_expiry(project: Project) -> None:
 
 
 def test_the_trash_of_another_time(project: Project) -> None:
-    """An entry from the future or whose name is no time never expires; two of one second have two names."""
+    """An entry from the future or whose name is no time never expires; two of one second have two
+    names.
+    """
     store = story(project)
     tip = store.tip("delta")
     assert tip is not None
@@ -310,7 +341,9 @@ def test_the_trash_of_another_time(project: Project) -> None:
 
 
 def test_an_interrupted_prune_is_finished_by_any_command(project: Project) -> None:
-    """A journal that is there says which refs are to move; the next command moves them and says so."""
+    """A journal that is there says which refs are to move; the next command moves them and says
+    so.
+    """
     store = story(project)
     trees = holdings(project)
     with pytest.MonkeyPatch.context() as patch:
@@ -342,7 +375,9 @@ def test_an_interrupted_prune_beside_a_save(project: Project) -> None:
     with store.lock():
         rewrite.finish(store)
 
-    assert {id for id in holdings(project) if id.session == "alpha"} == {id for id in trees if id.session == "alpha"}
+    assert {id for id in holdings(project) if id.session == "alpha"} == {
+        id for id in trees if id.session == "alpha"
+    }
     assert {**in_trash(project), **holdings(project)} == trees
     assert check(open_store(project)).ok
     back(project)
@@ -351,7 +386,9 @@ def test_an_interrupted_prune_beside_a_save(project: Project) -> None:
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"operation": {}, "moves": []}'])
 def test_a_damaged_journal(project: Project, text: str) -> None:
-    """A journal that cannot be read is said, with what to do; looking goes on, and nothing is pruned."""
+    """A journal that cannot be read is said, with what to do; looking goes on, and nothing is
+    pruned.
+    """
     story(project, 4)
     path = project.root / ".git/gitcp/moves.json"
     path.write_text(text)
@@ -391,7 +428,9 @@ def test_a_journal_that_reaches_out(project: Project, ref: str, new: str | None,
 
 
 def test_command(project: Project) -> None:
-    """As a user types it: the plan, a refusal without a terminal, the prune, undo, redo, undo by number."""
+    """As a user types it: the plan, a refusal without a terminal, the prune, undo, redo, undo by
+    number.
+    """
     for number in range(13):
         project.write("a", f"{number}\n")
         project.gitcp("save", f"label {number}", "--session", "work", check=0)
@@ -410,10 +449,17 @@ def test_command(project: Project) -> None:
     assert project.gitcp("show", "5").code == 16
     assert project.gitcp("log", "--oneline", check=0).out.split("\n")[0] == "work@13 label 12"
     with project.guard():
-        assert project.gitcp("undo", check=0).out == "brought back 10 checkpoints: work@1-10\nredo with: gitcp redo\n"
+        assert (
+            project.gitcp("undo", check=0).out
+            == "brought back 10 checkpoints: work@1-10\nredo with: gitcp redo\n"
+        )
         assert project.gitcp("redo").code == 12
-        assert project.gitcp("redo", "--yes", check=0).out.startswith("dropped 10 checkpoints, kept 3\n")
-        assert project.json("undo", "1")["checkpoints"] == [f"work@{number}" for number in range(1, 11)]
+        assert project.gitcp("redo", "--yes", check=0).out.startswith(
+            "dropped 10 checkpoints, kept 3\n"
+        )
+        assert project.json("undo", "1")["checkpoints"] == [
+            f"work@{number}" for number in range(1, 11)
+        ]
     assert project.gitcp("undo", "1").code == 16
     assert project.gitcp("undo", "99").code == 16
     assert project.gitcp("undo", "2").code == 12
@@ -438,7 +484,12 @@ def test_json(project: Project) -> None:
 
 @pytest.mark.parametrize(
     ("options", "code"),
-    [(("--keep-last", "-1"), 2), (("--keep-within", "soon"), 2), (("--keep-last", "0"), 2), (("--session", "no"), 16)],
+    [
+        (("--keep-last", "-1"), 2),
+        (("--keep-within", "soon"), 2),
+        (("--keep-last", "0"), 2),
+        (("--session", "no"), 16),
+    ],
 )
 def test_bad_input(project: Project, options: tuple[str, ...], code: int) -> None:
     """What cannot be meant is refused, with nothing dropped."""
@@ -452,12 +503,16 @@ def test_bad_input(project: Project, options: tuple[str, ...], code: int) -> Non
 
 
 def test_what_runs_and_effects_need(project: Project) -> None:
-    """A checkpoint whose compensation was not run stays, and so does the one that an open run goes back to."""
+    """A checkpoint whose compensation was not run stays, and so does the one that an open run goes
+    back to.
+    """
     project.write("a.txt", "0\n")
     project.gitcp("save", "--session", "s", "--compensate", "true", "--compensate", "true", check=0)
     script = f"for n in 1 2 3 4; do echo $n > a.txt; {sys.executable} -P -m gitcp save -q; done"
     prune = f"{sys.executable} -P -m gitcp prune --keep-last 1 --session s --yes"
-    project.gitcp("run", "work", "--session", "s", "--", "sh", "-c", f"{script}; {prune} --json >&2", check=0)
+    project.gitcp(
+        "run", "work", "--session", "s", "--", "sh", "-c", f"{script}; {prune} --json >&2", check=0
+    )
     kept = [each["number"] for each in project.json_lines("log", "s")]
 
     assert kept == [7, 6, 2, 1]

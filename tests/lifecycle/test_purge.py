@@ -1,4 +1,6 @@
-"""`gitcp purge`: what is purged is in no object and no file of gitcp's any more, and everything else is as it was."""
+"""`gitcp purge`: what is purged is in no object and no file of gitcp's any more, and everything
+else is as it was.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +42,16 @@ ID = fingerprint("github-token", TOKEN.encode())
 
 
 def held(project: Project, *wanted: str) -> list[str]:
-    """The objects, refs and files of the git directory that hold a text in any of the ways JSON knows."""
+    """The objects, refs and files of the git directory that hold a text in any of the ways JSON
+    knows.
+    """
     names = project.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)").split()
     data = {name: project.git("cat-file", "-p", name) for name in names}
     for place, _, files in os.walk(project.root / ".git"):
         if "objects" not in Path(place).parts:
-            data |= {f: Path(place, f).read_bytes().decode("utf-8", "surrogateescape") for f in files}
+            data |= {
+                f: Path(place, f).read_bytes().decode("utf-8", "surrogateescape") for f in files
+            }
     once = [json.dumps(t, ensure_ascii=a)[1:-1] for t in wanted for a in (True, False)]
     forms = {*wanted, *once, *(json.dumps(t)[1:-1] for t in once)}
     return [name for name, text in data.items() if any(form in text for form in forms)]
@@ -58,10 +64,19 @@ def forgotten(project: Project) -> None:
 
 
 def everywhere(project: Project) -> Store:
-    """A store that holds TEXT in every place where a checkpoint can hold one, and an old chain of it in the trash."""
+    """A store that holds TEXT in every place where a checkpoint can hold one, and an old chain of
+    it in the trash.
+    """
     store = open_store(project)
-    lines = [json.dumps({"role": "user", "content": f"{n} {TEXT}"}).encode() + b"\n" for n in range(4)]
-    save(store, "alpha", {b"a.txt": TEXT.encode(), b"b.txt": b"b\n"}, {"main": lines[0], "agents/one": b"none\n"})
+    lines = [
+        json.dumps({"role": "user", "content": f"{n} {TEXT}"}).encode() + b"\n" for n in range(4)
+    ]
+    save(
+        store,
+        "alpha",
+        {b"a.txt": TEXT.encode(), b"b.txt": b"b\n"},
+        {"main": lines[0], "agents/one": b"none\n"},
+    )
     found = steps.add(store, None, steps.encode(TEXT, "key", {TEXT: [TEXT]}))
     note = Note(
         label=f"label {TEXT}",
@@ -76,7 +91,11 @@ def everywhere(project: Project) -> Store:
     made = save(
         store,
         "alpha",
-        {b"a.txt": TEXT.encode(), f"x {TEXT.replace('/', '')}".encode(): b"a name\n", b"b.txt": b"b\n"},
+        {
+            b"a.txt": TEXT.encode(),
+            f"x {TEXT.replace('/', '')}".encode(): b"a name\n",
+            b"b.txt": b"b\n",
+        },
         {"main": b"".join(lines[:2]), "agents/one": b"none\n"},
         note=note,
         run=run,
@@ -91,7 +110,9 @@ def everywhere(project: Project) -> Store:
 
 
 def test_everywhere(project: Project) -> None:
-    """From whatever place of a checkpoint: once git has forgotten the old objects, the text is nowhere."""
+    """From whatever place of a checkpoint: once git has forgotten the old objects, the text is
+    nowhere.
+    """
     everywhere(project)
     clean = project.git("rev-parse", "refs/gitcp/sessions/beta")
     ids = [c["id"] for c in project.json_lines("log", "--all")]
@@ -117,7 +138,12 @@ def test_undo_of_a_prune(project: Project) -> None:
     """What an undo brings back of an earlier prune is purged as well."""
     store = open_store(project)
     for number in range(3):
-        save(store, "alpha", {b"a.txt": b"%d %s" % (number, TEXT.encode())}, {"main": b'{"t":"%d"}\n' % number})
+        save(
+            store,
+            "alpha",
+            {b"a.txt": b"%d %s" % (number, TEXT.encode())},
+            {"main": b'{"t":"%d"}\n' % number},
+        )
     save(store, "alpha", {b"a.txt": b"clean"}, {"main": TEXT.encode()})
     project.gitcp("prune", "--keep-last", "1", "--yes", check=0)
     project.gitcp("purge", "--text", TEXT, "--yes", check=0)
@@ -126,13 +152,17 @@ def test_undo_of_a_prune(project: Project) -> None:
     forgotten(project)
 
     assert held(project, TEXT) == []
-    assert [c["id"] for c in project.json_lines("log", "alpha")] == [f"alpha@{n}" for n in (4, 3, 2, 1)]
+    assert [c["id"] for c in project.json_lines("log", "alpha")] == [
+        f"alpha@{n}" for n in (4, 3, 2, 1)
+    ]
     assert project.gitcp("show", "alpha@2:a.txt", check=0).out == "1 [PURGED]"
     project.gitcp("check", check=0)
 
 
 def test_path(project: Project) -> None:
-    """A purged path is in no checkpoint, and a restore to one that had it leaves the user's file where it is."""
+    """A purged path is in no checkpoint, and a restore to one that had it leaves the user's file
+    where it is.
+    """
     project.write(".env", "KEY=1\n", mode=0o600)
     project.write("keys/a/b", "1\n")
     project.write("a.txt", "one\n")
@@ -148,7 +178,10 @@ def test_path(project: Project) -> None:
         project.gitcp("purge", "--path", ".env", "--path", "keys/", "--yes", check=0)
     project.gitcp("check", check=0)
 
-    assert [s["reason"] for s in project.json("show", "alpha@1")["files"]["skipped"]] == ["purged", "purged"]
+    assert [s["reason"] for s in project.json("show", "alpha@1")["files"]["skipped"]] == [
+        "purged",
+        "purged",
+    ]
     assert project.json("show", "alpha@2")["files"]["total"] == 1
     listed = project.git("ls-tree", "-r", "--name-only", "refs/gitcp/sessions/alpha~1").splitlines()
     assert listed == [".gitcp/README.md", ".gitcp/checkpoint.json", "a.txt"]
@@ -160,7 +193,9 @@ def test_path(project: Project) -> None:
 
 
 def test_one_secret(project: Project) -> None:
-    """By the ID of a finding the secret goes wherever it stands, also where no rule would know it."""
+    """By the ID of a finding the secret goes wherever it stands, also where no rule would know
+    it.
+    """
     project.write("env", f"KEY={TOKEN}\n")
     project.gitcp("save", f"odd x{TOKEN}", "--session", "alpha", check=0)
     project.gitcp("purge", "--secret", ID, "--yes", check=0)
@@ -172,7 +207,9 @@ def test_one_secret(project: Project) -> None:
 
 
 def test_beside(project: Project) -> None:
-    """What gitcp keeps beside the checkpoints is edited or dropped: outputs, conversations put back, logs, caches."""
+    """What gitcp keeps beside the checkpoints is edited or dropped: outputs, conversations put
+    back, logs, caches.
+    """
     project.write("a.txt", "1\n")
     project.gitcp("save", "one", "--session", "alpha", "--compensate", f"echo '{TOKEN}'", check=0)
     project.gitcp("compensate", "--run", "alpha@1:0", check=0)
@@ -213,7 +250,9 @@ def test_pushed(project: Project, tmp_path: Path) -> None:
 
 
 def test_plan(project: Project) -> None:
-    """The plan says where it stands and shows no secret; nothing is changed by it, nor without a yes."""
+    """The plan says where it stands and shows no secret; nothing is changed by it, nor without a
+    yes.
+    """
     everywhere(project)
     refs = project.git("for-each-ref")
     with project.guard():
@@ -228,7 +267,12 @@ def test_plan(project: Project) -> None:
     assert planned["tags"] == ["mark"]
     assert len(planned["trash"]) == 1
     places = {(place["place"], place["path"]) for place in planned["places"]}
-    assert {("file", "a.txt"), ("conversation", "main"), ("words", None), ("results of steps", None)} <= places
+    assert {
+        ("file", "a.txt"),
+        ("conversation", "main"),
+        ("words", None),
+        ("results of steps", None),
+    } <= places
     assert "file a.txt" in said.out
     assert "--yes" in refused.err
 
@@ -251,7 +295,9 @@ def test_plan(project: Project) -> None:
     ],
 )
 def test_bad_input(project: Project, options: tuple[str, ...], code: int) -> None:
-    """What is too short, outside, unknown, or in a name that stays is said, and nothing is changed."""
+    """What is too short, outside, unknown, or in a name that stays is said, and nothing is
+    changed.
+    """
     save(open_store(project), "alpha", {b"a.txt": b"1\n"})
     project.gitcp("tag", "release", "--session", "alpha", check=0)
     before = project.git("for-each-ref")
@@ -267,7 +313,9 @@ def test_state(project: Project) -> None:
     store = open_store(project)
     for number, pieces in enumerate((("xx se", "cret"), ("no", "thing"))):
         blobs = [store.objects.write_blob(piece.encode()) for piece in pieces]
-        tree = store.objects.write_tree([TreeEntry(b"%d" % n, FILE, oid) for n, oid in enumerate(blobs)])
+        tree = store.objects.write_tree(
+            [TreeEntry(b"%d" % n, FILE, oid) for n, oid in enumerate(blobs)]
+        )
         save(store, "alpha", {b"a.txt": b"%d" % number}, state=State(tree, "put/t//1//"))
     purge.purge(store, purge.of_text(b"secret"))
 
@@ -293,7 +341,9 @@ def test_unfinished(project: Project) -> None:
 
 
 def test_killed(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed at each of its changes: every chain is whole, all or nothing after the next command, and again does it."""
+    """Killed at each of its changes: every chain is whole, all or nothing after the next command,
+    and again does it.
+    """
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # no power fails here
     story(project, 6)
     prune.prune(open_store(project), prune.Request(Policy(last=3)))
@@ -322,7 +372,9 @@ def test_killed(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_a_killed_save_held(project: Project) -> None:
-    """A pack that was held for a checkpoint that never came is git's to remove, and the text with it."""
+    """A pack that was held for a checkpoint that never came is git's to remove, and the text with
+    it.
+    """
     save(open_store(project), "alpha", {b"a": b"the word\n"})
     objects = open_store(project).objects
     blob = objects.write_blob(b"the word, again\n")
@@ -338,7 +390,9 @@ def test_what_a_killed_save_held(project: Project) -> None:
 
 
 def test_names_that_become_the_same(project: Project) -> None:
-    """Two names that would be one are told apart, and a conversation's stream keeps a name that it can have."""
+    """Two names that would be one are told apart, and a conversation's stream keeps a name that it
+    can have.
+    """
     store = open_store(project)
     files = {b"k-aaaa": b"1\n", b"k-[PURGED]": b"2\n"}
     save(store, "alpha", files, {"main": b"x\n", "agents/aaaa": b"y\n"})
@@ -357,7 +411,9 @@ def test_names_that_become_the_same(project: Project) -> None:
 
 
 def test_staged_and_reason(project: Project) -> None:
-    """The staged version of a file is purged too, and a reader knows the reason of a path that is not there."""
+    """The staged version of a file is purged too, and a reader knows the reason of a path that is
+    not there.
+    """
     project.write("a.txt", f"{TEXT} staged\n")
     project.git("add", "a.txt")
     project.write("a.txt", f"{TEXT} now\n")
@@ -373,10 +429,15 @@ def test_staged_and_reason(project: Project) -> None:
 
 @settings(max_examples=25)
 @given(
-    st.lists(st.sampled_from([b"a" * 1500, b"secret", b"\n", b'{"k":1}\n', b"sec", b"ret"]), max_size=600), st.data()
+    st.lists(
+        st.sampled_from([b"a" * 1500, b"secret", b"\n", b'{"k":1}\n', b"sec", b"ret"]), max_size=600
+    ),
+    st.data(),
 )
 def test_streams(sealed_project: Project, parts: list[bytes], data: st.DataObject) -> None:
-    """Whatever a stream holds and however it grew: edited it is what an editor makes of the whole, and checks out."""
+    """Whatever a stream holds and however it grew: edited it is what an editor makes of the whole,
+    and checks out.
+    """
     store = open_store(sealed_project)
     whole = b"".join(parts)
     end = data.draw(st.integers(0, len(whole)))
@@ -386,8 +447,12 @@ def test_streams(sealed_project: Project, parts: list[bytes], data: st.DataObjec
         cut = segments.cut(store.objects, Source("main", data=grown), known)
         known = cut.segments
         edited = editor._stream(known)
-        assert b"".join(segments.content(store.objects, edited)) == grown.replace(b"secret", b"[PURGED]")
-        found = segments.read_segments(store.objects, segments.write_tree(store.objects, edited), sum(edited[-1][1:]))
+        assert b"".join(segments.content(store.objects, edited)) == grown.replace(
+            b"secret", b"[PURGED]"
+        )
+        found = segments.read_segments(
+            store.objects, segments.write_tree(store.objects, edited), sum(edited[-1][1:])
+        )
         assert found == edited
 
 
@@ -398,7 +463,9 @@ def sealed_project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def test_digest_follows(project: Project) -> None:
-    """What a listing says comes from the edited conversation: no beginning of the text stays where it was cut off."""
+    """What a listing says comes from the edited conversation: no beginning of the text stays where
+    it was cut off.
+    """
     store = open_store(project)
     talk = b""
     for number in range(3):
@@ -408,22 +475,44 @@ def test_digest_follows(project: Project) -> None:
         ).encode()
         talk += b"\n"
         project.write("t.jsonl", talk)
-        project.gitcp("save", "--session", "alpha", "--conversation", "t.jsonl", "--agent", "claude-code", check=0)
+        project.gitcp(
+            "save",
+            "--session",
+            "alpha",
+            "--conversation",
+            "t.jsonl",
+            "--agent",
+            "claude-code",
+            check=0,
+        )
     purge.purge(store, purge.of_text(("long-secret-" + "y" * 60).encode()))
     forgotten(project)
 
     assert held(project, "long-secret") == []
     made = open_store(project)
     for id in ("alpha@1", "alpha@3"):
-        found = made.read(next(n.commit for n in made.history(made.tip("alpha") or plain().commit) if str(n.id) == id))
+        found = made.read(
+            next(
+                n.commit
+                for n in made.history(made.tip("alpha") or plain().commit)
+                if str(n.id) == id
+            )
+        )
         assert found.conversation is not None
         assert found.conversation.digest.messages == found.id.number
         main = conversation.stored(made, found.conversation, "main")
         assert b"[PURGED]" in b"".join(conversation.lines(made, main))
 
 
-@pytest.mark.parametrize("spelt", ["geh\\u00f6im+7", "geh\\u00F6im+7", "geh\\u00F6im\\u002B7", "geh\u00f6im\\u002b7"])
+@pytest.mark.parametrize(
+    "spelt", ["geh\\u00f6im+7", "geh\\u00F6im+7", "geh\\u00F6im\\u002B7", "geh\u00f6im\\u002b7"]
+)
 def test_spellings(project: Project, spelt: str) -> None:
-    """However a writer of JSON escapes a text, with large letters or small ones, more or less of it: it goes."""
+    """However a writer of JSON escapes a text, with large letters or small ones, more or less of
+    it: it goes.
+    """
     for text in (spelt, spelt.replace("\\", "\\\\")):
-        assert purge.replacing("geh\u00f6im+7".encode())(f'{{"x": "{text}"}}'.encode()) == b'{"x": "[PURGED]"}'
+        assert (
+            purge.replacing("geh\u00f6im+7".encode())(f'{{"x": "{text}"}}'.encode())
+            == b'{"x": "[PURGED]"}'
+        )

@@ -25,7 +25,9 @@ from samples import open_store
 
 @pytest.fixture
 def talk(project: Project) -> Talk:
-    """A project with three checkpoints of an agent's session, a tag on one, and a fork of another."""
+    """A project with three checkpoints of an agent's session, a tag on one, and a fork of
+    another.
+    """
     project.write("app.py", "one\n")
     project.commit()
     talk = Talk(project)
@@ -50,11 +52,17 @@ def problems(project: Project) -> list[str]:
 def content(project: Project, revision: str) -> dict[str, Any]:
     """What a checkpoint says, but for what its id changes."""
     found = project.json("show", revision)
-    return {key: value for key, value in found.items() if key not in ("id", "session", "commit", "tree", "parent")}
+    return {
+        key: value
+        for key, value in found.items()
+        if key not in ("id", "session", "commit", "tree", "parent")
+    }
 
 
 def test_renamed(project: Project, talk: Talk) -> None:
-    """Every checkpoint has the new name; numbers, times, authors, words and files are as they were."""
+    """Every checkpoint has the new name; numbers, times, authors, words and files are as they
+    were.
+    """
     before = [content(project, f"e7baae82@{n}") for n in (1, 2, 3)]
     people = project.git("log", "--format=%an %ae %at %cn %ct", "refs/gitcp/sessions/e7baae82")
     files = project.files()
@@ -62,7 +70,12 @@ def test_renamed(project: Project, talk: Talk) -> None:
     with project.guard():
         done = project.json("rename", "e7ba", "work")
 
-    assert done == {"schema": "gitcp.rename/1", "session": "work", "before": "e7baae82", "checkpoints": 3}
+    assert done == {
+        "schema": "gitcp.rename/1",
+        "session": "work",
+        "before": "e7baae82",
+        "checkpoints": 3,
+    }
     assert ids(project, "work") == ["work@3", "work@2", "work@1"]
     assert [content(project, f"work@{n}") for n in (1, 2, 3)] == before
     assert project.git("log", "--format=%an %ae %at %cn %ct", "refs/gitcp/sessions/work") == people
@@ -73,24 +86,30 @@ def test_renamed(project: Project, talk: Talk) -> None:
 
 
 def test_only_ids_change(project: Project, talk: Talk) -> None:
-    """What people wrote stays, even where it looks like an id or a trailer; what gitcp made of the id is renamed."""
+    """What people wrote stays, even where it looks like an id or a trailer; what gitcp made of the
+    id is renamed.
+    """
     project.gitcp("rename", "e7baae82", "work", check=0)
 
     assert project.json("show", "work@1")["facts"] == {"k": "e7baae82@1"}
     message = project.git("log", "-1", "--format=%B", "refs/gitcp/sessions/work")
     assert message.startswith("third Gitcp-Session: e7baae82\n\n")
     assert "\nGitcp-Session: work\n" in message
-    assert json.loads(project.git("show", "refs/gitcp/sessions/work:.gitcp/checkpoint.json"))["label"].endswith(
-        SESSION[:8]
-    )
+    assert json.loads(project.git("show", "refs/gitcp/sessions/work:.gitcp/checkpoint.json"))[
+        "label"
+    ].endswith(SESSION[:8])
     readme = project.git("show", "refs/gitcp/sessions/work~1:.gitcp/README.md")
     assert "`gitcp restore work@2`" in readme
     assert "e7baae82@2" not in readme
 
 
 def test_forks_and_tags(project: Project, talk: Talk) -> None:
-    """A fork of it begins at the new name and shares its commits; a tag stays on its checkpoint, and says the same."""
-    said = project.git("tag", "--list", "--format=%(contents)") + project.git("cat-file", "-p", "refs/gitcp/tags/v1")
+    """A fork of it begins at the new name and shares its commits; a tag stays on its checkpoint,
+    and says the same.
+    """
+    said = project.git("tag", "--list", "--format=%(contents)") + project.git(
+        "cat-file", "-p", "refs/gitcp/tags/v1"
+    )
     project.gitcp("rename", "e7baae82", "work", check=0)
 
     assert project.json("show", "other")["forked_from"] == "work@2"
@@ -99,7 +118,9 @@ def test_forks_and_tags(project: Project, talk: Talk) -> None:
         "rev-parse", "refs/gitcp/sessions/work~1"
     )
     assert project.json("show", "v1")["id"] == "work@1"
-    assert project.git("cat-file", "-p", "refs/gitcp/tags/v1").split("\n")[1:] == said.split("\n")[1:]
+    assert (
+        project.git("cat-file", "-p", "refs/gitcp/tags/v1").split("\n")[1:] == said.split("\n")[1:]
+    )
     sessions = {each["session"]: each for each in project.json_lines("sessions")}
     assert (sessions["other"]["forked_from"], sessions["work"]["tags"]) == ("work@2", ["v1"])
 
@@ -129,7 +150,9 @@ def test_the_agent_stays(project: Project, talk: Talk) -> None:
 
 
 def test_an_earlier_agent_session_stays(project: Project, talk: Talk) -> None:
-    """After a restore gave the conversation a new id, the old conversation still belongs to the renamed session."""
+    """After a restore gave the conversation a new id, the old conversation still belongs to the
+    renamed session.
+    """
     project.gitcp("restore", "1", "--yes", check=0)
     project.gitcp("rename", "e7baae82", "work", check=0)
     project.gitcp("save", "--session", "elsewhere", check=0)
@@ -142,7 +165,9 @@ def test_an_earlier_agent_session_stays(project: Project, talk: Talk) -> None:
 
 
 def test_undo_stays(project: Project, talk: Talk) -> None:
-    """A restore made before can be undone after, and so can a prune; the note that waits is for the same session."""
+    """A restore made before can be undone after, and so can a prune; the note that waits is for the
+    same session.
+    """
     for _ in range(2):
         project.gitcp("save", "--session", "e7baae82", "--force", check=0)
     project.gitcp("prune", "--keep-last", "1", "--yes", "--session", "e7baae82", check=0)
@@ -164,7 +189,16 @@ def test_undo_stays(project: Project, talk: Talk) -> None:
 
 def test_compensations_stay(project: Project) -> None:
     """What was run stays run, and what was not can still be."""
-    project.gitcp("save", "--session", "old", "--compensate", "touch undone", "--compensate", "touch other", check=0)
+    project.gitcp(
+        "save",
+        "--session",
+        "old",
+        "--compensate",
+        "touch undone",
+        "--compensate",
+        "touch other",
+        check=0,
+    )
     keys = [effect.key for effect in effects.after(open_store(project), None, "old")]
     project.gitcp("compensate", "--session", "old", "--run", "old@1:0", check=0)
     outcomes = [effect.outcome for effect in effects.after(open_store(project), None, "old")]
@@ -186,7 +220,9 @@ def test_manual_session(project: Project) -> None:
 
 
 def test_refused(project: Project, talk: Talk) -> None:
-    """A name that is taken, or can be none, or a session that is not there: said, and nothing is changed."""
+    """A name that is taken, or can be none, or a session that is not there: said, and nothing is
+    changed.
+    """
     before = project.git("for-each-ref")
     for args, code in (
         (("e7baae82", "other"), 12),
@@ -202,7 +238,9 @@ def test_refused(project: Project, talk: Talk) -> None:
 
 
 def test_refused_while_something_is_open(project: Project, talk: Talk) -> None:
-    """A run that is not finished names checkpoints: the rename waits for it, in whichever working tree it is."""
+    """A run that is not finished names checkpoints: the rename waits for it, in whichever working
+    tree it is.
+    """
     inner = [sys.executable, "-P", "-m", "gitcp", "rename", "e7baae82", "work"]
     done = project.gitcp("run", "x", "--", *inner, env={"PYTHONPATH": str(SOURCE)})
 
@@ -212,7 +250,9 @@ def test_refused_while_something_is_open(project: Project, talk: Talk) -> None:
 
 
 @pytest.mark.parametrize("survived", [1, 3])
-def test_interrupted(project: Project, talk: Talk, monkeypatch: pytest.MonkeyPatch, survived: int) -> None:
+def test_interrupted(
+    project: Project, talk: Talk, monkeypatch: pytest.MonkeyPatch, survived: int
+) -> None:
     """Cut off between any two refs, every chain is whole, and the next command finishes it."""
     project.gitcp("restore", "1", "--files", "--yes", check=0)
     real = Store.move_ref
@@ -250,7 +290,9 @@ def test_renamed_while_a_save_looks(project: Project, talk: Talk) -> None:
 
 
 def test_log_follows(project: Project, talk: Talk) -> None:
-    """Twice renamed, what was done before is told under the last name; a new session of the old name is another."""
+    """Twice renamed, what was done before is told under the last name; a new session of the old
+    name is another.
+    """
     project.gitcp("restore", "1", "--files", "--yes", check=0)
     project.gitcp("rename", "e7baae82", "one", check=0)
     project.gitcp("rename", "one", "two", check=0)

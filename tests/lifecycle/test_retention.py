@@ -1,4 +1,6 @@
-"""Which checkpoints are kept, and why: golden verdicts, and what holds for any history, policy and clock."""
+"""Which checkpoints are kept, and why: golden verdicts, and what holds for any history, policy and
+clock.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ def test_last() -> None:
 
 def test_time() -> None:
     """By time: what is young, and the newest of each hour, day, week and month that has one."""
-    policy = Policy(last=0, within=timedelta(hours=1), hourly=3, daily=3, weekly=3, monthly=3, labelled=True)
+    policy = Policy(
+        last=0, within=timedelta(hours=1), hourly=3, daily=3, weekly=3, monthly=3, labelled=True
+    )
 
     assert said(decide(HISTORY, policy, NOW)) == [
         "14 keep: the last of its session",
@@ -98,7 +102,9 @@ def test_the_calendar_is_that_of_now() -> None:
 
 
 def test_a_clock_that_jumped() -> None:
-    """The order is that of the chain: what a wrong clock made look old or young is counted where it stands."""
+    """The order is that of the chain: what a wrong clock made look old or young is counted where it
+    stands.
+    """
     history = (at(4, 24, last=True), at(3, -9000), at(2, 5), at(1, 9000))
 
     assert [v.keep for v in decide(history, Policy(last=2), NOW)] == [True, True, False, False]
@@ -191,7 +197,9 @@ def _numbered(found: list[Candidate]) -> list[Candidate]:
 @settings(max_examples=30)
 @given(CANDIDATES, POLICIES)
 def test_any_policy(history: tuple[Candidate, ...], policy: Policy) -> None:
-    """A verdict on each in its place; the protected stay, and so many of the last; twice is the same as once."""
+    """A verdict on each in its place; the protected stay, and so many of the last; twice is the
+    same as once.
+    """
     verdicts = decide(history, policy, NOW)
     kept = {v.id for v in verdicts if v.keep}
 
@@ -217,7 +225,16 @@ def test_more_keeps_more(history: tuple[Candidate, ...], policy: Policy) -> None
 @given(CANDIDATES, st.integers(0, 30))
 def test_limits_spare_the_young(history: tuple[Candidate, ...], count: int) -> None:
     """Whatever the limit: nothing younger than a day, labelled, tagged or last goes by itself."""
-    gone = {v.id for v in overdue(history, Limits(count=count, age=timedelta(0)), NOW) if not v.keep}
+    gone = {
+        v.id for v in overdue(history, Limits(count=count, age=timedelta(0)), NOW) if not v.keep
+    }
 
-    assert not {c.id for c in history if c.last or c.tags or c.labelled or NOW - c.created < timedelta(days=1)} & gone
+    assert (
+        not {
+            c.id
+            for c in history
+            if c.last or c.tags or c.labelled or NOW - c.created < timedelta(days=1)
+        }
+        & gone
+    )
     assert {c.id for c in droppable(history, NOW)} >= gone

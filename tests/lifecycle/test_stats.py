@@ -28,7 +28,9 @@ def test_counts(project: Project) -> None:
 
 
 def test_bytes(project: Project) -> None:
-    """A large file counts once for all checkpoints that have it, and not at all where the project has it."""
+    """A large file counts once for all checkpoints that have it, and not at all where the project
+    has it.
+    """
     noise = os.urandom(300_000)
     project.write("committed", noise)
     project.commit()
@@ -67,4 +69,6 @@ def test_nothing(project: Project) -> None:
 
     assert found["bytes"] == found["shared"] == found["checkpoints"] == 0
     assert found["largest"] == []
-    assert project.gitcp("stats", check=0).out.startswith("checkpoints    0 checkpoints in 0 sessions, 0 tags\n")
+    assert project.gitcp("stats", check=0).out.startswith(
+        "checkpoints    0 checkpoints in 0 sessions, 0 tags\n"
+    )

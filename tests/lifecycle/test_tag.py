@@ -26,19 +26,29 @@ def pair(store: Store) -> tuple[Checkpoint, Checkpoint]:
     return save(store, "alpha", label="first"), save(store, "alpha", label="second")
 
 
-def create(store: Store, name: str, checkpoint: Checkpoint, text: str | None = None, force: bool = False) -> None:
+def create(
+    store: Store, name: str, checkpoint: Checkpoint, text: str | None = None, force: bool = False
+) -> None:
     tag.create(store, name, checkpoint, text=text, force=force, now=START)
 
 
-def test_a_tag_is_an_annotated_tag(project: Project, store: Store, pair: tuple[Checkpoint, Checkpoint]) -> None:
+def test_a_tag_is_an_annotated_tag(
+    project: Project, store: Store, pair: tuple[Checkpoint, Checkpoint]
+) -> None:
     """git sees a tag object with name, time and message, on the checkpoint, outside refs/tags."""
     with project.guard():
         create(store, "v1.0", pair[0], "before the migration")
 
-    shown = project.git("for-each-ref", "--format=%(objecttype) %(*objectname) %(tag) %(taggername)", "refs/gitcp/tags")
+    shown = project.git(
+        "for-each-ref",
+        "--format=%(objecttype) %(*objectname) %(tag) %(taggername)",
+        "refs/gitcp/tags",
+    )
     assert shown == f"tag {pair[0].commit} v1.0 gitcp"
     assert project.git("tag", "--list") == ""
-    assert project.git("cat-file", "tag", "refs/gitcp/tags/v1.0").endswith("\n\nbefore the migration")
+    assert project.git("cat-file", "tag", "refs/gitcp/tags/v1.0").endswith(
+        "\n\nbefore the migration"
+    )
     assert "1793610000 +0000" in project.git("cat-file", "tag", "refs/gitcp/tags/v1.0")
 
 
@@ -52,7 +62,9 @@ def test_the_message_is_the_subject_by_default(
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "object 0\ntag evil", "\udcff", "a\0b", "é" * 5000])
-def test_any_message_is_sound(project: Project, store: Store, pair: tuple[Checkpoint, Checkpoint], text: str) -> None:
+def test_any_message_is_sound(
+    project: Project, store: Store, pair: tuple[Checkpoint, Checkpoint], text: str
+) -> None:
     """Whatever the words, the tag is sound, and is on its checkpoint under its name."""
     with project.guard():
         create(store, "v1", pair[0], text)
@@ -75,7 +87,9 @@ def test_a_taken_name(store: Store, pair: tuple[Checkpoint, Checkpoint]) -> None
 
 
 def test_the_same_tag_again(store: Store, pair: tuple[Checkpoint, Checkpoint]) -> None:
-    """To tag what is tagged so already is fine and changes nothing; with force the words are new."""
+    """To tag what is tagged so already is fine and changes nothing; with force the words are
+    new.
+    """
     create(store, "v1", pair[0], "words")
     before = refs.read_ref(store.repo.common_dir, "refs/gitcp/tags/v1")
     create(store, "v1", pair[0], "other words")
@@ -85,8 +99,12 @@ def test_the_same_tag_again(store: Store, pair: tuple[Checkpoint, Checkpoint]) -
     assert refs.read_ref(store.repo.common_dir, "refs/gitcp/tags/v1") != before
 
 
-@pytest.mark.parametrize("name", ["", "a b", "../x", "-x", "a..b", "x.lock", "x.", "é", "a/b", "x\n", "a" * 101, "a~1"])
-def test_a_name_that_cannot_be_one(store: Store, pair: tuple[Checkpoint, Checkpoint], name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["", "a b", "../x", "-x", "a..b", "x.lock", "x.", "é", "a/b", "x\n", "a" * 101, "a~1"]
+)
+def test_a_name_that_cannot_be_one(
+    store: Store, pair: tuple[Checkpoint, Checkpoint], name: str
+) -> None:
     """A name that cannot be a ref is refused by every verb, and nothing is written."""
     with pytest.raises(BadValue):
         create(store, name, pair[0])
@@ -108,7 +126,9 @@ def test_check_free(store: Store, pair: tuple[Checkpoint, Checkpoint]) -> None:
 
 
 @pytest.mark.parametrize("packed", ["loose", "packed", "both"])
-def test_delete(project: Project, store: Store, pair: tuple[Checkpoint, Checkpoint], packed: str) -> None:
+def test_delete(
+    project: Project, store: Store, pair: tuple[Checkpoint, Checkpoint], packed: str
+) -> None:
     """A tag is deleted wherever it lies, and nothing but it."""
     create(store, "v1", pair[0])
     create(store, "v2", pair[1])
@@ -130,7 +150,9 @@ def test_delete_what_is_not_there(store: Store) -> None:
         tag.delete(store, "v1")
 
 
-def test_a_deleted_name_is_free(project: Project, store: Store, pair: tuple[Checkpoint, Checkpoint]) -> None:
+def test_a_deleted_name_is_free(
+    project: Project, store: Store, pair: tuple[Checkpoint, Checkpoint]
+) -> None:
     """A name can be used again after it was deleted, also where it had been packed."""
     for checkpoint in pair:
         create(store, "v1", checkpoint)
@@ -163,7 +185,9 @@ def test_listing_does_not_hide_damage(store: Store, pair: tuple[Checkpoint, Chec
         tag.listing(store)
 
 
-def test_nothing_of_a_tag_is_pushed(project: Project, store: Store, pair: tuple[Checkpoint, Checkpoint]) -> None:
+def test_nothing_of_a_tag_is_pushed(
+    project: Project, store: Store, pair: tuple[Checkpoint, Checkpoint]
+) -> None:
     """`git push --tags` carries no tag of ours."""
     project.commit()
     create(store, "v1", pair[0])

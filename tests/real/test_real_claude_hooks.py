@@ -1,4 +1,6 @@
-"""The real Claude Code with hooks in its settings, offline: checkpoints come about by themselves, and it is told."""
+"""The real Claude Code with hooks in its settings, offline: checkpoints come about by themselves,
+and it is told.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +20,37 @@ from gitcp.restoring.rollback import BEFORE_PROMPT, TURN_END
 from driver import SOURCE, Project
 from scripted_model import ScriptedModel, said
 
-pytestmark = pytest.mark.skipif(not CLAUDE.exists(), reason=f"needs Claude Code (npm) in {CLAUDE.parents[2]}")
+pytestmark = pytest.mark.skipif(
+    not CLAUDE.exists(), reason=f"needs Claude Code (npm) in {CLAUDE.parents[2]}"
+)
 
-EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolBatch", "Stop", "SubagentStop", "SessionEnd")
+EVENTS = (
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolBatch",
+    "Stop",
+    "SubagentStop",
+    "SessionEnd",
+)
 
 
 @pytest.fixture
 def hooked(project: Project, tmp_path: Path) -> Project:
     """A project whose settings call gitcp at each event."""
     launcher = tmp_path / "gitcp"
-    launcher.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(SOURCE))} exec "{sys.executable}" -P -m gitcp "$@"\n')
+    launcher.write_text(
+        f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(SOURCE))} exec "{sys.executable}" -P -m gitcp "$@"\n'  # noqa: E501
+    )
     launcher.chmod(0o755)
     hooks = {
-        event: [{"hooks": [{"type": "command", "command": f"{launcher} hook claude {event}", "timeout": 60}]}]
+        event: [
+            {
+                "hooks": [
+                    {"type": "command", "command": f"{launcher} hook claude {event}", "timeout": 60}
+                ]
+            }
+        ]
         for event in EVENTS
     }
     project.write(".claude/settings.json", json.dumps({"hooks": hooks}))
@@ -62,7 +82,9 @@ def is_complete(project: Project, home: Path, session: str) -> bool:
 
 
 def test_checkpoints_by_themselves(hooked: Project, tmp_path: Path) -> None:
-    """A session that edits by tool and by shell: what must be there is there; after a restore it is told, once."""
+    """A session that edits by tool and by shell: what must be there is there; after a restore it is
+    told, once.
+    """
     home, session = tmp_path / "home", str(uuid.uuid4())
     steps = (
         write(hooked, "b.txt", "by the tool\n"),
@@ -84,11 +106,18 @@ def test_checkpoints_by_themselves(hooked: Project, tmp_path: Path) -> None:
     assert ("a.txt" in last, "b.txt" in last) == (False, True)
     assert log_of(hooked) == ""
 
-    # Before the deletion there is one with everything, whether or not the command's own line was written by then.
-    risky = next(each for each in log if "a.txt" in hooked.git("ls-tree", "--name-only", each["commit"]).split())
+    # Before the deletion there is one with everything, whether or not the command's own line was
+    # written by then.
+    risky = next(
+        each
+        for each in log
+        if "a.txt" in hooked.git("ls-tree", "--name-only", each["commit"]).split()
+    )
     assert risky["trigger"] in {"before-risky-change", "tools"}
     env = {"HOME": str(home)}
-    report = json.loads(hooked.gitcp("restore", risky["id"], "--yes", "--json", env=env, check=0).out)
+    report = json.loads(
+        hooked.gitcp("restore", risky["id"], "--yes", "--json", env=env, check=0).out
+    )
     assert hooked.read("a.txt") == b"one\n"
     assert hooked.read("b.txt") == b"by the tool\nmore\n"
 
@@ -100,7 +129,9 @@ def test_checkpoints_by_themselves(hooked: Project, tmp_path: Path) -> None:
 
 
 def test_rollback_in_an_emergency(hooked: Project, tmp_path: Path) -> None:
-    """A turn wrecks the files and the session ends: rollback brings back what was there before its prompt."""
+    """A turn wrecks the files and the session ends: rollback brings back what was there before its
+    prompt.
+    """
     home, session = tmp_path / "home", str(uuid.uuid4())
     env = {"HOME": str(home)}
     with ScriptedModel(write(hooked, "b.txt", "good\n"), {"text": "Written."}) as model:
@@ -124,7 +155,9 @@ def test_rollback_in_an_emergency(hooked: Project, tmp_path: Path) -> None:
 
 
 def test_killed_in_a_turn(hooked: Project, tmp_path: Path) -> None:
-    """Killed while a tool runs, by the tool itself: the next start of the agent saves what was written since."""
+    """Killed while a tool runs, by the tool itself: the next start of the agent saves what was
+    written since.
+    """
     home, session = tmp_path / "home", str(uuid.uuid4())
     kill = bash("echo lost? > c.txt; kill -9 $PPID; sleep 60")
     steps = (write(hooked, "b.txt", "x\n"), kill, {"text": "never said"})

@@ -1,4 +1,6 @@
-"""The real Claude Agent SDK with the real Claude Code, offline: rewound by gitcp, and by its own `rewind_files`."""
+"""The real Claude Agent SDK with the real Claude Code, offline: rewound by gitcp, and by its own
+`rewind_files`.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,17 @@ from gitcp.claude import GitSessionStore, options
 from driver import Project
 from scripted_model import ScriptedModel, Step, said
 
-pytestmark = pytest.mark.skipif(not CLAUDE.exists(), reason=f"needs Claude Code (npm) in {CLAUDE.parents[2]}")
+pytestmark = pytest.mark.skipif(
+    not CLAUDE.exists(), reason=f"needs Claude Code (npm) in {CLAUDE.parents[2]}"
+)
 
 SHELL = "printf 'by the shell\\n' > by_shell.txt; echo two >> a.txt"
 
 
 def common(home: Path, model: ScriptedModel) -> dict[str, Any]:
-    """What both runs are given: the real agent, offline, in a home of its own, that says the uuids of messages."""
+    """What both runs are given: the real agent, offline, in a home of its own, that says the uuids
+    of messages.
+    """
     env = {
         "HOME": str(home),
         "CLAUDE_CONFIG_DIR": str(home / ".claude"),
@@ -36,7 +42,12 @@ def common(home: Path, model: ScriptedModel) -> dict[str, Any]:
         "NO_PROXY": "127.0.0.1",
     }
     said_by_user = {"replay-user-messages": None}
-    return {"env": env, "cli_path": CLAUDE, "permission_mode": "bypassPermissions", "extra_args": said_by_user}
+    return {
+        "env": env,
+        "cli_path": CLAUDE,
+        "permission_mode": "bypassPermissions",
+        "extra_args": said_by_user,
+    }
 
 
 async def ask(client: ClaudeSDKClient, prompt: str) -> tuple[str, str]:
@@ -53,7 +64,9 @@ async def ask(client: ClaudeSDKClient, prompt: str) -> tuple[str, str]:
 
 
 def steps(project: Project) -> tuple[Step, ...]:
-    """Two turns: the edit tool makes a file; then the shell changes one and makes another, and the tool a third."""
+    """Two turns: the edit tool makes a file; then the shell changes one and makes another, and the
+    tool a third.
+    """
     write = {"file_path": str(project.root / "first.txt"), "content": "by the tool\n"}
     again = {"file_path": str(project.root / "second.txt"), "content": "by the tool\n"}
     return (
@@ -74,7 +87,9 @@ def begun(project: Project) -> Project:
 
 
 def test_rewind_knows_the_shell(begun: Project, tmp_path: Path) -> None:
-    """Each turn is a checkpoint; a rewind takes back what the shell did, and the agent forgets the turn."""
+    """Each turn is a checkpoint; a rewind takes back what the shell did, and the agent forgets the
+    turn.
+    """
 
     async def both_turns() -> tuple[GitSessionStore, str, str]:
         with ScriptedModel(*steps(begun)) as model:
@@ -96,7 +111,9 @@ def test_rewind_knows_the_shell(begun: Project, tmp_path: Path) -> None:
         store, session, message = asyncio.run(both_turns())
     turns = [s for s in store.checkpoints.log() if s.trailers["Gitcp-Trigger"] == "turn"]
     # What the agent writes when all is said may come by itself.
-    changed = [files for turn in turns if "(0 changed)" not in (files := turn.trailers["Gitcp-Files"])]
+    changed = [
+        files for turn in turns if "(0 changed)" not in (files := turn.trailers["Gitcp-Files"])
+    ]
     assert changed == ["4 (3 changed)", "2 (1 changed)"]
 
     report = asyncio.run(store.rewind(session, message))
@@ -112,7 +129,9 @@ def test_rewind_knows_the_shell(begun: Project, tmp_path: Path) -> None:
 
 
 def test_its_own_rewind_misses_the_shell(begun: Project, tmp_path: Path) -> None:
-    """Side by side: the SDK's `rewind_files` takes back the edit tool's file and leaves what the shell did."""
+    """Side by side: the SDK's `rewind_files` takes back the edit tool's file and leaves what the
+    shell did.
+    """
 
     async def both_turns() -> None:
         with ScriptedModel(*steps(begun)) as model:

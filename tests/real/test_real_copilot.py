@@ -1,4 +1,6 @@
-"""The real Copilot CLI, offline, against a scripted model: saved, wrecked, restored elsewhere, continued."""
+"""The real Copilot CLI, offline, against a scripted model: saved, wrecked, restored elsewhere,
+continued.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from real_agents import COPILOT, clone, copilot, in_order, restore, save
 from driver import Project
 from scripted_model import ScriptedModel, said
 
-pytestmark = pytest.mark.skipif(not COPILOT.exists(), reason=f"needs Copilot CLI (npm) in {COPILOT.parents[2]}")
+pytestmark = pytest.mark.skipif(
+    not COPILOT.exists(), reason=f"needs Copilot CLI (npm) in {COPILOT.parents[2]}"
+)
 
 SHELL = "printf 'by the shell\\n' > by_shell.txt; chmod 755 by_shell.txt; rm a.txt"
 FIRST = ["first: write a file", "create", "Written by tool."]
@@ -26,7 +30,9 @@ def shell(command: str) -> dict[str, Any]:
 
 @pytest.fixture
 def session(project: Project, tmp_path: Path) -> tuple[str, Path]:
-    """A session of two turns: one edits a file with a tool, one with the shell. Its id and the agent's home."""
+    """A session of two turns: one edits a file with a tool, one with the shell. Its id and the
+    agent's home.
+    """
     project.write("a.txt", "one\n")
     project.commit()
     home, session_id = tmp_path / "first-home", str(uuid.uuid4())
@@ -43,20 +49,27 @@ def events(home: Path, session_id: str) -> Path:
 
 
 def heard_after(project: Project, home: Path, report: Any, prompt: str) -> list[str]:
-    """What the model is sent when the agent goes on, by the command that a restore printed, and leaves a file."""
+    """What the model is sent when the agent goes on, by the command that a restore printed, and
+    leaves a file.
+    """
     name, *arguments = report["resume"]["command"]
     assert name == "copilot"
-    with ScriptedModel(shell("pwd > where.txt; echo $COPILOT_AGENT_SESSION_ID >> where.txt"), {"text": "On."}) as model:
+    with ScriptedModel(
+        shell("pwd > where.txt; echo $COPILOT_AGENT_SESSION_ID >> where.txt"), {"text": "On."}
+    ) as model:
         copilot(home, project.root, model, *arguments, prompt)
-    assert project.read("where.txt").decode() == f"{project.root}\n{report['resume']['session_id']}\n"
+    assert (
+        project.read("where.txt").decode() == f"{project.root}\n{report['resume']['session_id']}\n"
+    )
     return said(model.requests[0])
 
 
 def test_it_continues_in_an_empty_home_at_another_path(
     project: Project, session: tuple[str, Path], tmp_path: Path
 ) -> None:
-    """Save, wreck, clone elsewhere, restore into an empty home: the model is sent every earlier message, the agent
-    works in the new place, and what was said there is saved there without being named.
+    """Save, wreck, clone elsewhere, restore into an empty home: the model is sent every earlier
+    message, the agent works in the new place, and what was said there is saved there without being
+    named.
     """
     session_id, home = session
     before = project.files()
@@ -84,8 +97,8 @@ def test_it_continues_in_an_empty_home_at_another_path(
 def test_a_restore_in_place_and_in_another_working_tree(
     project: Project, session: tuple[str, Path], tmp_path: Path
 ) -> None:
-    """In the same home: in place it continues under its own id, and no byte changed. The agent goes where its session
-    works, so a working tree that is elsewhere gets a session of its own.
+    """In the same home: in place it continues under its own id, and no byte changed. The agent goes
+    where its session works, so a working tree that is elsewhere gets a session of its own.
     """
     session_id, home = session
     before, whole = project.files(), events(home, session_id).read_bytes()
@@ -105,12 +118,20 @@ def test_a_restore_in_place_and_in_another_working_tree(
         assert in_order([*FIRST, *SECOND, "third: go on"], heard), heard
 
 
-def test_going_back_to_the_first_turn_forgets_the_second(project: Project, session: tuple[str, Path]) -> None:
-    """A restore before a message, in the same home: a new session that knows turn one and nothing of turn two."""
+def test_going_back_to_the_first_turn_forgets_the_second(
+    project: Project, session: tuple[str, Path]
+) -> None:
+    """A restore before a message, in the same home: a new session that knows turn one and nothing
+    of turn two.
+    """
     session_id, home = session
     whole = events(home, session_id).read_bytes()
     save(project, home, "both turns")
-    second = [json.loads(line) for line in whole.splitlines() if b'"content":"second: use the shell"' in line]
+    second = [
+        json.loads(line)
+        for line in whole.splitlines()
+        if b'"content":"second: use the shell"' in line
+    ]
 
     report = restore(project, home, "--message", second[0]["id"])
 
@@ -118,5 +139,7 @@ def test_going_back_to_the_first_turn_forgets_the_second(project: Project, sessi
     assert report["resume"]["session_id"] != session_id
     heard = heard_after(project, home, report, "third: another way")
     assert in_order([*FIRST, "third: another way"], heard), heard
-    assert not any("second: use the shell" in text or "Done in the shell." in text for text in heard)
+    assert not any(
+        "second: use the shell" in text or "Done in the shell." in text for text in heard
+    )
     assert events(home, session_id).read_bytes() == whole

@@ -1,5 +1,5 @@
-"""Five real agents at work in a subdirectory: what is restored from the root is resumed where they ran, by the command
-that the report has, and the wrecked conversation is not what they go on with.
+"""Five real agents at work in a subdirectory: what is restored from the root is resumed where they
+ran, by the command that the report has, and the wrecked conversation is not what they go on with.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from scripted_model import Step
 each = pytest.mark.parametrize(
     "real",
     [
-        pytest.param(real, marks=pytest.mark.skipif(not real.program.exists(), reason=f"needs {real.program}"))
+        pytest.param(
+            real,
+            marks=pytest.mark.skipif(not real.program.exists(), reason=f"needs {real.program}"),
+        )
         for real in REAL
     ],
     ids=lambda real: real.name,
@@ -54,13 +57,17 @@ class Work:
 
 @each
 def test_restored_from_the_root(real: Real, project: Project, tmp_path: Path) -> None:
-    """A session in web, wrecked there; restored from the root, it goes on in web with what it knew then."""
+    """A session in web, wrecked there; restored from the root, it goes on in web with what it knew
+    then.
+    """
     project.write("web/page", "good\n")
     project.commit()
     env = {"HOME": str(tmp_path / "home")}
     work = Work(real, tmp_path / "home", project.root / "web")
     session, _ = work.turn([], "first: a page")
-    saved = json.loads(project.gitcp("save", "good", "--json", cwd=work.directory, env=env, check=0).out)["checkpoint"]
+    saved = json.loads(
+        project.gitcp("save", "good", "--json", cwd=work.directory, env=env, check=0).out
+    )["checkpoint"]
     work.turn(real.resume.format(session).split(), "second: wreck it")
     project.write("web/page", "wrecked\n")
     project.gitcp("save", "wreck", cwd=work.directory, env=env, check=0)
@@ -70,7 +77,9 @@ def test_restored_from_the_root(real: Real, project: Project, tmp_path: Path) ->
     line = next(text for text in done.out.splitlines() if text.startswith("continue with: "))
     command = line.removeprefix("continue with: ")
     assert command.startswith("cd web && ")
-    again, heard = work.type(command, project.root, "third: another page", {**real.shell, **pwd(real)}, {"text": "On."})
+    again, heard = work.type(
+        command, project.root, "third: another page", {**real.shell, **pwd(real)}, {"text": "On."}
+    )
     assert again != session
     assert project.read("web/where.txt") == f"{project.root}/web\n".encode()
     assert in_order(["first: a page", "Heard first: a page.", "third: another page"], heard), heard
@@ -95,9 +104,11 @@ LATEST = {
 
 @each
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside another"])
-def test_what_the_agent_takes_for_its_latest(real: Real, project: Project, tmp_path: Path, *, beside: bool) -> None:
-    """After a restore, the agent's own command for its latest session goes on with what was restored, or else the
-    report says with what.
+def test_what_the_agent_takes_for_its_latest(
+    real: Real, project: Project, tmp_path: Path, *, beside: bool
+) -> None:
+    """After a restore, the agent's own command for its latest session goes on with what was
+    restored, or else the report says with what.
     """
     project.write("page", "good\n")
     project.commit()
@@ -109,7 +120,9 @@ def test_what_the_agent_takes_for_its_latest(real: Real, project: Project, tmp_p
     if beside:
         time.sleep(1.1)
         work.turn([], "something else")
-    resume = json.loads(project.gitcp("restore", saved["id"], "--yes", "--json", env=env, check=0).out)["resume"]
+    resume = json.loads(
+        project.gitcp("restore", saved["id"], "--yes", "--json", env=env, check=0).out
+    )["resume"]
     assert resume["session_id"] != session
     for command in resume["prepare"]:
         with real.model() as model:
@@ -120,13 +133,18 @@ def test_what_the_agent_takes_for_its_latest(real: Real, project: Project, tmp_p
         program(work.home, project.root, model, *LATEST[real.name], "third: go on")
 
     heard = real.said(model.requests[0])
-    wrecked, other = (any(prompt in text for text in heard) for prompt in ("second: wreck it", "something else"))
+    wrecked, other = (
+        any(prompt in text for text in heard) for prompt in ("second: wreck it", "something else")
+    )
     latest = resume["latest"]
     if latest is None:
         assert not wrecked
         assert in_order(["first: a page", "third: go on"], heard)
     else:
         assert latest["command"][1:] == LATEST[real.name]
-        assert (wrecked, other) == (latest["session_id"] == session, latest["session_id"] != session)
+        assert (wrecked, other) == (
+            latest["session_id"] == session,
+            latest["session_id"] != session,
+        )
     if real.name != "gemini" or beside:  # alone it depends on whether both turns were in one minute
         assert (latest is None) == (real.name in {"claude", "copilot"})

@@ -1,4 +1,6 @@
-"""The real Claude Code, offline: a session is exported in one home and continued in another, at another path."""
+"""The real Claude Code, offline: a session is exported in one home and continued in another, at
+another path.
+"""
 
 from __future__ import annotations
 
@@ -13,32 +15,58 @@ from tokens import tokens
 from driver import Project
 from scripted_model import ScriptedModel, said
 
-pytestmark = pytest.mark.skipif(not CLAUDE.exists(), reason=f"needs Claude Code (npm) in {CLAUDE.parents[2]}")
+pytestmark = pytest.mark.skipif(
+    not CLAUDE.exists(), reason=f"needs Claude Code (npm) in {CLAUDE.parents[2]}"
+)
 
 TOLD = ["first: write a file", "Write", "Written by tool.", "second: go on"]
 
 
 def test_a_colleague_continues(project: Project, tmp_path: Path) -> None:
-    """Exported without its secret, imported and trusted: the model is sent every earlier message, but for the secret.
+    """Exported without its secret, imported and trusted: the model is sent every earlier message,
+    but for the secret.
 
     As a bundle with its files, as a transcript beside the files that are there.
     """
     project.write("a.txt", "one\n")
     project.commit()
     home, session_id, token = tmp_path / "first-home", str(uuid.uuid4()), tokens()["github-token"]
-    step = {"tool": "Write", "input": {"file_path": str(project.root / "made.txt"), "content": "made\n"}}
+    step = {
+        "tool": "Write",
+        "input": {"file_path": str(project.root / "made.txt"), "content": "made\n"},
+    }
     with ScriptedModel(step, {"text": "Written by tool."}) as model:
-        claude(home, project.root, model, "--session-id", session_id, f"first: write a file with {token}")
+        claude(
+            home,
+            project.root,
+            model,
+            "--session-id",
+            session_id,
+            f"first: write a file with {token}",
+        )
     project.gitcp("save", "one turn", env={"HOME": str(home)}, check=0)
     for form in ("bundle", "transcript"):
         with project.guard():
-            project.gitcp("export", "-f", form, "-o", f"../{form}", "--redact", env={"HOME": str(home)}, check=0)
+            project.gitcp(
+                "export",
+                "-f",
+                form,
+                "-o",
+                f"../{form}",
+                "--redact",
+                env={"HOME": str(home)},
+                check=0,
+            )
 
     for form in ("bundle", "transcript"):
         there, other = {"HOME": str(tmp_path / f"home-of-{form}")}, Project(tmp_path / f"by-{form}")
-        revision = json.loads(other.gitcp("import", f"../{form}", "--json", env=there, check=0).out)["revision"]
+        revision = json.loads(
+            other.gitcp("import", f"../{form}", "--json", env=there, check=0).out
+        )["revision"]
         other.gitcp("restore", revision, "--yes", env=there, check=14)
-        restored = other.gitcp("restore", revision, "--yes", "--trust", "--json", env=there, check=0)
+        restored = other.gitcp(
+            "restore", revision, "--yes", "--trust", "--json", env=there, check=0
+        )
         assert (b"made.txt" in other.files()) == (form == "bundle")
         command = json.loads(restored.out)["resume"]["command"]
         assert command == ["claude", "--resume", session_id]

@@ -1,4 +1,6 @@
-"""The real opencode, offline, against a scripted model: saved, wrecked, restored elsewhere, continued."""
+"""The real opencode, offline, against a scripted model: saved, wrecked, restored elsewhere,
+continued.
+"""
 
 from __future__ import annotations
 
@@ -11,28 +13,44 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_agents import OFFLINE, OPENCODE, clone, in_order, opencode, opencode_environment, opencode_run
+from real_agents import (
+    OFFLINE,
+    OPENCODE,
+    clone,
+    in_order,
+    opencode,
+    opencode_environment,
+    opencode_run,
+)
 from scripted_openai import ScriptedOpenAI, said
 
 from driver import Project
 
-pytestmark = pytest.mark.skipif(not OPENCODE.exists(), reason=f"needs opencode (npm) in {OPENCODE.parents[2]}")
+pytestmark = pytest.mark.skipif(
+    not OPENCODE.exists(), reason=f"needs opencode (npm) in {OPENCODE.parents[2]}"
+)
 
 
-def continue_as_told(home: Path, cwd: Path, resume: dict[str, Any], prompt: str, *steps: dict[str, Any]) -> list[str]:
+def continue_as_told(
+    home: Path, cwd: Path, resume: dict[str, Any], prompt: str, *steps: dict[str, Any]
+) -> list[str]:
     """Run what a restore said, with a prompt; what the model was told of the conversation."""
     with ScriptedOpenAI(*steps) as model:
         for command in resume["prepare"]:
             assert command[0] == "opencode"
             opencode(home, cwd, model, *command[1:])
         assert resume["command"][0] == "opencode"
-        assert opencode_run(home, cwd, model, *resume["command"][1:], prompt) == resume["session_id"]
+        assert (
+            opencode_run(home, cwd, model, *resume["command"][1:], prompt) == resume["session_id"]
+        )
     return said(model.requests[0])
 
 
 @pytest.fixture
 def session(project: Project, tmp_path: Path) -> tuple[str, Path]:
-    """A session of two turns: one edits a file with the edit tool, one with the shell. Its id and the agent's home."""
+    """A session of two turns: one edits a file with the edit tool, one with the shell. Its id and
+    the agent's home.
+    """
     project.write("a.txt", "one\n")
     project.commit()
     home = tmp_path / "first-home"
@@ -47,14 +65,18 @@ def session(project: Project, tmp_path: Path) -> tuple[str, Path]:
 
 
 def test_it_continues(project: Project, session: tuple[str, Path], tmp_path: Path) -> None:
-    """One session for all, since the program takes its time: elsewhere with all that was said, here with less."""
+    """One session for all, since the program takes its time: elsewhere with all that was said, here
+    with less.
+    """
     continues_elsewhere(project, session, tmp_path)
     resumes_elsewhere(project, tmp_path)
     forgets_the_second_turn(project, session)
 
 
 def continues_elsewhere(project: Project, session: tuple[str, Path], tmp_path: Path) -> None:
-    """Save, wreck, restore; then clone elsewhere, restore into an empty home: the model is sent every message."""
+    """Save, wreck, restore; then clone elsewhere, restore into an empty home: the model is sent
+    every message.
+    """
     session_id, home = session
     before = project.files()
     saved = project.gitcp("save", "both turns", "--json", env={"HOME": str(home)}, check=0)
@@ -66,7 +88,9 @@ def continues_elsewhere(project: Project, session: tuple[str, Path], tmp_path: P
     project.write("by_tool.txt", "wrecked\n")
     project.remove("by_shell.txt")
 
-    report = project.gitcp("restore", checkpoint["id"], "--yes", "--json", env={"HOME": str(home)}, check=0)
+    report = project.gitcp(
+        "restore", checkpoint["id"], "--yes", "--json", env={"HOME": str(home)}, check=0
+    )
     assert project.files() == before
     resume = json.loads(report.out)["resume"]
     assert (resume["session_id"], resume["prepare"]) == (session_id, [])
@@ -75,7 +99,9 @@ def continues_elsewhere(project: Project, session: tuple[str, Path], tmp_path: P
     empty = tmp_path / "second-home"
     shown = other.gitcp("restore", checkpoint["id"], "--yes", env={"HOME": str(empty)}, check=0)
     assert other.files() == before
-    report = other.gitcp("restore", checkpoint["id"], "--yes", "--json", env={"HOME": str(empty)}, check=0)
+    report = other.gitcp(
+        "restore", checkpoint["id"], "--yes", "--json", env={"HOME": str(empty)}, check=0
+    )
     resume = json.loads(report.out)["resume"]
     commands = " && ".join(map(shlex.join, [*resume["prepare"], resume["command"]]))
     assert f"continue with: {commands}" in shown.out
@@ -93,18 +119,29 @@ def continues_elsewhere(project: Project, session: tuple[str, Path], tmp_path: P
 
 
 def resumes_elsewhere(project: Project, tmp_path: Path) -> None:
-    """`gitcp resume` in an empty home imports the conversation and starts the program, which then knows all of it.
+    """`gitcp resume` in an empty home imports the conversation and starts the program, which then
+    knows all of it.
 
-    The program is the real one, but what starts it without arguments for a terminal gives it a prompt.
+    The program is the real one, but what starts it without arguments for a terminal gives it a
+    prompt.
     """
-    other, home, bin = clone(project, tmp_path / "resumed"), tmp_path / "third-home", tmp_path / "bin"
+    other, home, bin = (
+        clone(project, tmp_path / "resumed"),
+        tmp_path / "third-home",
+        tmp_path / "bin",
+    )
     bin.mkdir()
-    start = f'case $1 in --session) set -- run --format json "$@" "third: go on";; esac; exec {OPENCODE} "$@"'
+    start = f'case $1 in --session) set -- run --format json "$@" "third: go on";; esac; exec {OPENCODE} "$@"'  # noqa: E501
     bin.joinpath("opencode").write_text(f"#!/bin/sh\necho called with $1\n{start}\n")
     bin.joinpath("opencode").chmod(0o755)
     last = project.json("show", "--session", "ses")["id"]
     with ScriptedOpenAI({"text": "Going on."}) as model:
-        env = {**opencode_environment(home, model), **OFFLINE, "HOME": str(home), "XDG_CONFIG_HOME": ""}
+        env = {
+            **opencode_environment(home, model),
+            **OFFLINE,
+            "HOME": str(home),
+            "XDG_CONFIG_HOME": "",
+        }
         env["PATH"] = f"{bin}{os.pathsep}{os.environ['PATH']}"
         done = other.gitcp("resume", last, "--yes", "--trust", env=env, check=0)
     assert [line for line in done.out.splitlines() if line.startswith("called with")] == [
@@ -112,18 +149,28 @@ def resumes_elsewhere(project: Project, tmp_path: Path) -> None:
         "called with --session",
     ]
     heard = said(model.requests[0])
-    assert in_order(["first: write a file", "Written by tool.", "second: use the shell", "third: go on"], heard), heard
+    assert in_order(
+        ["first: write a file", "Written by tool.", "second: use the shell", "third: go on"], heard
+    ), heard
 
 
 def forgets_the_second_turn(project: Project, session: tuple[str, Path]) -> None:
-    """A restore in the same home: the agent continues under a new id, knows turn one and nothing of turn two."""
+    """A restore in the same home: the agent continues under a new id, knows turn one and nothing of
+    turn two.
+    """
     session_id, home = session
     home_env = {"HOME": str(home)}
-    first = json.loads(project.gitcp("save", "both turns", "--json", env=home_env, check=0).out)["checkpoint"]
+    first = json.loads(project.gitcp("save", "both turns", "--json", env=home_env, check=0).out)[
+        "checkpoint"
+    ]
     rows = rows_of(home)
-    second = next(id for _, id, data in rows if '"text":"second: use the shell"' in data.replace('\\"', ""))
+    second = next(
+        id for _, id, data in rows if '"text":"second: use the shell"' in data.replace('\\"', "")
+    )
 
-    restored = project.gitcp("restore", "--message", second, "--yes", "--json", env=home_env, check=0)
+    restored = project.gitcp(
+        "restore", "--message", second, "--yes", "--json", env=home_env, check=0
+    )
 
     resume = json.loads(restored.out)["resume"]
     assert resume["session_id"] != session_id

@@ -1,8 +1,10 @@
-"""Five real agents, set up by `gitcp enable` and nothing else: their hooks save, a restore takes them back a turn.
+"""Five real agents, set up by `gitcp enable` and nothing else: their hooks save, a restore takes
+them back a turn.
 
-Offline, against a scripted model. Each session has a turn that edits with a tool and one that uses the shell; then
-everything is wrecked, and the first turn is restored, in place and in an empty home at another path. There the agent's
-own resume must send every earlier message, none of the later ones, and say which checkpoint it stands on.
+Offline, against a scripted model. Each session has a turn that edits with a tool and one that uses
+the shell; then everything is wrecked, and the first turn is restored, in place and in an empty home
+at another path. There the agent's own resume must send every earlier message, none of the later
+ones, and say which checkpoint it stands on.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ Turn = Callable[..., str | None]
 
 
 class Real(NamedTuple):
-    """A real agent: how it is set up and run, what its tools are called, and how it is told to resume a session."""
+    """A real agent: how it is set up and run, what its tools are called, and how it is told to
+    resume a session.
+    """
 
     name: str
     program: Path
@@ -124,7 +128,9 @@ class Story:
         self.real, self.project, self.home = real, project, home
         self.env = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config")}
         home.mkdir()
-        enabled = project.gitcp("enable", real.name, *real.scope, "--yes", "--json", env=self.env, check=0)
+        enabled = project.gitcp(
+            "enable", real.name, *real.scope, "--yes", "--json", env=self.env, check=0
+        )
         assert json.loads(enabled.out)["agents"][0]["left"] == []
 
     def turn(self, arguments: list[str], prompt: str, *steps: Step) -> tuple[str, dict[str, Any]]:
@@ -143,20 +149,30 @@ class Story:
         """The conversation of a checkpoint, as it is shown."""
         if checkpoint["conversation"] is None:
             return ""
-        return self.project.gitcp("show", checkpoint["id"], "--conversation", env=self.env, check=0).out
+        return self.project.gitcp(
+            "show", checkpoint["id"], "--conversation", env=self.env, check=0
+        ).out
 
     def names(self, checkpoint: Any) -> set[str]:
         """The files of a checkpoint."""
-        return set(self.project.git("ls-tree", "-r", "--name-only", checkpoint["commit"]).splitlines())
+        return set(
+            self.project.git("ls-tree", "-r", "--name-only", checkpoint["commit"]).splitlines()
+        )
 
     def go_back(self, checkpoint: Any, prompt: str) -> tuple[list[str], str]:
-        """Restore, and go on as the report says; what the model was told, and all that it was sent."""
-        done = self.project.gitcp("restore", checkpoint["id"], "--yes", "--json", env=self.env, check=0)
+        """Restore, and go on as the report says; what the model was told, and all that it was
+        sent.
+        """
+        done = self.project.gitcp(
+            "restore", checkpoint["id"], "--yes", "--json", env=self.env, check=0
+        )
         resume = json.loads(done.out)["resume"]
         with self.real.model({"text": "Going on."}) as model:
             for command in resume.get("prepare", []):
                 opencode(self.home, self.project.root, model, *command[1:])
-            went = self.real.turn(self.home, self.project.root, model, *resume["command"][1:], prompt)
+            went = self.real.turn(
+                self.home, self.project.root, model, *resume["command"][1:], prompt
+            )
         assert went in (None, resume["session_id"])
         return self.real.said(model.requests[0]), json.dumps(model.requests[0])
 
@@ -171,14 +187,18 @@ def launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`gitcp` on the PATH, for the agents' hooks."""
     bin = tmp_path / "bin"
     bin.mkdir()
-    bin.joinpath("gitcp").write_text(f'#!/bin/sh\nPYTHONPATH="{SOURCE}" exec "{sys.executable}" -P -m gitcp "$@"\n')
+    bin.joinpath("gitcp").write_text(
+        f'#!/bin/sh\nPYTHONPATH="{SOURCE}" exec "{sys.executable}" -P -m gitcp "$@"\n'
+    )
     bin.joinpath("gitcp").chmod(0o755)
     monkeypatch.setenv("PATH", f"{bin}{os.pathsep}{os.environ['PATH']}")
 
 
 @pytest.mark.parametrize("real", REAL, ids=[real.name for real in REAL])
 def test_back_to_the_first_turn(real: Real, project: Project, tmp_path: Path) -> None:
-    """Enable, two turns, automatic checkpoints, a wreck; the first turn in place, and in an empty home elsewhere."""
+    """Enable, two turns, automatic checkpoints, a wreck; the first turn in place, and in an empty
+    home elsewhere.
+    """
     if not real.program.exists():
         pytest.skip(f"needs {real.name} (npm) in {real.program.parents[2]}")
     project.write("a.txt", "one\n")
@@ -210,8 +230,12 @@ def test_back_to_the_first_turn(real: Real, project: Project, tmp_path: Path) ->
     _is_back(story, target, first)
     going = story.checkpoints()[-1]
     heard = story.go_on(going["agent"]["session_id"], "fourth: and on")
-    assert in_order(["first: write a file", FIRST, "third: another way", "Going on.", "fourth: and on"], heard), heard
-    assert [each["session"] for each in story.checkpoints()] == [going["session"]] * len(story.checkpoints())
+    assert in_order(
+        ["first: write a file", FIRST, "third: another way", "Going on.", "fourth: and on"], heard
+    ), heard
+    assert [each["session"] for each in story.checkpoints()] == [going["session"]] * len(
+        story.checkpoints()
+    )
     for each in story.checkpoints()[going["number"] :]:
         assert "Going on." in story.talk(each)
     elsewhere = Story(real, other, tmp_path / "second-home")
@@ -220,11 +244,15 @@ def test_back_to_the_first_turn(real: Real, project: Project, tmp_path: Path) ->
     assert not project.git("fsck", "--strict", "--no-dangling", "--no-progress")
     said = json.loads(project.gitcp("doctor", "--json", env=story.env).out)
     assert said["log"] == []
-    assert [agent["last_hook"] is None for agent in said["agents"] if agent["agent"] == real.name] == [False]
+    assert [
+        agent["last_hook"] is None for agent in said["agents"] if agent["agent"] == real.name
+    ] == [False]
 
 
 def _is_back(story: Story, target: Any, files: dict[bytes, File]) -> None:
-    """Restored, the files are as they were, and the agent goes on from there, and knows where it stands."""
+    """Restored, the files are as they were, and the agent goes on from there, and knows where it
+    stands.
+    """
     heard, sent = story.go_back(target, "third: another way")
 
     assert story.project.files() == files
@@ -250,14 +278,20 @@ def test_the_plugin_is_valid(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not CLAUDE.exists(), reason=f"needs Claude Code (npm) in {CLAUDE.parents[2]}")
 def test_a_slash_command(project: Project, tmp_path: Path) -> None:
-    """`/gitcp:checkpoint "note"` asks the agent to save with what it knows; the skill is offered to it."""
+    """`/gitcp:checkpoint "note"` asks the agent to save with what it knows; the skill is offered to
+    it.
+    """
     project.write("a.txt", "one\n")
     story = Story(REAL[0], project, tmp_path / "home")
-    save = tool("Bash", command="gitcp save 'half of it works' --fact port=5433 --next 'the other half'")
+    save = tool(
+        "Bash", command="gitcp save 'half of it works' --fact port=5433 --next 'the other half'"
+    )
 
     _, sent = story.turn([], '/gitcp:checkpoint "half of it works"', save, {"text": "Saved."})
 
-    assert 'may be empty: "half of it works"' in json.dumps(sent, ensure_ascii=False).replace('\\"', '"')
+    assert 'may be empty: "half of it works"' in json.dumps(sent, ensure_ascii=False).replace(
+        '\\"', '"'
+    )
     assert "Save points for this work" in json.dumps(sent)
     (saved,) = [each for each in story.checkpoints() if each["label"] == "half of it works"]
     assert saved["facts"] == {"port": "5433"}

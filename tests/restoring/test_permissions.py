@@ -12,10 +12,16 @@ from gitcp.restoring import restore as op
 from driver import Project
 
 
-@pytest.mark.parametrize(("bits", "mask"), [(0o664, 0o022), (0o644, 0o077), (0o775, 0o022), (0o755, 0o077)])
+@pytest.mark.parametrize(
+    ("bits", "mask"), [(0o664, 0o022), (0o644, 0o077), (0o775, 0o022), (0o755, 0o077)]
+)
 @pytest.mark.parametrize("how", ["written", "removed"])
-def test_permissions_that_no_checkpoint_records(project: Project, bits: int, mask: int, how: str) -> None:
-    """A file gets the bits back that it had, though a checkpoint does not tell them from those of a new file."""
+def test_permissions_that_no_checkpoint_records(
+    project: Project, bits: int, mask: int, how: str
+) -> None:
+    """A file gets the bits back that it had, though a checkpoint does not tell them from those of a
+    new file.
+    """
     os.umask(mask)
     project.write("other", "one\n")
     if how != "removed":
@@ -35,7 +41,9 @@ def test_permissions_that_no_checkpoint_records(project: Project, bits: int, mas
 
 
 def test_ordinary_permissions_come_back(project: Project) -> None:
-    """A file of ordinary permissions gets them back, though the restore left it others that are not recorded."""
+    """A file of ordinary permissions gets them back, though the restore left it others that are not
+    recorded.
+    """
     project.write("file", "one\n", 0o775)
     project.gitcp("save", "--session", "s", check=0)
     project.write("file", "two\n", 0o644)
@@ -63,8 +71,12 @@ def test_ordinary_permissions_come_back(project: Project) -> None:
         (0o755, "nothing", 0o755),
     ],
 )
-def test_permissions_of_what_is_replaced(project: Project, then: int, now: int | str, after: int) -> None:
-    """A file gets the bits that were recorded. Where none were, it keeps those it has, if these would not be either."""
+def test_permissions_of_what_is_replaced(
+    project: Project, then: int, now: int | str, after: int
+) -> None:
+    """A file gets the bits that were recorded. Where none were, it keeps those it has, if these
+    would not be either.
+    """
     project.write("file", "old\n", then)
     target = save(project)
     project.remove("file")

@@ -1,4 +1,6 @@
-"""The conversation comes back where its agent resumes it, and nothing that the agent has is cut short or lost."""
+"""The conversation comes back where its agent resumes it, and nothing that the agent has is cut
+short or lost.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def others(talk: Talk) -> list[Path]:
 
 
 def test_same(project: Project, talk: Talk) -> None:
-    """A transcript that says just what was stored is not touched, and is resumed under its own id."""
+    """A transcript that says just what was stored is not touched, and is resumed under its own
+    id.
+    """
     target = save(project, None)
     project.write("a", "new\n")
     before = talk.path.stat()
@@ -64,7 +68,9 @@ def test_same(project: Project, talk: Talk) -> None:
 
 @pytest.mark.parametrize("cut", [0, 1, 100, -1])
 def test_shorter(project: Project, talk: Talk, cut: int) -> None:
-    """A transcript that is a beginning of what was stored is completed in place, wherever it ends."""
+    """A transcript that is a beginning of what was stored is completed in place, wherever it
+    ends.
+    """
     target = save(project, None)
     whole = talk.path.read_bytes()
     talk.path.write_bytes(whole[:cut])
@@ -79,7 +85,9 @@ def test_shorter(project: Project, talk: Talk, cut: int) -> None:
 
 
 def test_longer(project: Project, talk: Talk) -> None:
-    """A transcript that went on stays as it is; what was stored goes under a new id, readable by the user alone."""
+    """A transcript that went on stays as it is; what was stored goes under a new id, readable by
+    the user alone.
+    """
     target = save(project, None)
     before = talk.path.read_bytes()
     talk.say("three", "four")
@@ -111,7 +119,9 @@ def test_diverged(project: Project, talk: Talk) -> None:
 
 
 def test_gone(project: Project, talk: Talk) -> None:
-    """A transcript that is not there is made anew under its own id, with private directories where they are missing."""
+    """A transcript that is not there is made anew under its own id, with private directories where
+    they are missing.
+    """
     target = save(project, None)
     whole = talk.path.read_bytes()
     projects = talk.path.parent.parent
@@ -164,7 +174,9 @@ def test_the_new_id_stays_in_the_session(project: Project, talk: Talk) -> None:
     assert talk.path.stat().st_size > 400_000
 
     with placed.path.open("ab") as file:
-        file.write(talk.path.read_bytes().splitlines(keepends=True)[0].replace(b'"one"', b'"and on"'))
+        file.write(
+            talk.path.read_bytes().splitlines(keepends=True)[0].replace(b'"one"', b'"and on"')
+        )
     new_bytes = bytes_added_by(project)
 
     saved = last(project, SHORT)
@@ -177,7 +189,9 @@ def test_the_new_id_stays_in_the_session(project: Project, talk: Talk) -> None:
 
 
 def bytes_added_by(project: Project) -> int:
-    """Save as a user does, without naming a session; the uncompressed bytes of the objects that were new."""
+    """Save as a user does, without naming a session; the uncompressed bytes of the objects that
+    were new.
+    """
     store = open_store(project)
     saved = save_op.save(store, save_op.Request(project.root))
     assert saved.saved
@@ -186,7 +200,9 @@ def bytes_added_by(project: Project) -> int:
 
 
 def test_the_session_that_is_current(project: Project, talk: Talk) -> None:
-    """A save goes on with the agent's session that was restored last, until another of them is written to again."""
+    """A save goes on with the agent's session that was restored last, until another of them is
+    written to again.
+    """
     project.gitcp("save", "first", check=0)
     talk.say("three", "four")
     restored = project.json("restore", "1", "--yes")["resume"]["session_id"]
@@ -207,7 +223,9 @@ OTHER = "aaaaaaaa-5d1c-4f0a-9b3e-2c6d8f1a7b90"
 
 @pytest.mark.parametrize("restored", [SESSION, OTHER], ids=["older", "newer"])
 def test_undo_beside_another_session(project: Project, talk: Talk, restored: str) -> None:
-    """Of two agents at work in one directory, `undo` goes on with the one that was restored, as it was before."""
+    """Of two agents at work in one directory, `undo` goes on with the one that was restored, as it
+    was before.
+    """
     other = Talk(project, OTHER)
     other.say("one", "two")
     for session in (SHORT, OTHER[:8]):
@@ -238,7 +256,9 @@ def agent_saved(project: Project) -> str:
 
 
 def test_subagents(project: Project, talk: Talk) -> None:
-    """The sub-agents' streams come back beside the main one, under the new id where there is one."""
+    """The sub-agents' streams come back beside the main one, under the new id where there is
+    one.
+    """
     beside = talk.path.with_suffix("") / "subagents"
     beside.mkdir(parents=True)
     (beside / "agent-a1.jsonl").write_text('{"type":"user"}\n')
@@ -254,7 +274,9 @@ def test_subagents(project: Project, talk: Talk) -> None:
 
 
 def test_generic(project: Project) -> None:
-    """A conversation that no agent resumes is put in a place of its own, which is said; a second time it is there."""
+    """A conversation that no agent resumes is put in a place of its own, which is said; a second
+    time it is there.
+    """
     data = b'{"role":"user","content":"hello"}\nno json\xff'
     target = save(project, conversation=data)
     save(project, conversation=b'{"role":"user","content":"other"}\n')
@@ -270,7 +292,9 @@ def test_generic(project: Project) -> None:
 
 
 def test_home_that_cannot_be_written(project: Project, talk: Talk) -> None:
-    """Where the agent's files cannot be written, the files are restored all the same, and it is said what is not."""
+    """Where the agent's files cannot be written, the files are restored all the same, and it is
+    said what is not.
+    """
     target = save(project, None)
     project.write("a", "new\n")
     talk.path.unlink()
@@ -308,7 +332,9 @@ def test_home_that_cannot_be_written_by_the_command(project: Project, talk: Talk
 
 
 def test_live_agent(project: Project, talk: Talk) -> None:
-    """An agent that writes all the time loses nothing, whichever checkpoint is restored meanwhile."""
+    """An agent that writes all the time loses nothing, whichever checkpoint is restored
+    meanwhile.
+    """
     target = save(project, None)
     stop = threading.Event()
     written: list[bytes] = [talk.path.read_bytes()]
@@ -336,7 +362,9 @@ def test_live_agent(project: Project, talk: Talk) -> None:
 
 
 def test_append_never_overwrites(tmp_path: Path) -> None:
-    """What is written to a transcript after the plan is not overwritten, and it is said that it changed."""
+    """What is written to a transcript after the plan is not overwritten, and it is said that it
+    changed.
+    """
     path = tmp_path / "t.jsonl"
     path.write_bytes(b"one\n")
     write = Write(path, lambda: iter([b"one\n", b"two\n"]), "append", 4)
@@ -384,14 +412,18 @@ def test_create_never_replaces(tmp_path: Path) -> None:
 
 
 def test_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a file system that has no hard links a transcript is made all the same, and none is replaced."""
+    """On a file system that has no hard links a transcript is made all the same, and none is
+    replaced.
+    """
 
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refuse)
     path = tmp_path / "t.jsonl"
-    placed = Placed("x", 1, Placement("id", (Write(path, lambda: iter([b"ours\n"]), "create"),), ()), tmp_path)
+    placed = Placed(
+        "x", 1, Placement("id", (Write(path, lambda: iter([b"ours\n"]), "create"),), ()), tmp_path
+    )
 
     assert placing.write(placed) is None
     assert path.read_bytes() == b"ours\n"
@@ -402,7 +434,9 @@ def test_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_main_file_comes_last(tmp_path: Path) -> None:
-    """If one of the files cannot be written there is no main file either, which an agent would resume."""
+    """If one of the files cannot be written there is no main file either, which an agent would
+    resume.
+    """
     (tmp_path / "beside").write_text("in the way")
     files = (
         Write(tmp_path / "main.jsonl", lambda: iter([b"main\n"]), "create"),
@@ -425,7 +459,9 @@ def test_a_known_id_is_taken(project: Project, talk: Talk) -> None:
     store = open_store(project)
     assert target.conversation is not None
 
-    placed = placing.plan(store, target.conversation, target.agent, project.root, (other.stem, None))
+    placed = placing.plan(
+        store, target.conversation, target.agent, project.root, (other.stem, None)
+    )
 
     assert placed.session_id not in (None, SESSION, other.stem)
     assert other.read_text() == "something else\n"

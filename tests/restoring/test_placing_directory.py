@@ -1,4 +1,6 @@
-"""A conversation goes back to the directory its session ran in, wherever in the working tree the restore is typed."""
+"""A conversation goes back to the directory its session ran in, wherever in the working tree the
+restore is typed.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from samples import open_store
 
 @pytest.fixture
 def talk(project: Project) -> Talk:
-    """A session in the directory web, saved there with a file, which then went on and wrecked it."""
+    """A session in the directory web, saved there with a file, which then went on and wrecked
+    it.
+    """
     project.write("web/page", "old\n")
     project.commit()
     talk = Talk(project, below="web")
@@ -43,7 +47,9 @@ def resumed(project: Project, *args: str, cwd: Path | None = None) -> Any:
 
 def test_the_directory_is_recorded(project: Project, talk: Talk) -> None:
     """The metadata name it relative to the working tree, and nothing of the machine."""
-    metadata = json.loads(project.git("show", "refs/gitcp/sessions/e7baae82:.gitcp/checkpoint.json"))
+    metadata = json.loads(
+        project.git("show", "refs/gitcp/sessions/e7baae82:.gitcp/checkpoint.json")
+    )
 
     assert metadata["conversation"]["directory"] == "web"
     assert str(project.root) not in json.dumps(metadata)
@@ -124,13 +130,20 @@ def saved_in(project: Project, directory: bytes) -> Checkpoint:
     lying = replace(made, conversation=replace(made.conversation, directory=directory))
     fields = {b"conversation": made.conversation.tree}
     return wire.decode_checkpoint(
-        wire.encode_checkpoint(lying), commit=made.commit, root=made.root, parent=None, tree=made.root, held=fields
+        wire.encode_checkpoint(lying),
+        commit=made.commit,
+        root=made.root,
+        parent=None,
+        tree=made.root,
+        held=fields,
     )
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["transcript", "no transcript"])
 def test_an_older_checkpoint(project: Project, talk: Talk, *, there: bool) -> None:
-    """Where the metadata do not say it, the transcript's own lines do, whether or not the agent still has it."""
+    """Where the metadata do not say it, the transcript's own lines do, whether or not the agent
+    still has it.
+    """
     made = save(project, None)
     assert made.conversation is not None
     if not there:
@@ -140,15 +153,21 @@ def test_an_older_checkpoint(project: Project, talk: Talk, *, there: bool) -> No
     assert placing.directory(open_store(project), older, made.agent) == talk.cwd
 
 
-def test_it_is_kept_until_the_agent_says_another(project: Project, talk: Talk, tmp_path: Path) -> None:
-    """In a clone the restored transcript names the old path; what is saved next still knows the directory."""
+def test_it_is_kept_until_the_agent_says_another(
+    project: Project, talk: Talk, tmp_path: Path
+) -> None:
+    """In a clone the restored transcript names the old path; what is saved next still knows the
+    directory.
+    """
     other = Project(tmp_path / "clone")
     other.write("web/page", "old\n")
     other.git("fetch", "--quiet", str(project.root), "refs/gitcp/*:refs/gitcp/*")
     resumed(other, "1", "--trust")
     other.write("web/page", "new\n")
 
-    saved = json.loads(other.gitcp("save", "--json", cwd=other.root / "web", check=0).out)["checkpoint"]
+    saved = json.loads(other.gitcp("save", "--json", cwd=other.root / "web", check=0).out)[
+        "checkpoint"
+    ]
 
     metadata = json.loads(other.git("show", f"{saved['commit']}:.gitcp/checkpoint.json"))
     assert metadata["conversation"]["directory"] == "web"

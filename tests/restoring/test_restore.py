@@ -47,7 +47,17 @@ from gitcp.worktree.writer import Prepared, Writer
 from driver import Project
 from samples import open_store
 
-ODD = (b"caf\xc3\xa9", b"\xff\xfe", b"new\nline", b"-n", b"sp ace", b'quo"te', b"tab\t", b"*.py", b"\xf0\x9f\x8e\x89")
+ODD = (
+    b"caf\xc3\xa9",
+    b"\xff\xfe",
+    b"new\nline",
+    b"-n",
+    b"sp ace",
+    b'quo"te',
+    b"tab\t",
+    b"*.py",
+    b"\xf0\x9f\x8e\x89",
+)
 
 
 def bring_back(project: Project, target: Checkpoint, **fields: Any) -> dict[bytes, str]:
@@ -78,7 +88,9 @@ def test_edited_deleted_created(project: Project) -> None:
 
 
 def test_modes(project: Project) -> None:
-    """Permission bits come back, with the content and without it: 0600, 0755, 0640, and from an odd mode to none."""
+    """Permission bits come back, with the content and without it: 0600, 0755, 0640, and from an odd
+    mode to none.
+    """
     project.write("secret", "s\n", mode=0o600)
     project.write("run", "r\n", mode=0o755)
     project.write("group", "g\n", mode=0o640)
@@ -99,7 +111,9 @@ def test_modes(project: Project) -> None:
 
 
 def test_owner(project: Project) -> None:
-    """A file that is replaced stays its owner's: root in a container, say, takes nobody's files away."""
+    """A file that is replaced stays its owner's: root in a container, say, takes nobody's files
+    away.
+    """
     others = os.geteuid() == 0
     project.write("a", "old\n")
     project.write("ours", "old\n")
@@ -112,7 +126,9 @@ def test_owner(project: Project) -> None:
     bring_back(project, target)
 
     found = os.stat(project.path("a"))
-    assert (found.st_uid, found.st_gid) == ((4711, 815) if others else (os.geteuid(), os.stat(project.root).st_gid))
+    assert (found.st_uid, found.st_gid) == (
+        (4711, 815) if others else (os.geteuid(), os.stat(project.root).st_gid)
+    )
     assert project.read("a") == b"old\n"
     assert os.stat(project.path("ours")).st_uid == os.geteuid()
 
@@ -120,7 +136,12 @@ def test_owner(project: Project) -> None:
 def test_symlinks(project: Project) -> None:
     """Links come back as links, wherever they point, and what they point to is not touched."""
     away = outside(project, "away")
-    for name, to in {"good": "a", "broken": "nowhere", "absolute": str(away), "up": "../away"}.items():
+    for name, to in {
+        "good": "a",
+        "broken": "nowhere",
+        "absolute": str(away),
+        "up": "../away",
+    }.items():
         project.symlink(name, to)
     project.write("a", "a\n")
     before, target = contents(project), save(project)
@@ -138,7 +159,9 @@ def test_symlinks(project: Project) -> None:
 
 
 def test_empty_directories(project: Project) -> None:
-    """Empty directories come back, and those made since go again; one that has got files is emptied."""
+    """Empty directories come back, and those made since go again; one that has got files is
+    emptied.
+    """
     os.makedirs(project.path("a/b/c"))
     os.makedirs(project.path("filled"))
     before, target = contents(project), save(project)
@@ -154,7 +177,9 @@ def test_empty_directories(project: Project) -> None:
 @pytest.mark.parametrize("first", ["file", "directory", "symlink", "empty"])
 @pytest.mark.parametrize("second", ["file", "directory", "symlink", "empty", "nothing"])
 def test_type_swaps(project: Project, first: str, second: str) -> None:
-    """A name that was one kind of thing and is another becomes the first again, and the second by undo."""
+    """A name that was one kind of thing and is another becomes the first again, and the second by
+    undo.
+    """
     if first == second:
         pytest.skip("no swap")
     outside(project, "target/file")
@@ -212,7 +237,9 @@ def test_odd_names(project: Project) -> None:
     ],
 )
 def test_conversions(project: Project, attributes: str, data: bytes) -> None:
-    """What git would convert comes back with the bytes it had, whatever git's attributes say today."""
+    """What git would convert comes back with the bytes it had, whatever git's attributes say
+    today.
+    """
     project.write(".gitattributes", attributes)
     project.write("file.t", data)
     project.commit()
@@ -240,11 +267,13 @@ def test_autocrlf_set_later(project: Project) -> None:
 
 
 def lfs_project(project: Project, data: bytes) -> tuple[Path, bytes]:
-    """A tracked file that git has as an LFS pointer, with its object in the repository; the object, and the pointer."""
+    """A tracked file that git has as an LFS pointer, with its object in the repository; the object,
+    and the pointer.
+    """
     from hashlib import sha256
 
     name = sha256(data).hexdigest()
-    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{name}\nsize {len(data)}\n".encode()
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{name}\nsize {len(data)}\n".encode()  # noqa: E501
     held = project.root / ".git/lfs/objects" / name[:2] / name[2:4] / name
     held.parent.mkdir(parents=True)
     held.write_bytes(data)
@@ -271,7 +300,9 @@ def test_lfs(project: Project) -> None:
 
 
 def test_lfs_object_is_gone(project: Project) -> None:
-    """Without its LFS object a file stays as it is, which is said before and after, and the others come back."""
+    """Without its LFS object a file stays as it is, which is said before and after, and the others
+    come back.
+    """
     held, _ = lfs_project(project, b"large\n" * 1000)
     os.chmod(project.path("file.big"), 0o600)
     project.write("other", "old\n")
@@ -320,7 +351,9 @@ def test_untouched_files_keep_inode_and_mtime(project: Project) -> None:
 
 
 def test_hard_links(project: Project) -> None:
-    """A file with another name outside is not written through; two names inside come back as two files."""
+    """A file with another name outside is not written through; two names inside come back as two
+    files.
+    """
     project.write("one", "old\n")
     project.write("two", "old\n")
     project.write("three", "old\n")
@@ -360,7 +393,9 @@ def test_everything_as_it_was(project: Project) -> None:
 
 @pytest.mark.faults
 def test_a_large_file_is_streamed(project: Project) -> None:
-    """A tracked file of many chunks comes back; in the object store it is loose, and then in a pack."""
+    """A tracked file of many chunks comes back; in the object store it is loose, and then in a
+    pack.
+    """
     data = os.urandom(1 << 20) * 9
     project.write("large", data)
     project.write("small", "s\n")
@@ -378,7 +413,9 @@ def test_a_large_file_is_streamed(project: Project) -> None:
 
 
 def test_ignored_by_rules_of_now(project: Project) -> None:
-    """A file ignored now, though not then, stays, and so does everything in an ignored directory."""
+    """A file ignored now, though not then, stays, and so does everything in an ignored
+    directory.
+    """
     project.write("a", "a\n")
     target = save(project)
     project.write(".gitignore", ".env\nbuild/\n")
@@ -393,7 +430,9 @@ def test_ignored_by_rules_of_now(project: Project) -> None:
 
 
 def test_ignored_by_rules_of_then(project: Project) -> None:
-    """A file that the rules of then would have left out may have been there then: it stays, and it is said."""
+    """A file that the rules of then would have left out may have been there then: it stays, and it
+    is said.
+    """
     project.write(".gitignore", "*.log\n")
     target = save(project)
     project.write(".gitignore", "")
@@ -434,7 +473,9 @@ def test_rules_for_directories_alone(project: Project) -> None:
 
 
 def test_tracked_but_ignored(project: Project) -> None:
-    """A tracked file that the rules ignore is brought back, and is not removed where the target lacks it."""
+    """A tracked file that the rules ignore is brought back, and is not removed where the target
+    lacks it.
+    """
     project.write("a", "a\n")
     early = save(project)
     project.write(".gitignore", "*.log\n")
@@ -450,7 +491,9 @@ def test_tracked_but_ignored(project: Project) -> None:
 
 
 def test_ignored_in_a_directory_that_was_a_file(project: Project) -> None:
-    """Where a file must come back and a directory with something ignored stands, the directory stays with it."""
+    """Where a file must come back and a directory with something ignored stands, the directory
+    stays with it.
+    """
     project.write("name", "a file\n")
     target = save(project)
     project.remove("name")
@@ -467,7 +510,9 @@ def test_ignored_in_a_directory_that_was_a_file(project: Project) -> None:
 
 
 def test_ignored_file_in_the_way_of_a_directory(project: Project) -> None:
-    """An ignored file stands where a directory was: it stays, the files below cannot come back, the rest does."""
+    """An ignored file stands where a directory was: it stays, the files below cannot come back, the
+    rest does.
+    """
     project.write("name/file", "in it\n")
     project.write("other", "old\n")
     target = save(project)
@@ -504,7 +549,9 @@ def test_ignored_symlink_in_the_way_of_a_directory(project: Project) -> None:
 
 
 def test_symlinked_parent_leading_outside(project: Project) -> None:
-    """A captured link in the place of a directory is replaced; nothing is written or removed through it."""
+    """A captured link in the place of a directory is replaced; nothing is written or removed
+    through it.
+    """
     away = outside(project, "away/file")
     outside(project, "away/new")
     project.write("name/file", "in it\n")
@@ -521,7 +568,9 @@ def test_symlinked_parent_leading_outside(project: Project) -> None:
 
 
 def test_ignored_file_where_a_captured_one_was(project: Project) -> None:
-    """An ignored file is not overwritten by what was captured under its name; if it is the same, nothing is said."""
+    """An ignored file is not overwritten by what was captured under its name; if it is the same,
+    nothing is said.
+    """
     project.write("data", "captured\n")
     project.write("same", "same\n")
     target = save(project)
@@ -537,7 +586,9 @@ def test_ignored_file_where_a_captured_one_was(project: Project) -> None:
 
 
 def test_too_large_now(project: Project) -> None:
-    """An untracked file that has grown past the limit is not in the safety checkpoint: it is not overwritten."""
+    """An untracked file that has grown past the limit is not in the safety checkpoint: it is not
+    overwritten.
+    """
     project.write("data", "small\n")
     target = save(project)
     project.write("data", b"x" * 2000)
@@ -588,7 +639,9 @@ def refuse_reading(monkeypatch: pytest.MonkeyPatch, *names: bytes) -> None:
 
 
 def test_nested_repository(project: Project) -> None:
-    """A repository inside is neither entered nor replaced: whether it is there now, or was there then."""
+    """A repository inside is neither entered nor replaced: whether it is there now, or was there
+    then.
+    """
     project.write("lib/file", "plain then\n")
     plain = save(project)
     project.remove("lib")
@@ -626,7 +679,9 @@ def test_empty_directory_where_a_nested_repository_is(project: Project) -> None:
 
 
 def test_file_where_a_nested_repository_is(project: Project) -> None:
-    """A repository is not removed for a file that was captured in its place, nor where it lies deeper."""
+    """A repository is not removed for a file that was captured in its place, nor where it lies
+    deeper.
+    """
     project.write("lib", "a file then\n")
     project.write("deep", "too\n")
     target = save(project)
@@ -647,14 +702,18 @@ def test_file_where_a_nested_repository_is(project: Project) -> None:
 
 
 def test_submodule(project: Project) -> None:
-    """A submodule stays at its commit with its files, whether a restore goes to before it or to an older one."""
+    """A submodule stays at its commit with its files, whether a restore goes to before it or to an
+    older one.
+    """
     library = Project(project.root.parent / "library")
     library.write("file", "one\n")
     first = library.commit()
     project.write("sub/file", "no submodule yet\n")
     before = save(project)
     project.remove("sub")
-    project.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library.root), "sub")
+    project.git(
+        "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library.root), "sub"
+    )
     project.commit()
     old = save(project)
     library.write("file", "two\n")
@@ -677,7 +736,9 @@ def test_files_where_a_submodule_was(project: Project) -> None:
     library = Project(project.root.parent / "library")
     library.write("file", "one\n")
     library.commit()
-    project.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library.root), "sub")
+    project.git(
+        "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library.root), "sub"
+    )
     project.commit()
     target = save(project)
     project.git("rm", "--quiet", "--force", "--cached", "sub")
@@ -689,7 +750,9 @@ def test_files_where_a_submodule_was(project: Project) -> None:
 
 
 def test_node_modules_skipped_as_a_unit(project: Project) -> None:
-    """What lies in a skipped node_modules is neither removed nor overwritten, whichever side skipped it."""
+    """What lies in a skipped node_modules is neither removed nor overwritten, whichever side
+    skipped it.
+    """
     limits = Limits(max_dependency_files=3)
     project.write("node_modules/a", "few\n")
     few = save(project, limits=limits)
@@ -704,20 +767,31 @@ def test_node_modules_skipped_as_a_unit(project: Project) -> None:
 
     for number in range(5):
         project.remove(f"node_modules/{number}")
-    assert bring_back(project, many, limits=limits) == {b"node_modules/a": "not captured then (too-many)"}
+    assert bring_back(project, many, limits=limits) == {
+        b"node_modules/a": "not captured then (too-many)"
+    }
     assert project.read("node_modules/a") == b"changed\n"
 
 
 def test_directories_written_with_a_slash(project: Project) -> None:
-    """What was not looked at then is not removed now, if whoever saved it ended the names of directories with `/`."""
+    """What was not looked at then is not removed now, if whoever saved it ended the names of
+    directories with `/`.
+    """
     project.write("a", "a\n")
     saved = save(project).snapshot
     side = Side(
         open_store(project).objects,
-        replace(saved, skipped=(Skip(b"many/", SkipReason.TOO_MANY),), nested=(NestedRepository(b"lib/", None),)),
+        replace(
+            saved,
+            skipped=(Skip(b"many/", SkipReason.TOO_MANY),),
+            nested=(NestedRepository(b"lib/", None),),
+        ),
     )
 
-    assert [side.barred(path, then=True) for path in (b"many", b"many/deep/file", b"lib/file", b"a", b"man")] == [
+    assert [
+        side.barred(path, then=True)
+        for path in (b"many", b"many/deep/file", b"lib/file", b"a", b"man")
+    ] == [
         "not captured then (too-many)",
         "not captured then (too-many)",
         "inside what was then another repository",
@@ -727,7 +801,9 @@ def test_directories_written_with_a_slash(project: Project) -> None:
 
 
 def test_sparse_checkout(project: Project) -> None:
-    """A path outside the sparse checkout is not materialised, and one materialised since is not removed."""
+    """A path outside the sparse checkout is not materialised, and one materialised since is not
+    removed.
+    """
     project.write("in/file", "in\n")
     project.write("out/file", "out\n")
     project.commit()
@@ -771,7 +847,9 @@ def test_special_files(project: Project) -> None:
     }
 
 
-def test_a_file_that_appears_before_its_place_is_taken(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_appears_before_its_place_is_taken(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A file made after the safety checkpoint, where one is to come back, is kept and reported."""
     project.write("a", "old\n")
     project.write("b", "old\n")
@@ -813,8 +891,12 @@ def before_placing(monkeypatch: pytest.MonkeyPatch, path: bytes, act: Callable[[
     monkeypatch.setattr(Writer, "place", place)
 
 
-def test_a_file_that_changes_before_it_is_written(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An edit made after the safety checkpoint, to a file that is about to be replaced, is kept and reported."""
+def test_a_file_that_changes_before_it_is_written(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An edit made after the safety checkpoint, to a file that is about to be replaced, is kept and
+    reported.
+    """
     project.write("a", "old\n")
     project.write("b", "old\n")
     target = save(project)
@@ -832,7 +914,9 @@ def test_a_file_that_changes_before_it_is_written(project: Project, monkeypatch:
     assert not [name for name in os.listdir(project.root) if name.startswith(".gitcp-tmp")]
 
 
-def test_a_file_that_changes_before_it_is_removed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_changes_before_it_is_removed(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An edit made after the safety checkpoint keeps a file from being removed."""
     project.write("a", "old\n")
     target = save(project)
@@ -848,7 +932,9 @@ def test_a_file_that_changes_before_it_is_removed(project: Project, monkeypatch:
 
 
 def test_a_change_just_after_is_reported(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What another program makes of a restored file before the restore ends is noticed, and not called restored."""
+    """What another program makes of a restored file before the restore ends is noticed, and not
+    called restored.
+    """
     project.write("a", "old\n")
     project.write("b", "old\n")
     target = save(project)
@@ -863,7 +949,9 @@ def test_a_change_just_after_is_reported(project: Project, monkeypatch: pytest.M
 
 
 def test_more_files_than_wait_at_a_time(project: Project) -> None:
-    """Files are written in batches; all of them come back, those in directories that are gone too."""
+    """Files are written in batches; all of them come back, those in directories that are gone
+    too.
+    """
     for number in range(2 * BATCH + 3):
         project.write(f"{number % 7}/{number}", "old\n")
     target, before = save(project), project.files()
@@ -901,7 +989,9 @@ def test_a_disk_that_fills_up_in_a_batch(project: Project, monkeypatch: pytest.M
 
 
 def test_a_file_that_cannot_be_synced(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file whose content does not get to the disk is left as it was, and said; the others come back."""
+    """A file whose content does not get to the disk is left as it was, and said; the others come
+    back.
+    """
     for number in range(5):
         project.write(f"dir/{number}", "old\n")
     target = save(project)
@@ -927,11 +1017,15 @@ def test_a_file_that_cannot_be_synced(project: Project, monkeypatch: pytest.Monk
     name = path.decode()
     assert said == f"cannot write {name}: Input/output error. It was left as it was"
     assert project.read(name) == b"new %c\n" % name[-1].encode()
-    assert {project.read(f"dir/{number}") for number in range(5) if f"dir/{number}" != name} == {b"old\n"}
+    assert {project.read(f"dir/{number}") for number in range(5) if f"dir/{number}" != name} == {
+        b"old\n"
+    }
 
 
 def test_a_program_that_writes_all_the_time(project: Project) -> None:
-    """With a program appending to a file the whole time, it is either restored or kept, and never lost."""
+    """With a program appending to a file the whole time, it is either restored or kept, and never
+    lost.
+    """
     project.write("log", "old\n")
     project.write("other", "old\n")
     target = save(project)
@@ -965,7 +1059,9 @@ def test_a_program_that_writes_all_the_time(project: Project) -> None:
 
 @pytest.mark.parametrize("operation", ["merge", "rebase", "cherry-pick"])
 def test_operation_in_progress(project: Project, operation: str) -> None:
-    """During a merge, rebase or cherry-pick a restore is refused, with nothing changed, unless forced."""
+    """During a merge, rebase or cherry-pick a restore is refused, with nothing changed, unless
+    forced.
+    """
     project.write("a", "base\n")
     project.commit()
     target = save(project)
@@ -1010,7 +1106,9 @@ def test_conversation_alone_in_a_merge(project: Project) -> None:
 
 
 def test_files_changed_since_the_plan(project: Project) -> None:
-    """A plan that was agreed to holds for the files it was made for; else nothing is changed and no journal left."""
+    """A plan that was agreed to holds for the files it was made for; else nothing is changed and no
+    journal left.
+    """
     project.write("a", "old\n")
     target = save(project)
     project.write("a", "new\n")
@@ -1020,10 +1118,14 @@ def test_files_changed_since_the_plan(project: Project) -> None:
     project.write("a", "newer\n")
     before = contents(project)
 
-    with project.guard(), pytest.raises(Refused, match="changed since the plan was shown") as refused:
+    with (
+        project.guard(),
+        pytest.raises(Refused, match="changed since the plan was shown") as refused,
+    ):
         op.restore(store, request, agreed)
 
-    assert refused.value.hint == "run the command again, for work@1"  # the last one is the safety checkpoint now
+    # the last one is the safety checkpoint now
+    assert refused.value.hint == "run the command again, for work@1"
     assert contents(project) == before
     assert journal.unfinished(store.repo) is None
     op.restore(store, request, op.plan(store, request))
@@ -1031,7 +1133,9 @@ def test_files_changed_since_the_plan(project: Project) -> None:
 
 
 def test_files_changed_while_it_asks(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What changes between the plan and the yes is seen, though the look at the tree began before the plan."""
+    """What changes between the plan and the yes is seen, though the look at the tree began before
+    the plan.
+    """
     project.write("a", "old\n")
     project.write("b", "old\n")
     target = save(project, "other")
@@ -1085,7 +1189,9 @@ def blob_of(project: Project, target: Checkpoint, path: bytes) -> Path:
 
 @pytest.mark.parametrize("how", ["missing", "damaged", "cut"])
 def test_a_blob_is_lost(project: Project, how: str) -> None:
-    """If one blob that is needed cannot be read, nothing is changed; other paths can still be restored alone."""
+    """If one blob that is needed cannot be read, nothing is changed; other paths can still be
+    restored alone.
+    """
     for name in ("a", "b", "c"):
         project.write(name, f"old {name}\n" * 100)
     target = save(project)
@@ -1129,12 +1235,21 @@ def test_a_large_blob_is_damaged_at_its_end(project: Project) -> None:
     assert project.read("a") == b"new\n"
 
 
-BAD = (b".git/config", b"sub/.GIT/hooks/x", b"..", b"d/../../x", b"git~1/config", b"d/" * 600 + b"x")
+BAD = (
+    b".git/config",
+    b"sub/.GIT/hooks/x",
+    b"..",
+    b"d/../../x",
+    b"git~1/config",
+    b"d/" * 600 + b"x",
+)
 
 
 @pytest.mark.parametrize("name", BAD, ids=range(len(BAD)))
 def test_hostile_paths(project: Project, name: bytes) -> None:
-    """A tree from elsewhere that would write into a git directory or outside is refused as a whole."""
+    """A tree from elsewhere that would write into a git directory or outside is refused as a
+    whole.
+    """
     from samples import save as save_by_hand
 
     project.write("a", "mine\n")
@@ -1152,7 +1267,9 @@ def test_hostile_paths(project: Project, name: bytes) -> None:
 
 
 def test_paths(project: Project) -> None:
-    """A file, a directory, an odd name: only these come back, with what was made in them since removed."""
+    """A file, a directory, an odd name: only these come back, with what was made in them since
+    removed.
+    """
     for name in ("one", "two", "dir/a", "dir/b", "dirt"):
         project.write(name, "old\n")
     target = save(project)
@@ -1163,20 +1280,27 @@ def test_paths(project: Project) -> None:
 
     bring_back(project, target, paths=(b"one", b"dir"))
 
-    changed = {path: file.data for path, file in contents(project).items() if before.get(path) != file}
+    changed = {
+        path: file.data for path, file in contents(project).items() if before.get(path) != file
+    }
     assert changed == {b"one": b"old\n", b"dir/a": b"old\n", b"dir/b": b"old\n"}
     assert before.keys() - contents(project).keys() == {b"dir/made"}
 
 
 @pytest.mark.parametrize("path", [b"nowhere", b"a/below", b"dir/none"])
 def test_path_that_is_nowhere(project: Project, path: bytes) -> None:
-    """A path that is neither in the checkpoint nor on disk is a slip, and nothing is changed for it."""
+    """A path that is neither in the checkpoint nor on disk is a slip, and nothing is changed for
+    it.
+    """
     project.write("a", "old\n")
     project.write("dir/b", "old\n")
     target = save(project)
     project.write("a", "new\n")
 
-    with project.guard(), pytest.raises(BadValue, match=f"{path.decode()} is neither in work@1 nor here"):
+    with (
+        project.guard(),
+        pytest.raises(BadValue, match=f"{path.decode()} is neither in work@1 nor here"),
+    ):
         restore(project, target, paths=(b"a", path))
 
     assert project.read("a") == b"new\n"
@@ -1184,7 +1308,9 @@ def test_path_that_is_nowhere(project: Project, path: bytes) -> None:
 
 
 def test_path_made_since(project: Project) -> None:
-    """A path that only exists now is removed when it is asked for; one that is ignored is left alone."""
+    """A path that only exists now is removed when it is asked for; one that is ignored is left
+    alone.
+    """
     project.write("a", "a\n")
     target = save(project)
     project.write("made", "x\n")
@@ -1195,24 +1321,42 @@ def test_path_made_since(project: Project) -> None:
 
 
 def test_words_of_the_target(project: Project) -> None:
-    """With the conversation come facts, handoff, phase and position of then; with files or paths alone they stay."""
+    """With the conversation come facts, handoff, phase and position of then; with files or paths
+    alone they stay.
+    """
     project.write("a", "old\n")
     then = Note(phase="schema", facts={"db": "sqlite"}, position={"record": "7"}, label="first")
     target = save(project, note=then, conversation=b'{"role":"user","content":"one"}\n')
     project.write("a", "new\n")
     now = Note(phase="wiring", facts={"db": "postgres"}, position={"record": "9"})
-    save(project, note=now, conversation=b'{"role":"user","content":"one"}\n{"role":"user","content":"two"}\n')
+    save(
+        project,
+        note=now,
+        conversation=b'{"role":"user","content":"one"}\n{"role":"user","content":"two"}\n',
+    )
 
     restore(project, target, paths=(b"a",), conversation=False)
     note = last(project).note
-    assert (note.phase, note.facts, note.position, note.label) == ("wiring", {"db": "postgres"}, {"record": "9"}, None)
+    assert (note.phase, note.facts, note.position, note.label) == (
+        "wiring",
+        {"db": "postgres"},
+        {"record": "9"},
+        None,
+    )
     restore(project, target)
     note = last(project).note
-    assert (note.phase, note.facts, note.position, note.label) == ("schema", {"db": "sqlite"}, {"record": "7"}, None)
+    assert (note.phase, note.facts, note.position, note.label) == (
+        "schema",
+        {"db": "sqlite"},
+        {"record": "7"},
+        None,
+    )
 
 
 def test_report_and_checkpoints(project: Project) -> None:
-    """A restore appends two checkpoints: what was there, and what was restored, which names where from."""
+    """A restore appends two checkpoints: what was there, and what was restored, which names where
+    from.
+    """
     project.write("a", "old\n")
     target = save(project)
     project.write("a", "new\n")
@@ -1279,7 +1423,9 @@ def test_detached_head(project: Project) -> None:
 
 
 def test_another_session(project: Project) -> None:
-    """Going to another session's checkpoint saves what is here in the session at work, and goes on in the other."""
+    """Going to another session's checkpoint saves what is here in the session at work, and goes on
+    in the other.
+    """
     project.write("a", "alpha\n")
     alpha = save(project, "alpha")
     project.write("a", "beta\n")
@@ -1322,11 +1468,15 @@ def test_redo_without_undo(project: Project) -> None:
 
 
 def test_two_thousand_random_names(project: Project) -> None:
-    """Whatever bytes a name is made of, files and links under it come back, and nothing else is there."""
+    """Whatever bytes a name is made of, files and links under it come back, and nothing else is
+    there.
+    """
     number = random.Random(8)
     made: dict[bytes, bytes] = {}
     while len(made) < 2000:
-        words = [number.randbytes(number.choice((1, 2, 5, 60))).translate(None, b"/\0") for _ in range(2)]
+        words = [
+            number.randbytes(number.choice((1, 2, 5, 60))).translate(None, b"/\0") for _ in range(2)
+        ]
         path = b"/".join(words[: number.choice((1, 1, 2))])
         if problem(path) is None:
             made.setdefault(words[0], path)

@@ -35,18 +35,24 @@ def talk(project: Project) -> Talk:
 
 @pytest.fixture
 def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """An agent that writes down how it was started; gives that, line by line: its directory, then its arguments."""
+    """An agent that writes down how it was started; gives that, line by line: its directory, then
+    its arguments.
+    """
     log, programs = tmp_path / "started", tmp_path / "bin"
     programs.mkdir()
     for name in ("claude", "opencode"):
-        programs.joinpath(name).write_text(f'#!/bin/sh\npwd >>"{log}"\necho {name} "$@" >>"{log}"\nexit 7\n')
+        programs.joinpath(name).write_text(
+            f'#!/bin/sh\npwd >>"{log}"\necho {name} "$@" >>"{log}"\nexit 7\n'
+        )
         programs.joinpath(name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     return lambda: log.read_text("utf-8").splitlines() if log.exists() else []
 
 
 def test_goes_on(project: Project, talk: Talk, started: Callable[[], list[str]]) -> None:
-    """Without a revision nothing goes back: what the agent and the user did since stays, and is saved."""
+    """Without a revision nothing goes back: what the agent and the user did since stays, and is
+    saved.
+    """
     project.write("app.py", "three\n")
     talk.say("unsaved", "yes")
     files, said = project.files(), talk.path.read_bytes()
@@ -60,7 +66,9 @@ def test_goes_on(project: Project, talk: Talk, started: Callable[[], list[str]])
     assert project.json("show")["conversation"]["messages"] == 6
 
 
-def test_missing_conversation(project: Project, talk: Talk, started: Callable[[], list[str]]) -> None:
+def test_missing_conversation(
+    project: Project, talk: Talk, started: Callable[[], list[str]]
+) -> None:
     """In an empty home the conversation is put back first, and the files still stay."""
     said = talk.path.read_bytes()
     shutil.rmtree(Path(os.environ["HOME"], ".claude"))
@@ -77,7 +85,9 @@ def test_missing_conversation(project: Project, talk: Talk, started: Callable[[]
 
 
 def test_earlier(project: Project, talk: Talk, started: Callable[[], list[str]]) -> None:
-    """With a revision files and conversation go back; the agent is started with the id that the restore gave."""
+    """With a revision files and conversation go back; the agent is started with the id that the
+    restore gave.
+    """
     said = talk.path.read_bytes()
 
     with project.guard():
@@ -89,7 +99,9 @@ def test_earlier(project: Project, talk: Talk, started: Callable[[], list[str]])
     directory, command = started()
     new = command.split()[-1]
     assert (directory, new != SESSION) == (str(talk.cwd), True)
-    assert talk.path.with_name(f"{new}.jsonl").read_bytes() == b"".join(said.splitlines(keepends=True)[:2])
+    assert talk.path.with_name(f"{new}.jsonl").read_bytes() == b"".join(
+        said.splitlines(keepends=True)[:2]
+    )
     assert f"continue with: {command}" in done.out
     assert project.gitcp("undo", "--yes", check=0)
     assert project.read("app.py") == b"two\n"
@@ -143,7 +155,9 @@ def test_right_directory(project: Project, talk: Talk, started: Callable[[], lis
 
 @pytest.fixture
 def elsewhere(project: Project, tmp_path: Path) -> Talk:
-    """A session in a linked working tree on a branch of its own, saved there with a file that is not committed."""
+    """A session in a linked working tree on a branch of its own, saved there with a file that is
+    not committed.
+    """
     project.write("app.py", "one\n")
     project.commit()
     project.git("worktree", "add", "--quiet", "-b", "topic", str(tmp_path / "topic"))
@@ -159,7 +173,9 @@ def elsewhere(project: Project, tmp_path: Path) -> Talk:
 def test_a_working_tree_that_is_gone(
     project: Project, elsewhere: Talk, started: Callable[[], list[str]], how: str
 ) -> None:
-    """The agent is not started without the files. What the hint says makes the working tree, and starts it there."""
+    """The agent is not started without the files. What the hint says makes the working tree, and
+    starts it there.
+    """
     if how == "deleted":
         shutil.rmtree(elsewhere.cwd)
     else:
@@ -180,15 +196,21 @@ def test_a_working_tree_that_is_gone(
     assert (project.files(), project.git("for-each-ref")) == before
     hint = refused.err.partition("hint: ")[2].strip()
     ours = f"PYTHONPATH={SOURCE} {sys.executable} -P -m gitcp"
-    subprocess.run(["sh", "-c", hint.replace("gitcp", ours) + " --yes"], cwd=project.root, check=False)
+    subprocess.run(
+        ["sh", "-c", hint.replace("gitcp", ours) + " --yes"], cwd=project.root, check=False
+    )
 
     assert (elsewhere.cwd / "new.py").read_text() == "of the topic\n"
     assert not (project.root / "new.py").exists()
     assert started() == ([] if how == "no commit" else [str(elsewhere.cwd), " ".join(CLAUDE)])
 
 
-def test_a_session_of_another_working_tree(project: Project, elsewhere: Talk, started: Callable[[], list[str]]) -> None:
-    """It is at work there, and the hint goes there; so for a session of the main one, from the linked one."""
+def test_a_session_of_another_working_tree(
+    project: Project, elsewhere: Talk, started: Callable[[], list[str]]
+) -> None:
+    """It is at work there, and the hint goes there; so for a session of the main one, from the
+    linked one.
+    """
     refused = project.gitcp("resume", "--session", "e7ba", check=12)
     assert f"hint: cd {elsewhere.cwd} && gitcp resume --session e7baae82\n" in refused.err
     project.gitcp("resume", "--session", "e7ba", cwd=elsewhere.cwd, check=7)
@@ -202,7 +224,9 @@ def test_a_session_of_another_working_tree(project: Project, elsewhere: Talk, st
     project.gitcp("resume", "--session", "aaaa", cwd=elsewhere.cwd, check=7)
 
 
-def test_json_starts_nothing(project: Project, talk: Talk, started: Callable[[], list[str]]) -> None:
+def test_json_starts_nothing(
+    project: Project, talk: Talk, started: Callable[[], list[str]]
+) -> None:
     """For programs the command is printed after the restore, not run."""
     document = project.json("resume", "1", "--yes")
 
@@ -214,7 +238,9 @@ def test_json_starts_nothing(project: Project, talk: Talk, started: Callable[[],
 
 
 def test_no_agent(project: Project) -> None:
-    """A session without an agent has nothing to resume: nothing goes back, and what to type is said."""
+    """A session without an agent has nothing to resume: nothing goes back, and what to type is
+    said.
+    """
     project.write("app.py", "one\n")
     project.gitcp("save", "--session", "work", check=0)
     project.write("app.py", "two\n")

@@ -1,5 +1,5 @@
-"""`gitcp revert`: what one step changed goes, everything later stays; what cannot be both is said before anything is
-done.
+"""`gitcp revert`: what one step changed goes, everything later stays; what cannot be both is said
+before anything is done.
 
 Against git's own merge of random histories, twenty a round. 500 of them:
 
@@ -53,7 +53,9 @@ def revert(project: Project, number: int, before: int | None = None, **fields: o
 
 @pytest.fixture
 def steps(project: Project) -> Project:
-    """Three saved steps: the second changes the head of a file, adds one and removes one; the third changes the end."""
+    """Three saved steps: the second changes the head of a file, adds one and removes one; the third
+    changes the end.
+    """
     project.write("list", NUMBERS)
     project.write("old/gone", "gone\n")
     project.write("run", "#!/bin/sh\n", mode=0o755)
@@ -70,7 +72,9 @@ def steps(project: Project) -> Project:
 
 
 def test_revert(steps: Project) -> None:
-    """The step is gone, the later one is there, unsaved work too; a checkpoint says so; undo and redo walk it."""
+    """The step is gone, the later one is there, unsaved work too; a checkpoint says so; undo and
+    redo walk it.
+    """
     steps.write("unsaved", "only here\n")
     before = contents(steps)
     with steps.guard():
@@ -82,7 +86,11 @@ def test_revert(steps: Project) -> None:
     assert set(after) - set(before) == {b"old", b"old/gone"}
     assert set(before) - set(after) == {b"dir", b"dir/new"}
     made = last(steps)
-    assert (made.id, made.restored_from, str(made.reverted)) == (report.checkpoint, None, "work@1..work@2")
+    assert (made.id, made.restored_from, str(made.reverted)) == (
+        report.checkpoint,
+        None,
+        "work@1..work@2",
+    )
     assert steps.git("log", "-1", "--format=%s", made.commit) == "reverted work@1..work@2"
 
     with steps.guard():
@@ -92,12 +100,18 @@ def test_revert(steps: Project) -> None:
         redo(steps)
     assert contents(steps) == after
     logged = steps.json_lines("oplog")
-    assert [(each["operation"], each["of"]) for each in logged] == [("redo", 1), ("undo", 1), ("revert", None)]
+    assert [(each["operation"], each["of"]) for each in logged] == [
+        ("redo", 1),
+        ("undo", 1),
+        ("revert", None),
+    ]
     assert logged[-1]["said"] == "without work@1..work@2"
 
 
 def test_undo_changes_no_more(steps: Project) -> None:
-    """Undoing a revert leaves alone what it did not touch, and does without a file that is gone by now."""
+    """Undoing a revert leaves alone what it did not touch, and does without a file that is gone by
+    now.
+    """
     revert(steps, 2)
     steps.write("later", "work after the revert\n")
     steps.remove("old")
@@ -108,7 +122,9 @@ def test_undo_changes_no_more(steps: Project) -> None:
 
 
 def test_empty_directories(project: Project) -> None:
-    """Undo and redo of a revert make and remove the empty directories that it removed and made, and no others."""
+    """Undo and redo of a revert make and remove the empty directories that it removed and made, and
+    no others.
+    """
     project.write("file", "one\n")
     os.makedirs(project.path("old/below"))
     save(project)
@@ -128,7 +144,12 @@ def test_empty_directories(project: Project) -> None:
     project.write("old/below/mine", "made since\n")
     undo(project)
     there = contents(project)
-    assert {path for path in there if path not in before} == {b"mine", b"old", b"old/below", b"old/below/mine"}
+    assert {path for path in there if path not in before} == {
+        b"mine",
+        b"old",
+        b"old/below",
+        b"old/below/mine",
+    }
     assert before.keys() <= there.keys()
     assert project.read("file") == b"after the revert\n"
 
@@ -140,7 +161,9 @@ def test_empty_directories(project: Project) -> None:
 
 
 def test_a_directory_for_a_file(project: Project) -> None:
-    """Undo of a revert that put an empty directory in the place of a file, and a file in that of one."""
+    """Undo of a revert that put an empty directory in the place of a file, and a file in that of
+    one.
+    """
     os.makedirs(project.path("one"))
     project.write("two", "two\n")
     save(project)
@@ -153,7 +176,10 @@ def test_a_directory_for_a_file(project: Project) -> None:
 
     revert(project, 2)
     after = contents(project)
-    assert {path: file.kind for path, file in after.items()} == {b"one": "directory", b"two": "file"}
+    assert {path: file.kind for path, file in after.items()} == {
+        b"one": "directory",
+        b"two": "file",
+    }
     undo(project)
     assert contents(project) == before
     redo(project)
@@ -161,21 +187,36 @@ def test_a_directory_for_a_file(project: Project) -> None:
 
 
 def test_affected(steps: Project) -> None:
-    """The later checkpoints that changed the same paths are known before anything is done, and nothing is stored."""
-    objects = set(steps.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)").splitlines())
+    """The later checkpoints that changed the same paths are known before anything is done, and
+    nothing is stored.
+    """
+    objects = set(
+        steps.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)").splitlines()
+    )
     refs = steps.git("for-each-ref")
     steps.write("list", "quite another\n")
     plan = planned(steps, 2)
 
-    assert [(str(each.summary.id), each.paths) for each in plan.affected] == [("work@3", (b"list",))]
-    assert [(c.path, c.why) for c in plan.conflicts] == [(b"list", "the same lines were changed since")]
+    assert [(str(each.summary.id), each.paths) for each in plan.affected] == [
+        ("work@3", (b"list",))
+    ]
+    assert [(c.path, c.why) for c in plan.conflicts] == [
+        (b"list", "the same lines were changed since")
+    ]
     assert {step.path for step in plan.files.write} == {b"old/gone"}
-    assert set(steps.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)").splitlines()) == objects
+    assert (
+        set(
+            steps.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)").splitlines()
+        )
+        == objects
+    )
     assert steps.git("for-each-ref") == refs
 
 
 def test_conflict(steps: Project) -> None:
-    """A conflict ends it with nothing changed; --keep takes back the rest, --markers writes what git would write."""
+    """A conflict ends it with nothing changed; --keep takes back the rest, --markers writes what
+    git would write.
+    """
     steps.write("list", NUMBERS.replace("\n3\n", "\nIII\n"))
     before, refs = contents(steps), steps.git("for-each-ref")
 
@@ -195,7 +236,9 @@ def test_conflict(steps: Project) -> None:
     assert (
         steps.read("list")
         .decode()
-        .startswith("1\n2\n<<<<<<< list (now)\nIII\n=======\n3\n>>>>>>> list (before the step)\n4\n")
+        .startswith(
+            "1\n2\n<<<<<<< list (now)\nIII\n=======\n3\n>>>>>>> list (before the step)\n4\n"
+        )
     )
 
 
@@ -219,13 +262,18 @@ def test_command(steps: Project) -> None:
 
 
 def test_refused(steps: Project) -> None:
-    """The first checkpoint has nothing before it; a range must go forward; a merge in progress is left alone."""
+    """The first checkpoint has nothing before it; a range must go forward; a merge in progress is
+    left alone.
+    """
     with steps.guard():
         for revision in ("1", "..2"):
             message = steps.gitcp("revert", revision, "--yes", "--session", SESSION)
             assert message.code == (2 if revision == "1" else 0), message
     for revision in ("3..2", "2..2"):
-        assert "does not come before" in steps.gitcp("revert", revision, "--session", SESSION, check=2).err
+        assert (
+            "does not come before"
+            in steps.gitcp("revert", revision, "--session", SESSION, check=2).err
+        )
     with pytest.raises(BadValue, match="neither in"):
         planned(steps, 2, paths=(b"nowhere",))
     steps.write(".git/MERGE_HEAD", steps.git("rev-parse", "HEAD") + "\n")
@@ -246,7 +294,9 @@ def test_changed_since_the_plan(steps: Project) -> None:
 
 @pytest.mark.parametrize("forward", [True, False])
 def test_interrupted(steps: Project, monkeypatch: pytest.MonkeyPatch, forward: bool) -> None:
-    """A revert that was cut off in the middle is finished as planned, or taken back, byte for byte."""
+    """A revert that was cut off in the middle is finished as planned, or taken back, byte for
+    byte.
+    """
     before = contents(steps)
     revert(steps, 2)
     wanted = contents(steps)
@@ -321,11 +371,18 @@ def text(path: bytes) -> bytes:
 
 
 def edited(random: random.Random, files: Files) -> Files:
-    """The files after a few random edits: lines, files, modes, links, directories in the place of files."""
+    """The files after a few random edits: lines, files, modes, links, directories in the place of
+    files.
+    """
     found = dict(files)
     for _ in range(random.randint(1, 4)):
         path = random.choice(
-            [*found, b"f%d" % random.randrange(6), b"d%d/x" % random.randrange(3), b"d%d" % random.randrange(3)]
+            [
+                *found,
+                b"f%d" % random.randrange(6),
+                b"d%d/x" % random.randrange(3),
+                b"d%d" % random.randrange(3),
+            ]
         )
         mode, data = found.get(path, (FILE, text(path)))
         lines = data.splitlines(keepends=True)
@@ -340,9 +397,9 @@ def edited(random: random.Random, files: Files) -> Files:
             case _:
                 mode = FILE if mode == SYMLINK else mode
                 at = random.randrange(len(lines) + 1)
-                lines[at : at + random.randrange(3)] = [b"%s %d\n" % (path, random.randrange(1000))] * random.randrange(
-                    3
-                )
+                lines[at : at + random.randrange(3)] = [
+                    b"%s %d\n" % (path, random.randrange(1000))
+                ] * random.randrange(3)
         for other in list(found):
             if other.startswith(path + b"/") or path.startswith(other + b"/"):
                 del found[other]
@@ -351,21 +408,27 @@ def edited(random: random.Random, files: Files) -> Files:
 
 
 def written(store: Store, files: Files) -> Oid:
-    entries = {path: Entry(mode, store.objects.write_blob(data)) for path, (mode, data) in files.items()}
+    entries = {
+        path: Entry(mode, store.objects.write_blob(data)) for path, (mode, data) in files.items()
+    }
     return trees.build(store.objects, trees.nest(entries))
 
 
 def merged_by_git(project: Project, sides: tuple[Oid, Oid, Oid]) -> tuple[str, bool]:
     """The tree that git makes of a base and two sides, and whether there are conflicts."""
     base = project.git("commit-tree", "-m", "base", sides[0])
-    ours, theirs = (project.git("commit-tree", "-m", "side", "-p", base, tree) for tree in sides[1:])
+    ours, theirs = (
+        project.git("commit-tree", "-m", "side", "-p", base, tree) for tree in sides[1:]
+    )
     said = project.git("merge-tree", "--write-tree", ours, theirs, check=False)
     return said.splitlines()[0], "CONFLICT" in said
 
 
 @pytest.mark.parametrize("seed", range(MERGES))
 def test_like_git(project: Project, seed: int) -> None:
-    """A merge without conflict is the tree that git's own merge makes, and where git sees a conflict, so do we."""
+    """A merge without conflict is the tree that git's own merge makes, and where git sees a
+    conflict, so do we.
+    """
     dice = random.Random(seed)
     store = open_store(project)
     lines = by_git(store.repo)

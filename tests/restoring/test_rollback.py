@@ -17,7 +17,9 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 def chain(*made: str, prompted: int | None = None) -> tuple[Point, ...]:
-    """Points from the oldest to the newest, numbered from 1, returned newest first. "!": it has a label."""
+    """Points from the oldest to the newest, numbered from 1, returned newest first. "!": it has a
+    label.
+    """
     points = [
         Point(
             CheckpointId("s", number),
@@ -54,7 +56,8 @@ def chosen(points: tuple[Point, ...], same: Iterable[int]) -> tuple[int, str, li
         ("prompt tools before-risky-change", {}, (1, BEFORE_PROMPT, [])),
         # A prompt after which nothing changed is no state to go back to.
         ("prompt tools turn prompt turn", {3, 4, 5}, (1, BEFORE_PROMPT, [])),
-        # What an agent saves in the middle of a turn is half done; what a person saves after it is not.
+        # What an agent saves in the middle of a turn is half done; what a person saves after it is
+        # not.
         ("prompt tools manual tools turn", {5}, (1, BEFORE_PROMPT, [])),
         ("prompt tools turn manual", {}, (4, LAST, [3, 1])),
         ("prompt tools turn manual", {4}, (3, TURN_END, [1])),
@@ -75,7 +78,9 @@ def test_choice(made: str, same: set[int], expected: tuple[int, str, list[int]] 
 
 
 def test_choice_by_the_mark() -> None:
-    """Nothing was saved since the prompt, which made no checkpoint: the hook wrote down which one stood then."""
+    """Nothing was saved since the prompt, which made no checkpoint: the hook wrote down which one
+    stood then.
+    """
     made = ("prompt", "tools", "turn")
     assert chosen(chain(*made, prompted=3), {}) == (3, BEFORE_PROMPT, [1])
     assert chosen(chain(*made), {}) == (1, BEFORE_PROMPT, [])
@@ -114,7 +119,9 @@ def wreck(project: Project) -> None:
 
 
 def test_after_the_end(project: Project, agent: Claude) -> None:
-    """The turn and the session's end saved the wreck: rollback goes to before the prompt, undo and redo walk."""
+    """The turn and the session's end saved the wreck: rollback goes to before the prompt, undo and
+    redo walk.
+    """
     good = project.files()
     agent.turn("clean up", edit=lambda: wreck(project))
     agent.calls("SessionEnd", reason="exit")
@@ -141,7 +148,9 @@ def test_after_the_end(project: Project, agent: Claude) -> None:
 
 
 def test_back_and_back(project: Project, agent: Claude) -> None:
-    """Each rollback goes further back, to a prompt or to before an edit by hand, until nothing is left."""
+    """Each rollback goes further back, to a prompt or to before an edit by hand, until nothing is
+    left.
+    """
     agent.turn("clean up", edit=lambda: wreck(project))
     seen = []
     for _ in range(4):
@@ -163,7 +172,9 @@ def test_back_after_undo(project: Project, agent: Claude) -> None:
 
 
 def test_interrupted_turn(project: Project, agent: Claude) -> None:
-    """Nothing was saved since the prompt, which found nothing new: the state of the prompt comes back."""
+    """Nothing was saved since the prompt, which found nothing new: the state of the prompt comes
+    back.
+    """
     agent.calls("UserPromptSubmit", prompt="clean up")
     good = project.files()
     wreck(project)

@@ -1,4 +1,6 @@
-"""Directories that a restore may list but not enter, or not even list: they are left alone, and all else comes back."""
+"""Directories that a restore may list but not enter, or not even list: they are left alone, and all
+else comes back.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def member() -> Iterator[Member]:
 @pytest.mark.parametrize("mode", [0o600, 0o400, 0o000])
 @pytest.mark.parametrize("case", CASES)
 def test_everything_else_comes_back(member: Member, case: str, mode: int) -> None:
-    """Nothing in the directory is changed, it is named, and other files are restored; undo takes them back."""
+    """Nothing in the directory is changed, it is named, and other files are restored; undo takes
+    them back.
+    """
     first, then = CASES[case]
     shut = member.root / ("d/s" if case == "directory below for file" else "d")
     member.run("sh", "-c", f"echo 1 > other; {first}")
@@ -50,7 +54,10 @@ def test_everything_else_comes_back(member: Member, case: str, mode: int) -> Non
 
     assert "\n    d" in done.out
     assert (member.root / "other").read_text() == "1\n"
-    assert sorted((str(path), path.is_file() and path.read_text()) for path in shut.rglob("*")) == before
+    assert (
+        sorted((str(path), path.is_file() and path.read_text()) for path in shut.rglob("*"))
+        == before
+    )
     member.gitcp("undo", "--yes")
     assert (member.root / "other").read_text() == "2\n"
     member.run("chmod", "700", str(shut))

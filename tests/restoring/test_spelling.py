@@ -1,6 +1,8 @@
-"""File systems that take two spellings of a name for one: upper and lower case, composed and decomposed accents.
+"""File systems that take two spellings of a name for one: upper and lower case, composed and
+decomposed accents.
 
-That of macOS is one, and none that a test could count on elsewhere: what finds a name is made to find it so here.
+That of macOS is one, and none that a test could count on elsewhere: what finds a name is made to
+find it so here.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ def folding(monkeypatch: pytest.MonkeyPatch) -> None:
         if directory is None or not isinstance(name, bytes):
             return name
         names = [os.fsencode(each) for each in os.listdir(directory)]
-        return next((each for each in names if name not in names and folded(each) == folded(name)), name)
+        return next(
+            (each for each in names if name not in names and folded(each) == folded(name)), name
+        )
 
     def folds(call: Callable[..., Any]) -> Callable[..., Any]:
         return lambda path, *args, **named: call(spelled(path, named.get("dir_fd")), *args, **named)
@@ -58,7 +62,9 @@ def respell(project: Project, old: str, new: str) -> None:
     ],
 )
 def test_a_file_that_was_respelled(project: Project, old: str, new: str, content: str) -> None:
-    """It comes back under the name that it had, and goes again by undo: one file, whatever is in it."""
+    """It comes back under the name that it had, and goes again by undo: one file, whatever is in
+    it.
+    """
     project.write(old, "the same\n")
     before, target = contents(project), save(project)
     respell(project, old, new)

@@ -1,4 +1,6 @@
-"""Every restore can be undone: `undo` and `redo` walk exactly, and change no more than the restore did."""
+"""Every restore can be undone: `undo` and `redo` walk exactly, and change no more than the restore
+did.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +122,9 @@ def test_undo_with_nothing_to_do_still_steps(project: Project) -> None:
 
 
 def test_undo_of_paths_leaves_the_rest(project: Project) -> None:
-    """The undo of a restore of one path is of that path alone: what was done elsewhere since stays."""
+    """The undo of a restore of one path is of that path alone: what was done elsewhere since
+    stays.
+    """
     (first, _), _ = versions(project, 2)
     restore(project, first, paths=(b"edited",))
     project.write("elsewhere", "since then\n")
@@ -194,7 +198,8 @@ def test_undo_of_the_index(project: Project) -> None:
 
 
 def test_ignored_file_that_the_restore_made(project: Project) -> None:
-    """A file that a restore made is removed by undo, though the rules of the state before ignore it: it was not there.
+    """A file that a restore made is removed by undo, though the rules of the state before ignore
+    it: it was not there.
 
     One that somebody else made there since is kept.
     """
@@ -210,15 +215,26 @@ def test_ignored_file_that_the_restore_made(project: Project) -> None:
     report = undo(project)
 
     assert kept(report) == {b"other.log": "ignored"}
-    assert contents(project) == {**before, b"other.log": File("file", 0o644, b"not the restore's\n")}
+    assert contents(project) == {
+        **before,
+        b"other.log": File("file", 0o644, b"not the restore's\n"),
+    }
 
 
 def test_the_list_is_damaged(project: Project) -> None:
-    """A damaged list of restores is said, with what to do, and changes nothing; without it a restore works again."""
+    """A damaged list of restores is said, with what to do, and changes nothing; without it a
+    restore works again.
+    """
     (first, was_first), (_, was_second) = versions(project, 2)
     restore(project, first)
     path = Path(open_store(project).repo.state_dir, "restores.json")
-    for text in ("{", "[]", '{"undo": 7}', '{"undo": ["nonsense"]}', '{"extents": {"work@1": null}}'):
+    for text in (
+        "{",
+        "[]",
+        '{"undo": 7}',
+        '{"undo": ["nonsense"]}',
+        '{"extents": {"work@1": null}}',
+    ):
         path.write_text(text)
         with project.guard(), pytest.raises(StoreDamaged) as caught:
             undo(project)
@@ -252,7 +268,9 @@ PATHS = st.lists(NAMES, min_size=1, max_size=3).map(b"/".join)
 RULES = st.sampled_from([b"*.log\n", b"", b"*.log\n!keep.log\n", b"/a\n", b"!*.log\n"])
 NODES = st.one_of(
     st.tuples(
-        st.just("file"), st.sampled_from([b"", b"one\n", b"two\n", b"\0\r\n"]), st.sampled_from([0o644, 0o755, 0o600])
+        st.just("file"),
+        st.sampled_from([b"", b"one\n", b"two\n", b"\0\r\n"]),
+        st.sampled_from([0o644, 0o755, 0o600]),
     ),
     st.tuples(st.just("link"), st.sampled_from([b"a", b"nowhere", b"../.."]), st.just(0)),
     st.tuples(st.just("empty"), st.just(b""), st.just(0)),
@@ -264,13 +282,17 @@ Tree = dict[bytes, tuple[str, bytes, int]]
 
 
 def build(project: Project, tree: Tree, rules: bytes) -> None:
-    """Make the working tree look like this, from nothing. What would lie in a file or a link is left out."""
+    """Make the working tree look like this, from nothing. What would lie in a file or a link is
+    left out.
+    """
     for name in os.listdir(os.fsencode(project.root)):
         if name != b".git":
             project.remove(name)
     for path, (kind, data, mode) in {b".gitignore": ("file", rules, 0o644), **tree}.items():
         above = [path[:place] for place, byte in enumerate(path) if byte == ord("/")]
-        if os.path.lexists(project.path(path)) or any(is_leaf(project.path(parent)) for parent in above):
+        if os.path.lexists(project.path(path)) or any(
+            is_leaf(project.path(parent)) for parent in above
+        ):
             continue
         if kind == "file":
             project.write(path, data, mode)
@@ -301,14 +323,19 @@ def of(files: Files, paths: Collection[bytes]) -> Files:
 def test_any_tree_to_any_other(
     tmp_path_factory: pytest.TempPathFactory, first: Tree, second: Tree, rules: tuple[bytes, bytes]
 ) -> None:
-    """From B back to A: what was captured of A is there again and what was ignored in B still is; undo is B again."""
+    """From B back to A: what was captured of A is there again and what was ignored in B still is;
+    undo is B again.
+    """
     project = Project(tmp_path_factory.mktemp("any") / "project")
     build(project, first, rules[0])
     captured = of(contents(project), visible(project))
     target = save(project)
     build(project, second, rules[1])
     before = contents(project)
-    ignored = of(before, {path for path, file in before.items() if file.kind != "directory"} - visible(project))
+    ignored = of(
+        before,
+        {path for path, file in before.items() if file.kind != "directory"} - visible(project),
+    )
 
     with project.guard():
         report = restore(project, target)
@@ -318,22 +345,34 @@ def test_any_tree_to_any_other(
     left = kept(report)
     assert of(after, captured.keys() - left.keys()) == of(captured, captured.keys() - left.keys())
     assert of(after, ignored.keys()) == ignored
-    strangers = {path for path, file in after.items() if file.kind != "directory"} - captured.keys() - ignored.keys()
+    strangers = (
+        {path for path, file in after.items() if file.kind != "directory"}
+        - captured.keys()
+        - ignored.keys()
+    )
     assert strangers <= left.keys()
-    assert report.failed == any(path in captured or path in target.snapshot.empty_directories for path in left)
-    assert last(project).snapshot == Camera(project).afresh().snapshot, "the restore did not see all it did"
+    assert report.failed == any(
+        path in captured or path in target.snapshot.empty_directories for path in left
+    )
+    assert last(project).snapshot == Camera(project).afresh().snapshot, (
+        "the restore did not see all it did"
+    )
     if report.checkpoint is not None:
         undo(project)
         assert contents(project) == before
-        assert last(project).snapshot == Camera(project).afresh().snapshot, "the undo did not see all it did"
+        assert last(project).snapshot == Camera(project).afresh().snapshot, (
+            "the undo did not see all it did"
+        )
     assert last(project).id.session == target.id.session
 
 
-# ---------------------------------------------------------------- what a look at the tree does not show
+# ------------------------------------------------------------ what a look at the tree does not show
 
 
 def exactly(project: Project, target: Checkpoint, **fields: Any) -> tuple[Files, Report]:
-    """Restore, undo, redo and undo: each gives back every byte and mode, ignored or not. What the restore left."""
+    """Restore, undo, redo and undo: each gives back every byte and mode, ignored or not. What the
+    restore left.
+    """
     before = contents(project)
     with project.guard():
         done = restore(project, target, **fields)
@@ -347,7 +386,10 @@ def exactly(project: Project, target: Checkpoint, **fields: Any) -> tuple[Files,
 def walk_with(project: Project, limits: Limits, before: Files, after: Files) -> None:
     """Undo, redo and undo again, with limits."""
     for step, wanted in ((op.undo, before), (op.redo, after), (op.undo, before)):
-        step(open_store(project), lambda id: Request(numbered(open_store(project), id), project.root, limits=limits))
+        step(
+            open_store(project),
+            lambda id: Request(numbered(open_store(project), id), project.root, limits=limits),
+        )
         assert contents(project) == wanted
 
 
@@ -384,7 +426,9 @@ def test_ignored_since_by_excludes_file(project: Project) -> None:
 
 
 def test_ignored_by_what_the_restore_brought(project: Project) -> None:
-    """The restore changes a file and, with .gitignore, whether it is ignored: its content of before comes back."""
+    """The restore changes a file and, with .gitignore, whether it is ignored: its content of before
+    comes back.
+    """
     project.write("a.log", "then\n")
     project.git("add", "--force", "a.log")
     project.write(".gitignore", "*.log\n")
@@ -424,7 +468,9 @@ def test_ignored_between_restore_and_undo(project: Project) -> None:
 
 
 def test_empty_directory_that_is_ignored(project: Project) -> None:
-    """An empty directory that the restore made is removed, though it is ignored. One that was there stays."""
+    """An empty directory that the restore made is removed, though it is ignored. One that was there
+    stays.
+    """
     os.makedirs(project.path("build/out"))
     target = save(project)
     project.remove("build")
@@ -435,7 +481,9 @@ def test_empty_directory_that_is_ignored(project: Project) -> None:
 
 
 def test_ignored_directory_that_was_there(project: Project) -> None:
-    """A file comes back in an empty directory that is ignored: undo takes the file, and leaves the directory."""
+    """A file comes back in an empty directory that is ignored: undo takes the file, and leaves the
+    directory.
+    """
     project.write("build/out", "made\n")
     target = save(project)
     project.remove("build/out")
@@ -443,10 +491,14 @@ def test_ignored_directory_that_was_there(project: Project) -> None:
     exactly(project, target)
 
 
-@pytest.mark.parametrize("where", [".git/info/exclude", ".git/ours", ".gitignore", "hidden/.gitignore"])
+@pytest.mark.parametrize(
+    "where", [".git/info/exclude", ".git/ours", ".gitignore", "hidden/.gitignore"]
+)
 @pytest.mark.parametrize("is_saved", [True, False])
 def test_what_was_hidden_stays(project: Project, where: str, *, is_saved: bool) -> None:
-    """Rules that no checkpoint has hid files and an empty directory. They are gone by the time of the undo."""
+    """Rules that no checkpoint has hid files and an empty directory. They are gone by the time of
+    the undo.
+    """
     project.git("config", "core.excludesFile", str(project.root / ".git/ours"))
     (first, _), _ = versions(project, 2)
     project.write(where, "*\n" if where.startswith("hidden") else ".env\nhidden\n/.gitignore\n")
@@ -462,7 +514,9 @@ def test_what_was_hidden_stays(project: Project, where: str, *, is_saved: bool) 
         save(project)
     for step, wanted in ((undo, before), (redo, after), (undo, before)):
         step(project)
-        assert contents(project) == {path: file for path, file in wanted.items() if path not in gone}
+        assert contents(project) == {
+            path: file for path, file in wanted.items() if path not in gone
+        }
 
 
 def test_larger_than_the_limit(project: Project) -> None:
@@ -557,8 +611,12 @@ def test_revert_of_an_ignored_removal(project: Project) -> None:
     assert after[b"note"].data == b"mine\n"
 
 
-def test_abort_takes_back_what_is_ignored(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An interrupted restore wrote a file that is ignored: --abort takes it away, and --continue keeps it for undo."""
+def test_abort_takes_back_what_is_ignored(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interrupted restore wrote a file that is ignored: --abort takes it away, and --continue
+    keeps it for undo.
+    """
     project.write("note", "mine\n")
     os.makedirs(project.path("build/out"))
     target = save(project)
@@ -583,7 +641,9 @@ def test_abort_takes_back_what_is_ignored(project: Project, monkeypatch: pytest.
 
 
 def test_abort_leaves_what_was_hidden(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rule is gone that hid a file when a restore began: --abort leaves the file, and so does the undo of that."""
+    """A rule is gone that hid a file when a restore began: --abort leaves the file, and so does the
+    undo of that.
+    """
     (first, _), _ = versions(project, 2)
     project.write(".git/info/exclude", ".env\n")
     project.write(".env", "token\n")
@@ -623,7 +683,9 @@ def test_an_older_store(project: Project) -> None:
 
 
 def test_an_extent_is_not_known(project: Project) -> None:
-    """Where nothing says what a restore changed, undo takes back the files and the conversation, and not the index."""
+    """Where nothing says what a restore changed, undo takes back the files and the conversation,
+    and not the index.
+    """
     talk = Talk(project)
     talk.say("one", "two")
     project.write("a", "old\n")
@@ -645,7 +707,9 @@ def test_an_extent_is_not_known(project: Project) -> None:
 
 
 def test_lists_are_not_left(project: Project) -> None:
-    """The lists of what restores wrote go when their restores are forgotten, and so do the ignore rules beside them."""
+    """The lists of what restores wrote go when their restores are forgotten, and so do the ignore
+    rules beside them.
+    """
     (first, _), (second, _) = versions(project, 2)
     directory = open_store(project).repo.state_dir / journal.WRITTEN
     for target in (first, second) * 2:
@@ -655,7 +719,9 @@ def test_lists_are_not_left(project: Project) -> None:
     assert os.listdir(directory) == []
 
 
-ANY_RULES = st.sampled_from([b"", b"*.log\n", b"*.log\n!keep.log\n", b"/a\n", b"b\n", b"*\n", b"c*\n!.gitignore\n"])
+ANY_RULES = st.sampled_from(
+    [b"", b"*.log\n", b"*.log\n!keep.log\n", b"/a\n", b"b\n", b"*\n", b"c*\n!.gitignore\n"]
+)
 
 
 @pytest.mark.faults
@@ -663,7 +729,9 @@ ANY_RULES = st.sampled_from([b"", b"*.log\n", b"*.log\n!keep.log\n", b"/a\n", b"
 @given(
     trees=st.tuples(TREES, TREES),
     rules=st.tuples(ANY_RULES, ANY_RULES),
-    excluded=st.tuples(ANY_RULES, ANY_RULES, st.sampled_from([b"", b"*.log\n", b"b\n", b"/a\n", b"*\n"])),
+    excluded=st.tuples(
+        ANY_RULES, ANY_RULES, st.sampled_from([b"", b"*.log\n", b"b\n", b"/a\n", b"*\n"])
+    ),
     tracked=st.tuples(st.booleans(), st.booleans()),
     more=st.booleans(),
 )
@@ -675,7 +743,9 @@ def test_any_rules(
     tracked: tuple[bool, bool],
     more: bool,
 ) -> None:
-    """Whatever is ignored before, after and besides since: undo gives back every file, and redo those of after."""
+    """Whatever is ignored before, after and besides since: undo gives back every file, and redo
+    those of after.
+    """
     project = Project(tmp_path_factory.mktemp("any") / "project")
     build(project, trees[0], rules[0])
     project.write(".git/info/exclude", excluded[0])

@@ -1,4 +1,6 @@
-"""`gitcp review --post`: one comment on a request of GitHub and GitLab, whatever servers do; and the CI templates."""
+"""`gitcp review --post`: one comment on a request of GitHub and GitLab, whatever servers do; and
+the CI templates.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ class Clock:
 
 def thread(forge: Forge, clock: Clock | None = None) -> Thread:
     """The comments of the request, as a job sees them."""
-    return Thread(places.find(forge.env()), (clock or Clock()).sleep, lambda text: marked(text) is not None)
+    return Thread(
+        places.find(forge.env()), (clock or Clock()).sleep, lambda text: marked(text) is not None
+    )
 
 
 def put(forge: Forge, body: str, clock: Clock | None = None) -> str:
@@ -74,7 +78,9 @@ def writes(forge: Forge) -> list[str]:
 
 
 def test_one_comment(forge: Forge) -> None:
-    """It is made, then changed, and left alone where it says the same; with the token, and nothing else."""
+    """It is made, then changed, and left alone where it says the same; with the token, and nothing
+    else.
+    """
     assert put(forge, f"{MARK}\none") == "created"
     assert put(forge, f"{MARK}\ntwo") == "updated"
     forge.comments[0]["body"] = f"{MARK}\r\ntwo"
@@ -87,7 +93,9 @@ def test_one_comment(forge: Forge) -> None:
 
 @pytest.mark.parametrize("largest", [100, 20])
 def test_pages(forge: Forge, largest: int) -> None:
-    """It is found behind 230 others, also where the server's pages are smaller than what was asked for."""
+    """It is found behind 230 others, also where the server's pages are smaller than what was asked
+    for.
+    """
     forge.largest_page = largest
     for number in range(230):
         forge.say("somebody", f"comment {number}")
@@ -99,19 +107,26 @@ def test_pages(forge: Forge, largest: int) -> None:
 
 
 def test_only_ours(forge: Forge) -> None:
-    """Somebody else's comment is not touched though it begins with our mark; nor ours that does not."""
+    """Somebody else's comment is not touched though it begins with our mark; nor ours that does
+    not.
+    """
     forge.say("somebody", f"{MARK}\nmine!")
     forge.say(forge.user or BOT, f"> {MARK}\nquoted")
 
     assert put(forge, f"{MARK}\nstory") == "created"
-    assert [comment["body"][:6] for comment in forge.comments[:2]] == [f"{MARK}"[:6], f"> {MARK}"[:6]]
+    assert [comment["body"][:6] for comment in forge.comments[:2]] == [
+        f"{MARK}"[:6],
+        f"> {MARK}"[:6],
+    ]
 
 
 # ---------------------------------------------------------------- what servers do
 
 
 def test_limits(forge: Forge) -> None:
-    """Limits are waited for as long as the server says, by its own clock, if that is not too long."""
+    """Limits are waited for as long as the server says, by its own clock, if that is not too
+    long.
+    """
     clock = Clock()
     now = datetime(2026, 11, 21, 16, tzinfo=UTC)
     reset = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(now.timestamp()) + 10)}
@@ -128,7 +143,8 @@ def test_limits(forge: Forge) -> None:
 
 
 @pytest.mark.parametrize(
-    "headers", [{"Retry-After": "3600"}, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "nonsense"}]
+    "headers",
+    [{"Retry-After": "3600"}, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "nonsense"}],
 )
 def test_long_limits(forge: Forge, headers: dict[str, str]) -> None:
     """A limit of an hour is not waited for, and is said."""
@@ -144,7 +160,11 @@ def test_long_limits(forge: Forge, headers: dict[str, str]) -> None:
 def test_failing(forge: Forge) -> None:
     """A server that fails or breaks off is asked again, but not for ever."""
     clock = Clock()
-    forge.faults = [Fault("GET", 502, NONE), Fault("GET", 0, NONE), Fault("GET", 503, {"Retry-After": "2"})]
+    forge.faults = [
+        Fault("GET", 502, NONE),
+        Fault("GET", 0, NONE),
+        Fault("GET", 503, {"Retry-After": "2"}),
+    ]
     assert put(forge, MARK, clock) == "created"
     assert len(clock.waited) == 3
     assert max(clock.waited) <= LONGEST_WAIT
@@ -157,7 +177,9 @@ def test_failing(forge: Forge) -> None:
 @pytest.mark.parametrize("status", [0, 502])
 @pytest.mark.parametrize("late", [True, False])
 def test_never_twice(forge: Forge, status: int, late: bool) -> None:
-    """Where it is not known whether a comment was made, it is looked for first: there is one in the end."""
+    """Where it is not known whether a comment was made, it is looked for first: there is one in the
+    end.
+    """
     forge.faults = [Fault("POST", status, NONE, late)]
 
     assert put(forge, f"{MARK}\nstory") == ("unchanged" if late else "created")
@@ -204,11 +226,22 @@ def test_places(tmp_path: Path) -> None:
     env = {"GITHUB_REPOSITORY": "team/shop", "GITHUB_TOKEN": "t"}
     assert places.find({**env, "GITHUB_EVENT_PATH": str(event)}).name == "team/shop#12"
     assert places.find({**env, "GITHUB_REF": "refs/pull/3/merge"}).api == "https://api.github.com"
-    group = {"GITLAB_CI": "1", "CI_PROJECT_ID": "a/b", "CI_MERGE_REQUEST_IID": "4", "GITLAB_TOKEN": "t"}
+    group = {
+        "GITLAB_CI": "1",
+        "CI_PROJECT_ID": "a/b",
+        "CI_MERGE_REQUEST_IID": "4",
+        "GITLAB_TOKEN": "t",
+    }
     assert (
-        places.find({**group, "CI_API_V4_URL": "https://x/api/v4"}).comments == "/projects/a%2Fb/merge_requests/4/notes"
+        places.find({**group, "CI_API_V4_URL": "https://x/api/v4"}).comments
+        == "/projects/a%2Fb/merge_requests/4/notes"
     )
-    for wrong in ({}, env, {**env, "GITHUB_REPOSITORY": "../x", "GITHUB_REF": "refs/pull/3/"}, group):
+    for wrong in (
+        {},
+        env,
+        {**env, "GITHUB_REPOSITORY": "../x", "GITHUB_REF": "refs/pull/3/"},
+        group,
+    ):
         with pytest.raises(BadValue, match="nothing was posted"):
             places.find(wrong)
     for token in ("", "a\nb"):
@@ -233,7 +266,9 @@ def branch(project: Project) -> Project:
 
 
 def test_post(forge: Forge, branch: Project) -> None:
-    """A dry run writes nothing; then one comment tells the story, and at the next push what is new."""
+    """A dry run writes nothing; then one comment tells the story, and at the next push what is
+    new.
+    """
     dry = branch.gitcp("review", "main..", "--post", "--dry-run", env=forge.env(), check=0)
     assert "would create a comment on team/shop" in dry.err
     assert "make it two" in dry.out
@@ -259,7 +294,11 @@ def test_reviewed_by_a_person(github: Forge, branch: Project) -> None:
     branch.commit("second")
     github.reviews = [
         {"user": {"login": "ann"}, "submitted_at": "2026-11-02T09:00:00Z", "commit_id": first},
-        {"user": {"login": "linter[bot]"}, "submitted_at": "2026-11-02T10:00:00Z", "commit_id": "0" * 40},
+        {
+            "user": {"login": "linter[bot]"},
+            "submitted_at": "2026-11-02T10:00:00Z",
+            "commit_id": "0" * 40,
+        },
         {"user": {"login": "bob"}, "submitted_at": None, "commit_id": "x"},
     ]
 
@@ -278,7 +317,9 @@ def test_post_refused(branch: Project) -> None:
 
 @pytest.fixture
 def job(branch: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """What a job has: `gitcp` on its PATH, a remote with the checkpoints, no checkpoint of its own, the two ends."""
+    """What a job has: `gitcp` on its PATH, a remote with the checkpoints, no checkpoint of its own,
+    the two ends.
+    """
     programs = tmp_path / "bin"
     programs.mkdir()
     launcher = f'#!/bin/sh\nPYTHONPATH="{SOURCE}" exec "{sys.executable}" -P -m gitcp "$@"\n'
@@ -297,21 +338,32 @@ def job(branch: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dic
 
 
 @pytest.mark.parametrize("kind", ["own", "fork", "unreachable"])
-def test_github_action(github: Forge, branch: Project, job: dict[str, str], tmp_path: Path, kind: str) -> None:
-    """The action's step fetches, tells in the summary and on the request; for a fork in the summary alone."""
+def test_github_action(
+    github: Forge, branch: Project, job: dict[str, str], tmp_path: Path, kind: str
+) -> None:
+    """The action's step fetches, tells in the summary and on the request; for a fork in the summary
+    alone.
+    """
     action = (SOURCE / "hooks/github/action.yml").read_text()
-    defaults = dict(re.findall(r'^  (\w+):\n    description: .*\n    default: "?(\w+)"?$', action, re.MULTILINE))
+    defaults = dict(
+        re.findall(r'^  (\w+):\n    description: .*\n    default: "?(\w+)"?$', action, re.MULTILINE)
+    )
     (step,) = re.findall(r"^    - name: Review\n((?:      .*\n)+)", action, re.MULTILINE)
     (script,) = re.findall(r"^      run: (.*)$", step, re.MULTILINE)
     values = {
         "github.event.pull_request.base.sha": job["base"],
         "github.event.pull_request.head.sha": job["head"],
-        "github.event.pull_request.head.repo.full_name": "somebody/shop" if kind == "fork" else "team/shop",
+        "github.event.pull_request.head.repo.full_name": "somebody/shop"
+        if kind == "fork"
+        else "team/shop",
         "inputs.comment": defaults["comment"],
         "inputs.remote": "nowhere" if kind == "unreachable" else defaults["remote"],
         "inputs.token": "job-token",
     }
-    env = {name: values[key] for name, key in re.findall(r"^        (\w+): \$\{\{ (\S+) \}\}$", step, re.MULTILINE)}
+    env = {
+        name: values[key]
+        for name, key in re.findall(r"^        (\w+): \$\{\{ (\S+) \}\}$", step, re.MULTILINE)
+    }
     github.writable = kind == "own"
     runner = {
         "RUNNER_TEMP": str(tmp_path),
@@ -368,4 +420,6 @@ def test_gitlab_template(branch: Project, job: dict[str, str], token: str) -> No
 
     assert done.returncode == 0, done.stderr
     assert all((branch.root / path).exists() for path in kept.split(", "))
-    assert [marked(comment["body"]) is not None for comment in forge.comments] == ([True] if token else [])
+    assert [marked(comment["body"]) is not None for comment in forge.comments] == (
+        [True] if token else []
+    )

@@ -23,7 +23,9 @@ ID = fingerprint("github-token", TOKEN.encode())
 
 @pytest.fixture
 def spoken(project: Project) -> Project:
-    """A project with a commit and session e7baae82: a new file, nothing, two files changed and one of them staged."""
+    """A project with a commit and session e7baae82: a new file, nothing, two files changed and one
+    of them staged.
+    """
     project.write("a.txt", "one\n")
     project.write("run", "#!/bin/sh\n", 0o755)
     project.commit()
@@ -46,7 +48,9 @@ def commits(project: Project, branch: str) -> list[str]:
 
 
 def test_branch(spoken: Project) -> None:
-    """One commit for each checkpoint that changed files, and one with what was said; HEAD, index and files stay."""
+    """One commit for each checkpoint that changed files, and one with what was said; HEAD, index
+    and files stay.
+    """
     before = spoken.files()
     head, index, status = (
         spoken.git("rev-parse", "HEAD"),
@@ -83,7 +87,11 @@ def test_plan(spoken: Project) -> None:
         shown = spoken.gitcp("publish", "--branch", "x", "--dry-run", check=0).out
         plan = spoken.json("publish", "--branch", "x", "--dry-run")
         refused = spoken.gitcp("publish", "--branch", "x", check=12)
-    assert [c["subject"] for c in plan["commits"]] == ["a new file", "both", "Conversation of e7baae82"]
+    assert [c["subject"] for c in plan["commits"]] == [
+        "a new file",
+        "both",
+        "Conversation of e7baae82",
+    ]
     assert "2 files  both" in shown
     assert shown in refused.err
     assert "--yes" in refused.err
@@ -96,9 +104,14 @@ def test_existing_branch(spoken: Project) -> None:
     spoken.git("branch", "x")
     with spoken.guard():
         assert "--force" in spoken.gitcp("publish", "--branch", "x", "--yes", check=12).err
-        assert "checked out" in spoken.gitcp("publish", "--branch", "main", "--force", "--yes", check=12).err
+        assert (
+            "checked out"
+            in spoken.gitcp("publish", "--branch", "main", "--force", "--yes", check=12).err
+        )
         for name in ("a..b", "-x", "HEAD", "@{-1}", "x/", ""):
-            assert spoken.gitcp("publish", f"--branch={name}", "--yes", check=2).err.startswith("error: ")
+            assert spoken.gitcp("publish", f"--branch={name}", "--yes", check=2).err.startswith(
+                "error: "
+            )
     spoken.gitcp("publish", "--branch", "x", "--force", "--yes", check=0)
     assert commits(spoken, "x")[-1] == "Conversation of e7baae82"
     unborn = spoken.git("symbolic-ref", "HEAD", "refs/heads/unborn")
@@ -107,7 +120,9 @@ def test_existing_branch(spoken: Project) -> None:
 
 
 def test_other_base(spoken: Project) -> None:
-    """On another base what that has stays, but for what the session changed; what both changed is refused by name."""
+    """On another base what that has stays, but for what the session changed; what both changed is
+    refused by name.
+    """
     spoken.git("stash", "--quiet", "--include-untracked")
     spoken.write("c.txt", "of main\n")
     spoken.write(".gitcp/older/conversation.md", "merged before\n")
@@ -115,7 +130,11 @@ def test_other_base(spoken: Project) -> None:
     spoken.commit()
     spoken.gitcp("publish", "--branch", "x", "--base", "main", "--yes", check=0)
     assert commits(spoken, "x") == ["a new file", "both", "Conversation of e7baae82"]
-    assert spoken.git("diff", "--name-status", "main", "x~1").splitlines() == ["M\ta.txt", "A\tnew/b.txt", "D\trun"]
+    assert spoken.git("diff", "--name-status", "main", "x~1").splitlines() == [
+        "M\ta.txt",
+        "A\tnew/b.txt",
+        "D\trun",
+    ]
     assert spoken.git("show", "x:.gitcp/older/conversation.md") == "merged before"
 
     spoken.write("a.txt", "otherwise\n")
@@ -124,7 +143,10 @@ def test_other_base(spoken: Project) -> None:
     with spoken.guard():
         refused = spoken.gitcp("publish", "--branch", "y", "--base", "main", "--yes", check=12)
     assert "  a.txt\n  new/b.txt\n" in refused.err
-    assert "names no commit" in spoken.gitcp("publish", "--branch", "y", "--base", "nowhere", "--yes", check=2).err
+    assert (
+        "names no commit"
+        in spoken.gitcp("publish", "--branch", "y", "--base", "nowhere", "--yes", check=2).err
+    )
 
 
 def test_no_base(project: Project) -> None:
@@ -168,7 +190,9 @@ def test_foreign(spoken: Project) -> None:
 
 
 def test_beside_a_repack(spoken: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """git puts its packs together after it read the refs, and before the branch is there: it is whole."""
+    """git puts its packs together after it read the refs, and before the branch is there: it is
+    whole.
+    """
     for number in range(MOST_LOOSE):
         spoken.write(f"dir{number}/file", f"{number}\n")
     spoken.gitcp("save", "many", check=0)

@@ -1,4 +1,6 @@
-"""`gitcp review`: which commits came from which checkpoints, what is told of them, and that nothing in it is alive."""
+"""`gitcp review`: which commits came from which checkpoints, what is told of them, and that nothing
+in it is alive.
+"""
 
 from __future__ import annotations
 
@@ -65,14 +67,18 @@ def work(project: Project) -> Work:
 def linked(project: Project, *args: str) -> dict[str, tuple[str | None, list[str]]]:
     """Each commit's link and checkpoints (their numbers), by subject."""
     told = project.json("review", *args)["commits"]
-    return {t["subject"]: (t["how"], [id.rpartition("@")[2] for id in t["checkpoints"]]) for t in told}
+    return {
+        t["subject"]: (t["how"], [id.rpartition("@")[2] for id in t["checkpoints"]]) for t in told
+    }
 
 
 # ---------------------------------------------------------------- links
 
 
 def test_commits(work: Work) -> None:
-    """A commit is linked to the checkpoints in which its content came about, and to no other; some to none."""
+    """A commit is linked to the checkpoints in which its content came about, and to no other; some
+    to none.
+    """
     project = work.project
     work.step("one", a_py=text(l3="one"))
     project.commit("first")
@@ -89,7 +95,9 @@ def test_commits(work: Work) -> None:
 
 
 def test_rebased_and_squashed(work: Work) -> None:
-    """Three rebased commits and a squashed one, on files that changed below them too, are all linked."""
+    """Three rebased commits and a squashed one, on files that changed below them too, are all
+    linked.
+    """
     project = work.project
     work.step("one", a_py=text(l5="one"))
     project.commit("first")
@@ -122,7 +130,9 @@ def test_rebased_and_squashed(work: Work) -> None:
 
 
 def test_amended(work: Work) -> None:
-    """A commit whose message was amended has the same content; one with more in it came from it in part."""
+    """A commit whose message was amended has the same content; one with more in it came from it in
+    part.
+    """
     project = work.project
     work.step("one", a_py=text(l3="one", l4="and more", l5="and still more"))
     project.commit("first")
@@ -151,18 +161,24 @@ def test_deleted_and_binary(work: Work) -> None:
 
 
 def test_trailer(work: Work) -> None:
-    """A trailer that names a checkpoint is believed before all else; one that names none is passed over."""
+    """A trailer that names a checkpoint is believed before all else; one that names none is passed
+    over.
+    """
     work.step("one", a_py=text(l3="one"))
     work.project.write("elsewhere", "not seen\n")
     work.project.git("add", "elsewhere")
     work.project.git("commit", "--quiet", "-m", "first\n\nGitcp-Checkpoint: e7baae82@1")
-    work.project.git("commit", "--quiet", "--allow-empty", "-m", "second\n\nGitcp-Checkpoint: e7baae82@77")
+    work.project.git(
+        "commit", "--quiet", "--allow-empty", "-m", "second\n\nGitcp-Checkpoint: e7baae82@77"
+    )
 
     assert linked(work.project) == {"first": ("trailer", ["1"]), "second": (None, [])}
 
 
 def test_fetched(work: Work, tmp_path: Path) -> None:
-    """A reviewer who has the branch and the fetched session, and nothing of the author's, sees the same story."""
+    """A reviewer who has the branch and the fetched session, and nothing of the author's, sees the
+    same story.
+    """
     project = work.project
     subprocess.run(["git", "init", "--quiet", "--bare", tmp_path / "hub.git"], check=True)
     work.step("one", a_py=text(l3="one"))
@@ -174,7 +190,14 @@ def test_fetched(work: Work, tmp_path: Path) -> None:
     project.gitcp("push", check=0)
     told = project.json("review", "main..topic")
     reviewer = Project(tmp_path / "reviewer")
-    reviewer.git("fetch", "--quiet", str(tmp_path / "hub.git"), "topic:topic", "main:main", "--update-head-ok")
+    reviewer.git(
+        "fetch",
+        "--quiet",
+        str(tmp_path / "hub.git"),
+        "topic:topic",
+        "main:main",
+        "--update-head-ok",
+    )
     reviewer.git("checkout", "--quiet", "--force", "topic")
     reviewer.gitcp("remote", "hub", str(tmp_path / "hub.git"), check=0)
     reviewer.gitcp("fetch", check=0)
@@ -190,7 +213,9 @@ def test_fetched(work: Work, tmp_path: Path) -> None:
 
 
 def test_told(work: Work) -> None:
-    """Label, trigger, prompts, decisions, failures, tools, tests and how they ended, files, commits: once each."""
+    """Label, trigger, prompts, decisions, failures, tools, tests and how they ended, files,
+    commits: once each.
+    """
     project = work.project
     work.say("Begin with the tests.")
     work.run("pytest -q", "Exit code 1\n== FAILURES ==\n1 failed in 0.1s")
@@ -203,7 +228,12 @@ def test_told(work: Work) -> None:
 
     one, two = project.json("review")["steps"]
 
-    assert (one["id"], one["label"], one["trigger"], one["phase"]) == ("e7baae82@1", "one", "manual", None)
+    assert (one["id"], one["label"], one["trigger"], one["phase"]) == (
+        "e7baae82@1",
+        "one",
+        "manual",
+        None,
+    )
     assert one["prompts"] == ["Begin with the tests.", "Please do one."]
     assert one["tools"] == [{"name": "Bash", "calls": 2}]
     assert one["commands"] == [
@@ -213,15 +243,24 @@ def test_told(work: Work) -> None:
     assert (one["decided"], one["failed"]) == (["use a"], ["b is slow"])
     assert one["files"] == [{"path": "a.py", "kind": "modified", "added": 1, "removed": 1}]
     assert two["prompts"] == ["Please do two."]
-    assert [(ran["command"], ran["failed"]) for ran in two["commands"]] == [("python -m pytest", False)]
+    assert [(ran["command"], ran["failed"]) for ran in two["commands"]] == [
+        ("python -m pytest", False)
+    ]
     assert (two["decided"], two["failed"], two["phase"]) == (["and c"], [], "polish")
     assert one["commits"] == two["commits"] == [project.git("rev-parse", "HEAD")]
 
 
 def test_commands_at_once(work: Work) -> None:
-    """A command ended as the result with its id says, whichever came first; two that say the same are two."""
+    """A command ended as the result with its id says, whichever came first; two that say the same
+    are two.
+    """
     project = work.project
-    for call, command in (("A", "pytest -q"), ("B", "python -m pytest"), ("C", "make"), ("D", "make")):
+    for call, command in (
+        ("A", "pytest -q"),
+        ("B", "python -m pytest"),
+        ("C", "make"),
+        ("D", "make"),
+    ):
         work.run(command, None, call)
     work.run("", "Exit code 1\n1 failed in 0.1s", "B")
     work.step("one", a_py=text(l3="one"))
@@ -230,7 +269,12 @@ def test_commands_at_once(work: Work) -> None:
     work.run("", "Exit code 0", "of no call")
     same = [{"type": "tool_result", "tool_use_id": call, "content": "Exit code 2"} for call in "CD"]
     with work.path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps({"type": "user", "uuid": "both", "message": {"role": "user", "content": same}}) + "\n")
+        file.write(
+            json.dumps(
+                {"type": "user", "uuid": "both", "message": {"role": "user", "content": same}}
+            )
+            + "\n"
+        )
     work.step("two", a_py=text(l3="one", l9="two"))
     project.commit("first")
 
@@ -246,7 +290,9 @@ def test_commands_at_once(work: Work) -> None:
 
 
 def test_attempts_between(work: Work) -> None:
-    """What was tried between two commits is told though nothing of it was committed; what came after is not."""
+    """What was tried between two commits is told though nothing of it was committed; what came
+    after is not.
+    """
     project = work.project
     work.step("plan")
     work.step("one", a_py=text(l3="one"))
@@ -265,7 +311,9 @@ def test_attempts_between(work: Work) -> None:
 
 
 def test_since(work: Work) -> None:
-    """Since the last review: what is new, changed, gone; and nothing of what a rebase brought in."""
+    """Since the last review: what is new, changed, gone; and nothing of what a rebase brought
+    in.
+    """
     project = work.project
     work.step("one", a_py=text(l3="one"))
     project.commit("first")
@@ -290,13 +338,18 @@ def test_since(work: Work) -> None:
         "second": "changed",
         "third": "new",
     }
-    assert since["files"] == [{"path": "b.py", "more": 1, "less": 1}, {"path": "c.py", "more": 1, "less": 0}]
+    assert since["files"] == [
+        {"path": "b.py", "more": 1, "less": 1},
+        {"path": "c.py", "more": 1, "less": 0},
+    ]
     said = project.gitcp("review", "main..", "--since", reviewed, check=0).out
     assert "- as it was, but for a rebase: 1 commit\n" in said
 
 
 def test_without_commits(work: Work) -> None:
-    """Where the branch has no commit of its own, the session is told; where there is no checkpoint, that is said."""
+    """Where the branch has no commit of its own, the session is told; where there is no checkpoint,
+    that is said.
+    """
     assert work.project.json("review")["steps"] == []
     assert "no tests were run" in work.project.gitcp("review", check=0).out
     work.step("one", a_py=text(l3="one"))
@@ -307,12 +360,23 @@ def test_without_commits(work: Work) -> None:
 
 
 def test_files(work: Work, tmp_path: Path) -> None:
-    """The same story is the same bytes, in each form; what is no form is refused, and nothing is written."""
+    """The same story is the same bytes, in each form; what is no form is refused, and nothing is
+    written.
+    """
     project = work.project
     work.step("one", a_py=text(l3="one"))
     project.commit("first")
     for name in ("1", "2"):
-        project.gitcp("review", "-o", f"../{name}.md", "-o", f"../{name}.html", "-o", f"../{name}.json", check=0)
+        project.gitcp(
+            "review",
+            "-o",
+            f"../{name}.md",
+            "-o",
+            f"../{name}.html",
+            "-o",
+            f"../{name}.json",
+            check=0,
+        )
 
     for kind in ("md", "html", "json"):
         assert (tmp_path / f"1.{kind}").read_bytes() == (tmp_path / f"2.{kind}").read_bytes()
@@ -347,7 +411,12 @@ def test_secrets(work: Work) -> None:
     redacted = project.gitcp("review", "--redact", check=0).out
     assert TOKEN not in redacted
     assert "[REDACTED:github-token]" in redacted
-    assert TOKEN in project.gitcp("review", "--allow", fingerprint("github-token", TOKEN.encode()), check=0).out
+    assert (
+        TOKEN
+        in project.gitcp(
+            "review", "--allow", fingerprint("github-token", TOKEN.encode()), check=0
+        ).out
+    )
 
 
 def test_lost_objects(work: Work) -> None:
@@ -385,14 +454,26 @@ def many(count: int, words: str = "words") -> Story:
         )
         for n in range(count)
     )
-    since = Since("b" * 40, True, (Moved("a" * 40, words, "new"),), (Differs(words.encode(), 1, 2),), ("alpha@1",))
-    return Story("c" * 40, "d" * 40, words, (Told("a" * 40, words, "tree", ("alpha@1",)),), steps, since)
+    since = Since(
+        "b" * 40,
+        True,
+        (Moved("a" * 40, words, "new"),),
+        (Differs(words.encode(), 1, 2),),
+        ("alpha@1",),
+    )
+    return Story(
+        "c" * 40, "d" * 40, words, (Told("a" * 40, words, "tree", ("alpha@1",)),), steps, since
+    )
 
 
 @pytest.mark.parametrize("count", [1, 20, 200])
-@pytest.mark.parametrize("words", ["words", "é" * 5000, "\U0001f600" * 5000, "`" * 3000, "x\n" * 3000])
+@pytest.mark.parametrize(
+    "words", ["words", "é" * 5000, "\U0001f600" * 5000, "`" * 3000, "x\n" * 3000]
+)
 def test_fits(count: int, words: str) -> None:
-    """A comment is never larger than it may be; it is cut between checkpoints, and says how many are missing."""
+    """A comment is never larger than it may be; it is cut between checkpoints, and says how many
+    are missing.
+    """
     story = many(count, words)
     made = comment.render(story)
 
@@ -452,7 +533,9 @@ def walk(found: list[Token]) -> list[Token]:
 
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_nothing_lives_in_the_comment(payload: str) -> None:
-    """What somebody wrote is code, whatever it is: no HTML but ours, no link, no image, nothing in plain text."""
+    """What somebody wrote is code, whatever it is: no HTML but ours, no link, no image, nothing in
+    plain text.
+    """
     made = comment.render(many(2, payload))
 
     found = walk(MarkdownIt("commonmark", {"html": True}).enable("table").parse(made))
@@ -490,7 +573,15 @@ def test_nothing_lives_in_the_page(payload: str) -> None:
 
     found, plain = tags(made), tags(page.render(many(2)))
     assert found == plain
-    assert not {tag for tag, _ in found} & {"script", "img", "iframe", "link", "object", "form", "base"}
+    assert not {tag for tag, _ in found} & {
+        "script",
+        "img",
+        "iframe",
+        "link",
+        "object",
+        "form",
+        "base",
+    }
     assert all((attrs.get("href") or "#").startswith("#") for _, attrs in found)
     assert not any(name.startswith("on") or name == "src" for _, attrs in found for name in attrs)
     assert "\x1b" not in made
@@ -507,7 +598,9 @@ def test_policy() -> None:
 
 
 def test_hostile_conversation(work: Work, tmp_path: Path) -> None:
-    """The same from a real conversation: a prompt, a command, a label, a path, a branch, a commit's subject."""
+    """The same from a real conversation: a prompt, a command, a label, a path, a branch, a commit's
+    subject.
+    """
     project, evil = work.project, "<script>evil()</script> @everyone \x1b[31m"
     work.say(evil, evil)
     work.run(f"pytest {evil}", f"Exit code 1\n{evil}")
@@ -549,7 +642,10 @@ def test_shallow(work: Work, tmp_path: Path) -> None:
     work.step("one", a_py=text(l3="one"))
     work.project.commit("first")
     source = f"file://{work.project.root}"
-    subprocess.run(["git", "clone", "--quiet", "--depth=1", "--branch=topic", source, tmp_path / "shallow"], check=True)
+    subprocess.run(
+        ["git", "clone", "--quiet", "--depth=1", "--branch=topic", source, tmp_path / "shallow"],
+        check=True,
+    )
     shallow = Project(tmp_path / "shallow")
 
     assert "with all of the history" in shallow.gitcp("review", "main..", check=2).err

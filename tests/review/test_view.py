@@ -1,4 +1,6 @@
-"""`gitcp view`: the story of a session as one file. What the page does in a browser is tried beside this."""
+"""`gitcp view`: the story of a session as one file. What the page does in a browser is tried beside
+this.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def told(project: Project, session: str) -> Story:
 
 
 def test_page(worked: Project) -> None:
-    """It holds every checkpoint, what was said before it and what changed, and touches nothing but its own file."""
+    """It holds every checkpoint, what was said before it and what changed, and touches nothing but
+    its own file.
+    """
     with worked.guard():
         said = worked.gitcp("view", check=0)
 
@@ -59,14 +63,22 @@ def test_page(worked: Project) -> None:
     assert "<title>prompt 1 · gitcp</title>" in page
     assert re.findall(r'<section class="step" id="c(\d+)"', page) == ["1", "2", "3"]
     first, second = page.index('id="c1"'), page.index('id="c2"')
-    assert first < page.index("first answer") < page.index("+version 1") < second < page.index("second answer")
+    assert (
+        first
+        < page.index("first answer")
+        < page.index("+version 1")
+        < second
+        < page.index("second answer")
+    )
     assert stat.S_IMODE(os.stat(worked.path(PAGE)).st_mode) == 0o600
     worked.gitcp("view", check=0)
     assert worked.read(PAGE).decode() == page
 
 
 def test_which(worked: Project) -> None:
-    """Up to a checkpoint, a session by its name, or a range: of what was said before, too, only what is new."""
+    """Up to a checkpoint, a session by its name, or a range: of what was said before, too, only
+    what is new.
+    """
     assert worked.json("view", "2")["checkpoints"] == ["e7baae82@1", "e7baae82@2"]
     assert worked.json("view", "e7baae82")["messages"] == 6
     only = worked.json("view", "2..3")
@@ -103,7 +115,9 @@ def test_nothing_to_view(project: Project) -> None:
 
 
 def test_secrets(worked: Project, tmp_path: Path) -> None:
-    """With a secret in file, conversation or note nothing is written to a file; --redact and --allow let it."""
+    """With a secret in file, conversation or note nothing is written to a file; --redact and
+    --allow let it.
+    """
     secret = tokens()["npm-token"]
     worked.write("key.txt", f"a\n{secret}\nb\n")
     Talk(worked).say(f"use {secret}")
@@ -128,21 +142,34 @@ def test_secrets(worked: Project, tmp_path: Path) -> None:
     mine = worked.gitcp("view", check=0)
     assert "1 secret" in mine.err
     assert b"do not hand it on" in worked.read(PAGE)
-    assert {f["place"] for f in worked.json("view")["findings"]} == {"file", "conversation", "metadata"}
+    assert {f["place"] for f in worked.json("view")["findings"]} == {
+        "file",
+        "conversation",
+        "metadata",
+    }
 
 
 # ---------------------------------------------------------------- the story
 
 
 def test_back(worked: Project) -> None:
-    """Where a restore took the conversation back, what was said on both ways is there, each message once."""
+    """Where a restore took the conversation back, what was said on both ways is there, each message
+    once.
+    """
     worked.gitcp("restore", "1", "--yes", check=0)
     Talk(worked).say("another way")
 
     steps = told(worked, "e7baae82").steps
     texts = [message.text for step in steps for message in step.turn.messages]
 
-    assert texts == ["prompt 1", "first answer", "prompt 2", "second answer", "prompt 3", "third answer"]
+    assert texts == [
+        "prompt 1",
+        "first answer",
+        "prompt 2",
+        "second answer",
+        "prompt 3",
+        "third answer",
+    ]
     assert [step.turn.back for step in steps] == [0, 0, 0, 4]
 
 
@@ -150,14 +177,21 @@ def test_rewritten(project: Project) -> None:
     """A conversation that was written anew is compared by what was said."""
     store = open_store(project)
     for lines in (("a", "b"), ("a", "x", "y"), ("a", "x", "y", "z")):
-        data = "".join(f'{{"type":"user","uuid":"{n}","message":{{"content":"{t}"}}}}\n' for n, t in enumerate(lines))
+        data = "".join(
+            f'{{"type":"user","uuid":"{n}","message":{{"content":"{t}"}}}}\n'
+            for n, t in enumerate(lines)
+        )
         save(store, "s", None, {"main": data.encode(), "agents/one": data.encode()})
 
     turns = [step.turn for step in told(project, "s").steps]
 
     assert [[m.text for m in turn.messages] for turn in turns] == [["a", "b"], ["x", "y"], ["z"]]
     assert [turn.back for turn in turns] == [0, 1, 0]
-    assert [[(a.name, len(a.messages)) for a in turn.asides] for turn in turns] == [[("agents/one", 4)], [], []]
+    assert [[(a.name, len(a.messages)) for a in turn.asides] for turn in turns] == [
+        [("agents/one", 4)],
+        [],
+        [],
+    ]
 
 
 def test_torn(project: Project) -> None:
@@ -215,7 +249,13 @@ def test_patches(project: Project) -> None:
     """Every kind of change, and every odd name, is as git has it."""
     store = open_store(project)
     same = b"".join(b"%d\n" % n for n in range(30))
-    before = {b"gone": b"1\n", b"moved from": same, b"binary": b"\0\1", b"edited": b"a\nb\nc\n", b"empty": b""}
+    before = {
+        b"gone": b"1\n",
+        b"moved from": same,
+        b"binary": b"\0\1",
+        b"edited": b"a\nb\nc\n",
+        b"empty": b"",
+    }
     after = {
         b"moved to": same + b"more\n",
         b"binary": b"\0\2",
@@ -225,15 +265,22 @@ def test_patches(project: Project) -> None:
         b"a b/a b": b"",
         b"\xff\xfe": b"\xff\n",
         b"empty": b"",
-    }  # fmt: skip
+    }
     save(store, "s", before)
     save(store, "s", after)
 
     found = {patch.path: patch for patch in told(project, "s").steps[1].patches}
 
     assert found.keys() == {
-        "gone", "moved to", "binary", "edited", 'ü "quoted"\\ttab\\n', "b/a b/a", "a b/a b", "\\xff\\xfe",
-    }  # fmt: skip
+        "gone",
+        "moved to",
+        "binary",
+        "edited",
+        'ü "quoted"\\ttab\\n',
+        "b/a b/a",
+        "a b/a b",
+        "\\xff\\xfe",
+    }
     assert found["moved to"].kind == "moved"
     assert found["moved to"].origin == "moved from"
     assert found["binary"].notes == ("binary",)
@@ -253,13 +300,21 @@ def test_any_patch(text: bytes) -> None:
     found = parse(b"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n" + text)
 
     assert all(isinstance(patch, FilePatch) for patch in found)
-    assert found[0].path == "x" or b"diff --git" in text or b"---" in text or b"+++" in text or b"to" in text
+    assert (
+        found[0].path == "x"
+        or b"diff --git" in text
+        or b"---" in text
+        or b"+++" in text
+        or b"to" in text
+    )
 
 
 @given(st.text(alphabet="ab `*|#\n~\\", max_size=200))
 def test_prose_keeps_words(text: str) -> None:
     """No word of a message is lost, whatever is taken for Markdown in it."""
-    shown = "".join(block.text + "".join(piece.text for piece in block.pieces) for block in blocks(text))
+    shown = "".join(
+        block.text + "".join(piece.text for piece in block.pieces) for block in blocks(text)
+    )
 
     assert re.sub(r"[^a]", "", shown) == re.sub(r"[^a]", "", without_fence_names(text))
 

@@ -29,7 +29,8 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium h
 TOGETHER = 6
 WIDTHS = (1500, 900, 390)
 ELEMENTS = set(
-    "HTML HEAD META TITLE STYLE BODY HEADER H1 H2 H3 H4 DIV INPUT OUTPUT BUTTON P NAV DETAILS SUMMARY OL UL LI A B I"
+    "HTML HEAD META TITLE STYLE BODY HEADER H1 H2 H3 H4 DIV INPUT OUTPUT BUTTON P NAV DETAILS "
+    "SUMMARY OL UL LI A B I"
     " SPAN SMALL MAIN SECTION TIME DL DT DD ARTICLE CODE STRONG PRE DIALOG KBD SCRIPT".split()
 )
 
@@ -49,7 +50,9 @@ def line(kind: str, content: Any, number: int = 0, **fields: Any) -> bytes:
 
 
 def talk(prompt: str, answer: str, **said: str) -> bytes:
-    """A turn with everything in it: prompt, thinking, a call of a tool and what that gave back, answer."""
+    """A turn with everything in it: prompt, thinking, a call of a tool and what that gave back,
+    answer.
+    """
     tool, key = said.get("tool", "Bash"), said.get("key", "command")
     call = {"type": "tool_use", "id": "t1", "name": tool, "input": {key: said.get("input", "make")}}
     result = {"type": "tool_result", "tool_use_id": "t1", "content": said.get("output", "made")}
@@ -79,7 +82,11 @@ def worked(project: Project, tmp_path: Path) -> Path:
     store = open_store(project)
     said = b""
     for number in range(1, 13):
-        said += talk(f"Prompt {number}", f"Answer {number}\n\n```\ncode {number}\n```", output=f"needle{number}\n" * 40)
+        said += talk(
+            f"Prompt {number}",
+            f"Answer {number}\n\n```\ncode {number}\n```",
+            output=f"needle{number}\n" * 40,
+        )
         files = {b"a.txt": b"line %d\n" % number * 50, b"b/c.py": b"x = %d\n" % number}
         save(store, "work", files, {"main": said}, label=f"step {number}")
     return page(store, "work", tmp_path)
@@ -89,9 +96,13 @@ def worked(project: Project, tmp_path: Path) -> Path:
 
 
 def hostile(store: Store, payloads: tuple[str, ...], number: int) -> None:
-    """A checkpoint with the payloads wherever somebody can write: each by itself where there is room for several."""
+    """A checkpoint with the payloads wherever somebody can write: each by itself where there is
+    room for several.
+    """
     all_of_them = " ".join(payloads)
-    named = {re.sub(r"[/\x00]", "|", payload).encode()[:200]: payload.encode() for payload in payloads}
+    named = {
+        re.sub(r"[/\x00]", "|", payload).encode()[:200]: payload.encode() for payload in payloads
+    }
     note = Note(
         label=f"{number} {all_of_them}",
         phase=all_of_them,
@@ -129,7 +140,9 @@ def hostile(store: Store, payloads: tuple[str, ...], number: int) -> None:
 
 
 def test_nothing_runs(project: Project, browser: Browser, tmp_path: Path) -> None:
-    """Sixty payloads in every field: none is an element, none runs, none makes a request, whatever is clicked."""
+    """Sixty payloads in every field: none is an element, none runs, none makes a request, whatever
+    is clicked.
+    """
     assert len(set(PAYLOADS)) >= 60
     store = open_store(project)
     for number in range(0, len(PAYLOADS), TOGETHER):
@@ -139,7 +152,10 @@ def test_nothing_runs(project: Project, browser: Browser, tmp_path: Path) -> Non
     told = story(store, None, tip)
     last = replace(told.steps[-1], tags=PAYLOADS, others=PAYLOADS, skipped=PAYLOADS)
     base = Base(None, PAYLOADS[0])
-    last = replace(last, checkpoint=replace(last.checkpoint, snapshot=replace(last.checkpoint.snapshot, base=base)))
+    last = replace(
+        last,
+        checkpoint=replace(last.checkpoint, snapshot=replace(last.checkpoint.snapshot, base=base)),
+    )
     made = tmp_path / "page.html"
     told = replace(told, title=PAYLOADS[3], steps=(*told.steps[:-1], last))
     made.write_bytes(render(told, warning=PAYLOADS[0]))
@@ -148,39 +164,61 @@ def test_nothing_runs(project: Project, browser: Browser, tmp_path: Path) -> Non
     browser.open(made)
     browser.run("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
     browser.run(
-        "document.querySelectorAll('summary, button, .timeline a').forEach((each) => { each.focus(); each.click(); })"
+        "document.querySelectorAll('summary, button, .timeline a').forEach((each) => { "
+        "each.focus(); each.click(); })"
     )
     browser.press("j", "k", "J", "o", "t", "d", "n", "g", "G")
     browser.run("new Promise((done) => setTimeout(done, 300))")
 
     assert browser.run("typeof RAN") == "undefined"
-    assert set(browser.run("[...new Set([...document.querySelectorAll('*')].map((e) => e.tagName))]")) <= ELEMENTS
+    assert (
+        set(browser.run("[...new Set([...document.querySelectorAll('*')].map((e) => e.tagName))]"))
+        <= ELEMENTS
+    )
     assert browser.run("document.querySelectorAll('script').length") == 1
     attributes = "[...document.querySelectorAll('*')].flatMap((e) => [...e.attributes])"
     assert not browser.run(
-        f"{attributes}.filter((a) => /^(on|style$|src|href$)/.test(a.name) && a.value[0] !== '#').length"
+        f"{attributes}.filter((a) => /^(on|style$|src|href$)/.test(a.name) && a.value[0] !== "
+        "'#').length"
     )
     asked = [event["request"]["url"] for event in browser.named("Network.requestWillBeSent")]
     assert asked == [made.as_uri()]
-    assert not browser.named("Runtime.exceptionThrown", "Log.entryAdded", "Page.javascriptDialogOpening")
+    assert not browser.named(
+        "Runtime.exceptionThrown", "Log.entryAdded", "Page.javascriptDialogOpening"
+    )
     shown = browser.run("document.querySelector('main').textContent")
     for payload in PAYLOADS:
         assert shown.count(payload.split("\n")[0].split("\u2028")[0]) >= 10, payload
 
 
 def test_payloads_are_live(worked: Path, browser: Browser, tmp_path: Path) -> None:
-    """The same payloads do run and ask in a page that takes them for HTML; in one with our policy none does."""
+    """The same payloads do run and ask in a page that takes them for HTML; in one with our policy
+    none does.
+    """
     ran = asked = 0
     rule = re.search(r"<meta http-equiv[^>]*>", worked.read_text("utf-8"))
     assert rule is not None
-    for payload in (PAYLOADS[0], PAYLOADS[16], PAYLOADS[26], PAYLOADS[17], PAYLOADS[42], PAYLOADS[49]):
+    for payload in (
+        PAYLOADS[0],
+        PAYLOADS[16],
+        PAYLOADS[26],
+        PAYLOADS[17],
+        PAYLOADS[42],
+        PAYLOADS[49],
+    ):
         for policy in ("", rule[0]):
             made = tmp_path / "control.html"
-            made.write_text(f"<!DOCTYPE html><meta charset=utf-8>{policy}<body>{payload}<p>", "utf-8")
+            made.write_text(
+                f"<!DOCTYPE html><meta charset=utf-8>{policy}<body>{payload}<p>", "utf-8"
+            )
             browser.open(made)
             browser.run("new Promise((done) => setTimeout(done, 100))")
             runs = browser.run("typeof RAN") == "number"
-            urls = [e["request"]["url"] for e in browser.named("Network.requestWillBeSent") if not blocked(browser, e)]
+            urls = [
+                e["request"]["url"]
+                for e in browser.named("Network.requestWillBeSent")
+                if not blocked(browser, e)
+            ]
             asks = any("evil" in url for url in urls)
             assert not (policy and (runs or asks)), payload
             ran += runs
@@ -192,14 +230,18 @@ def test_payloads_are_live(worked: Path, browser: Browser, tmp_path: Path) -> No
 def blocked(browser: Browser, event: dict[str, Any]) -> bool:
     """Whether a request was stopped by the page's policy before it was made."""
     failed = browser.named("Network.loadingFailed")
-    return any(f["requestId"] == event["requestId"] and f.get("blockedReason") == "csp" for f in failed)
+    return any(
+        f["requestId"] == event["requestId"] and f.get("blockedReason") == "csp" for f in failed
+    )
 
 
 # ---------------------------------------------------------------- everything works
 
 
 def test_keys(worked: Path, browser: Browser) -> None:
-    """j and k walk through checkpoints, J and K through prompts, g and G to the ends; the timeline follows."""
+    """j and k walk through checkpoints, J and K through prompts, g and G to the ends; the timeline
+    follows.
+    """
     browser.resize(1500, 900)
     browser.open(worked)
     current = "document.querySelector('.timeline [aria-current]').getAttribute('href')"
@@ -216,7 +258,10 @@ def test_keys(worked: Path, browser: Browser) -> None:
     browser.press("g")
     browser.until(f"{current} === '#c1' && scrollY < 200")
     browser.press("J")
-    top = "[...document.querySelectorAll('.user')].findIndex((e) => Math.abs(e.getBoundingClientRect().top - 60) < 40)"
+    top = (
+        "[...document.querySelectorAll('.user')].findIndex((e) => "
+        "Math.abs(e.getBoundingClientRect().top - 60) < 40)"
+    )
     browser.until(f"{top} >= 0")
     at = browser.run(top)
     browser.press("J")
@@ -224,7 +269,10 @@ def test_keys(worked: Path, browser: Browser) -> None:
     browser.press("K")
     browser.until(f"{top} === {at}")
     browser.run("document.querySelector('a[href=\"#c8\"]').click()")
-    browser.until(f"{current} === '#c8' && Math.abs(document.querySelector('#c8').getBoundingClientRect().top) < 120")
+    browser.until(
+        f"{current} === '#c8' && "
+        "Math.abs(document.querySelector('#c8').getBoundingClientRect().top) < 120"
+    )
     browser.press("?")
     browser.until("document.querySelector('#help').open")
     browser.press("Escape")
@@ -250,7 +298,8 @@ def test_search(worked: Path, browser: Browser) -> None:
     browser.press(*"n" * 20, "N")
     browser.until(f"{count} === '22 / {found}'")
     folds = (
-        "[...document.querySelectorAll('#c7 .fold.tool')].filter((e) => e.open && e.textContent.includes('needle7'))"
+        "[...document.querySelectorAll('#c7 .fold.tool')].filter((e) => e.open && "
+        "e.textContent.includes('needle7'))"
     )
     browser.until(f"{folds}.length === 1")
     place = "document.querySelector('#c7 .fold.tool[open]').getBoundingClientRect()"
@@ -263,7 +312,9 @@ def test_search(worked: Path, browser: Browser) -> None:
 
 
 def test_folding(worked: Path, browser: Browser) -> None:
-    """Thinking and tools are folded, and unfold by their buttons and keys; a file is folded by a click."""
+    """Thinking and tools are folded, and unfold by their buttons and keys; a file is folded by a
+    click.
+    """
     browser.open(worked)
     opened = "[...document.querySelectorAll('.fold.{}')].filter((e) => e.open).length"
 
@@ -281,7 +332,9 @@ def test_folding(worked: Path, browser: Browser) -> None:
 
 def test_light_and_dark(worked: Path, browser: Browser) -> None:
     """The page is as the system is, until d turns it over; it is light on paper."""
-    back = "getComputedStyle(document.body).backgroundColor.match(/[\\d.]+/g).slice(0, 3).map(Number)"
+    back = (
+        "getComputedStyle(document.body).backgroundColor.match(/[\\d.]+/g).slice(0, 3).map(Number)"
+    )
     for scheme, key in (("light", "dark"), ("dark", "light")):
         browser.prefer(scheme)
         browser.open(worked)
@@ -308,14 +361,16 @@ def contrast(browser: Browser, selector: str) -> float:
         while (getComputedStyle(behind).backgroundColor === "rgba(0, 0, 0, 0)") behind = behind.parentElement;
         const both = [getComputedStyle(element).color, getComputedStyle(behind).backgroundColor].map(light);
         return (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05);
-    })(document.querySelector(%s))"""
+    })(document.querySelector(%s))"""  # noqa: E501
     found: float = browser.run(script % json.dumps(selector))
     return found
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_widths(project: Project, browser: Browser, tmp_path: Path, width: int) -> None:
-    """At no width does the page scroll sideways or lose its text, however long lines, words and paths are."""
+    """At no width does the page scroll sideways or lose its text, however long lines, words and
+    paths are.
+    """
     store = open_store(project)
     long = "word" * 400
     files = {b"d/" * 60 + b"x" * 200 + b".py": b"y" * 5000 + b"\n", b"short": b"z\n" * 3000}
@@ -357,7 +412,9 @@ def test_prints(worked: Path, browser: Browser, scripts: bool) -> None:
         browser.prefer("light")
 
     assert len(pdf) > 10_000
-    assert all(f"Prompt {number}\n" in text and f"Answer {number}\n" in text for number in range(1, 13))
+    assert all(
+        f"Prompt {number}\n" in text and f"Answer {number}\n" in text for number in range(1, 13)
+    )
 
 
 # ---------------------------------------------------------------- large

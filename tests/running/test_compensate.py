@@ -1,4 +1,6 @@
-"""Effects outside of the files: recorded, listed, and compensated at most once, on request alone."""
+"""Effects outside of the files: recorded, listed, and compensated at most once, on request
+alone.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,15 @@ def shop(project: Project) -> Project:
     project.gitcp("save", "one", "--session", SESSION, check=0)
     add = ("--compensate", "echo first >> ../effects", "--compensate", "echo second >> ../effects")
     project.gitcp("save", "two", "--session", SESSION, *add, check=0)
-    project.gitcp("save", "three", "--session", SESSION, "--compensate", "echo third >> ../effects; exit 3", check=0)
+    project.gitcp(
+        "save",
+        "three",
+        "--session",
+        SESSION,
+        "--compensate",
+        "echo third >> ../effects; exit 3",
+        check=0,
+    )
     return project
 
 
@@ -52,11 +62,15 @@ def listed(project: Project, *args: str) -> list[tuple[str, str | None]]:
 
 def effect(project: Project, key: str) -> Effect:
     """A recorded effect by its key."""
-    return next(each for each in effects.after(open_store(project), None, SESSION) if each.key == key)
+    return next(
+        each for each in effects.after(open_store(project), None, SESSION) if each.key == key
+    )
 
 
 def test_listed(shop: Project) -> None:
-    """The newest first; after a checkpoint only what came later, unless it was taken before a risky change."""
+    """The newest first; after a checkpoint only what came later, unless it was taken before a risky
+    change.
+    """
     assert listed(shop) == [("work@3:0", None), ("work@2:1", None), ("work@2:0", None)]
     assert listed(shop, "2") == [("work@3:0", None)]
     assert listed(shop, "3") == []
@@ -89,7 +103,9 @@ def test_restore_lists_and_runs_none(shop: Project) -> None:
 
     assert "not undone: echo third" in planned
     assert "echo second" not in planned
-    assert [line.split("echo ")[1].split()[0] for line in done.splitlines() if "not undone" in line] == [
+    assert [
+        line.split("echo ")[1].split()[0] for line in done.splitlines() if "not undone" in line
+    ] == [
         "third",
         "second",
         "first",
@@ -108,7 +124,9 @@ def test_nobody_to_ask(shop: Project) -> None:
 
 
 def test_named(shop: Project) -> None:
-    """What is named is run, once; its outcome is in the checkpoint that records it, and is not listed by a restore."""
+    """What is named is run, once; its outcome is in the checkpoint that records it, and is not
+    listed by a restore.
+    """
     with shop.guard():
         shop.gitcp("compensate", "--run", "work@2:1", check=0)
         done = shop.gitcp("compensate", "--run", "work@3:0", "--run", "work@2:0")
@@ -119,13 +137,18 @@ def test_named(shop: Project) -> None:
     again = shop.gitcp("compensate", "--run", "work@2:1")
     assert (again.code, len(written(shop))) == (12, 3)
     shown = shop.json("show", "@~1")
-    assert (shown["label"], shown["run"]["exit_code"]) == ("compensation failed: echo third >> ../effects; exit 3", 3)
+    assert (shown["label"], shown["run"]["exit_code"]) == (
+        "compensation failed: echo third >> ../effects; exit 3",
+        3,
+    )
     plan = shop.json("restore", "1", "--dry-run")
     assert plan["effects"] == ["echo third >> ../effects; exit 3"]
 
 
 def test_unknown_key(shop: Project) -> None:
-    """A key that is nowhere is an error, and nothing is run, not even what is named beside it first."""
+    """A key that is nowhere is an error, and nothing is run, not even what is named beside it
+    first.
+    """
     assert shop.gitcp("compensate", "--run", "work@2:1", "--run", "work@9:0").code == 16
     assert written(shop) == []
 
@@ -194,11 +217,18 @@ def test_at_once(shop: Project) -> None:
 
 
 def test_killed_while_it_runs(shop: Project) -> None:
-    """gitcp is killed; the compensation goes on, ends well, and whoever comes next waits for it and knows."""
-    command = "echo begun >> ../effects; while [ ! -e ../go ]; do sleep 0.05; done; echo ended >> ../effects"
+    """gitcp is killed; the compensation goes on, ends well, and whoever comes next waits for it and
+    knows.
+    """
+    command = (
+        "echo begun >> ../effects; while [ ! -e ../go ]; do sleep 0.05; done; echo ended >> "
+        "../effects"
+    )
     shop.gitcp("save", "--session", SESSION, "--compensate", command, check=0)
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "gitcp", "compensate", "--run", "work@4:0"], cwd=shop.root, env=_env()
+        [sys.executable, "-P", "-m", "gitcp", "compensate", "--run", "work@4:0"],
+        cwd=shop.root,
+        env=_env(),
     )
     _wait_for(shop, "begun")
     process.kill()
@@ -214,11 +244,15 @@ def test_killed_while_it_runs(shop: Project) -> None:
 
 
 def test_cut_off(shop: Project) -> None:
-    """One that was itself killed may have done its work or not: that is said, and it is not run again."""
+    """One that was itself killed may have done its work or not: that is said, and it is not run
+    again.
+    """
     command = "echo $$ >> ../effects; while :; do sleep 0.05; done"
     shop.gitcp("save", "--session", SESSION, "--compensate", command, check=0)
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "gitcp", "compensate", "--run", "work@4:0"], cwd=shop.root, env=_env()
+        [sys.executable, "-P", "-m", "gitcp", "compensate", "--run", "work@4:0"],
+        cwd=shop.root,
+        env=_env(),
     )
     _wait_for(shop, "")
     process.kill()
@@ -249,7 +283,16 @@ def test_from_somebody_else(project: Project) -> None:
     project.write("a.txt", "1\n")
     project.gitcp("save", "start", "--session", "alpha", check=0)
     command = "touch ran"
-    project.gitcp("save", "--session", "alpha", "--compensate", command, "--trigger", "before-risky-change", check=0)
+    project.gitcp(
+        "save",
+        "--session",
+        "alpha",
+        "--compensate",
+        command,
+        "--trigger",
+        "before-risky-change",
+        check=0,
+    )
     other = Project(project.root.parent / "other")
     other.gitcp("remote", "hub", str(project.root), check=0)
     other.gitcp("fetch", check=0)

@@ -1,4 +1,6 @@
-"""`gitcp run`: the command is run as if by itself, and what it did is recorded; what failed goes back."""
+"""`gitcp run`: the command is run as if by itself, and what it did is recorded; what failed goes
+back.
+"""
 
 from __future__ import annotations
 
@@ -63,14 +65,22 @@ def last_number(project: Project) -> int:
 
 
 def test_success(shop: Project) -> None:
-    """Output, errors and exit code are the command's; a checkpoint before and one after say what was run."""
+    """Output, errors and exit code are the command's; a checkpoint before and one after say what
+    was run.
+    """
     with shop.guard():
-        done = shop.gitcp("run", "build", "--", "sh", "-c", "echo out; echo err >&2; echo made > made.txt")
+        done = shop.gitcp(
+            "run", "build", "--", "sh", "-c", "echo out; echo err >&2; echo made > made.txt"
+        )
 
     assert (done.code, done.out) == (0, "out\n")
     assert "err\n" in done.err
     before, after = shop.json("show", "@~1"), shop.json("show", "@")
-    assert (before["label"], before["trigger"], before["run"]) == ("before build", "before-risky-change", None)
+    assert (before["label"], before["trigger"], before["run"]) == (
+        "before build",
+        "before-risky-change",
+        None,
+    )
     assert (after["label"], after["files"]["changed"]) == ("build", 1)
     run = after["run"]
     assert (run["exit_code"], sorted(run["output"].split())) == (0, ["err", "out"])
@@ -79,8 +89,12 @@ def test_success(shop: Project) -> None:
 
 
 def test_failure_without_rollback(shop: Project) -> None:
-    """The exit code is passed on, what was tried is written down, and the files stay as they are."""
-    done = shop.gitcp("run", "build", "--compensate", "echo undone >> ../effects", "--", "sh", "-c", SCRIPT)
+    """The exit code is passed on, what was tried is written down, and the files stay as they
+    are.
+    """
+    done = shop.gitcp(
+        "run", "build", "--compensate", "echo undone >> ../effects", "--", "sh", "-c", SCRIPT
+    )
 
     assert (done.code, shop.read("a.txt")) == (7, b"x\n")
     assert effects(shop) == []
@@ -93,7 +107,9 @@ def test_failure_without_rollback(shop: Project) -> None:
 
 
 def test_rollback_in_part(shop: Project) -> None:
-    """What was not captured is not removed for what was, and then it is not said that the files are back."""
+    """What was not captured is not removed for what was, and then it is not said that the files are
+    back.
+    """
     shop.write(".gitignore", "*.log\n")
     script = "rm a.txt; mkdir a.txt; echo x > a.txt/kept.log; exit 7"
     done = shop.gitcp("run", "try", "--rollback", "--", "sh", "-c", script)
@@ -105,20 +121,39 @@ def test_rollback_in_part(shop: Project) -> None:
 
 
 def test_rollback(shop: Project) -> None:
-    """Files go back byte for byte, and only those that changed; compensations run once, the last one first."""
+    """Files go back byte for byte, and only those that changed; compensations run once, the last
+    one first.
+    """
     shop.write("same.txt", "same\n")
     files, inode = shop.files(), os.stat(shop.path("same.txt")).st_ino
-    compensations = ("--compensate", "echo first >> ../effects", "--compensate", "echo second >> ../effects")
+    compensations = (
+        "--compensate",
+        "echo first >> ../effects",
+        "--compensate",
+        "echo second >> ../effects",
+    )
 
     with shop.guard():
-        done = shop.gitcp("run", "try", "--rollback", *compensations, "--", "sh", "-c", f"echo no disk >&2; {SCRIPT}")
+        done = shop.gitcp(
+            "run",
+            "try",
+            "--rollback",
+            *compensations,
+            "--",
+            "sh",
+            "-c",
+            f"echo no disk >&2; {SCRIPT}",
+        )
 
     assert done.code == 7
     assert shop.files() == files
     assert os.stat(shop.path("same.txt")).st_ino == inode
     assert effects(shop) == ["second", "first"]
     shown = shop.json("show", "@")
-    assert (shown["trigger"], shown["restored_from"]) == ("restore", shop.json("show", ":/before try")["id"])
+    assert (shown["trigger"], shown["restored_from"]) == (
+        "restore",
+        shop.json("show", ":/before try")["id"],
+    )
     assert shown["handoff"]["failed"][0].endswith("no disk")
     listed = shop.json("compensate", "--list")["compensations"]
     assert [(each["command"], each["outcome"]) for each in listed] == [
@@ -147,9 +182,14 @@ def test_exit_codes(shop: Project, command: list[str], code: int) -> None:
 
 
 def test_nested(shop: Project) -> None:
-    """What succeeded inside of what fails is compensated and goes back with it, also where the session was named."""
+    """What succeeded inside of what fails is compensated and goes back with it, also where the
+    session was named.
+    """
     files = shop.files()
-    inner = f"{sys.executable} -P -m gitcp run inner --compensate 'echo inner >> ../effects' -- sh -c 'echo i > i.txt'"
+    inner = (
+        f"{sys.executable} -P -m gitcp run inner --compensate 'echo inner >> ../effects' -- sh -c "
+        "'echo i > i.txt'"
+    )
     save = f"{sys.executable} -P -m gitcp save effect --compensate 'echo saved >> ../effects'"
     outer = ("--session", "work", "--rollback", "--compensate", "echo outer >> ../effects")
 
@@ -162,7 +202,9 @@ def test_nested(shop: Project) -> None:
 
 
 def test_what_it_leaves_running(shop: Project) -> None:
-    """A command that leaves something running in the background, with our pipes, is over when it is over."""
+    """A command that leaves something running in the background, with our pipes, is over when it is
+    over.
+    """
     begun = time.monotonic()
     done = shop.gitcp("run", "serve", "--", "sh", "-c", "sleep 60 & echo started", check=0)
 
@@ -193,10 +235,21 @@ def test_input(shop: Project) -> None:
 
 
 def test_no_secrets(shop: Project) -> None:
-    """Neither the environment nor the tokens in it are written down, in whatever the command says or is given."""
-    env = {"SHOP_TOKEN": "hunter2-hunter2", "LESS_KNOWN": "not-a-secret", "GIT_AUTHOR_NAME": "A U Thor"}
-    script = "echo $SHOP_TOKEN; echo https://ada:pass@example.org/x; echo ghp_abcdefghijklmnopqrstuvwxyz0123; exit 1"
-    shop.gitcp("run", "leak", "--rollback", "--", "sh", "-c", script, "hunter2-hunter2", env=env, check=1)
+    """Neither the environment nor the tokens in it are written down, in whatever the command says
+    or is given.
+    """
+    env = {
+        "SHOP_TOKEN": "hunter2-hunter2",
+        "LESS_KNOWN": "not-a-secret",
+        "GIT_AUTHOR_NAME": "A U Thor",
+    }
+    script = (
+        "echo $SHOP_TOKEN; echo https://ada:pass@example.org/x; echo "
+        "ghp_abcdefghijklmnopqrstuvwxyz0123; exit 1"
+    )
+    shop.gitcp(
+        "run", "leak", "--rollback", "--", "sh", "-c", script, "hunter2-hunter2", env=env, check=1
+    )
 
     stored = shop.git("cat-file", "--batch-all-objects", "--batch")
     assert "leak: failed" in stored
@@ -208,20 +261,40 @@ def test_no_secrets(shop: Project) -> None:
 def test_json(shop: Project) -> None:
     """With --json one document is on stdout, and the command's output among the talk."""
     done = shop.gitcp(
-        "run", "try", "--rollback", "--compensate", "true", "--json", "--", "sh", "-c", f"echo hi; {SCRIPT}"
+        "run",
+        "try",
+        "--rollback",
+        "--compensate",
+        "true",
+        "--json",
+        "--",
+        "sh",
+        "-c",
+        f"echo hi; {SCRIPT}",
     )
     document = json.loads(done.out)
 
     assert done.code == 7
     assert "hi\n" in done.err
-    assert (document["schema"], document["ok"], document["run"]["exit_code"]) == ("gitcp.run/1", False, 7)
+    assert (document["schema"], document["ok"], document["run"]["exit_code"]) == (
+        "gitcp.run/1",
+        False,
+        7,
+    )
     assert (document["written"], document["removed"]) == (["a.txt", "b.txt"], ["d/z"])
     assert [each["outcome"] for each in document["compensations"]] == ["done"]
     assert json.loads(shop.gitcp("run", "fine", "--json", "--", "true", check=0).out)["ok"]
 
 
 @pytest.mark.parametrize(
-    "args", [["run"], ["run", "x"], ["run", "x", "--"], ["run", "--", "true"], ["run", "--recover", "x", "--", "true"]]
+    "args",
+    [
+        ["run"],
+        ["run", "x"],
+        ["run", "x", "--"],
+        ["run", "--", "true"],
+        ["run", "--recover", "x", "--", "true"],
+    ],
 )
 def test_usage(shop: Project, args: list[str]) -> None:
     """Without a label and a command nothing is saved and nothing is run."""
@@ -231,7 +304,10 @@ def test_usage(shop: Project, args: list[str]) -> None:
 
 def test_options_of_the_command(shop: Project) -> None:
     """What follows -- is the command's, whatever it looks like."""
-    assert shop.gitcp("run", "say", "--", "echo", "--json", "--", "-h", check=0).out == "--json -- -h\n"
+    assert (
+        shop.gitcp("run", "say", "--", "echo", "--json", "--", "-h", check=0).out
+        == "--json -- -h\n"
+    )
 
 
 # ---------------------------------------------------------------- terminal and signals
@@ -254,13 +330,26 @@ def test_interrupt_on_terminal(shop: Project) -> None:
     script = "echo x > a.txt; sleep 100"
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "gitcp", "run", "wait", "--rollback", "--", "sh", "-c", script],
+        [
+            sys.executable,
+            "-P",
+            "-m",
+            "gitcp",
+            "run",
+            "wait",
+            "--rollback",
+            "--",
+            "sh",
+            "-c",
+            script,
+        ],
         cwd=shop.root,
         env={**os.environ, "PYTHONPATH": str(SOURCE), "TERM": "xterm"},
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 -- no threads here
+        # no threads here
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     os.close(theirs)
     wait_for(lambda: shop.read("a.txt") == b"x\n")
@@ -279,7 +368,9 @@ def test_interrupt_on_terminal(shop: Project) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_signals(shop: Project, number: signal.Signals) -> None:
-    """A signal for us reaches the command, which may end as it likes; then its failure is dealt with."""
+    """A signal for us reaches the command, which may end as it likes; then its failure is dealt
+    with.
+    """
     files = shop.files()
     script = "trap 'echo got it; exit 9' TERM HUP; echo x > a.txt; while :; do sleep 0.05; done"
     process = start(shop, "run", "wait", "--rollback", "--", "sh", "-c", script)
@@ -297,23 +388,45 @@ def test_signals(shop: Project, number: signal.Signals) -> None:
 
 def crash(shop: Project, script: str, *options: str) -> None:
     """Kill `gitcp run` while its command runs, and then the command."""
-    process = start(shop, "run", "crash", *options, "--", "sh", "-c", f"{script}; echo $$ > ../pid; exec sleep 100")
+    process = start(
+        shop,
+        "run",
+        "crash",
+        *options,
+        "--",
+        "sh",
+        "-c",
+        f"{script}; echo $$ > ../pid; exec sleep 100",
+    )
     pid = shop.root.parent / "pid"
     wait_for(lambda: pid.exists() and pid.read_text().endswith("\n"))
     process.kill()
     process.communicate()
-    assert "interrupted" not in shop.gitcp("status", check=0).err, "what is running still was not cut off"
+    assert "interrupted" not in shop.gitcp("status", check=0).err, (
+        "what is running still was not cut off"
+    )
     os.kill(int(pid.read_text()), signal.SIGKILL)
     pid.unlink()
     wait_for(lambda: "interrupted" in shop.gitcp("status", check=0).err)
 
 
 def test_crash_is_found_and_finished(shop: Project) -> None:
-    """A run that was killed is mentioned by every command, and finished by the next one as a failure."""
+    """A run that was killed is mentioned by every command, and finished by the next one as a
+    failure.
+    """
     files = shop.files()
-    crash(shop, "echo x > a.txt; echo new > new.txt", "--rollback", "--compensate", "echo undone >> ../effects")
+    crash(
+        shop,
+        "echo x > a.txt; echo new > new.txt",
+        "--rollback",
+        "--compensate",
+        "echo undone >> ../effects",
+    )
 
-    assert "note: the run of crash was interrupted here; gitcp run --recover finishes it" in shop.gitcp("log").err
+    assert (
+        "note: the run of crash was interrupted here; gitcp run --recover finishes it"
+        in shop.gitcp("log").err
+    )
     done = shop.gitcp("run", "next", "--", "cat", "a.txt", check=0)
 
     assert done.out == "one\n"
@@ -337,11 +450,20 @@ def test_recover(shop: Project) -> None:
 
 
 def test_a_run_that_reaches_out(shop: Project) -> None:
-    """Which file a run is written down in is not for the file itself to say: no other one is removed."""
+    """Which file a run is written down in is not for the file itself to say: no other one is
+    removed.
+    """
     shop.gitcp("save", "one", "--session", "s", check=0)
     runs = shop.root / ".git/gitcp/runs"
     runs.mkdir(exist_ok=True)
-    fields = {"name": "../../other", "label": "x", "before": "s@1", "rollback": False, "command": [], "order": 1}
+    fields = {
+        "name": "../../other",
+        "label": "x",
+        "before": "s@1",
+        "rollback": False,
+        "command": [],
+        "order": 1,
+    }
     (runs / "x.json").write_text(json.dumps({**fields, "failed": None}))
     shop.root.joinpath(".git/other.json").write_text("mine")
 

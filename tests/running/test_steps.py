@@ -1,4 +1,6 @@
-"""Steps and positions: what was done once is not done again, whoever crashes, and however many come at once."""
+"""Steps and positions: what was done once is not done again, whoever crashes, and however many come
+at once.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ from gitcp.state import steps
 from driver import Project
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
@@ -41,7 +47,9 @@ def test_results_come_back(value: Any) -> None:
     assert steps.decode(steps.encode("a", "b", value)) == value
 
 
-@pytest.mark.parametrize("value", [b"bytes", {1: 2}, float("nan"), {"a": {1, 2}}, [object()], Path("x")])
+@pytest.mark.parametrize(
+    "value", [b"bytes", {1: 2}, float("nan"), {"a": {1, 2}}, [object()], Path("x")]
+)
 def test_no_json(session: gitcp.Session, value: Any) -> None:
     """A result that JSON would not give back is refused, and is not recorded as anything else."""
     with pytest.raises(BadValue, match="no JSON value: the step was done"):
@@ -63,9 +71,11 @@ def test_done_once(session: gitcp.Session, project: Project) -> None:
         first = session.step("load", work, key="2026-11-21")
     again = gitcp.open(project.root).session("work")
 
-    assert [first, again.step("load", work, key="2026-11-21"), again.step("load", key="2026-11-21")] == [
-        {"rows": 3}
-    ] * 3
+    assert [
+        first,
+        again.step("load", work, key="2026-11-21"),
+        again.step("load", key="2026-11-21"),
+    ] == [{"rows": 3}] * 3
     assert calls == [1]
     assert again.opened.store().tip("work")
     assert gitcp.open(project.root).file("work@1", "made.txt") == b"made\n"
@@ -88,7 +98,7 @@ def test_results_in_the_tree(session: gitcp.Session, project: Project) -> None:
     """Plain git finds a result where docs/format.md says that it is."""
     session.step("load", lambda: [1, "two"], key="k")
     digest = steps.place("load", "k")
-    path = f"refs/gitcp/sessions/work:.gitcp/steps/{digest[0]}/{digest[1]}/{digest[2]}/{digest[3:]}.json"
+    path = f"refs/gitcp/sessions/work:.gitcp/steps/{digest[0]}/{digest[1]}/{digest[2]}/{digest[3:]}.json"  # noqa: E501
 
     assert project.git("show", path) == '{"name":"load","key":"k","result":[1,"two"]}'
     assert project.json("check")["ok"]
@@ -104,7 +114,9 @@ def test_failed_step_is_not_recorded(session: gitcp.Session) -> None:
 
 
 def test_steps_go_back(session: gitcp.Session, project: Project) -> None:
-    """A restore brings back the results of its checkpoint with the words; one of files alone leaves them."""
+    """A restore brings back the results of its checkpoint with the words; one of files alone leaves
+    them.
+    """
     checkpoints = gitcp.open(project.root)
     session.step("one", lambda: 1)
     session.step("two", lambda: 2)
@@ -121,7 +133,9 @@ def test_steps_go_back(session: gitcp.Session, project: Project) -> None:
 
 
 def test_threads_share_a_step(session: gitcp.Session) -> None:
-    """Of threads that come to one step, one does it; different steps get along; a step may have steps inside."""
+    """Of threads that come to one step, one does it; different steps get along; a step may have
+    steps inside.
+    """
     calls: list[int] = []
     found: list[Any] = []
 
@@ -146,7 +160,9 @@ def test_threads_share_a_step(session: gitcp.Session) -> None:
 
 
 def test_processes_share_a_step(session: gitcp.Session, project: Project) -> None:
-    """The same between processes; one that is killed while it does the step leaves it to the next."""
+    """The same between processes; one that is killed while it does the step leaves it to the
+    next.
+    """
     log = project.root.parent / "log"
     program = """
         def work():
@@ -170,7 +186,9 @@ def test_processes_share_a_step(session: gitcp.Session, project: Project) -> Non
 
 
 def test_position(session: gitcp.Session, project: Project) -> None:
-    """A position is read back by the program and by the command line, and stays until it is said anew."""
+    """A position is read back by the program and by the command line, and stays until it is said
+    anew.
+    """
     assert session.position == {}
     with session:
         session.save("here", position={"record": 7_000_000, "file": "part-07.csv"})
@@ -198,7 +216,9 @@ def test_block_that_fails(session: gitcp.Session, project: Project) -> None:
 
 
 def test_resume(session: gitcp.Session, project: Project) -> None:
-    """Resuming brings the files to the last position; what a crash left is saved, and passed over the next time."""
+    """Resuming brings the files to the last position; what a crash left is saved, and passed over
+    the next time.
+    """
     assert session.resume() is None
     session.save("at 1", position={"record": 1})
     project.write("a.txt", "half\n")

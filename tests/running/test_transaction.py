@@ -1,4 +1,6 @@
-"""`with checkpoints.transaction(…)`: a block that fails leaves the files as they were, wherever it is killed."""
+"""`with checkpoints.transaction(…)`: a block that fails leaves the files as they were, wherever it
+is killed.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,10 @@ def effects(project: Project) -> list[str]:
 
 def test_success(checkpoints: Checkpoints, project: Project) -> None:
     """A block that ends well is one checkpoint before and one after."""
-    with project.guard(), checkpoints.transaction("work", session="s", compensate=["echo no >> ../effects"]):
+    with (
+        project.guard(),
+        checkpoints.transaction("work", session="s", compensate=["echo no >> ../effects"]),
+    ):
         project.write("a.txt", "done\n")
 
     assert [s.subject for s in checkpoints.log("s")] == ["work", "before work"]
@@ -50,7 +55,9 @@ def test_success(checkpoints: Checkpoints, project: Project) -> None:
 
 
 def test_failure(checkpoints: Checkpoints, project: Project) -> None:
-    """The exception goes on; the files are back, the compensations were run, and what failed is written down."""
+    """The exception goes on; the files are back, the compensations were run, and what failed is
+    written down.
+    """
     files = project.files()
     block = checkpoints.transaction("work", session="s", compensate=["echo first >> ../effects"])
 
@@ -91,7 +98,9 @@ def test_failure_kept(checkpoints: Checkpoints, project: Project) -> None:
 
 
 def test_nested(checkpoints: Checkpoints, project: Project) -> None:
-    """An inner failure goes back to the inner beginning; an outer one takes what succeeded inside along."""
+    """An inner failure goes back to the inner beginning; an outer one takes what succeeded inside
+    along.
+    """
 
     def inner(name: str) -> None:
         with checkpoints.transaction(name, session="s", compensate=[f"echo {name} >> ../effects"]):
@@ -118,7 +127,9 @@ def test_nested(checkpoints: Checkpoints, project: Project) -> None:
 
 @pytest.mark.faults
 def test_failing_compensation(checkpoints: Checkpoints, project: Project) -> None:
-    """A compensation that fails or hangs is reported; the others are run and the files go back all the same."""
+    """A compensation that fails or hangs is reported; the others are run and the files go back all
+    the same.
+    """
     files = project.files()
     commands = ["echo last >> ../effects", "sleep 100", "echo x > a.txt; exit 3"]
     block = checkpoints.transaction("work", session="s", compensate=commands, limit=4)
@@ -131,7 +142,11 @@ def test_failing_compensation(checkpoints: Checkpoints, project: Project) -> Non
         work()
 
     assert block.failure is not None
-    assert [outcome.effect.outcome for outcome in block.failure.outcomes] == ["failed", "timeout", "done"]
+    assert [outcome.effect.outcome for outcome in block.failure.outcomes] == [
+        "failed",
+        "timeout",
+        "done",
+    ]
     assert effects(project) == ["last"]
     assert project.files() == files, "what a compensation did to the files stayed"
 
@@ -193,13 +208,13 @@ KILLED = """
     except ValueError:
         pass
     print(seen)
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.faults
 def test_killed_anywhere(checkpoints: Checkpoints, project: Project) -> None:
-    """Killed at any place, finished by the next: the files are as they were, each compensation was run exactly once,
-    and the store is whole. What recovers is killed as well.
+    """Killed at any place, finished by the next: the files are as they were, each compensation was
+    run exactly once, and the store is whole. What recovers is killed as well.
     """
     assert checkpoints.save(session="s", force=True).saved
     files = project.files()
@@ -211,14 +226,20 @@ def test_killed_anywhere(checkpoints: Checkpoints, project: Project) -> None:
             project.root.parent.joinpath(name).unlink(missing_ok=True)
         process = programs.start(project, KILLED, str(place))
         programs.ended(process, code=None)
-        killed += process.returncode == -9  # no two runs are quite alike: the last may be through before
+        # no two runs are quite alike: the last may be through before
+        killed += process.returncode == -9
         programs.ended(programs.start(project, RECOVERED, str(place)), code=None)
         programs.run(project, RECOVERED, "0")
 
         begun = lines(project, "begun")
         assert project.files() == files, place
-        # Killed between the beginning and the first thing that is done, it is compensated without need.
-        assert lines(project, "effects") in ([*reversed(begun)], ["inner", *reversed(begun)], ["outer"]), place
+        # Killed between the beginning and the first thing that is done, it is compensated without
+        # need.
+        assert lines(project, "effects") in (
+            [*reversed(begun)],
+            ["inner", *reversed(begun)],
+            ["outer"],
+        ), place
     assert killed >= 3
     assert checkpoints.check().ok
     assert not list(Path(project.root, ".git/gitcp/runs").iterdir())

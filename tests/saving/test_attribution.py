@@ -1,4 +1,6 @@
-"""Whose conversation goes where: sessions that begin alike, at once, in other directories, or with nothing written."""
+"""Whose conversation goes where: sessions that begin alike, at once, in other directories, or with
+nothing written.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def agents(project: Project) -> dict[str, set[str]]:
 
 
 def test_sessions_that_begin_at_once(ready: Project) -> None:
-    """Two agents whose ids begin alike chose their names before either was saved: each has a session of its own."""
+    """Two agents whose ids begin alike chose their names before either was saved: each has a
+    session of its own.
+    """
     store = open_store(ready)
     choices = [session.of_agent(store, "codex", agent, None) for agent in (FIRST, SECOND, FIRST)]
     assert {choice.session for choice in choices} == {"01a1fea3"}
@@ -67,7 +71,9 @@ def test_a_late_first_save_keeps_the_conversation(ready: Project) -> None:
     """The save of the first prompt may end after one that has the conversation already."""
     store = open_store(ready)
     late, early = (session.of_agent(store, "codex", FIRST, None) for _ in range(2))
-    talk = replace(generic.from_bytes(b'{"role":"user","content":"hi"}\n'), agent=Agent("codex", FIRST))
+    talk = replace(
+        generic.from_bytes(b'{"role":"user","content":"hi"}\n'), agent=Agent("codex", FIRST)
+    )
     save(store, Request(ready.root, trigger=Trigger.TURN, choice=early._replace(capture=talk)))
     ready.write("a.txt", "two\n")
     saved = save(open_store(ready), Request(ready.root, trigger=Trigger.PROMPT, choice=late))
@@ -78,7 +84,9 @@ def test_a_late_first_save_keeps_the_conversation(ready: Project) -> None:
 
 
 def test_an_agent_that_writes_nothing(ready: Project) -> None:
-    """One that keeps no transcript, and saves by itself: its saves are one session, and say whose."""
+    """One that keeps no transcript, and saves by itself: its saves are one session, and say
+    whose.
+    """
     env = {"CODEX_THREAD_ID": FIRST}
     for number in range(6):
         ready.write("a.txt", f"{number}\n")
@@ -92,12 +100,16 @@ def test_an_agent_that_writes_nothing(ready: Project) -> None:
 def hook(project: Project, event: str, cwd: Path, **env: str) -> None:
     """Claude Code calls a hook from `cwd`, which is where it is at that moment."""
     payload = {"session_id": FIRST, "cwd": str(cwd), "hook_event_name": event, "prompt": "x"}
-    done = project.gitcp("hook", "claude", event, cwd=cwd, env=env, input=json.dumps(payload), check=0)
+    done = project.gitcp(
+        "hook", "claude", event, cwd=cwd, env=env, input=json.dumps(payload), check=0
+    )
     assert done == (0, "", "")
 
 
 def test_an_agent_that_went_into_another_repository(ready: Project) -> None:
-    """It still works on the project that it was started in: both are saved, each in its own repository."""
+    """It still works on the project that it was started in: both are saved, each in its own
+    repository.
+    """
     inner = Project(ready.root / "vendor/lib")
     inner.write("lib.c", "int x;\n")
     inner.commit()
@@ -126,18 +138,25 @@ def test_a_directory_that_is_gone(ready: Project) -> None:
     code = (
         "import os, shutil, sys\n"
         "os.mkdir('gone'); os.chdir('gone'); shutil.rmtree('../gone')\n"
-        "os.execv(sys.executable, [sys.executable, '-P', '-m', 'gitcp', 'hook', 'claude', 'UserPromptSubmit'])\n"
+        "os.execv(sys.executable, [sys.executable, '-P', '-m', 'gitcp', 'hook', 'claude', "
+        "'UserPromptSubmit'])\n"
     )
     env = {**os.environ, "PYTHONPATH": str(SOURCE), "CLAUDE_PROJECT_DIR": str(ready.root)}
-    payload = json.dumps({"session_id": FIRST, "cwd": str(ready.root / "gone"), "prompt": "x"}).encode()
-    done = subprocess.run([sys.executable, "-c", code], cwd=ready.root, env=env, input=payload, capture_output=True)
+    payload = json.dumps(
+        {"session_id": FIRST, "cwd": str(ready.root / "gone"), "prompt": "x"}
+    ).encode()
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ready.root, env=env, input=payload, capture_output=True
+    )
 
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert len(ready.json_lines("log")) == 1
 
 
 def test_a_line_of_many_segments(ready: Project) -> None:
-    """What it costs to read one follows its length: it is not put together anew for every segment."""
+    """What it costs to read one follows its length: it is not put together anew for every
+    segment.
+    """
     store, piece = open_store(ready), b"x" * segments.LARGEST
     oid = store.objects.write_blob(piece)
     found = [segments.Segment(oid, n * len(piece), len(piece)) for n in range(400)]
@@ -145,14 +164,17 @@ def test_a_line_of_many_segments(ready: Project) -> None:
     (line,) = conversation.lines(store, found)
 
     assert len(line) == 400 * len(piece)
-    assert time.process_time() - begun < 5  # thirty times of what it takes; put together anew, it was thirty seconds
+    # thirty times of what it takes; put together anew, it was thirty seconds
+    assert time.process_time() - begun < 5
 
 
 # ---------------------------------------------------------------- begun elsewhere
 
 
 def begun_below(project: Project) -> Path:
-    """Claude Code was started in a directory of the project, and a hook saved its first turn: its transcript."""
+    """Claude Code was started in a directory of the project, and a hook saved its first turn: its
+    transcript.
+    """
     below = project.root / "web"
     below.mkdir()
     place = Path(os.environ["HOME"]) / ".claude/projects" / claude_code.directory_name(str(below))
@@ -200,7 +222,9 @@ def test_a_restore_beside_an_agent_that_began_below(ready: Project) -> None:
 def test_an_agent_resumed_in_another_directory(ready: Project, tmp_path: Path) -> None:
     """A hook that names no transcript finds it wherever the session was begun."""
     elsewhere = tmp_path / "elsewhere"
-    place = Path(os.environ["HOME"]) / ".claude/projects" / claude_code.directory_name(str(elsewhere))
+    place = (
+        Path(os.environ["HOME"]) / ".claude/projects" / claude_code.directory_name(str(elsewhere))
+    )
     place.mkdir(parents=True)
     (place / f"{FIRST}.jsonl").write_text(line("user", "first", elsewhere))
     hook(ready, "UserPromptSubmit", ready.root)
@@ -208,7 +232,7 @@ def test_an_agent_resumed_in_another_directory(ready: Project, tmp_path: Path) -
     assert ready.json("show")["conversation"]["messages"] == 1
 
 
-# ---------------------------------------------------------------- what cannot be read, what is written in place
+# ---------------------------------------------------- what cannot be read, what is written in place
 
 
 def opencode(project: Project, sealed: Path) -> Database:
@@ -222,7 +246,11 @@ def opencode(project: Project, sealed: Path) -> Database:
 
 def idle(project: Project) -> None:
     payload = {"session_id": OPENCODE, "cwd": str(project.root)}
-    assert project.gitcp("hook", "opencode", "session.idle", input=json.dumps(payload)) == (0, "", "")
+    assert project.gitcp("hook", "opencode", "session.idle", input=json.dumps(payload)) == (
+        0,
+        "",
+        "",
+    )
 
 
 def test_a_conversation_that_cannot_be_read(ready: Project, sealed: Path) -> None:
@@ -236,11 +264,16 @@ def test_a_conversation_that_cannot_be_read(ready: Project, sealed: Path) -> Non
 
 
 def test_an_answer_that_is_written_in_place(ready: Project, sealed: Path) -> None:
-    """The message was there when it was saved in the middle of it; its end is worth a checkpoint too."""
+    """The message was there when it was saved in the middle of it; its end is worth a checkpoint
+    too.
+    """
     database = opencode(ready, sealed)
     idle(ready)
     with database.open() as opened:
-        opened.execute("update part set data = ? where data like '%I will%'", (json.dumps(text("I will not.")),))
+        opened.execute(
+            "update part set data = ? where data like '%I will%'",
+            (json.dumps(text("I will not.")),),
+        )
     idle(ready)
 
     first, second = ready.json_lines("log")[::-1]
@@ -250,7 +283,9 @@ def test_an_answer_that_is_written_in_place(ready: Project, sealed: Path) -> Non
 
 @pytest.mark.parametrize("agent", ["codex", "copilot", "gemini", "opencode"])
 def test_located_by_id(agent: str, ready: Project, sealed: Path, tmp_path: Path) -> None:
-    """A session is found wherever it began, and no other one under its id; where there is none, none is."""
+    """A session is found wherever it began, and no other one under its id; where there is none,
+    none is.
+    """
     host = open_store(ready).repo.host
     assert adapters.located(agent, FIRST, host) is None
     chat = sealed / f".gemini/tmp/x/chats/session-2026-11-21T12-00-{FIRST[:8]}.jsonl"
@@ -276,7 +311,9 @@ def test_located_by_id(agent: str, ready: Project, sealed: Path, tmp_path: Path)
 
 
 def test_two_agents_that_are_watched(ready: Project) -> None:
-    """Both work at once and call no hook: each one's conversation is saved, in a session of its own."""
+    """Both work at once and call no hook: each one's conversation is saved, in a session of its
+    own.
+    """
     one, two = Talk(ready, FIRST), Talk(ready, SECOND.replace("01a1", "02b2"))
     one.say("begin")
 
@@ -291,10 +328,16 @@ def test_two_agents_that_are_watched(ready: Project) -> None:
 
     script = Script(both, both, second_alone)
     pace = watch.Pace(1000, 0.000001)
-    found = list(watch.watch(lambda: open_store(ready), watch.Task(ready.root), pace, script, script.is_stopped))
+    found = list(
+        watch.watch(
+            lambda: open_store(ready), watch.Task(ready.root), pace, script, script.is_stopped
+        )
+    )
 
     assert all(isinstance(each, Saved) for each in found), found
-    counts = [ready.json("show", name)["conversation"]["messages"] for name in ("01a1fea3", "02b2fea3")]
+    counts = [
+        ready.json("show", name)["conversation"]["messages"] for name in ("01a1fea3", "02b2fea3")
+    ]
     assert counts == [5, 5]
 
 
@@ -314,7 +357,9 @@ def test_an_agent_that_does_not_listen(ready: Project) -> None:
     payload = json.dumps({"session_id": FIRST, "cwd": str(ready.root), "prompt": "x"}).encode()
     command = [sys.executable, "-P", "-m", "gitcp", "hook", "claude", "UserPromptSubmit"]
     env = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    done = subprocess.run(command, cwd=ready.root, env=env, input=payload, stdout=writing, stderr=subprocess.PIPE)
+    done = subprocess.run(
+        command, cwd=ready.root, env=env, input=payload, stdout=writing, stderr=subprocess.PIPE
+    )
     os.close(writing)
 
     assert (done.returncode, done.stderr) == (0, b"")

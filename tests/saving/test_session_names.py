@@ -70,7 +70,9 @@ def test_looking_takes_a_beginning(tenth: Project) -> None:
 
 
 def test_beginning_of_an_agents_id(project: Project) -> None:
-    """The first eight characters of an agent's session id mean that agent's session, whatever ours is called."""
+    """The first eight characters of an agent's session id mean that agent's session, whatever ours
+    is called.
+    """
     Talk(project, AGENT).say("Begin.", "I begin.")
     project.write("a.txt", "one\n")
     saved = project.json("save", "--session", AGENT[:8])["checkpoint"]
@@ -95,7 +97,9 @@ def test_beginning_of_an_agents_id(project: Project) -> None:
     ],
 )
 def test_beginning(name: str, session_id: str, *, expected: bool) -> None:
-    """A beginning is long enough, and does not end within a number unless the id is one of hexadecimal digits."""
+    """A beginning is long enough, and does not end within a number unless the id is one of
+    hexadecimal digits.
+    """
     assert session._is_beginning(name, session_id) is expected
 
 

@@ -1,4 +1,6 @@
-"""Secrets that were written in another way: found where they stand, taken out whole, and JSON stays JSON."""
+"""Secrets that were written in another way: found where they stand, taken out whole, and JSON stays
+JSON.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def wrapped(text: str, width: int = 76, end: str = "\n") -> str:
 
 def found_in(text: str | bytes) -> list[tuple[str, bytes]]:
     """The rules and the texts of what is found."""
-    return [(each.rule, each.text) for each in scan(text.encode() if isinstance(text, str) else text)]
+    return [
+        (each.rule, each.text) for each in scan(text.encode() if isinstance(text, str) else text)
+    ]
 
 
 @pytest.mark.parametrize("escape", ESCAPES)
@@ -89,7 +93,9 @@ def test_color_inside(escape: str, place: int) -> None:
 
 
 def test_every_kind_colored() -> None:
-    """What `grep --color` shows of every kind of token is found, raw and in JSON that stands in JSON."""
+    """What `grep --color` shows of every kind of token is found, raw and in JSON that stands in
+    JSON.
+    """
     for kind, token in KINDS.items():
         line = f"src/a.py:3:\x1b{SGR}\x1b[K{token}\x1b[m\x1b[K"
         for text in (line, json.dumps({"a": line}), json.dumps({"a": json.dumps({"b": line})})):
@@ -124,7 +130,9 @@ def test_colored_names() -> None:
     ids=lambda _: str(next(NUMBERS)),
 )
 def test_escaped(write: Encoder) -> None:
-    """A token of which characters are escaped is found by its ID, and taken out as it was written."""
+    """A token of which characters are escaped is found by its ID, and taken out as it was
+    written.
+    """
     written = write(TOKEN)
     text = f"key={written}&page=2".encode()
 
@@ -149,7 +157,9 @@ def test_escaped(write: Encoder) -> None:
     ids=lambda _: str(next(NUMBERS)),
 )
 def test_base64(write: Encoder) -> None:
-    """A token in base64 is found, however the base64 is written; after it is taken out nothing is found."""
+    """A token in base64 is found, however the base64 is written; after it is taken out nothing is
+    found.
+    """
     for kind, token in KINDS.items():
         for before in ("", "x", "ab"):
             text = json.dumps({"a": write(before + (" " if before else "") + token), "b": 1})
@@ -190,13 +200,17 @@ def test_wrapped_in_json() -> None:
 def test_base64_below_base64() -> None:
     """After base64 in several lines the next one is read as well, however soon it comes."""
     other = KINDS["npm-token"]
-    text = f"{wrapped('some text in front of ' + TOKEN + ' and after it')}\n\n{b64('in ' + other)}\n"
+    text = (
+        f"{wrapped('some text in front of ' + TOKEN + ' and after it')}\n\n{b64('in ' + other)}\n"
+    )
 
     assert found_in(text) == [(NAME, TOKEN.encode()), ("npm-token", other.encode())]
 
 
 def test_shortest_base64() -> None:
-    """Base64 of eighteen bytes is looked through, of seventeen it is not: too many words would look like it."""
+    """Base64 of eighteen bytes is looked through, of seventeen it is not: too many words would look
+    like it.
+    """
     assert found_in(f"x {b64('PASSWORD=Kq7mX9vB!')} y") == [("password", b"Kq7mX9vB!")]
     assert found_in(f"x {b64('PASSWORD=Kq7mX9v!')} y") == []
 
@@ -212,7 +226,9 @@ def test_same_id() -> None:
 
 @pytest.mark.parametrize("kind", in_context())
 def test_context_in_base64(kind: str) -> None:
-    """What its surroundings give away is found in base64 with them: a private key in a kubeconfig, say."""
+    """What its surroundings give away is found in base64 with them: a private key in a kubeconfig,
+    say.
+    """
     before, secret, after = in_context()[kind]
     text = f"    blob: {b64('# ' + before + secret + after)}\n    other: 1\n"
 
@@ -243,8 +259,12 @@ def test_after_a_backslash() -> None:
     token = KINDS["npm-token"]
 
     assert found_in("C:\\" + token) == [("npm-token", token.encode())]
-    assert redact(json.dumps({"a": "C:\\" + token}).encode()) == b'{"a": "C:\\\\[REDACTED:npm-token]"}'
-    assert json.loads(redact(b'{"a": "C:\\%s"}' % token.encode())) == {"a": "C:\n[REDACTED:npm-token]"}
+    assert (
+        redact(json.dumps({"a": "C:\\" + token}).encode()) == b'{"a": "C:\\\\[REDACTED:npm-token]"}'
+    )
+    assert json.loads(redact(b'{"a": "C:\\%s"}' % token.encode())) == {
+        "a": "C:\n[REDACTED:npm-token]"
+    }
 
 
 def test_not_text() -> None:
@@ -253,7 +273,12 @@ def test_not_text() -> None:
     noise = base64.b64encode(source.randbytes(90_000))
 
     assert list(in_base64(noise, [(0, len(noise))])) == []
-    for text in (b"usr/lib/python/dist-packages/Something/Else", b"aGVsbG8", HEX.encode() * 4, b"A" * 400):
+    for text in (
+        b"usr/lib/python/dist-packages/Something/Else",
+        b"aGVsbG8",
+        HEX.encode() * 4,
+        b"A" * 400,
+    ):
         assert list(in_base64(text, [(0, len(text))])) == []
     for word in (b"agca" * 7, b"CHRS" * 7):  # in letters of one case, whatever comes after it
         assert list(in_base64(word + b" Rest", [(0, len(word))])) == []
@@ -265,7 +290,9 @@ def test_not_text() -> None:
         lambda: base64.b64encode(random.Random(4).randbytes(3 << 20)),
         lambda: base64.b64encode(b"some text that goes on and on, " * 100_000),
         lambda: base64.encodebytes(b"some text that goes on and on, " * 100_000),
-        lambda: base64.b64encode(base64.b64encode(base64.b64encode(base64.b64encode(b"text upon text " * 80_000)))),
+        lambda: base64.b64encode(
+            base64.b64encode(base64.b64encode(base64.b64encode(b"text upon text " * 80_000)))
+        ),
         lambda: base64.b64encode((TOKEN.encode() + b" ") * 20_000),
         lambda: b"%41" * 400_000,
         lambda: b"\\u0041" * 200_000,
@@ -280,7 +307,9 @@ def test_not_text() -> None:
     ids=lambda _: str(next(NUMBERS)),
 )
 def test_bounded(make: Callable[[], bytes]) -> None:
-    """Megabytes of what is encoded are read in time that grows with their size: seconds, where a square takes hours."""
+    """Megabytes of what is encoded are read in time that grows with their size: seconds, where a
+    square takes hours.
+    """
     data = make()
 
     start = time.process_time()
@@ -292,11 +321,15 @@ def test_bounded(make: Callable[[], bytes]) -> None:
 @settings(max_examples=80, deadline=None)
 @given(
     kind=st.sampled_from(sorted(KINDS)),
-    layers=st.lists(st.sampled_from(["json", "base64", "url64", "percent", "color", "lines"]), max_size=3),
+    layers=st.lists(
+        st.sampled_from(["json", "base64", "url64", "percent", "color", "lines"]), max_size=3
+    ),
     seed=st.integers(0, 1000),
 )
 def test_layers(kind: str, layers: list[str], seed: int) -> None:
-    """A token of any kind that is written in up to three ways, one in the other, is found, and gone when redacted."""
+    """A token of any kind that is written in up to three ways, one in the other, is found, and gone
+    when redacted.
+    """
     ways: dict[str, Encoder] = {
         "json": lambda t: json.dumps({"a": t}),
         "base64": lambda t: b64("Some text: " + t),
@@ -319,14 +352,25 @@ def test_layers(kind: str, layers: list[str], seed: int) -> None:
         st.one_of(
             st.binary(max_size=12),
             st.sampled_from(
-                [TOKEN.encode(), b"\\u001b[31m", b"\\", b"\\n", b"%41", b"\x1b[m", b64(TOKEN).encode(), b'"']
+                [
+                    TOKEN.encode(),
+                    b"\\u001b[31m",
+                    b"\\",
+                    b"\\n",
+                    b"%41",
+                    b"\x1b[m",
+                    b64(TOKEN).encode(),
+                    b'"',
+                ]
             ),
         ),
         max_size=12,
     ).map(b"".join)
 )
 def test_any_bytes(data: bytes) -> None:
-    """Whatever the bytes are: places lie in order and in them, and what is redacted keeps all else."""
+    """Whatever the bytes are: places lie in order and in them, and what is redacted keeps all
+    else.
+    """
     places = [place for each in scan(data) for place in (each.start, each.end)]
     assert places == sorted(places)
     assert all(0 <= place <= len(data) for place in places)
@@ -338,7 +382,11 @@ def test_any_bytes(data: bytes) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(text=st.text(max_size=40), token=st.sampled_from(sorted(KINDS.values())), more=st.text(max_size=40))
+@given(
+    text=st.text(max_size=40),
+    token=st.sampled_from(sorted(KINDS.values())),
+    more=st.text(max_size=40),
+)
 def test_any_json(text: str, token: str, more: str) -> None:
     """JSON of any text around a token is JSON when it is redacted, and says the same around it."""
     for ascii_only in (True, False):
@@ -355,10 +403,13 @@ def test_draws() -> None:
 
 
 def test_controls() -> None:
-    """Where control sequences are: whole, with all of their backslashes, also at the beginning and at the end."""
+    """Where control sequences are: whole, with all of their backslashes, also at the beginning and
+    at the end.
+    """
     for escape in ESCAPES:
         for sequence in SEQUENCES:
-            if sequence == "(B" and escape != "\x1b":  # looked for where others are: it comes with them
+            # looked for where others are: it comes with them
+            if sequence == "(B" and escape != "\x1b":
                 continue
             whole = (escape + sequence).encode()
             for before, after in ((b"", b""), (b"a", b"b"), (b"", b" x"), (b"x\n", b"")):
@@ -396,14 +447,22 @@ ATOMS = st.sampled_from(
         (b"\\/", b"/"),
         (b"%41", b"A"),
     ]
-    + [(b"\x1b[31m", b""), (b"\\u001b[0;1m", b""), (b"\\033[K", b""), (b"^[[m", b""), (b"\x1b(B", b"")]
+    + [
+        (b"\x1b[31m", b""),
+        (b"\\u001b[0;1m", b""),
+        (b"\\033[K", b""),
+        (b"^[[m", b""),
+        (b"\x1b(B", b""),
+    ]
 )
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(ATOMS, max_size=400))
 def test_readings(atoms: list[tuple[bytes, bytes]]) -> None:
-    """What is read has what was written, and each byte of it leads back to where it was written, and no further."""
+    """What is read has what was written, and each byte of it leads back to where it was written,
+    and no further.
+    """
     starts, place = {}, 0
     for written, meant in atoms:
         if meant:
@@ -422,7 +481,9 @@ def test_readings(atoms: list[tuple[bytes, bytes]]) -> None:
     place = 0
     for written, meant in atoms:
         if written != meant:
-            near = [each for each in starts if place - BESIDE < each < place + len(written) + BESIDE]
+            near = [
+                each for each in starts if place - BESIDE < each < place + len(written) + BESIDE
+            ]
             assert seen.issuperset(near)
         place += len(written)
 
@@ -464,7 +525,11 @@ def test_base64_places(before: str, text: str, width: int, end: str) -> None:
         return
     data = f'{before}"{end.join(lines)}"'.encode()
     offset = len(before) + 1
-    (reading,) = [each for each in in_base64(data, [(offset, offset + len(lines[0]))]) if text.encode() in each.text]
+    (reading,) = [
+        each
+        for each in in_base64(data, [(offset, offset + len(lines[0]))])
+        if text.encode() in each.text
+    ]
     for index in range(len(text)):
         at = reading.text.index(text.encode()) + index
         start, stop = reading.span(at, at + 1)
@@ -476,7 +541,9 @@ def test_base64_places(before: str, text: str, width: int, end: str) -> None:
 @pytest.mark.parametrize("gap", range(1, 9))
 @pytest.mark.parametrize("more", range(4))
 def test_base64_in_a_run(gap: int, more: int) -> None:
-    """What is text is read where base64 of something else stands before it and after it, however far that goes."""
+    """What is text is read where base64 of something else stands before it and after it, however
+    far that goes.
+    """
     data = b"YWJj" * 7 + b"/" * gap + b"YWJj" * 6 + b"A" * more
     first, second = in_base64(data, [(0, len(data))])
 
@@ -486,7 +553,9 @@ def test_base64_in_a_run(gap: int, more: int) -> None:
 
 
 def test_depth() -> None:
-    """What was written in three ways one in the other is read, in four it is not: the work is bounded."""
+    """What was written in three ways one in the other is read, in four it is not: the work is
+    bounded.
+    """
     text = f"in {TOKEN} "
     for _ in range(3):
         text = b64(text)
@@ -516,7 +585,7 @@ def test_longer_than_a_value() -> None:
     ]
     assert (
         redact(text)
-        == f"x [REDACTED:{NAME}] API_TOKEN=[REDACTED:named-secret][REDACTED:bedrock-short-term-key] y".encode()
+        == f"x [REDACTED:{NAME}] API_TOKEN=[REDACTED:named-secret][REDACTED:bedrock-short-term-key] y".encode()  # noqa: E501
     )
 
 
@@ -526,6 +595,11 @@ def test_one_after_another() -> None:
     assert redact(f"{TOKEN} {other},{TOKEN}".encode()) == (
         f"[REDACTED:{NAME}] [REDACTED:npm-token],[REDACTED:{NAME}]".encode()
     )
-    assert redact(f"https://user:{TOKEN}@a.dev/".encode()) == f"https://user:[REDACTED:{NAME}]@a.dev/".encode()
-    assert redact(b"ab cd ef", known=[("a", b"b c"), ("b", b"c"), ("c", b"cd e")]) == b"a[REDACTED:a]f"
+    assert (
+        redact(f"https://user:{TOKEN}@a.dev/".encode())
+        == f"https://user:[REDACTED:{NAME}]@a.dev/".encode()
+    )
+    assert (
+        redact(b"ab cd ef", known=[("a", b"b c"), ("b", b"c"), ("c", b"cd e")]) == b"a[REDACTED:a]f"
+    )
     assert [each.text for each in scan(b"ab cd ef", [("a", b"b c"), ("c", b"cd e")])] == [b"b cd e"]

@@ -1,4 +1,6 @@
-"""A secret scanner of the user's own: what it finds is treated as what we find, and where it fails nothing leaves."""
+"""A secret scanner of the user's own: what it finds is treated as what we find, and where it fails
+nothing leaves.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ for name in files:
 with open("LOG", "a") as log:
     print(len(files), file=log)
 json.dump(found, sys.stdout)
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture
@@ -75,7 +77,9 @@ def leftovers(project: Project) -> list[Path]:
 
 
 def test_push(project: Project, hub: Path) -> None:
-    """A finding of the scanner stops a push, masked and with its place; it can be redacted, or let pass by its ID."""
+    """A finding of the scanner stops a push, masked and with its place; it can be redacted, or let
+    pass by its ID.
+    """
     scanning(project, SCANNER)
     project.write("src/code.txt", f"one\nopen with {CODE} and {TOKEN}\n")
     project.gitcp("save", f"the {CODE}", "--session", "alpha", check=0)
@@ -83,12 +87,16 @@ def test_push(project: Project, hub: Path) -> None:
 
     refused = project.gitcp("push", "--session", "alpha", check=15)
     assert "2 secrets found: nothing was sent" in refused.err
-    assert f"{ID}  house-code  harb… (17 bytes)  in alpha@2, file src/code.txt, line 2" in refused.err
+    assert (
+        f"{ID}  house-code  harb… (17 bytes)  in alpha@2, file src/code.txt, line 2" in refused.err
+    )
     assert "tag opened" in refused.err
     assert CODE not in refused.err
     assert ID in project.gitcp("secrets", "--session", "alpha", check=15).out
     found = project.json("push", "--session", "alpha", "--dry-run", "--redact")["redacted"]
-    assert (ID, "file", "src/code.txt", 2) in {(f["id"], f["place"], f["path"], f["line"]) for f in found}
+    assert (ID, "file", "src/code.txt", 2) in {
+        (f["id"], f["place"], f["path"], f["line"]) for f in found
+    }
 
     project.gitcp("push", "--session", "alpha", "--redact", check=0)
     assert CODE.encode() not in sent(hub)
@@ -119,7 +127,9 @@ def test_what_is_new(project: Project, hub: Path) -> None:
     project.gitcp("push", "--session", "alpha", check=0)
     assert runs(project)[1] < first[0] + 3
 
-    project.git("config", "gitcp.secretScanner", project.git("config", "gitcp.secretScanner") + " --harder")
+    project.git(
+        "config", "gitcp.secretScanner", project.git("config", "gitcp.secretScanner") + " --harder"
+    )
     project.gitcp("secrets", "--session", "alpha", check=0)
     assert runs(project)[2] > first[0]
     assert hub.exists()
@@ -136,7 +146,9 @@ def test_what_is_new(project: Project, hub: Path) -> None:
     ],
 )
 def test_failure(project: Project, hub: Path, program: str, said: str) -> None:
-    """A scanner that fails, hangs or says what nobody understands: nothing is sent, and it is said why."""
+    """A scanner that fails, hangs or says what nobody understands: nothing is sent, and it is said
+    why.
+    """
     scanning(project, program)
     project.git("config", "gitcp.secretScannerTimeout", "1s")
 
@@ -150,10 +162,17 @@ def test_failure(project: Project, hub: Path, program: str, said: str) -> None:
 
 
 def test_no_such_scanner(project: Project, hub: Path) -> None:
-    """One that is not there, or is no command, stops everything that leaves; saving does not need it."""
+    """One that is not there, or is no command, stops everything that leaves; saving does not need
+    it.
+    """
     for command in ("no-such-scanner --json", "'unclosed"):
         project.git("config", "gitcp.secretScanner", command)
-        for arguments in (("push",), ("export", "-o", "../x.bundle"), ("view", "-o", "../x.html"), ("secrets",)):
+        for arguments in (
+            ("push",),
+            ("export", "-o", "../x.bundle"),
+            ("view", "-o", "../x.html"),
+            ("secrets",),
+        ):
             refused = project.gitcp(*arguments, "--session", "alpha")
             assert refused.code in (1, 2)
             assert "gitcp.secretScanner" in refused.err
@@ -165,12 +184,17 @@ def test_no_such_scanner(project: Project, hub: Path) -> None:
 
 
 def test_only_from_git_config(project: Project) -> None:
-    """A checkpoint, or a file of the project, names no program; nor can one be a setting of the scanner's."""
+    """A checkpoint, or a file of the project, names no program; nor can one be a setting of the
+    scanner's.
+    """
     project.write(".gitcp.toml", '[secrets]\nsecret_scanner = "touch ../ran"\n')
     assert "does not know" in project.gitcp("save", "--session", "alpha", check=0).err
     project.write("more", "x")
     project.write(".gitcp.toml", "")
-    listing = "import os, json; print(json.dumps([])); open('LOG', 'w').write(str(sorted(os.listdir('.'))))"
+    listing = (
+        "import os, json; print(json.dumps([])); open('LOG', "
+        "'w').write(str(sorted(os.listdir('.'))))"
+    )
     project.write(".gitleaks.toml", "[allowlist]\n")
     project.write("x/.gitleaksignore", "*\n")
     project.gitcp("save", "--session", "alpha", check=0)
@@ -199,7 +223,9 @@ def test_export(project: Project, form: str) -> None:
     if form == "bundle":
         clone = project.root.parent / "clone"
         subprocess.run(["git", "init", "--quiet", "--bare", clone], check=True)
-        subprocess.run(["git", "-C", clone, "fetch", "--quiet", path, "refs/gitcp/*:refs/gitcp/*"], check=True)
+        subprocess.run(
+            ["git", "-C", clone, "fetch", "--quiet", path, "refs/gitcp/*:refs/gitcp/*"], check=True
+        )
         data = sent(clone)
     else:
         data = path.read_bytes()
@@ -233,19 +259,23 @@ def test_pages_and_branches(project: Project) -> None:
 
 
 def test_text_that_is_not_there(project: Project, hub: Path) -> None:
-    """What the scanner says without its text, or decoded, cannot be left out: it stays, unless it is let pass."""
+    """What the scanner says without its text, or decoded, cannot be left out: it stays, unless it
+    is let pass.
+    """
     project.write("key.txt", "aGFyYm91ci1sYW50ZXJuLTc=\n")
     project.gitcp("save", "--session", "alpha", check=0)
     program = """
 import json, os
 names = [name for name in os.listdir(".") if "aGFyYm91ci1" in open(name, errors="replace").read()]
 print(json.dumps([{"RuleID": "decoded", "File": "./" + name, "StartLine": 1, "Secret": "CODE"} for name in names]))
-"""
+"""  # noqa: E501
     scanning(project, program)
     id = fingerprint("decoded", CODE.encode())
 
     for option in ((), ("--redact",)):
-        assert f"{id}  decoded" in project.gitcp("push", "--session", "alpha", *option, check=15).err
+        assert (
+            f"{id}  decoded" in project.gitcp("push", "--session", "alpha", *option, check=15).err
+        )
         refused = project.gitcp("view", "--session", "alpha", "-o", "../x.html", *option, check=15)
         assert f"{id}  decoded" in refused.err
         assert "does not say which text" in refused.err
@@ -284,26 +314,50 @@ def test_what_was_cut_off(project: Project) -> None:
 
 def test_reports() -> None:
     """The reports of three scanners are understood, and nothing else."""
-    leaks = [{"RuleID": "aws-access-token", "File": "1.txt", "StartLine": 3, "Secret": "AKIA", "Match": "x"}]
+    leaks = [
+        {
+            "RuleID": "aws-access-token",
+            "File": "1.txt",
+            "StartLine": 3,
+            "Secret": "AKIA",
+            "Match": "x",
+        }
+    ]
     hogs = [
         {
             "SourceMetadata": {"Data": {"Filesystem": {"file": "2.txt", "line": 4}}},
             "DetectorName": "AWS",
             "Raw": "AKIB",
         },
-        {"SourceMetadata": {"Data": {"Filesystem": {"file": "3.txt"}}}, "DetectorName": "Git Hub", "Raw": "ghp"},
+        {
+            "SourceMetadata": {"Data": {"Filesystem": {"file": "3.txt"}}},
+            "DetectorName": "Git Hub",
+            "Raw": "ghp",
+        },
     ]
-    hashed = {"results": {"4.txt": [{"type": "AWS Access Key", "line_number": 5, "hashed_secret": "00"}]}}
+    hashed = {
+        "results": {"4.txt": [{"type": "AWS Access Key", "line_number": 5, "hashed_secret": "00"}]}
+    }
 
-    assert external_report.parse(json.dumps(leaks).encode()) == (Reported("1.txt", 3, "aws-access-token", b"AKIA"),)
+    assert external_report.parse(json.dumps(leaks).encode()) == (
+        Reported("1.txt", 3, "aws-access-token", b"AKIA"),
+    )
     assert external_report.parse("\n".join(map(json.dumps, hogs)).encode()) == (
         Reported("2.txt", 4, "aws", b"AKIB"),
         Reported("3.txt", 1, "git-hub", b"ghp"),
     )
     assert external_report.parse(json.dumps(hogs[0]).encode())[0].rule == "aws"
-    assert external_report.parse(json.dumps(hashed).encode()) == (Reported("4.txt", 5, "aws-access-key", b""),)
+    assert external_report.parse(json.dumps(hashed).encode()) == (
+        Reported("4.txt", 5, "aws-access-key", b""),
+    )
     assert [external_report.parse(text) for text in (b"", b"[]", b"null", b"\n")] == [()] * 4
-    for text in (b"{", b"[1]", b'{"a": 1}', b'[{"RuleID": 1, "File": "x", "Secret": ""}]', b"[" * 100_000):
+    for text in (
+        b"{",
+        b"[1]",
+        b'{"a": 1}',
+        b'[{"RuleID": 1, "File": "x", "Secret": ""}]',
+        b"[" * 100_000,
+    ):
         with pytest.raises(ValueError, match="no report"):
             external_report.parse(text)
 

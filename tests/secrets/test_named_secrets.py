@@ -1,4 +1,6 @@
-"""Values that a name calls secret, what else its surroundings give away, and how much is found where nothing is."""
+"""Values that a name calls secret, what else its surroundings give away, and how much is found
+where nothing is.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,9 @@ ORDINARY = (
 
 @pytest.mark.parametrize("written", WRITTEN)
 def test_assigned(written: str) -> None:
-    """A random value of a name that calls it secret is found, whole, however the two are written down."""
+    """A random value of a name that calls it secret is found, whole, however the two are written
+    down.
+    """
     for name in NAMES:
         for kind, value in VALUES.items():
             text = written.format(name, value)
@@ -113,36 +117,42 @@ def test_assigned(written: str) -> None:
 
 @pytest.mark.parametrize("text", ORDINARY)
 def test_ordinary(text: str) -> None:
-    """Names that only sound like it, references, times, and random values that nothing calls secret are none."""
+    """Names that only sound like it, references, times, and random values that nothing calls secret
+    are none.
+    """
     for value in ("9f" + DRAW(HEX, 30), "k7" + DRAW(ALNUM, 30)):
         line = text.replace("{random}", value).encode()
         assert scan(line) == (), line
 
 
 KEYS = (
-    "api access private secret sign signing encrypt encryption auth service account license licence "
+    "api access private secret sign signing encrypt encryption auth service account license "
+    "licence "
     "master consumer app application client deploy admin shared webhook session storage function "
     "subscription ingest root hmac bot integration security server write read user org "
 ).split()
-SECRETS = "token secret credential credentials password passwd passphrase pwd auth authorization _pat".split()
+SECRETS = "token secret credential credentials password passwd passphrase pwd auth authorization _pat".split()  # noqa: E501
 OTHERS = (
-    "id ids url uri dir ttl version arn length len size count limit index format prefix suffix regex "
+    "id ids url uri dir ttl version arn length len size count limit index format prefix suffix "
+    "regex "
     "pattern expires expiry at algorithm alg class field column ref label digest checksum sha256 "
-    "fingerprint hint thumbprint kid offset header endpoint status scope template code author authority "
+    "fingerprint hint thumbprint kid offset header endpoint status scope template code author "
+    "authority "
     "name type path file hash names types paths "
 ).split()
-PAGING = (
-    "next page continuation sync delta resume skip marker cancel cancellation request change lock idempotency".split()
-)
+PAGING = "next page continuation sync delta resume skip marker cancel cancellation request change lock idempotency".split()  # noqa: E501
 VALUE = VALUES["small letters and digits"]
 
 
 def test_names() -> None:
-    """Which names say secret, written with underscores, dashes or capitals, and which say something else."""
+    """Which names say secret, written with underscores, dashes or capitals, and which say something
+    else.
+    """
     called = [f"{key}_key" for key in KEYS] + [f"my_{secret.strip('_')}" for secret in SECRETS]
     for name in called:
         for spelt in (name, name.upper(), name.replace("_", "-"), name.title().replace("_", "")):
-            if name.startswith("my_pat") and spelt in ("my-pat", "MyPat"):  # a pattern, or whatever else
+            # a pattern, or whatever else
+            if name.startswith("my_pat") and spelt in ("my-pat", "MyPat"):
                 continue
             assert len(scan(f'x {spelt} = "{VALUE}"'.encode())) == 1, spelt
     for name in (
@@ -209,7 +219,9 @@ def test_kinds_of_passwords() -> None:
 
 
 def test_basic() -> None:
-    """What decodes to a user's name and a password is found; with the same for both, or a word, it is not."""
+    """What decodes to a user's name and a password is found; with the same for both, or a word, it
+    is not.
+    """
     for pair, is_found in (
         ("bot:x7Qk29fmZ", True),
         (":x7Qk29fmZ", True),
@@ -223,7 +235,11 @@ def test_basic() -> None:
     ):
         value = base64.b64encode(pair.encode()).decode()
         for form in (f"Authorization: Basic {value}", f'"auth": "{value}"', f"_auth={value}"):
-            found = [each.rule for each in scan(form.encode()) if each.rule in ("basic-auth", "registry-auth")]
+            found = [
+                each.rule
+                for each in scan(form.encode())
+                if each.rule in ("basic-auth", "registry-auth")
+            ]
             assert bool(found) == is_found, (pair, form)
     value = base64.b64encode(b"bot:x7Qk29fmZ").decode()
     assert scan(f"Authorization: Basic {value[:8]}-{value[8:]}".encode()) == ()
@@ -258,11 +274,15 @@ def test_files_of_programs(text: str, rule: str, secret: str) -> None:
     }
     line = text.format(**given)
 
-    assert [(each.rule, each.text.decode()) for each in scan(line.encode())] == [(rule, secret.format(**given))], line
+    assert [(each.rule, each.text.decode()) for each in scan(line.encode())] == [
+        (rule, secret.format(**given))
+    ], line
 
 
 def test_random() -> None:
-    """Of values that were drawn at most one in a hundred is taken for written; of words and names none for drawn."""
+    """Of values that were drawn at most one in a hundred is taken for written; of words and names
+    none for drawn.
+    """
     draw = drawn(21)
     for letters, size in ((ALNUM, 20), (ALNUM, 40), (LOWER, 24), (HEX, 32), (ALNUM + "+/", 40)):
         missed = sum(not looks_random(draw(letters, size).encode()) for _ in range(1000))
@@ -290,18 +310,28 @@ def test_random() -> None:
     ("drawn_text", "written"),
     [
         pytest.param("qz7x9jkvzq9j7vxk", "qz7xjkvzq7jvxkzj", id="eight letters, and seven"),
-        pytest.param("7c0b3e71f9a4d2850b36", "7c0b3e71f9a4d2850b3", id="20 hexadecimal digits, and 19"),
-        pytest.param("ststststq7xz9kvj2wq8g", "ststststeq7xz9kvj2wq8", id="7 of 20 neighbors as in words, and 8"),
+        pytest.param(
+            "7c0b3e71f9a4d2850b36", "7c0b3e71f9a4d2850b3", id="20 hexadecimal digits, and 19"
+        ),
+        pytest.param(
+            "ststststq7xz9kvj2wq8g",
+            "ststststeq7xz9kvj2wq8",
+            id="7 of 20 neighbors as in words, and 8",
+        ),
         pytest.param(
             "aQxzXkvjqZwvxkqzjststststqZqkXjvzQkjvxqzw",
             "aQxzXkvjqZwvxkqzjststststeqZqkXjvzQkjvxqz",
             id="without a digit half of that",
         ),
         pytest.param("aQxzXkvjqZwvxkqzj", "aQxzXkvjqzwvxkqzj", id="three changes of case, and two"),
-        pytest.param("q7x9z2kv33kkzz77xxqq99", "7x9z2kv33kkzz77xxqq99", id="7 of 21 doubled, and of 20"),
+        pytest.param(
+            "q7x9z2kv33kkzz77xxqq99", "7x9z2kv33kkzz77xxqq99", id="7 of 21 doubled, and of 20"
+        ),
         pytest.param("q7x9z2kv3749q0528z586w", "q7x9z2kv3456q0123z567w", id="counted up"),
         pytest.param("q7x9z2kv3749q0528z586w", "q7x9z2kv6543q3210z765w", id="counted down"),
-        pytest.param("q7x-9z2-kvj8w6xq4_", "q7x-9z2-kvj8-w6xq4", id="12 neighbors without a sign, and 11"),
+        pytest.param(
+            "q7x-9z2-kvj8w6xq4_", "q7x-9z2-kvj8-w6xq4", id="12 neighbors without a sign, and 11"
+        ),
     ],
 )
 def test_barely_random(drawn_text: str, written: str) -> None:
@@ -312,7 +342,12 @@ def test_barely_random(drawn_text: str, written: str) -> None:
 
 def test_kinds_of_characters() -> None:
     """Digits, large letters, small ones, and everything else."""
-    for text, kind in ((b"0123456789", "digit"), (b"AMZ", "upper"), (b"amz", "lower"), (b"/:@[`{ \xe9\x00", "sign")):
+    for text, kind in (
+        (b"0123456789", "digit"),
+        (b"AMZ", "upper"),
+        (b"amz", "lower"),
+        (b"/:@[`{ \xe9\x00", "sign"),
+    ):
         assert kinds(text) == {kind}
     assert kinds(b"aB3!") == {"lower", "upper", "digit", "sign"}
 
@@ -332,16 +367,25 @@ def test_kinds_of_characters() -> None:
     ],
 )
 def test_passwords_of_urls(password: str, is_one: bool) -> None:
-    """A password in a URL has two kinds of characters and five different ones, and is more than a name and a number."""
+    """A password in a URL has two kinds of characters and five different ones, and is more than a
+    name and a number.
+    """
     found = scan(f"postgres://app:{password}@db.internal:5432/app".encode())
 
-    assert [(each.rule, each.text.decode()) for each in found] == [("url-password", password)] * is_one
+    assert [(each.rule, each.text.decode()) for each in found] == [
+        ("url-password", password)
+    ] * is_one
 
 
 def test_standard_library() -> None:
-    """In the source of Python's standard library at most one thing in 10 MB is taken for a secret."""
+    """In the source of Python's standard library at most one thing in 10 MB is taken for a
+    secret.
+    """
     made = count(
-        [Path(os.__file__).parent / name for name in ("asyncio", "email", "http", "test", "unittest", "urllib", "json")]
+        [
+            Path(os.__file__).parent / name
+            for name in ("asyncio", "email", "http", "test", "unittest", "urllib", "json")
+        ]
     )
 
     assert made.size > 5_000_000
@@ -351,8 +395,17 @@ def test_standard_library() -> None:
 def test_pages() -> None:
     """The page about secrets names every rule for tokens."""
     page = Path(__file__).parents[2].joinpath("docs/secrets.md").read_text()
-    named = set(page.split("```text\n")[1].split("```")[0].replace("\n", " ").replace(",", " ").split())
-    said = {"private-key", "putty-key", "url-password", "slack-webhook", "discord-webhook", "teams-webhook"}
+    named = set(
+        page.split("```text\n")[1].split("```")[0].replace("\n", " ").replace(",", " ").split()
+    )
+    said = {
+        "private-key",
+        "putty-key",
+        "url-password",
+        "slack-webhook",
+        "discord-webhook",
+        "teams-webhook",
+    }
 
     assert named == {rule.name for rule in (*TOKENS, *CONTEXTS, *IN_RUNS)} - said
 

@@ -1,4 +1,6 @@
-"""The scanner: every kind of token in every place, nothing where nothing is, and no text that makes it slow."""
+"""The scanner: every kind of token in every place, nothing where nothing is, and no text that makes
+it slow.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ def test_every_beginning(kind: str) -> None:
         token = beginning + sample.removeprefix(first)
         for place in PLACES.values():
             found = scan(place(token).encode())
-            assert [(secret.rule, secret.text.decode()) for secret in found] == [(kind, token)], place(token)
+            assert [(secret.rule, secret.text.decode()) for secret in found] == [(kind, token)], (
+                place(token)
+            )
 
 
 def test_beginnings() -> None:
@@ -104,18 +108,22 @@ WORDS = "InternationalizationOfConfigurationManagersAndOfTheirDefaultsForService
     ],
 )
 def test_words_after_a_short_beginning(text: str) -> None:
-    """Where the beginning and the length fit names in code as well, a name made of words is no token."""
+    """Where the beginning and the length fit names in code as well, a name made of words is no
+    token.
+    """
     assert any(rule.random and rule.pattern.fullmatch(text.encode()) for rule in TOKENS)
     assert scan(f"use {text} here".encode()) == ()
 
 
 def test_words_after_a_number() -> None:
-    """What only a bot's token has before it is enough, whatever it is made of; without that it is not found."""
+    """What only a bot's token has before it is enough, whatever it is made of; without that it is
+    not found.
+    """
     token = f"AA{WORDS[:33]}"
 
-    assert [(each.rule, each.text.decode()) for each in scan(f"bot98765432:{token}/getMe".encode())] == [
-        ("telegram-token", token)
-    ]
+    assert [
+        (each.rule, each.text.decode()) for each in scan(f"bot98765432:{token}/getMe".encode())
+    ] == [("telegram-token", token)]
     assert scan(f"bot9876543:{token}/getMe".encode()) == ()
 
 
@@ -127,7 +135,9 @@ def test_kinds_of_letters() -> None:
 
 @pytest.mark.parametrize("kind", CONTEXT_KINDS)
 def test_found_in_context(kind: str) -> None:
-    """What only its surroundings give away is found too, as it stands in a file and in a line of JSON."""
+    """What only its surroundings give away is found too, as it stands in a file and in a line of
+    JSON.
+    """
     before, secret, after = CONTEXT_KINDS[kind]
     for text, wanted in (
         ("some text\n" + before + secret + after, secret),
@@ -141,7 +151,9 @@ def test_found_in_context(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", [*KINDS, *CONTEXT_KINDS])
 def test_found_alone(kind: str) -> None:
-    """A secret is found, too, where nothing is before what gives it away and nothing after it: a key in its file."""
+    """A secret is found, too, where nothing is before what gives it away and nothing after it: a
+    key in its file.
+    """
     before, secret, after = CONTEXT_KINDS.get(kind) or ("", KINDS[kind], "")
     text = (before + secret + after).rstrip("\n")
 
@@ -180,9 +192,13 @@ def test_noise() -> None:
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("filler", [b"", b"A" * 30, b"a1-" * 6, b"0" * 300, b"eyJ" + b"a" * 40 + b".", b": '"])
+@pytest.mark.parametrize(
+    "filler", [b"", b"A" * 30, b"a1-" * 6, b"0" * 300, b"eyJ" + b"a" * 40 + b".", b": '"]
+)
 def test_hostile(filler: bytes) -> None:
-    """What a rule almost matches, over and over, makes none of them slow: less than a second for a megabyte."""
+    """What a rule almost matches, over and over, makes none of them slow: less than a second for a
+    megabyte.
+    """
     for rule in (*TOKENS, *CONTEXTS, *IN_RUNS):
         unit = rule.literals[0] + filler + b"-"
         data = (unit * (HOSTILE // len(unit) + 1))[:HOSTILE]
@@ -207,12 +223,16 @@ def test_escapes() -> None:
 
 
 def test_what_begins_inside_after_an_escape() -> None:
-    """A token right behind an escape is found whole, also where a part of it looks like the beginning of another."""
+    """A token right behind an escape is found whole, also where a part of it looks like the
+    beginning of another.
+    """
     token = KINDS["gitlab-token"] + "-pa-" + WORDS[:43]
 
     for before in (" ", "\\n", "\\u001b", "%3D"):
         found = scan((before + token).encode())
-        assert [(each.rule, each.text.decode()) for each in found] == [("gitlab-token", token)], before
+        assert [(each.rule, each.text.decode()) for each in found] == [("gitlab-token", token)], (
+            before
+        )
 
 
 def test_prefixes_do_not_hide() -> None:
@@ -221,7 +241,9 @@ def test_prefixes_do_not_hide() -> None:
 
 
 def test_redacted() -> None:
-    """What is redacted names its rule, is found no more, and JSON stays JSON; the rest stays byte for byte."""
+    """What is redacted names its rule, is found no more, and JSON stays JSON; the rest stays byte
+    for byte.
+    """
     for kind, token in KINDS.items():
         line = json.dumps({"a": "before\n" + token + "\n", "b": "\u00e9\ud83d\ude00"}).encode()
         clean = redact(line)
@@ -245,7 +267,9 @@ def test_redacted_in_part() -> None:
 
 
 def test_masked() -> None:
-    """What is shown of a secret is its beginning and its length; its ID is the same everywhere and differs by rule."""
+    """What is shown of a secret is its beginning and its length; its ID is the same everywhere and
+    differs by rule.
+    """
     token = KINDS["github-token"].encode()
 
     assert masked(token) == "ghp_" + token.decode()[4:6] + "… (40 bytes)"

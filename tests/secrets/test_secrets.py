@@ -1,4 +1,6 @@
-"""`gitcp secrets`: what is found in checkpoints, where, and what was looked at once is not looked at again."""
+"""`gitcp secrets`: what is found in checkpoints, where, and what was looked at once is not looked
+at again.
+"""
 
 from __future__ import annotations
 
@@ -32,15 +34,21 @@ def store(project: Project) -> Store:
     return open_store(project)
 
 
-def found(store: Store, session: str = "alpha", allowed: tuple[str, ...] = ()) -> tuple[checkpoint_scan.Finding, ...]:
+def found(
+    store: Store, session: str = "alpha", allowed: tuple[str, ...] = ()
+) -> tuple[checkpoint_scan.Finding, ...]:
     """What a scan of a whole session finds."""
     tip = store.tip(session)
     assert tip is not None
-    return checkpoint_scan.findings(store, [s.commit for s in reversed(list(store.history(tip)))], allowed)
+    return checkpoint_scan.findings(
+        store, [s.commit for s in reversed(list(store.history(tip)))], allowed
+    )
 
 
 def test_places(store: Store) -> None:
-    """A secret is found in a file, in the conversation, in the label and in a path, each time with its place."""
+    """A secret is found in a file, in the conversation, in the label and in a path, each time with
+    its place.
+    """
     talk = json.dumps({"role": "user", "text": f"use {TOKEN}\n"}).encode() + b"\n"
     save(store, "alpha", {b"a.txt": b"nothing\n"})
     save(store, "alpha", {b"src/x.py": f"\nkey = '{TOKEN}'\n".encode()}, {"main": talk})
@@ -49,7 +57,13 @@ def test_places(store: Store) -> None:
     places = {(f.place, f.path, f.line, str(f.checkpoint), f.id == ID) for f in found(store)}
 
     assert ("file", b"src/x.py", 2, "alpha@2", True) in places
-    assert ("conversation", b".gitcp/conversation/main/a/000000000000.jsonl", 1, "alpha@2", True) in places
+    assert (
+        "conversation",
+        b".gitcp/conversation/main/a/000000000000.jsonl",
+        1,
+        "alpha@2",
+        True,
+    ) in places
     assert ("path", b"d/", 1, "alpha@3", True) in places
     assert ("message", "alpha@3", False) in {(p[0], p[3], p[4]) for p in places}
     assert any(p[0] == "metadata" and p[1] == b".gitcp/checkpoint.json" for p in places)
@@ -74,7 +88,9 @@ def test_allowed(store: Store) -> None:
 
 
 def test_cache(store: Store, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was clean is not read again, what was not is found again, and other rules look at everything anew."""
+    """What was clean is not read again, what was not is found again, and other rules look at
+    everything anew.
+    """
     save(store, "alpha", {b"clean": b"nothing\n", b"not": TOKEN.encode()})
     first = found(store)
     before = len(scan_cache.load(store.repo))
@@ -123,7 +139,9 @@ def test_redacted() -> None:
 
     assert {f.id for f in checkpoint_scan.in_text(text, "report")} > {ID}
     assert checkpoint_scan.in_text(text, "report", sieve=Sieve({ID}))[0].rule == "npm-token"
-    assert checkpoint_scan.redacted(text, Sieve({ID})) == f"a {TOKEN} b [REDACTED:npm-token]".encode()
+    assert (
+        checkpoint_scan.redacted(text, Sieve({ID})) == f"a {TOKEN} b [REDACTED:npm-token]".encode()
+    )
 
 
 def test_command(project: Project, tmp_path: Path) -> None:
@@ -137,8 +155,13 @@ def test_command(project: Project, tmp_path: Path) -> None:
     assert "file env:1" in done.out
     assert TOKEN not in done.out + done.err
     assert "1 secret found" in done.err
-    documents = [json.loads(line) for line in project.gitcp("secrets", "@", "--json", check=15).out.splitlines()]
-    assert [(d["schema"], d["id"], d["path"], d["line"]) for d in documents] == [("gitcp.finding/1", ID, "env", 1)]
+    documents = [
+        json.loads(line)
+        for line in project.gitcp("secrets", "@", "--json", check=15).out.splitlines()
+    ]
+    assert [(d["schema"], d["id"], d["path"], d["line"]) for d in documents] == [
+        ("gitcp.finding/1", ID, "env", 1)
+    ]
 
     project.gitcp("secrets", "--allow", ID, check=0)
     assert "no secrets found" in project.gitcp("secrets", "--all", check=0).out
@@ -163,7 +186,9 @@ def test_nothing_here(project: Project) -> None:
 
 
 def test_names(project: Project, tmp_path: Path) -> None:
-    """A session or a branch that is called like a secret does not leave: a name is not rewritten."""
+    """A session or a branch that is called like a secret does not leave: a name is not
+    rewritten.
+    """
     project.write("a", "1")
     project.commit()
     project.write("a", "2")
@@ -185,25 +210,49 @@ def test_names(project: Project, tmp_path: Path) -> None:
     assert project.git("--git-dir", str(tmp_path / "hub.git"), "for-each-ref") == ""
     project.gitcp("rename", OTHER, "plain", check=0)
     with project.guard():
-        assert "branch" in project.gitcp("publish", "--branch", f"topic/{OTHER}", "--yes", check=15).err
+        assert (
+            "branch"
+            in project.gitcp("publish", "--branch", f"topic/{OTHER}", "--yes", check=15).err
+        )
     project.gitcp(
-        "publish", "--branch", f"topic/{OTHER}", "--yes", "--allow", fingerprint("npm-token", OTHER.encode()), check=0
+        "publish",
+        "--branch",
+        f"topic/{OTHER}",
+        "--yes",
+        "--allow",
+        fingerprint("npm-token", OTHER.encode()),
+        check=0,
     )
 
 
 def test_note(store: Store, project: Project) -> None:
-    """What a checkpoint says of itself is looked through: objective, facts, and the branch that it was made on."""
+    """What a checkpoint says of itself is looked through: objective, facts, and the branch that it
+    was made on.
+    """
     project.git("checkout", "--quiet", "--orphan", f"fix/{OTHER}")
     project.write("a", "1")
-    project.gitcp("save", "x", "--objective", f"use {TOKEN}", "--fact", f"key=v {KINDS['stripe-key']}", check=0)
+    project.gitcp(
+        "save",
+        "x",
+        "--objective",
+        f"use {TOKEN}",
+        "--fact",
+        f"key=v {KINDS['stripe-key']}",
+        check=0,
+    )
 
-    listed = [json.loads(line) for line in project.gitcp("secrets", "--all", "--json", check=15).out.splitlines()]
+    listed = [
+        json.loads(line)
+        for line in project.gitcp("secrets", "--all", "--json", check=15).out.splitlines()
+    ]
 
     assert {finding["rule"] for finding in listed} == {"github-token", "npm-token", "stripe-key"}
 
 
 def test_encoded(project: Project, tmp_path: Path) -> None:
-    """A token in a color or in base64 does not leave; redacted it is gone, and purged by its ID it is gone here."""
+    """A token in a color or in base64 does not leave; redacted it is gone, and purged by its ID it
+    is gone here.
+    """
     forms = (
         f"\x1b[01;31m\x1b[K{TOKEN}\x1b[m",
         base64.b64encode(f"machine {TOKEN} ".encode()).decode(),
@@ -218,7 +267,9 @@ def test_encoded(project: Project, tmp_path: Path) -> None:
     assert project.gitcp("secrets", check=15).out.count(ID) == 3
     project.gitcp("push", check=15)
     project.gitcp("push", "--redact", check=0)
-    tip = project.git("--git-dir", str(tmp_path / "hub.git"), "for-each-ref", "--format=%(refname)").split()[0]
+    tip = project.git(
+        "--git-dir", str(tmp_path / "hub.git"), "for-each-ref", "--format=%(refname)"
+    ).split()[0]
     for number, form in enumerate(forms):
         sent = project.git("--git-dir", str(tmp_path / "hub.git"), "show", f"{tip}:f{number}")
         assert "[REDACTED:github-token]" in sent

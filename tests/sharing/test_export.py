@@ -1,4 +1,6 @@
-"""`gitcp export`: a session or a conversation as a file for others, without secrets unless they are allowed."""
+"""`gitcp export`: a session or a conversation as a file for others, without secrets unless they are
+allowed.
+"""
 
 from __future__ import annotations
 
@@ -45,18 +47,36 @@ def spoken(project: Project) -> Project:
 
 
 def test_bundle(spoken: Project, tmp_path: Path) -> None:
-    """A bundle is one that git reads: the session up to the revision, with the tags on it, whole."""
+    """A bundle is one that git reads: the session up to the revision, with the tags on it,
+    whole.
+    """
     with spoken.guard():
         said = spoken.gitcp("export", "-o", "../all.bundle", check=0).out
         spoken.gitcp("export", "1", "-o", "../first.bundle", check=0)
-    assert re.fullmatch(r"exported e7baae82@2 to \.\./all\.bundle  \(2 checkpoints, [\d,]+ bytes\)\n", said)
-    for name, refs in (("all", ["sessions/e7baae82", "tags/good"]), ("first", ["sessions/e7baae82"])):
+    assert re.fullmatch(
+        r"exported e7baae82@2 to \.\./all\.bundle  \(2 checkpoints, [\d,]+ bytes\)\n", said
+    )
+    for name, refs in (
+        ("all", ["sessions/e7baae82", "tags/good"]),
+        ("first", ["sessions/e7baae82"]),
+    ):
         bare = tmp_path / f"{name}.git"
         subprocess.run(["git", "init", "--quiet", "--bare", bare], check=True)
-        fetch = ["git", "-c", "fetch.fsckObjects=true", "fetch", "--quiet", f"../{name}.bundle", "refs/*:refs/*"]
+        fetch = [
+            "git",
+            "-c",
+            "fetch.fsckObjects=true",
+            "fetch",
+            "--quiet",
+            f"../{name}.bundle",
+            "refs/*:refs/*",
+        ]
         subprocess.run(fetch, cwd=bare, check=True)
         listed = subprocess.run(
-            ["git", "for-each-ref", "--format=%(refname)"], cwd=bare, capture_output=True, check=True
+            ["git", "for-each-ref", "--format=%(refname)"],
+            cwd=bare,
+            capture_output=True,
+            check=True,
         )
         assert listed.stdout.decode().split() == [f"refs/gitcp/{ref}" for ref in refs]
     spoken.git("bundle", "verify", "../all.bundle")
@@ -68,8 +88,12 @@ def test_transcript(spoken: Project, sealed: Path) -> None:
     spoken.gitcp("export", "--format", "transcript", "-o", "../talk", check=0)
 
     assert spoken.read("../talk") == path.read_bytes()
-    assert spoken.read("../talk").startswith(spoken.gitcp("export", "1", "-f", "transcript").out.encode())
-    assert "it has: main" in spoken.gitcp("export", "-f", "transcript", "--stream", "no", check=16).err
+    assert spoken.read("../talk").startswith(
+        spoken.gitcp("export", "1", "-f", "transcript").out.encode()
+    )
+    assert (
+        "it has: main" in spoken.gitcp("export", "-f", "transcript", "--stream", "no", check=16).err
+    )
 
 
 def test_json(spoken: Project) -> None:
@@ -77,18 +101,26 @@ def test_json(spoken: Project) -> None:
     document = json.loads(spoken.gitcp("export", "1", "--format", "json", check=0).out)
     shown = spoken.json("show", "1")
 
-    assert {key: document[key] for key in shown if key != "schema"} == {k: v for k, v in shown.items() if k != "schema"}
+    assert {key: document[key] for key in shown if key != "schema"} == {
+        k: v for k, v in shown.items() if k != "schema"
+    }
     assert next(iter(document)) == "schema"
     assert document["schema"] == "gitcp.export/1"
     assert [(m["role"], m["content"]) for m in document["messages"]] == [
         ("user", "Make it work."),
         ("assistant", "It works."),
     ]
-    assert document["metadata"] == {"savedAt": shown["created"], "phase": "build", "objective": "speed"}
+    assert document["metadata"] == {
+        "savedAt": shown["created"],
+        "phase": "build",
+        "objective": "speed",
+    }
 
 
 def test_files(spoken: Project, tmp_path: Path) -> None:
-    """A file is written whole, for the user alone, over no other file unless told so; its ending says the format."""
+    """A file is written whole, for the user alone, over no other file unless told so; its ending
+    says the format.
+    """
     spoken.gitcp("export", "-o", "../talk.md", check=0)
     path = tmp_path / "talk.md"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -146,7 +178,9 @@ def test_secrets(spoken: Project, form: str) -> None:
 
 
 def test_redacted_bundle(spoken: Project, tmp_path: Path) -> None:
-    """In a redacted bundle ids, tags and what holds no secret are as they were, and every checkpoint is whole."""
+    """In a redacted bundle ids, tags and what holds no secret are as they were, and every
+    checkpoint is whole.
+    """
     token = tokens()["npm-token"]
     Talk(spoken).say(f"Use {TOKEN} for it.", "Yes.")
     spoken.write("env", f"KEY={TOKEN}\n")
@@ -168,7 +202,10 @@ def test_redacted_bundle(spoken: Project, tmp_path: Path) -> None:
     everything = other.git("cat-file", "--batch-all-objects", "--batch")
     assert TOKEN not in everything
     assert token not in everything
-    assert "Use [REDACTED:github-token] for it." in other.gitcp("export", "e7baae82", "-f", "json", check=0).out
+    assert (
+        "Use [REDACTED:github-token] for it."
+        in other.gitcp("export", "e7baae82", "-f", "json", check=0).out
+    )
 
 
 def test_secret_in_a_path(spoken: Project) -> None:
@@ -186,7 +223,9 @@ def test_secret_in_a_path(spoken: Project) -> None:
 
 
 def test_secret_across_segments(project: Project) -> None:
-    """A secret that lies in two segments of a conversation is replaced as one, and what follows is where it was."""
+    """A secret that lies in two segments of a conversation is replaced as one, and what follows is
+    where it was.
+    """
     store = open_store(project)
     head = b"x " * (128 * 1024 - 10)
     talk = {"main": head + TOKEN.encode() + b" tail\n" + b"more\n" * 9}
@@ -233,10 +272,20 @@ def is_part(part: dict[str, Any]) -> bool:
 
 
 def problems(document: dict[str, Any]) -> list[str]:
-    """What is wrong with a trajectory by the rules of the format: fields, order, and what answers what."""
+    """What is wrong with a trajectory by the rules of the format: fields, order, and what answers
+    what.
+    """
     steps = document["steps"]
     wrong = [f"step {n}" for n, step in enumerate(steps, 1) if step["step_id"] != n]
-    allowed = {"step_id", "timestamp", "source", "message", "reasoning_content", "tool_calls", "observation"}
+    allowed = {
+        "step_id",
+        "timestamp",
+        "source",
+        "message",
+        "reasoning_content",
+        "tool_calls",
+        "observation",
+    }
     for step in steps:
         wrong += [f"field {key}" for key in step.keys() - allowed]
         if step["source"] not in ("system", "user", "agent") or not is_content(step["message"]):
@@ -244,8 +293,14 @@ def problems(document: dict[str, Any]) -> list[str]:
         if step["source"] != "agent" and {"reasoning_content", "tool_calls"} & step.keys():
             wrong.append(f"step {step['step_id']}: only an agent thinks and calls")
         calls = {call["tool_call_id"]: call for call in step.get("tool_calls", [])}
-        wrong += [f"arguments of {id}" for id, call in calls.items() if not isinstance(call["arguments"], dict)]
-        answered = [r.get("source_call_id") for r in step.get("observation", {"results": []})["results"]]
+        wrong += [
+            f"arguments of {id}"
+            for id, call in calls.items()
+            if not isinstance(call["arguments"], dict)
+        ]
+        answered = [
+            r.get("source_call_id") for r in step.get("observation", {"results": []})["results"]
+        ]
         contents = [r["content"] for r in step.get("observation", {"results": []})["results"]]
         wrong += [f"content {value!r}" for value in contents if not is_content(value)]
         wrong += [f"{id} answers nothing" for id in answered if id is not None and id not in calls]
@@ -253,7 +308,9 @@ def problems(document: dict[str, Any]) -> list[str]:
 
 
 def test_trajectory() -> None:
-    """Thinking, calls and results are one step of the agent's; a result belongs to its call; times are times."""
+    """Thinking, calls and results are one step of the agent's; a result belongs to its call; times
+    are times.
+    """
     document = trajectory.render(plain(agent=Agent("codex", "5e55", None, "model")), TALK)
     steps = document["steps"]
 
@@ -263,7 +320,10 @@ def test_trajectory() -> None:
     assert document["agent"] == {"name": "codex", "version": "unknown", "model_name": "model"}
     assert [step["source"] for step in steps] == ["system", "user", "agent", "agent", "system"]
     assert (steps[2]["reasoning_content"], steps[2]["message"]) == ("Hm.", "I look.")
-    assert [c["arguments"] for c in steps[2]["tool_calls"]] == [{"path": "a"}, {"input": "not JSON"}]
+    assert [c["arguments"] for c in steps[2]["tool_calls"]] == [
+        {"path": "a"},
+        {"input": "not JSON"},
+    ]
     assert [r["content"] for r in steps[2]["observation"]["results"]] == ["first", "second"]
     assert [step.get("timestamp") for step in steps[:3]] == [None, "2026-11-02T09:01:00Z", None]
 
@@ -300,13 +360,23 @@ REVERSED: dict[str, list[bytes]] = {
     "codex": [
         codex_item(type="function_call", call_id="A", name="Read", arguments='{"path":"a"}'),
         codex_item(type="function_call", call_id="B", name="Read", arguments='{"path":"b"}'),
-        codex_item(type="function_call_output", call_id="B", output={"content": "of b", "success": False}),
+        codex_item(
+            type="function_call_output", call_id="B", output={"content": "of b", "success": False}
+        ),
         codex_item(type="function_call_output", call_id="A", output="of a"),
     ],
     "copilot": [
         line(type="assistant.message", id="m", data={"content": "", "toolRequests": BOTH}),
-        line(type="tool.execution_complete", id="b", data={"toolCallId": "B", "success": False, "result": "of b"}),
-        line(type="tool.execution_complete", id="a", data={"toolCallId": "A", "success": True, "result": "of a"}),
+        line(
+            type="tool.execution_complete",
+            id="b",
+            data={"toolCallId": "B", "success": False, "result": "of b"},
+        ),
+        line(
+            type="tool.execution_complete",
+            id="a",
+            data={"toolCallId": "A", "success": True, "result": "of a"},
+        ),
     ],
     "gemini": [
         line(
@@ -316,38 +386,57 @@ REVERSED: dict[str, list[bytes]] = {
             toolCalls=[{"id": id, "name": "Read", "args": {"path": id.lower()}} for id in "AB"],
         ),
         line(
-            id="2", type="user", content=[gemini_answer("B", {"error": "of b"}), gemini_answer("A", {"output": "of a"})]
+            id="2",
+            type="user",
+            content=[gemini_answer("B", {"error": "of b"}), gemini_answer("A", {"output": "of a"})],
         ),
     ],
     "opencode": [
         line(
             info={"role": "assistant", "id": "m"},
-            parts=[opencode_part("B", "error", {"error": "of b"}), opencode_part("A", "completed", {"output": "of a"})],
+            parts=[
+                opencode_part("B", "error", {"error": "of b"}),
+                opencode_part("A", "completed", {"output": "of a"}),
+            ],
         )
     ],
 }
-"""Two calls of one tool at once, by every agent: the second one answers first, where there is an order, and fails."""
+"""Two calls of one tool at once, by every agent: the second one answers first, where there is an
+order, and fails.
+"""
 
 
 @pytest.mark.parametrize("agent", sorted(REVERSED))
 def test_a_result_belongs_to_the_call_that_it_names(agent: str) -> None:
-    """Results of calls made at once arrive in any order; each is its call's, and an error is one."""
+    """Results of calls made at once arrive in any order; each is its call's, and an error is
+    one.
+    """
     messages = list(adapters.load(agent).messages(REVERSED[agent]))
     document = trajectory.render(plain(), messages)
 
     assert problems(document) == []
     steps = document["steps"]
-    calls = {call["tool_call_id"]: call["arguments"] for step in steps for call in step.get("tool_calls", [])}
-    results = [result for step in steps for result in step.get("observation", {"results": []})["results"]]
+    calls = {
+        call["tool_call_id"]: call["arguments"]
+        for step in steps
+        for call in step.get("tool_calls", [])
+    }
+    results = [
+        result for step in steps for result in step.get("observation", {"results": []})["results"]
+    ]
     assert calls == {"A": {"path": "a"}, "B": {"path": "b"}}
-    found = {result.get("source_call_id"): (result["content"], result.get("extra")) for result in results}
+    found = {
+        result.get("source_call_id"): (result["content"], result.get("extra")) for result in results
+    }
     assert found == {"A": ("of a", None), "B": ("of b", {"error": True})}
     assert len(results) == 2
     assert {message.call for message in messages if message.tool} == {"A", "B"}
 
 
 def test_every_call_has_one_result() -> None:
-    """A late result goes back to its call; a second one and one of no call stand alone; a call without one says so."""
+    """A late result goes back to its call; a second one and one of no call stand alone; a call
+    without one says so.
+    """
     talk = (
         Message("assistant", '{"n":1}', tool="Read", call="A"),
         Message("assistant", '{"n":2}', tool="Read", call="B"),
@@ -361,7 +450,9 @@ def test_every_call_has_one_result() -> None:
     document = trajectory.render(plain(), talk)
 
     assert problems(document) == []
-    results = [r for step in document["steps"] for r in step.get("observation", {"results": []})["results"]]
+    results = [
+        r for step in document["steps"] for r in step.get("observation", {"results": []})["results"]
+    ]
     assert [(r.get("source_call_id"), r["content"], r.get("extra")) for r in results] == [
         ("A", "late", None),
         ("B", "", {"missing": True}),
@@ -377,14 +468,21 @@ OPENCODE_PNG = {"type": "file", "mime": "image/png", "url": f"data:image/png;bas
 GEMINI_PNG = {"inlineData": {"mimeType": "image/png", "data": PNG}}
 PICTURED: dict[str, list[bytes]] = {
     "claude-code": [
-        claude_part("user", type="image", source={"type": "base64", "media_type": "image/png", "data": PNG}),
+        claude_part(
+            "user", type="image", source={"type": "base64", "media_type": "image/png", "data": PNG}
+        ),
         claude_part("user", type="image", source={"type": "url", "url": WEB}),
         claude_part("assistant", type="tool_use", id="A", name="Read", input={}),
         claude_part(
             "user",
             type="tool_result",
             tool_use_id="A",
-            content=[{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}],
+            content=[
+                {
+                    "type": "image",
+                    "source": {"type": "base64", "media_type": "image/png", "data": PNG},
+                }
+            ],
         ),
     ],
     "codex": [
@@ -423,7 +521,10 @@ PICTURED: dict[str, list[bytes]] = {
             data={
                 "toolCallId": "A",
                 "success": True,
-                "result": {"content": "", "contents": [{"type": "image", "data": PNG, "mimeType": "image/png"}]},
+                "result": {
+                    "content": "",
+                    "contents": [{"type": "image", "data": PNG, "mimeType": "image/png"}],
+                },
             },
         ),
     ],
@@ -431,13 +532,24 @@ PICTURED: dict[str, list[bytes]] = {
         line(
             id="1",
             type="user",
-            content=[GEMINI_PNG, {"fileData": {"mimeType": "image/png", "fileUri": WEB}}, {"text": ""}],
+            content=[
+                GEMINI_PNG,
+                {"fileData": {"mimeType": "image/png", "fileUri": WEB}},
+                {"text": ""},
+            ],
         ),
         line(
             id="2",
             type="gemini",
             content="",
-            toolCalls=[{"id": "A", "name": "Read", "args": {}, "result": [gemini_answer("A", {}), GEMINI_PNG]}],
+            toolCalls=[
+                {
+                    "id": "A",
+                    "name": "Read",
+                    "args": {},
+                    "result": [gemini_answer("A", {}), GEMINI_PNG],
+                }
+            ],
         ),
     ],
     "opencode": [
@@ -448,12 +560,15 @@ PICTURED: dict[str, list[bytes]] = {
         ),
     ],
 }
-"""A prompt with two images, one of them by its address, and a result that is one, by every agent."""
+"""A prompt with two images, one of them by its address, and a result that is one, by every agent.
+"""
 
 
 @pytest.mark.parametrize("agent", sorted(PICTURED))
 def test_no_image_is_left_out(agent: str) -> None:
-    """A trajectory names each image where it stands: by its path, or by type and size; none of its bytes is in it."""
+    """A trajectory names each image where it stands: by its path, or by type and size; none of its
+    bytes is in it.
+    """
     messages = list(adapters.load(agent).messages(PICTURED[agent]))
     kept, place = Image("image/png", PNG), Image("image/png", place=WEB)
     asked = [image for message in messages if message.role == "user" for image in message.images]
@@ -466,7 +581,12 @@ def test_no_image_is_left_out(agent: str) -> None:
     assert problems(document) == []
     said = json.dumps(document)
     assert said.count("[image: image/png, 1,000 bytes]") == 2
-    assert said.count(json.dumps({"type": "image", "source": {"media_type": "image/png", "path": WEB}})) == 1
+    assert (
+        said.count(
+            json.dumps({"type": "image", "source": {"media_type": "image/png", "path": WEB}})
+        )
+        == 1
+    )
     assert PNG[:50] not in said
 
 
@@ -476,7 +596,9 @@ def test_images_beside_words() -> None:
     (step,) = trajectory.render(plain(), [Message("user", "Look:", images=images)])["steps"]
     assert step["message"] == "Look:\n[image: image/svg+xml, a.svg]\n[image: image]"
 
-    (step,) = trajectory.render(plain(), [Message("user", "Look:", images=(base.image_at("/a.JPG?x=1"),))])["steps"]
+    (step,) = trajectory.render(
+        plain(), [Message("user", "Look:", images=(base.image_at("/a.JPG?x=1"),))]
+    )["steps"]
     path = {"type": "image", "source": {"media_type": "image/jpeg", "path": "/a.JPG?x=1"}}
     assert step["message"] == [{"type": "text", "text": "Look:"}, path]
 
@@ -504,10 +626,17 @@ EMPTY: dict[str, list[bytes]] = {
     ],
     "copilot": [
         line(type="assistant.message", id="m", data={"content": "", "toolRequests": BOTH[:1]}),
-        line(type="tool.execution_complete", id="a", data={"toolCallId": "A", "success": True, "result": ""}),
+        line(
+            type="tool.execution_complete",
+            id="a",
+            data={"toolCallId": "A", "success": True, "result": ""},
+        ),
     ],
     "opencode": [
-        line(info={"role": "assistant", "id": "m"}, parts=[opencode_part("A", "completed", {"output": ""})]),
+        line(
+            info={"role": "assistant", "id": "m"},
+            parts=[opencode_part("A", "completed", {"output": ""})],
+        ),
     ],
 }
 
@@ -521,7 +650,9 @@ def test_a_result_that_says_nothing_is_one(agent: str) -> None:
 
 
 def test_why_a_call_failed() -> None:
-    """Copilot CLI keeps the reason of a failed call in a field of its own; opencode's call that runs has no result."""
+    """Copilot CLI keeps the reason of a failed call in a field of its own; opencode's call that
+    runs has no result.
+    """
     error = {"toolCallId": "A", "success": False, "error": {"message": "no such file"}}
     copilot = [*EMPTY["copilot"][:1], line(type="tool.execution_complete", id="a", data=error)]
     (step,) = trajectory.render(plain(), adapters.load("copilot").messages(copilot))["steps"]
@@ -530,7 +661,9 @@ def test_why_a_call_failed() -> None:
 
     runs = [line(info={"role": "assistant", "id": "m"}, parts=[opencode_part("A", "running", {})])]
     (step,) = trajectory.render(plain(), adapters.load("opencode").messages(runs))["steps"]
-    assert step["observation"]["results"] == [{"source_call_id": "A", "content": "", "extra": {"missing": True}}]
+    assert step["observation"]["results"] == [
+        {"source_call_id": "A", "content": "", "extra": {"missing": True}}
+    ]
 
 
 def test_trajectory_of_a_session(spoken: Project) -> None:
@@ -574,8 +707,12 @@ TAGS = {"h1", "h2", "p", "br", "code", "pre", "details", "summary"}
 
 @pytest.mark.parametrize("role", ["user", "assistant", "tool", "thinking", "<b>x"])
 def test_hostile_markdown(role: str) -> None:
-    """Whatever was said, a forge shows it as text: no markup, no link, no image, no control character."""
-    said = [Message(role, text, tool=tool) for text in HOSTILE for tool in (None, "<script>x</script>")]
+    """Whatever was said, a forge shows it as text: no markup, no link, no image, no control
+    character.
+    """
+    said = [
+        Message(role, text, tool=tool) for text in HOSTILE for tool in (None, "<script>x</script>")
+    ]
     page = markdown.render(plain(), said)
     html = MarkdownIt("commonmark", {"html": True}).enable("table").render(page)
     shown = re.sub(r"<pre>.*?</pre>|<code>.*?</code>", "", html, flags=re.DOTALL)
@@ -597,5 +734,6 @@ def test_markdown_reads_well() -> None:
     page = markdown.render(plain(), said)
 
     assert page.endswith(
-        "## User\n\nMake it work, please (soon).\n\n## Agent\n\nDone:\n\n```text\nx = 1 < 2\n```\n\nEnd.\n"
+        "## User\n\nMake it work, please (soon).\n\n## Agent\n\nDone:\n\n```text\nx = 1 < "
+        "2\n```\n\nEnd.\n"
     )

@@ -1,4 +1,6 @@
-"""`gitcp import`: bundles, JSON and transcripts from somebody else, checked whole, and trusted only when told so."""
+"""`gitcp import`: bundles, JSON and transcripts from somebody else, checked whole, and trusted only
+when told so.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def sent(project: Project) -> Project:
     project.write("a.txt", "two\n")
     project.write(".vscode/tasks.json", "{}")
     talk.say("Faster.", "It is faster.")
-    project.gitcp("save", "two", "--phase", "build", "--fact", "db=postgres", "--decided", "no cache", check=0)
+    project.gitcp(
+        "save", "two", "--phase", "build", "--fact", "db=postgres", "--decided", "no cache", check=0
+    )
     for form in ("bundle", "json", "transcript"):
         project.gitcp("export", "--format", form, "-o", f"../talk.{form}", check=0)
     return project
@@ -57,14 +61,19 @@ def refs_of(project: Project) -> list[str]:
 
 
 def test_bundle(sent: Project, bob: Project) -> None:
-    """A bundle arrives whole under a name of its own; it is looked at freely and restored with --trust alone."""
+    """A bundle arrives whole under a name of its own; it is looked at freely and restored with
+    --trust alone.
+    """
     before = bob.files()
     with bob.guard():
         said = bob.gitcp("import", "../talk.bundle", check=0).out
         again = bob.gitcp("import", "../talk.bundle", check=0).out
     assert said.startswith("imported imported/e7baae82  (2 checkpoints new)\n")
     assert again.startswith("imported imported/e7baae82  (0 checkpoints new)\n")
-    assert refs_of(bob) == ["refs/gitcp/remotes/imported/sessions/e7baae82", "refs/gitcp/remotes/imported/tags/good"]
+    assert refs_of(bob) == [
+        "refs/gitcp/remotes/imported/sessions/e7baae82",
+        "refs/gitcp/remotes/imported/tags/good",
+    ]
     assert [c["label"] for c in bob.json_lines("log", "imported/e7baae82")] == ["two", "one"]
     assert bob.files() == before
 
@@ -81,21 +90,32 @@ def test_bundle(sent: Project, bob: Project) -> None:
     assert ("import", "imported/e7baae82 from talk.bundle") in [
         (done["operation"], done["said"]) for done in bob.json_lines("oplog")
     ]
-    assert [name for name in os.listdir(bob.path(".git/gitcp")) if name.startswith(b"incoming")] == []
+    assert [
+        name for name in os.listdir(bob.path(".git/gitcp")) if name.startswith(b"incoming")
+    ] == []
 
 
 def test_bundle_that_grew(sent: Project, bob: Project) -> None:
-    """What goes on is taken on top; what went another way gets a place of its own, and nothing is replaced."""
+    """What goes on is taken on top; what went another way gets a place of its own, and nothing is
+    replaced.
+    """
     bob.gitcp("import", "../talk.bundle", check=0)
     sent.write("a.txt", "three\n")
     sent.gitcp("save", "three", "--session", "e7baae82", check=0)
     sent.gitcp("export", "-o", "../more.bundle", check=0)
-    assert "imported/e7baae82  (1 checkpoint new)" in bob.gitcp("import", "../more.bundle", check=0).out
+    assert (
+        "imported/e7baae82  (1 checkpoint new)"
+        in bob.gitcp("import", "../more.bundle", check=0).out
+    )
     sent.gitcp("export", "e7baae82@2", "-o", "../old.bundle", check=0)
     old = bob.json("import", "../old.bundle")
     assert bob.json("show", old["revision"])["id"] == "e7baae82@2"
 
-    sent.git("update-ref", "refs/gitcp/sessions/e7baae82", sent.git("rev-parse", "refs/gitcp/sessions/e7baae82~1"))
+    sent.git(
+        "update-ref",
+        "refs/gitcp/sessions/e7baae82",
+        sent.git("rev-parse", "refs/gitcp/sessions/e7baae82~1"),
+    )
     sent.gitcp("save", "elsewhere", "--force", "--session", "e7baae82", check=0)
     sent.gitcp("export", "-o", "../other.bundle", check=0)
     other = bob.json("import", "../other.bundle")
@@ -106,7 +126,9 @@ def test_bundle_that_grew(sent: Project, bob: Project) -> None:
 
 @pytest.mark.parametrize("name", ["talk.transcript", "talk.json"])
 def test_conversation(sent: Project, bob: Project, name: str) -> None:
-    """A transcript or JSON becomes a checkpoint beside the files that are here, marked with where it came from."""
+    """A transcript or JSON becomes a checkpoint beside the files that are here, marked with where
+    it came from.
+    """
     before = bob.files()
     with bob.guard():
         made = bob.json("import", f"../{name}")
@@ -119,8 +141,15 @@ def test_conversation(sent: Project, bob: Project, name: str) -> None:
     assert shown["label"] == f"imported from {name}"
     assert shown["conversation"]["messages"] == 4
     assert bob.gitcp("show", "imported/e7baae82:b.txt", check=0).out == "bob's\n"
-    said = json.loads(bob.gitcp("export", "imported/e7baae82", "-f", "json", check=0).out)["messages"]
-    assert [m["content"] for m in said] == ["Make it work.", "It works.", "Faster.", "It is faster."]
+    said = json.loads(bob.gitcp("export", "imported/e7baae82", "-f", "json", check=0).out)[
+        "messages"
+    ]
+    assert [m["content"] for m in said] == [
+        "Make it work.",
+        "It works.",
+        "Faster.",
+        "It is faster.",
+    ]
     if name == "talk.json":
         assert (shown["phase"], shown["facts"], shown["handoff"]["decisions"]) == (
             "build",
@@ -144,7 +173,10 @@ def test_transcript_goes_on(sent: Project, bob: Project) -> None:
     bob.write("../talk.transcript", bob.read("../talk.transcript") * 2)
     assert bob.json("import", "../talk.transcript")["revision"] == "imported/e7baae82"
 
-    assert [c["id"] for c in bob.json_lines("log", "imported/e7baae82")] == ["e7baae82@2", "e7baae82@1"]
+    assert [c["id"] for c in bob.json_lines("log", "imported/e7baae82")] == [
+        "e7baae82@2",
+        "e7baae82@1",
+    ]
 
 
 def test_own_session_stays(sent: Project) -> None:
@@ -160,11 +192,19 @@ def test_codex_transcript(bob: Project) -> None:
     """A rollout of Codex is known by its first line, and goes where Codex resumes it."""
     thread = "019dc0d3-6b22-7052-b168-4487a38e0f4d"
     lines = [
-        {"timestamp": "2026-11-02T09:00:00Z", "type": "session_meta", "payload": {"id": thread, "cwd": "/x"}},
+        {
+            "timestamp": "2026-11-02T09:00:00Z",
+            "type": "session_meta",
+            "payload": {"id": thread, "cwd": "/x"},
+        },
         {
             "timestamp": "2026-11-02T09:01:00Z",
             "type": "response_item",
-            "payload": {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Go."}]},
+            "payload": {
+                "type": "message",
+                "role": "user",
+                "content": [{"type": "input_text", "text": "Go."}],
+            },
         },
     ]
     bob.write("../rollout", "".join(json.dumps(line) + "\n" for line in lines))
@@ -195,11 +235,14 @@ NOT_OURS: dict[str, bytes] = {
     "zip": b"PK\x03\x04" + bytes(100),
     "a head alone": b"# v2 git bundle\n",
     "another head": b"# v9 git bundle\n\nPACK",
-    "a bundle of nothing": b"# v2 git bundle\n\nPACK\x00\x00\x00\x02\x00\x00\x00\x00" + sha1(b"").digest(),
+    "a bundle of nothing": b"# v2 git bundle\n\nPACK\x00\x00\x00\x02\x00\x00\x00\x00"
+    + sha1(b"").digest(),
     "a cut bundle": b"# v2 git bundle\n"
     + b"1" * 40
     + b" refs/gitcp/sessions/x\n\nPACK\x00\x00\x00\x02\x00\x00\x00\x09",
-    "a bundle with an odd ref": b"# v2 git bundle\n" + b"1" * 40 + b" refs/gitcp/sessions/../../heads/main\n\nPACK",
+    "a bundle with an odd ref": b"# v2 git bundle\n"
+    + b"1" * 40
+    + b" refs/gitcp/sessions/../../heads/main\n\nPACK",
 }
 
 
@@ -233,7 +276,10 @@ def test_hostile_json(bob: Project) -> None:
         "position": [],
         "compensations": ["rm -rf /"],
         "agent": {"name": "../../x", "session_id": "../../../../x"},
-        "messages": [{"role": "user", "content": "\x1b]0;x\x07 hi"}, {"role": "x" * 9999, "content": [1, {"text": 3}]}],
+        "messages": [
+            {"role": "user", "content": "\x1b]0;x\x07 hi"},
+            {"role": "x" * 9999, "content": [1, {"text": 3}]},
+        ],
     }
     bob.write("../evil \x1b[31m.json", json.dumps(document))
     made = bob.json("import", "../evil \x1b[31m.json")
@@ -251,12 +297,19 @@ def test_hostile_json(bob: Project) -> None:
 def bundled(project: Project, tip: Oid) -> bytes:
     """A bundle of session alpha with this end, as somebody could make it by hand."""
     names = project.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)").encode()
-    pack = subprocess.run(["git", "pack-objects", "--stdout", "-q"], cwd=project.root, input=names, capture_output=True)
+    pack = subprocess.run(
+        ["git", "pack-objects", "--stdout", "-q"],
+        cwd=project.root,
+        input=names,
+        capture_output=True,
+    )
     return b"# v2 git bundle\n%s refs/gitcp/sessions/alpha\n\n" % tip.encode() + pack.stdout
 
 
 def refused(bob: Project, data: bytes) -> str:
-    """Import a file that must be refused, with nothing named, and nothing written but objects; why it was."""
+    """Import a file that must be refused, with nothing named, and nothing written but objects; why
+    it was.
+    """
     path = bob.root.parent / "evil"
     path.write_bytes(data)
     try:
@@ -275,17 +328,26 @@ def mallory(project: Project) -> Project:
     """A repository with session alpha of two checkpoints."""
     store = open_store(project)
     for number in range(2):
-        save(store, "alpha", {b"a.txt": b"%d\n" % number}, {"main": b'{"type":"user"}\n' * (number + 1)})
+        save(
+            store,
+            "alpha",
+            {b"a.txt": b"%d\n" % number},
+            {"main": b'{"type":"user"}\n' * (number + 1)},
+        )
     return project
 
 
 def test_malicious_trees(mallory: Project, bob: Project) -> None:
-    """Every entry that would write where it must not is refused whole, and no ref names what held it."""
+    """Every entry that would write where it must not is refused whole, and no ref names what held
+    it.
+    """
     store = open_store(mallory)
     store.objects.write_blob(b"")
     before, outside = bob.files(), sorted(os.listdir(bob.root.parent))
     for number, entry in enumerate(BAD_ENTRIES):
-        assert refused(bob, bundled(mallory, with_entry(store, entry, below=bool(number % 2)))), entry
+        assert refused(bob, bundled(mallory, with_entry(store, entry, below=bool(number % 2)))), (
+            entry
+        )
     assert bob.files() == before
     assert sorted(os.listdir(bob.root.parent)) == outside
     good = bundle.write(store.repo, {"refs/gitcp/sessions/alpha": recommitted(store)})
@@ -294,12 +356,17 @@ def test_malicious_trees(mallory: Project, bob: Project) -> None:
 
 
 def test_objects_that_git_refuses(mallory: Project, bob: Project) -> None:
-    """git checks every object of a bundle, as it does those of a fetch: no `fsck` finds fault with what is taken."""
+    """git checks every object of a bundle, as it does those of a fetch: no `fsck` finds fault with
+    what is taken.
+    """
     store = open_store(mallory)
     tip = store.tip("alpha")
     assert tip is not None
     head, blank, body = store.objects.read_commit(tip).partition(b"\n\n")
-    for worse in (head.replace(b" <", b" ", 1), head.replace(b"author ", b"author a <b> 1 +0000\nauthor ", 1)):
+    for worse in (
+        head.replace(b" <", b" ", 1),
+        head.replace(b"author ", b"author a <b> 1 +0000\nauthor ", 1),
+    ):
         bad = store.objects.write("commit", worse + blank + body)
         store.objects.flush()
         assert "git refuses the bundle" in refused(bob, bundled(mallory, bad))
@@ -324,7 +391,10 @@ def test_malicious_metadata(mallory: Project, bob: Project) -> None:
     lies = [
         recommitted(store, old=b"Gitcp-Number: 2", new=b"Gitcp-Number: 1"),
         recommitted(store, old=b"Gitcp-Session: alpha", new=b"Gitcp-Session: ../../heads/main"),
-        *(with_metadata(store, text) for text in (b"{", b'{"format": 99}', b"[" * 100_000, b'{"format": 1}')),
+        *(
+            with_metadata(store, text)
+            for text in (b"{", b'{"format": 99}', b"[" * 100_000, b'{"format": 1}')
+        ),
     ]
     with bob.guard():
         for tip in lies:
@@ -332,12 +402,18 @@ def test_malicious_metadata(mallory: Project, bob: Project) -> None:
 
 
 def test_links_in_a_bundle_lead_nowhere(mallory: Project, bob: Project) -> None:
-    """A link in one checkpoint and a file below it in the next write nothing outside, in either order."""
+    """A link in one checkpoint and a file below it in the next write nothing outside, in either
+    order.
+    """
     store = open_store(mallory)
     target = bob.root.parent / "outside"
     target.mkdir()
-    link = store.objects.write_tree([TreeEntry(b"lib", SYMLINK, store.objects.write_blob(os.fsencode(target)))])
-    below = store.objects.write_tree([TreeEntry(b"keep", FILE, store.objects.write_blob(b"evil\n"))])
+    link = store.objects.write_tree(
+        [TreeEntry(b"lib", SYMLINK, store.objects.write_blob(os.fsencode(target)))]
+    )
+    below = store.objects.write_tree(
+        [TreeEntry(b"keep", FILE, store.objects.write_blob(b"evil\n"))]
+    )
     inside = store.objects.write_tree([TreeEntry(b"lib", TREE, below)])
     for tree in (link, inside):
         tip = store.tip("alpha")
@@ -367,21 +443,31 @@ def packed(*objects: tuple[int, int, bytes]) -> bytes:
             head.append(rest & 127)
             rest >>= 7
         body += bytes(head) + (b"\1" * 20 if kind == 7 else b"") + zlib.compress(data, 9)
-    return b"# v2 git bundle\n" + b"1" * 40 + b" refs/gitcp/sessions/x\n\n" + body + sha1(body).digest()
+    return (
+        b"# v2 git bundle\n"
+        + b"1" * 40
+        + b" refs/gitcp/sessions/x\n\n"
+        + body
+        + sha1(body).digest()
+    )
 
 
 BOMBS = {
     "an object that is too large": packed((3, 1 << 40, b"")),
     "more than it says": packed((3, 10, bytes(1 << 24))),
     "less than it says": packed((3, 10, b""))[:-30],
-    "a delta that unfolds": packed((7, 12, b"\xff\xff\xff\xff\x0f" + b"\xff\xff\xff\xff\xff\x0f" + b"\1")),
+    "a delta that unfolds": packed(
+        (7, 12, b"\xff\xff\xff\xff\x0f" + b"\xff\xff\xff\xff\xff\x0f" + b"\1")
+    ),
     "no end": packed((3, 1 << 28, bytes(1 << 28)))[:60_000],
 }
 
 
 @pytest.mark.parametrize("what", BOMBS)
 def test_bombs(tmp_path: Path, what: str) -> None:
-    """A bundle that says, or turns out, to be larger than can be meant is refused before git opens it."""
+    """A bundle that says, or turns out, to be larger than can be meant is refused before git opens
+    it.
+    """
     path = tmp_path / "bomb"
     path.write_bytes(BOMBS[what])
 
@@ -406,4 +492,6 @@ def test_sizes_of_gits_own(sent: Project) -> None:
             version = ("--version=3",) if "v3" in name else ()
             sent.git("bundle", "create", *version, name, "--all")
         bundle.check_sizes(Path(os.fsdecode(sent.path(name))), largest=1 << 20, most=1 << 24)
-    subprocess.run(["git", "bundle", "verify", "../v3.bundle"], cwd=sent.root, check=True, capture_output=True)
+    subprocess.run(
+        ["git", "bundle", "verify", "../v3.bundle"], cwd=sent.root, check=True, capture_output=True
+    )

@@ -1,4 +1,6 @@
-"""`gitcp fetch --no-files`: log and show work from a part, which makes no partial clone of the user's repository."""
+"""`gitcp fetch --no-files`: log and show work from a part, which makes no partial clone of the
+user's repository.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ BALLAST = 400_000
 
 @pytest.fixture
 def hub(project: Project) -> Path:
-    """A remote with three checkpoints of a session, whose files are large and whose conversation is not."""
+    """A remote with three checkpoints of a session, whose files are large and whose conversation is
+    not.
+    """
     path = project.root.parent / "hub.git"
     subprocess.run(["git", "init", "--quiet", "--bare", path], check=True)
     subprocess.run(["git", "-C", path, "config", "uploadpack.allowFilter", "true"], check=True)
@@ -61,7 +65,9 @@ def taken(project: Project) -> int:
 
 
 def test_look(other: Project) -> None:
-    """Listing, showing and the conversation work; nothing of the user's repository changes, its config neither."""
+    """Listing, showing and the conversation work; nothing of the user's repository changes, its
+    config neither.
+    """
     before = everything(other.root / ".git")
 
     fetched = other.gitcp("fetch", "--no-files", check=0).out
@@ -70,7 +76,10 @@ def test_look(other: Project) -> None:
     assert "gitcp fetch hub e7baae82" in fetched
     assert everything(other.root / ".git") == before
     assert taken(other) < BALLAST / 10
-    assert [line.split()[0] for line in other.gitcp("log", "--oneline", "hub/e7baae82", check=0).out.splitlines()] == [
+    assert [
+        line.split()[0]
+        for line in other.gitcp("log", "--oneline", "hub/e7baae82", check=0).out.splitlines()
+    ] == [
         "e7baae82@3",
         "e7baae82@2",
         "e7baae82@1",
@@ -95,10 +104,16 @@ def test_one_file(other: Project) -> None:
 
 
 def test_all_of_it(other: Project) -> None:
-    """Who wants to go on is told what to type; then it is whole, in the user's repository, and the part is gone."""
+    """Who wants to go on is told what to type; then it is whole, in the user's repository, and the
+    part is gone.
+    """
     other.gitcp("fetch", "--no-files", check=0)
 
-    for command in (("restore", "hub/e7baae82", "--yes"), ("fork", "hub/e7baae82"), ("diff", "hub/e7baae82@1")):
+    for command in (
+        ("restore", "hub/e7baae82", "--yes"),
+        ("fork", "hub/e7baae82"),
+        ("diff", "hub/e7baae82@1"),
+    ):
         assert "gitcp fetch hub e7baae82" in other.gitcp(*command, check=16).err
     assert other.files() == {}
     other.gitcp("fetch", "hub", "e7baae82", check=0)
@@ -116,7 +131,9 @@ def test_again(project: Project, other: Project) -> None:
     project.gitcp("save", "step 9", check=0)
     project.gitcp("push", check=0)
 
-    assert "(1 checkpoint new, without their files)" in other.gitcp("fetch", "--no-files", check=0).out
+    assert (
+        "(1 checkpoint new, without their files)" in other.gitcp("fetch", "--no-files", check=0).out
+    )
     assert taken(other) - before < BALLAST / 20
     assert "step 9" in other.gitcp("show", "hub/e7baae82@4", check=0).out
 
@@ -125,7 +142,9 @@ def test_again(project: Project, other: Project) -> None:
 
 
 def test_no_filter(hub: Path, other: Project) -> None:
-    """From a server that knows no filter everything comes, and the user's repository still has nothing of it."""
+    """From a server that knows no filter everything comes, and the user's repository still has
+    nothing of it.
+    """
     subprocess.run(["git", "-C", hub, "config", "uploadpack.allowFilter", "false"], check=True)
     before = everything(other.root / ".git")
 
@@ -149,7 +168,9 @@ def test_remote_is_gone(hub: Path, other: Project) -> None:
 
 
 def test_bad_session(project: Project, hub: Path, other: Project) -> None:
-    """What does not pass the checks is refused in part as it is whole, and keeps nothing else back."""
+    """What does not pass the checks is refused in part as it is whole, and keeps nothing else
+    back.
+    """
     store = open_store(project)
     made = save(store, "beta", {b"a": b"1"})
     project.git("update-ref", "refs/gitcp/sessions/gamma", made.commit)
@@ -196,7 +217,11 @@ def test_purged(other: Project) -> None:
 def test_json(other: Project) -> None:
     """Programs are told that the files are not there; both options at once are refused."""
     (said,) = other.json_lines("fetch", "--no-files")
-    assert (said["schema"], said["session"], said["files"]) == ("gitcp.fetched/1", "e7baae82", False)
+    assert (said["schema"], said["session"], said["files"]) == (
+        "gitcp.fetched/1",
+        "e7baae82",
+        False,
+    )
     (said,) = other.json_lines("fetch")
     assert said["files"] is True
     other.gitcp("fetch", "--no-files", "--list", check=2)

@@ -1,4 +1,6 @@
-"""`gitcp push --redact`: what arrives is whole and without secrets, what is here stays, only what is new is sent."""
+"""`gitcp push --redact`: what arrives is whole and without secrets, what is here stays, only what
+is new is sent.
+"""
 
 from __future__ import annotations
 
@@ -33,17 +35,31 @@ def hub(tmp_path: Path) -> Path:
 
 def said(text: str) -> bytes:
     """A line of a transcript."""
-    return json.dumps({"type": "user", "message": {"role": "user", "content": text}}).encode() + b"\n"
+    return (
+        json.dumps({"type": "user", "message": {"role": "user", "content": text}}).encode() + b"\n"
+    )
 
 
 def leaky(project: Project) -> Store:
-    """Three checkpoints with secrets in a file, a path, the conversation, words and a tag; one file is clean."""
+    """Three checkpoints with secrets in a file, a path, the conversation, words and a tag; one file
+    is clean.
+    """
     store = open_store(project)
     talk = b""
     for number in range(3):
         talk += said(f"{number} take {TOKEN}")
-        files = {b"env": f"K={TOKEN}\n".encode(), b"clean": b"%d\n" % number, OTHER.encode(): b"x\n"}
-        made = save(store, "alpha", files, {"main": talk}, note=Note(label=f"with {TOKEN}", facts={"k": OTHER}))
+        files = {
+            b"env": f"K={TOKEN}\n".encode(),
+            b"clean": b"%d\n" % number,
+            OTHER.encode(): b"x\n",
+        }
+        made = save(
+            store,
+            "alpha",
+            files,
+            {"main": talk},
+            note=Note(label=f"with {TOKEN}", facts={"k": OTHER}),
+        )
     tag.create(store, "mark", made, text=f"mark {TOKEN}", force=False, now=START)
     return open_store(project)
 
@@ -51,7 +67,11 @@ def leaky(project: Project) -> Store:
 def objects(repository: Path) -> list[str]:
     """All objects of a repository, by name."""
     listed = ["git", "cat-file", "--batch-all-objects", "--batch-check=%(objectname)"]
-    return subprocess.run(listed, cwd=repository, capture_output=True, check=True).stdout.decode().split()
+    return (
+        subprocess.run(listed, cwd=repository, capture_output=True, check=True)
+        .stdout.decode()
+        .split()
+    )
 
 
 def contents(repository: Path) -> bytes:
@@ -61,7 +81,9 @@ def contents(repository: Path) -> bytes:
 
 
 def test_redacted_push(project: Project, hub: Path, tmp_path: Path) -> None:
-    """The remote gets no secret; who fetches has whole checkpoints under the same ids; here nothing changed."""
+    """The remote gets no secret; who fetches has whole checkpoints under the same ids; here nothing
+    changed.
+    """
     leaky(project)
     project.gitcp("remote", "hub", str(hub), check=0)
     before = project.git("for-each-ref")
@@ -83,24 +105,37 @@ def test_redacted_push(project: Project, hub: Path, tmp_path: Path) -> None:
     bob = Project(tmp_path / "bob")
     bob.gitcp("remote", "hub", str(hub), check=0)
     bob.gitcp("fetch", check=0)
-    assert [c["id"] for c in bob.json_lines("log", "hub/alpha")] == ["alpha@3", "alpha@2", "alpha@1"]
+    assert [c["id"] for c in bob.json_lines("log", "hub/alpha")] == [
+        "alpha@3",
+        "alpha@2",
+        "alpha@1",
+    ]
     assert bob.gitcp("show", "hub/alpha@3:env", check=0).out == "K=[REDACTED:github-token]\n"
     bob.gitcp("check", check=0)
     bob.gitcp("restore", "hub/alpha@3", "--trust", "--yes", check=0)
     assert bob.read("[REDACTED:npm-token]") == b"x\n"
-    assert "0 take [REDACTED:github-token]" in bob.gitcp("show", "hub/alpha@3", "--conversation", check=0).out
+    assert (
+        "0 take [REDACTED:github-token]"
+        in bob.gitcp("show", "hub/alpha@3", "--conversation", check=0).out
+    )
 
 
 def test_only_what_is_new(project: Project, hub: Path) -> None:
-    """A second redacted push sends nothing, one after another save only what that added; a plain one is refused."""
+    """A second redacted push sends nothing, one after another save only what that added; a plain
+    one is refused.
+    """
     store = leaky(project)
     project.gitcp("remote", "hub", str(hub), check=0)
     project.gitcp("push", "--session", "alpha", "--redact", check=0)
     first = set(objects(hub))
-    assert "is there already" in project.gitcp("push", "--session", "alpha", "--redact", check=0).out
+    assert (
+        "is there already" in project.gitcp("push", "--session", "alpha", "--redact", check=0).out
+    )
     save(store, "alpha", {b"env": f"K={TOKEN}\n".encode(), b"clean": b"new\n"}, {"main": b"{}\n"})
 
-    assert "(1 checkpoint new)" in project.gitcp("push", "--session", "alpha", "--redact", check=0).out
+    assert (
+        "(1 checkpoint new)" in project.gitcp("push", "--session", "alpha", "--redact", check=0).out
+    )
     assert set(objects(hub)) > first
     assert len(set(objects(hub)) - first) < 12
     assert "rewritten there or here" in project.gitcp("fetch", check=0).out
@@ -121,7 +156,9 @@ def searched(store: Store, tip: Oid) -> list[Summary]:
 
 
 def test_same_every_time(project: Project) -> None:
-    """The same checkpoints become the same commits in another process, with or without the scan's cache."""
+    """The same checkpoints become the same commits in another process, with or without the scan's
+    cache.
+    """
     store = leaky(project)
     tip = store.tip("alpha")
     assert tip is not None

@@ -1,4 +1,6 @@
-"""`gitcp remote`, `push` and `fetch`: two homes' repositories and a remote between them, and remotes that lie."""
+"""`gitcp remote`, `push` and `fetch`: two homes' repositories and a remote between them, and
+remotes that lie.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +39,17 @@ def hub(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def ada(project: Project, hub: Path) -> Project:
-    """A project with one commit and two checkpoints of session alpha, and a remote for checkpoints."""
+    """A project with one commit and two checkpoints of session alpha, and a remote for
+    checkpoints.
+    """
     project.write("a.txt", "one\n")
     project.commit()
     project.write("a.txt", "two\n")
     store = open_store(project)
     save(store, "alpha", {b"a.txt": b"one\n"})
-    tag.create(store, "good", save(store, "alpha", {b"a.txt": b"two\n"}), text=None, force=False, now=START)
+    tag.create(
+        store, "good", save(store, "alpha", {b"a.txt": b"two\n"}), text=None, force=False, now=START
+    )
     remotes.enable(store.repo, "hub", str(hub), as_branches=False)
     return project
 
@@ -61,7 +67,10 @@ def bob(tmp_path: Path, hub: Path) -> Project:
 def refs_of(repository: Path) -> dict[str, str]:
     """Every ref of a repository."""
     listed = subprocess.run(
-        ["git", "for-each-ref", "--format=%(refname) %(objectname)"], cwd=repository, capture_output=True, check=True
+        ["git", "for-each-ref", "--format=%(refname) %(objectname)"],
+        cwd=repository,
+        capture_output=True,
+        check=True,
     ).stdout.decode()
     return dict(line.split(" ") for line in listed.splitlines())
 
@@ -75,7 +84,9 @@ def hook(hub: Path, script: str) -> None:
 
 
 def test_there_and_back(ada: Project, bob: Project, hub: Path) -> None:
-    """A session with its tag goes to the remote and arrives whole; both sides keep everything of git's as it was."""
+    """A session with its tag goes to the remote and arrives whole; both sides keep everything of
+    git's as it was.
+    """
     with ada.guard():
         sent = ada.gitcp("push", "--session", "alpha", check=0).out
         again = ada.gitcp("push", "--session", "alpha", check=0).out
@@ -89,7 +100,9 @@ def test_there_and_back(ada: Project, bob: Project, hub: Path) -> None:
         assert bob.gitcp("fetch", "--list", check=0).out.startswith("hub/alpha  ")
         assert "refs/gitcp" not in bob.git("for-each-ref")
         assert "fetched hub/alpha  (2 checkpoints new)" in bob.gitcp("fetch", check=0).out
-        assert [(s["session"], s["checkpoints"]) for s in bob.json_lines("sessions", "--fetched")] == [("hub/alpha", 2)]
+        assert [
+            (s["session"], s["checkpoints"]) for s in bob.json_lines("sessions", "--fetched")
+        ] == [("hub/alpha", 2)]
         assert bob.json_lines("sessions") == []
         assert [c["id"] for c in bob.json_lines("log", "hub/alpha")] == ["alpha@2", "alpha@1"]
         assert bob.gitcp("show", "hub/alpha@1:a.txt", check=0).out == "one\n"
@@ -102,7 +115,9 @@ def test_there_and_back(ada: Project, bob: Project, hub: Path) -> None:
 
 
 def test_trust(ada: Project, bob: Project, tmp_path: Path) -> None:
-    """What comes from somebody else is restored, forked and written anywhere only with --trust, and goes on then."""
+    """What comes from somebody else is restored, forked and written anywhere only with --trust, and
+    goes on then.
+    """
     ada.write(".vscode/tasks.json", "{}")
     ada.write("sub/HEAD", "ref: refs/heads/main\n")
     ada.write("sub/config", "[core]\n")
@@ -111,7 +126,11 @@ def test_trust(ada: Project, bob: Project, tmp_path: Path) -> None:
     bob.gitcp("fetch", check=0)
     before = bob.files()
 
-    for command in (("restore", "hub/alpha", "--yes"), ("fork", "hub/alpha"), ("restore", "hub/alpha", "--to", "../x")):
+    for command in (
+        ("restore", "hub/alpha", "--yes"),
+        ("fork", "hub/alpha"),
+        ("restore", "hub/alpha", "--to", "../x"),
+    ):
         refused = bob.gitcp(*command, check=14)
         assert ".vscode/tasks.json  settings of an agent, editor or hook" in refused.err
         assert "sub  a git repository without a working tree" in refused.err
@@ -123,7 +142,12 @@ def test_trust(ada: Project, bob: Project, tmp_path: Path) -> None:
     with bob.guard():
         bob.gitcp("restore", "hub/alpha@2", "--yes", "--trust", check=0)
     assert bob.read("a.txt") == b"two\n"
-    assert [c["id"] for c in bob.json_lines("log", "alpha")][-4:] == ["alpha@4", "alpha@3", "alpha@2", "alpha@1"]
+    assert [c["id"] for c in bob.json_lines("log", "alpha")][-4:] == [
+        "alpha@4",
+        "alpha@3",
+        "alpha@2",
+        "alpha@1",
+    ]
     bob.gitcp("undo", "--yes", check=0)
     assert bob.files() == before
     bob.gitcp("check", check=0)
@@ -168,7 +192,9 @@ def test_pushed_meanwhile(ada: Project, hub: Path) -> None:
 
 
 def test_secrets_stop_a_push(ada: Project, hub: Path) -> None:
-    """With a secret nothing is sent, not even what is clean; it is shown masked, and goes only when it is allowed."""
+    """With a secret nothing is sent, not even what is clean; it is shown masked, and goes only when
+    it is allowed.
+    """
     ada.write("env", f"KEY={TOKEN}\n")
     ada.gitcp("save", "three", "--session", "alpha", check=0)
 
@@ -194,9 +220,14 @@ def test_secret_in_a_tag(ada: Project, hub: Path) -> None:
 
 
 def test_remotes(ada: Project, hub: Path) -> None:
-    """Checkpoints go only where the user said, a password in a URL is not shown, and nonsense is refused."""
+    """Checkpoints go only where the user said, a password in a URL is not shown, and nonsense is
+    refused.
+    """
     ada.git("remote", "add", "origin", "https://ada:" + "hunter2@git.invalid/x.git")
-    assert "origin  https://ada:…@git.invalid/x.git  (no checkpoints)" in ada.gitcp("remote", check=0).out
+    assert (
+        "origin  https://ada:…@git.invalid/x.git  (no checkpoints)"
+        in ada.gitcp("remote", check=0).out
+    )
     assert "until you say so" in ada.gitcp("push", "origin", check=12).err
     assert "no remote" in ada.gitcp("push", "nowhere", check=2).err
     for name, url in (
@@ -209,7 +240,9 @@ def test_remotes(ada: Project, hub: Path) -> None:
     ):
         ada.gitcp("remote", "--", name, url, check=2)
     assert "choose another" in ada.gitcp("remote", "hub", "elsewhere", check=12).err
-    assert json.loads(ada.gitcp("remote", "hub", "--off", "--json", check=0).out)["enabled"] is False
+    assert (
+        json.loads(ada.gitcp("remote", "hub", "--off", "--json", check=0).out)["enabled"] is False
+    )
     assert "to no remote yet" in ada.gitcp("push", check=12).err
     ada.gitcp("remote", "hub", check=0)
     ada.git("push", "--quiet", "--all", "hub")
@@ -218,7 +251,9 @@ def test_remotes(ada: Project, hub: Path) -> None:
 
 
 def test_remote_that_is_not_there(ada: Project, hub: Path) -> None:
-    """A remote that cannot be reached, or dies, is an error of one line, and nothing is changed here."""
+    """A remote that cannot be reached, or dies, is an error of one line, and nothing is changed
+    here.
+    """
     hub.rename(hub.with_name("gone"))
     before = refs_of(ada.root)
 
@@ -242,7 +277,9 @@ def test_interrupted(ada: Project, hub: Path) -> None:
 
 def test_branches_only(ada: Project, bob: Project, hub: Path) -> None:
     """A host that takes only branches and tags is explained, and works with --as-branches."""
-    hook(hub, 'case "$1" in refs/heads/*|refs/tags/*) exit 0;; *) echo not allowed; exit 1;; esac\n')
+    hook(
+        hub, 'case "$1" in refs/heads/*|refs/tags/*) exit 0;; *) echo not allowed; exit 1;; esac\n'
+    )
     assert "--as-branches" in ada.gitcp("push", "--session", "alpha", check=1).err
 
     for one in (ada, bob):
@@ -253,8 +290,14 @@ def test_branches_only(ada: Project, bob: Project, hub: Path) -> None:
 
 
 def test_what_the_remote_says(ada: Project, hub: Path) -> None:
-    """Why a remote refuses is passed on in its own words, without what would act on the terminal."""
-    hook(hub, "printf '\\033[2J\\033]0;pwned\\007\\342\\200\\256too many refs, \\nask ops\\n' >&2; exit 1\n")
+    """Why a remote refuses is passed on in its own words, without what would act on the
+    terminal.
+    """
+    hook(
+        hub,
+        "printf '\\033[2J\\033]0;pwned\\007\\342\\200\\256too many refs, \\nask ops\\n' >&2; exit "
+        "1\n",
+    )
 
     refused = ada.gitcp("push", check=1)
 
@@ -287,11 +330,16 @@ def test_no_limit_of_refs(ada: Project, hub: Path) -> None:
 
 
 def test_sends_what_is_new(project: Project, hub: Path, tmp_path: Path) -> None:
-    """31 checkpoints of a growing conversation send at most 1.2 times their packed size; one more sends what is new."""
+    """31 checkpoints of a growing conversation send at most 1.2 times their packed size; one more
+    sends what is new.
+    """
     store = open_store(project)
     source, talk = random.Random(3), b""
     for number in range(31):
-        talk += b"".join(json.dumps({"n": source.random(), "t": "word " * 9}).encode() + b"\n" for _ in range(300))
+        talk += b"".join(
+            json.dumps({"n": source.random(), "t": "word " * 9}).encode() + b"\n"
+            for _ in range(300)
+        )
         save(store, "alpha", {b"a.txt": b"%d\n" % number}, {"main": talk})
     project.gitcp("remote", "hub", str(hub), check=0)
     project.git("config", "fetch.unpackLimit", "1")
@@ -302,9 +350,15 @@ def test_sends_what_is_new(project: Project, hub: Path, tmp_path: Path) -> None:
 
     project.gitcp("push", "--session", "alpha", check=0)
     sent = packed()
-    listed = project.git("rev-list", "--objects", "refs/gitcp/sessions/alpha").encode("utf-8", "surrogateescape")
+    listed = project.git("rev-list", "--objects", "refs/gitcp/sessions/alpha").encode(
+        "utf-8", "surrogateescape"
+    )
     whole = subprocess.run(
-        ["git", "pack-objects", "--stdout", "-q"], cwd=project.root, input=listed, capture_output=True, check=True
+        ["git", "pack-objects", "--stdout", "-q"],
+        cwd=project.root,
+        input=listed,
+        capture_output=True,
+        check=True,
     ).stdout
     assert sent <= 1.2 * len(whole), (sent, len(whole))
 
@@ -315,13 +369,19 @@ def test_sends_what_is_new(project: Project, hub: Path, tmp_path: Path) -> None:
 
 
 def test_shallow_and_partial(ada: Project, hub: Path, tmp_path: Path) -> None:
-    """In a shallow clone of the code, and in one without blobs, push and fetch do what they do elsewhere."""
+    """In a shallow clone of the code, and in one without blobs, push and fetch do what they do
+    elsewhere.
+    """
     ada.git("push", "--quiet", "hub", "main")
     subprocess.run(["git", "config", "uploadpack.allowFilter", "true"], cwd=hub, check=True)
     ada.gitcp("push", "--session", "alpha", check=0)
     for name, options in (("shallow", ("--depth=1",)), ("partial", ("--filter=blob:none",))):
         place = tmp_path / name
-        subprocess.run(["git", "clone", "--quiet", *options, hub.as_uri(), place], check=True, capture_output=True)
+        subprocess.run(
+            ["git", "clone", "--quiet", *options, hub.as_uri(), place],
+            check=True,
+            capture_output=True,
+        )
         clone = Project(place)
         clone.gitcp("remote", "origin", check=0)
         assert "fetched origin/alpha" in clone.gitcp("fetch", check=0).out
@@ -370,7 +430,9 @@ def store(project: Project) -> Store:
 
 
 def recommitted(store: Store, root: Oid | None = None, old: bytes = b"", new: bytes = b"") -> Oid:
-    """The last checkpoint of alpha with another tree, or other words in its commit; no ref names it."""
+    """The last checkpoint of alpha with another tree, or other words in its commit; no ref names
+    it.
+    """
     tip = store.tip("alpha")
     assert tip is not None
     raw = store.objects.read_commit(tip)
@@ -381,12 +443,18 @@ def recommitted(store: Store, root: Oid | None = None, old: bytes = b"", new: by
 
 
 def with_entry(store: Store, entry: TreeEntry, *, below: bool) -> Oid:
-    """The last checkpoint with one more entry in its tree or in a directory, as git itself would never write it."""
+    """The last checkpoint with one more entry in its tree or in a directory, as git itself would
+    never write it.
+    """
     tip = store.tip("alpha")
     assert tip is not None
     if below:
-        entry = TreeEntry(b"d", TREE, store.objects.write_tree([TreeEntry(b"a.txt", FILE, EMPTY), entry]))
-    return recommitted(store, store.objects.write_tree([*store.objects.read_tree(store.summary(tip).root), entry]))
+        entry = TreeEntry(
+            b"d", TREE, store.objects.write_tree([TreeEntry(b"a.txt", FILE, EMPTY), entry])
+        )
+    return recommitted(
+        store, store.objects.write_tree([*store.objects.read_tree(store.summary(tip).root), entry])
+    )
 
 
 def with_metadata(store: Store, text: bytes) -> Oid:
@@ -422,8 +490,8 @@ def test_bad_entries(project: Project, store: Store) -> None:
 
 
 def test_checksum(project: Project, store: Store) -> None:
-    """A conversation that is not what its checksum says is refused; so is one that did not come along, unless a remote
-    has promised it.
+    """A conversation that is not what its checksum says is refused; so is one that did not come
+    along, unless a remote has promised it.
     """
     talk = save(store, "alpha", {}, {"main": b"one line\n"}).commit
     assert validated(project, talk) == 3
@@ -469,7 +537,9 @@ def test_lies(project: Project, store: Store) -> None:
 
 
 def test_sizes(project: Project, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A blob larger than can be meant is refused unread; billions of paths in a few trees are counted, not walked."""
+    """A blob larger than can be meant is refused unread; billions of paths in a few trees are
+    counted, not walked.
+    """
     tree = store.objects.write_tree([TreeEntry(b"x", FILE, EMPTY)])
     for _ in range(10):
         tree = store.objects.write_tree([TreeEntry(b"%d" % n, TREE, tree) for n in range(10)])
@@ -483,12 +553,19 @@ def test_sizes(project: Project, store: Store, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_bad_session(ada: Project, bob: Project, hub: Path) -> None:
-    """A bad session on the remote gets no ref here, and keeps no good one back; odd names are passed over."""
+    """A bad session on the remote gets no ref here, and keeps no good one back; odd names are
+    passed over.
+    """
     store = open_store(ada)
     store.objects.write_blob(b"")
     bad = with_entry(store, TreeEntry(b".git", FILE, EMPTY), below=False)
     commit = ada.git("rev-parse", "HEAD")
-    places = (f"{bad}:alpha", f"{commit}:plain", "refs/gitcp/sessions/alpha:-x", "refs/gitcp/sessions/alpha:a/b")
+    places = (
+        f"{bad}:alpha",
+        f"{commit}:plain",
+        "refs/gitcp/sessions/alpha:-x",
+        "refs/gitcp/sessions/alpha:a/b",
+    )
     specs = [f"{where.replace(':', ':refs/gitcp/sessions/')}" for where in places]
     ada.gitcp("save", "good", "--force", "--session", "honest", check=0)
     ada.git("push", "--quiet", str(hub), *specs, "refs/gitcp/sessions/honest")
@@ -496,5 +573,10 @@ def test_bad_session(ada: Project, bob: Project, hub: Path) -> None:
     with bob.guard():
         done = bob.gitcp("fetch", check=3)
     assert "fetched hub/honest" in done.out
-    assert [f"refused hub/{name}:" in done.out for name in ("alpha", "plain", "-x", "a/b")] == [True] * 4
-    assert bob.git("for-each-ref", "--format=%(refname)", "refs/gitcp") == "refs/gitcp/remotes/hub/sessions/honest"
+    assert [f"refused hub/{name}:" in done.out for name in ("alpha", "plain", "-x", "a/b")] == [
+        True
+    ] * 4
+    assert (
+        bob.git("for-each-ref", "--format=%(refname)", "refs/gitcp")
+        == "refs/gitcp/remotes/hub/sessions/honest"
+    )

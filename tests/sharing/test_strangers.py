@@ -1,4 +1,6 @@
-"""Sessions of one name that two people made: none takes the other's place, on a remote, in the trash or in trust."""
+"""Sessions of one name that two people made: none takes the other's place, on a remote, in the
+trash or in trust.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def grown(project: Project, session: str, count: int) -> None:
 
 @pytest.fixture
 def twofold(ada: Project, bob: Project) -> Project:
-    """Ada's project: her alpha went on where Bob's did too, and she has Bob's as a fork, as gitcp advised her."""
+    """Ada's project: her alpha went on where Bob's did too, and she has Bob's as a fork, as gitcp
+    advised her.
+    """
     ada.gitcp("push", "--session", "alpha", check=0)
     bob.gitcp("fetch", check=0)
     bob.gitcp("restore", "hub/alpha", "--yes", "--trust", check=0)
@@ -51,7 +55,9 @@ def twofold(ada: Project, bob: Project) -> Project:
 
 @pytest.mark.parametrize("pruned", ["gamma", "alpha", "beta"])
 def test_undo_beside_a_strangers_line(twofold: Project, pruned: str) -> None:
-    """Checkpoints that are called the same are two: to undo a prune brings each back to the line that it was in."""
+    """Checkpoints that are called the same are two: to undo a prune brings each back to the line
+    that it was in.
+    """
     before = {name: chain(twofold, name) for name in ("alpha", "beta", "gamma")}
     held = refs_of(twofold.root)
     twofold.gitcp("prune", "--session", pruned, "--keep-last", "1", "--yes", check=0)
@@ -73,7 +79,9 @@ def test_delete_beside_a_strangers_line(twofold: Project) -> None:
 
 
 def test_two_prunes_beside_a_strangers_line(twofold: Project) -> None:
-    """Undone in the wrong order, and after more was saved: nothing is left out, and nothing comes into another line."""
+    """Undone in the wrong order, and after more was saved: nothing is left out, and nothing comes
+    into another line.
+    """
     before = {name: chain(twofold, name) for name in ("alpha", "beta")}
     twofold.gitcp("prune", "--session", "alpha", "--keep-last", "3", "--yes", check=0)
     twofold.gitcp("prune", "--session", "alpha", "--keep-last", "1", "--yes", check=0)
@@ -87,7 +95,9 @@ def test_two_prunes_beside_a_strangers_line(twofold: Project) -> None:
 
 
 def test_force_replaces_nobody_elses(ada: Project, bob: Project, hub: Path) -> None:
-    """--force is for one's own session, rewritten; one of the same name that somebody else pushed stays."""
+    """--force is for one's own session, rewritten; one of the same name that somebody else pushed
+    stays.
+    """
     ada.gitcp("push", "--session", "alpha", check=0)
     held = refs_of(hub)
     bob.gitcp("fetch", check=0)
@@ -112,7 +122,9 @@ def test_force_after_a_prune_of_all_but_new(ada: Project, hub: Path) -> None:
     assert refs_of(hub)[SESSION] == refs_of(ada.root)[SESSION]
 
 
-def test_trust_in_one_remote_is_none_in_another(ada: Project, bob: Project, hub: Path, tmp_path: Path) -> None:
+def test_trust_in_one_remote_is_none_in_another(
+    ada: Project, bob: Project, hub: Path, tmp_path: Path
+) -> None:
     """Who trusts a session of one remote does not take over what another remote hung on it."""
     ada.gitcp("push", "--session", "alpha", check=0)
     subprocess.run(["git", "init", "--quiet", "--bare", tmp_path / "eve.git"], check=True)
@@ -136,7 +148,9 @@ def test_trust_in_one_remote_is_none_in_another(ada: Project, bob: Project, hub:
 
 
 def test_bad_tag(ada: Project, bob: Project, hub: Path) -> None:
-    """A tag that git refuses keeps back neither the sessions nor the other tags; one of another session is not got."""
+    """A tag that git refuses keeps back neither the sessions nor the other tags; one of another
+    session is not got.
+    """
     ada.gitcp("push", "--session", "alpha", check=0)
     grown(ada, "gamma", 1)
     ada.gitcp("tag", "other", "gamma", check=0)
@@ -144,11 +158,17 @@ def test_bad_tag(ada: Project, bob: Project, hub: Path) -> None:
 
     def made(kind: str, data: bytes) -> str:
         command = ["git", "hash-object", "-w", "--literally", "-t", kind, "--stdin"]
-        return subprocess.run(command, cwd=hub, input=data, capture_output=True, check=True).stdout.decode().strip()
+        return (
+            subprocess.run(command, cwd=hub, input=data, capture_output=True, check=True)
+            .stdout.decode()
+            .strip()
+        )
 
     blob = bytes.fromhex(made("blob", b"x"))
     tree = made("tree", b"100644 b\0" + blob + b"100644 a\0" + blob)
-    bad = made("commit", f"tree {tree}\nauthor A <a> 1 +0000\ncommitter A <a> 1 +0000\n\nx\n".encode())
+    bad = made(
+        "commit", f"tree {tree}\nauthor A <a> 1 +0000\ncommitter A <a> 1 +0000\n\nx\n".encode()
+    )
     subprocess.run(["git", "update-ref", "refs/gitcp/tags/bad", bad], cwd=hub, check=True)
 
     bob.gitcp("fetch", "hub", "alpha", check=0)
@@ -159,8 +179,12 @@ def test_bad_tag(ada: Project, bob: Project, hub: Path) -> None:
     assert bob.git("cat-file", "-t", refs_of(hub)["refs/gitcp/sessions/gamma"], check=False) == ""
 
 
-def test_blobs_that_do_not_come(ada: Project, bob: Project, hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session of which not all is there gets no name, whatever the remote said: git's gc would fail from then on."""
+def test_blobs_that_do_not_come(
+    ada: Project, bob: Project, hub: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session of which not all is there gets no name, whatever the remote said: git's gc would
+    fail from then on.
+    """
     ours, theirs = open_store(ada), open_store(bob)
     tip = ours.tip("alpha")
     assert tip is not None
@@ -182,7 +206,9 @@ def test_blobs_that_do_not_come(ada: Project, bob: Project, hub: Path, monkeypat
 
 
 def test_one_remote_is_meant(ada: Project, hub: Path, tmp_path: Path) -> None:
-    """Of a remote's addresses the first is meant; a directory called like a remote is a directory."""
+    """Of a remote's addresses the first is meant; a directory called like a remote is a
+    directory.
+    """
     for name in (tmp_path / "public.git", ada.root / "private"):
         subprocess.run(["git", "init", "--quiet", "--bare", name], check=True)
     ada.git("remote", "set-url", "--add", "hub", str(tmp_path / "public.git"))
@@ -197,7 +223,9 @@ def test_one_remote_is_meant(ada: Project, hub: Path, tmp_path: Path) -> None:
 
 
 def test_push_options_are_for_others(ada: Project, hub: Path) -> None:
-    """What a forge is told at the user's own pushes is not said at ours; a remote may know of no such thing."""
+    """What a forge is told at the user's own pushes is not said at ours; a remote may know of no
+    such thing.
+    """
     ada.git("config", "push.pushOption", "ci.skip")
     with ada.guard():
         ada.gitcp("push", "--session", "alpha", check=0)

@@ -1,6 +1,8 @@
-"""A restore that dies half-way: every file is old or new, the next command says so, and it can be finished either way.
+"""A restore that dies half-way: every file is old or new, the next command says so, and it can be
+finished either way.
 
-The process that restores is a real one and is killed for good, at its n-th change to the file system.
+The process that restores is a real one and is killed for good, at its n-th change to the file
+system.
 """
 
 from __future__ import annotations
@@ -69,30 +71,39 @@ elif what == "undo":
 else:
     op.finish(store, request, forward=what == "forward")
 print(count)
-"""
+"""  # noqa: E501
 
 
 def die(project: Project, what: str, number: int, last: int) -> int:
     """Let a process restore checkpoint `number` ("restore"), undo, or finish ("forward", "back").
 
-    It is killed at its `last` change, counted from 1; 0 lets it live. How many changes it made if it lived, else 0.
+    It is killed at its `last` change, counted from 1; 0 lets it live. How many changes it made if
+    it lived, else 0.
     """
     command = [sys.executable, "-P", "-c", DYING, what, str(number), str(last)]
     env = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    done = subprocess.run(command, cwd=project.root, env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        command, cwd=project.root, env=env, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode in (0, -9), done.stderr
     return int(done.stdout) if done.returncode == 0 else 0
 
 
 class Story:
-    """A project in two states, the first of them saved, with a conversation that went on between them."""
+    """A project in two states, the first of them saved, with a conversation that went on between
+    them.
+    """
 
     def __init__(self, project: Project) -> None:
         self.project = project
         self.talk = Talk(project)
         self.talk.say("one", "two")
         for number in range(FILES):
-            project.write(f"d{number % 4}/{number}", f"old {number}\n" * 50, mode=0o600 if number % 7 == 0 else 0o644)
+            project.write(
+                f"d{number % 4}/{number}",
+                f"old {number}\n" * 50,
+                mode=0o600 if number % 7 == 0 else 0o644,
+            )
         project.write("file-or-directory", "a file\n")
         project.symlink("link", "d0")
         os.makedirs(project.path("empty/directory"))
@@ -115,7 +126,9 @@ class Story:
         self.said = self.talk.path.read_bytes()
 
     def changes(self) -> int:
-        """How many changes to the file system a restore makes. Made and undone twice: the first makes more."""
+        """How many changes to the file system a restore makes. Made and undone twice: the first
+        makes more.
+        """
         for _ in range(2):
             total = die(self.project, "restore", 1, 0)
             self.is_whole(self.old)
@@ -124,15 +137,23 @@ class Story:
         return total
 
     def is_mixed(self) -> None:
-        """Insist that every file is the old one, the new one, or not there where one of the two has none."""
+        """Insist that every file is the old one, the new one, or not there where one of the two has
+        none.
+        """
         for path, file in contents(self.project).items():
             if not is_temporary(path.rpartition(b"/")[2]):
                 known = (self.old.get(path), self.new.get(path))
-                same = [one for one in known if one is not None and (one.kind, one.data) == (file.kind, file.data)]
+                same = [
+                    one
+                    for one in known
+                    if one is not None and (one.kind, one.data) == (file.kind, file.data)
+                ]
                 assert same, (path, file)
 
     def is_whole(self, expected: dict[bytes, File]) -> None:
-        """Insist on a state to the byte, an intact transcript, nothing left behind and a sound store."""
+        """Insist on a state to the byte, an intact transcript, nothing left behind and a sound
+        store.
+        """
         assert contents(self.project) == expected
         assert self.talk.path.read_bytes() == self.said
         names = [path.name for path in self.talk.path.parent.iterdir()]
@@ -148,7 +169,9 @@ def story(project: Project) -> Story:
 
 
 def test_killed_anywhere(story: Story) -> None:
-    """Killed at any of its changes, a restore can be continued and can be aborted, to the byte, and then be undone."""
+    """Killed at any of its changes, a restore can be continued and can be aborted, to the byte, and
+    then be undone.
+    """
     project = story.project
     total = story.changes()
     chance = random.Random(1)
@@ -173,7 +196,9 @@ def test_killed_anywhere(story: Story) -> None:
 
 
 def test_killed_again_and_again(story: Story) -> None:
-    """What finishes an interrupted restore may be killed too, and be followed by the other way: nothing is lost."""
+    """What finishes an interrupted restore may be killed too, and be followed by the other way:
+    nothing is lost.
+    """
     project = story.project
     total = story.changes()
     chance = random.Random(2)
@@ -195,7 +220,9 @@ def test_killed_again_and_again(story: Story) -> None:
 
 
 def test_the_next_command_says_so(story: Story) -> None:
-    """Every command mentions an interrupted restore; another restore and an undo are refused; a save is not."""
+    """Every command mentions an interrupted restore; another restore and an undo are refused; a
+    save is not.
+    """
     project = story.project
     interrupt(story)
 
@@ -222,7 +249,9 @@ def interrupt(story: Story, what: str = "restore") -> journal.Unfinished:
 
 
 def test_edits_after_the_crash(story: Story) -> None:
-    """What is edited between the crash and --abort is saved before it is taken back, and undo brings it again."""
+    """What is edited between the crash and --abort is saved before it is taken back, and undo
+    brings it again.
+    """
     project = story.project
     interrupt(story)
     project.write("d1/1", "edited after the crash\n")
@@ -254,7 +283,9 @@ def test_edits_before_it_goes_on(story: Story) -> None:
 
 
 def test_edits_of_what_is_to_be_removed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that the restore was about to remove, and that was edited since, is kept; the others go."""
+    """A file that the restore was about to remove, and that was edited since, is kept; the others
+    go.
+    """
     project.write("a", "old\n")
     target = save(project)
     for name in ("a", "edited", "removed"):
@@ -275,8 +306,12 @@ def test_edits_of_what_is_to_be_removed(project: Project, monkeypatch: pytest.Mo
     }
 
 
-def test_what_is_captured_otherwise_is_not_edited(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Attributes that the restore brought give a file another blob; its bytes are still those that it replaces."""
+def test_what_is_captured_otherwise_is_not_edited(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attributes that the restore brought give a file another blob; its bytes are still those that
+    it replaces.
+    """
     project.write(".gitattributes", "*.t text eol=crlf\n")
     project.write("file.t", "old\r\n")
     target = save(project)
@@ -317,7 +352,9 @@ def test_what_is_deleted_after_the_crash(project: Project, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("forward", [True, False])
-def test_files_made_after_the_crash(project: Project, monkeypatch: pytest.MonkeyPatch, forward: bool) -> None:
+def test_files_made_after_the_crash(
+    project: Project, monkeypatch: pytest.MonkeyPatch, forward: bool
+) -> None:
     """What is new in a directory that the restore was to make or remove is none of its business."""
     os.makedirs(project.path("comes"))
     target = save(project)
@@ -355,7 +392,9 @@ def test_abort_leaves_older_undos(story: Story) -> None:
 
 
 def test_interrupted_undo(story: Story) -> None:
-    """An interrupted undo that is continued is an undo: it can be redone, and is not there to be undone."""
+    """An interrupted undo that is continued is an undo: it can be redone, and is not there to be
+    undone.
+    """
     project = story.project
     restore(project, story.target)
     total = die(project, "undo", 1, 0)
@@ -374,7 +413,9 @@ def test_interrupted_undo(story: Story) -> None:
 
 
 def test_the_conversation_is_placed_once(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A restore that is interrupted after it placed the conversation, and continued, places it under one new id."""
+    """A restore that is interrupted after it placed the conversation, and continued, places it
+    under one new id.
+    """
     project = story.project
     for act in (partial(restore, project, story.target), partial(finish, project, forward=True)):
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):  # noqa: PT012
@@ -393,8 +434,12 @@ def test_the_conversation_is_placed_once(story: Story, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("forward", [True, False])
-def test_names_that_were_not_synced(story: Story, monkeypatch: pytest.MonkeyPatch, forward: bool) -> None:
-    """Where the disk failed, and what was written may not last, all of it is synced again, though it is there."""
+def test_names_that_were_not_synced(
+    story: Story, monkeypatch: pytest.MonkeyPatch, forward: bool
+) -> None:
+    """Where the disk failed, and what was written may not last, all of it is synced again, though
+    it is there.
+    """
     project = story.project
 
     def failing(self: Writer) -> None:
@@ -462,7 +507,9 @@ def test_odd_paths_in_the_journal(project: Project) -> None:
 def test_the_journal_keeps_all_of_it(project: Project) -> None:
     """What a process wrote down before it died is what the next one reads, to the last field."""
     repo, first, second = open_store(project).repo, save(project).id, save(project).id
-    extent = journal.Extent(False, False, True, (b"limit",), (b"made",), "0a1b", ((b"\xff", 0o600),))
+    extent = journal.Extent(
+        False, False, True, (b"limit",), (b"made",), "0a1b", ((b"\xff", 0o600),)
+    )
     begun = journal.Unfinished(
         target=first,
         safety=second,
@@ -481,7 +528,9 @@ def test_the_journal_keeps_all_of_it(project: Project) -> None:
 
 
 def test_running_or_interrupted(project: Project) -> None:
-    """A restore runs as long as its process holds the lock; what is left without that was interrupted."""
+    """A restore runs as long as its process holds the lock; what is left without that was
+    interrupted.
+    """
     repo, id = open_store(project).repo, save(project).id
     with journal.lock(repo):
         assert not journal.is_running(repo), "it is still planning"
@@ -503,7 +552,11 @@ def test_running_or_interrupted(project: Project) -> None:
     ],
 )
 def test_the_journal_cannot_be_written(
-    project: Project, monkeypatch: pytest.MonkeyPatch, code: int, raised: type[GitcpError], said: str
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    code: int,
+    raised: type[GitcpError],
+    said: str,
 ) -> None:
     """A restore that cannot be written down does not begin."""
     project.write("a", "old\n")
@@ -533,7 +586,9 @@ def test_done_for_good(project: Project, monkeypatch: pytest.MonkeyPatch) -> Non
     journal.begin(repo, journal.Unfinished(id, id, (), journal.Extent()))
     synced: list[tuple[int, bool]] = []
     left = repo.state_dir / journal.RESTORE
-    monkeypatch.setattr(os, "fsync", lambda opened: synced.append((os.fstat(opened).st_ino, left.exists())))
+    monkeypatch.setattr(
+        os, "fsync", lambda opened: synced.append((os.fstat(opened).st_ino, left.exists()))
+    )
 
     journal.finish(repo)
 

@@ -20,7 +20,9 @@ from gitcp.state import note as op
 from driver import SOURCE, Project
 from samples import open_store
 
-TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).map(str.strip).filter(bool)
+TEXT = (
+    st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).map(str.strip).filter(bool)
+)
 KEY = TEXT.map(lambda text: text.replace("=", "")).map(str.strip).filter(bool)
 
 
@@ -40,7 +42,9 @@ def last(project: Project, revision: str = "@") -> dict[str, Any]:
 
 
 def test_next_save_takes_it(saved: Project) -> None:
-    """It adds up, is in the next checkpoint together with what that save says, and then it is gone."""
+    """It adds up, is in the next checkpoint together with what that save says, and then it is
+    gone.
+    """
     with saved.guard():
         saved.gitcp("note", "--fact", "os=linux", "--decided", "one", "--phase", "tests", check=0)
         saved.gitcp("note", "--decided", "two", "--position", "row=7", check=0)
@@ -71,7 +75,9 @@ def test_drops_a_fact(saved: Project) -> None:
 
 
 def test_nothing_else_changed(saved: Project) -> None:
-    """A note alone is a reason for a checkpoint, though the save before found nothing new, and remembered that."""
+    """A note alone is a reason for a checkpoint, though the save before found nothing new, and
+    remembered that.
+    """
     for _ in range(3):
         saved.gitcp("save", check=0)
     saved.gitcp("note", "--task", "docs", check=0)
@@ -110,7 +116,9 @@ def test_in_an_agents_shell(project: Project) -> None:
 
 
 def test_restore_saves_it(saved: Project) -> None:
-    """Before a restore, what is here is saved with what was said of it; the restore itself says what was said then."""
+    """Before a restore, what is here is saved with what was said of it; the restore itself says
+    what was said then.
+    """
     saved.write("a.txt", "two\n")
     saved.gitcp("note", "--failed", "that too", check=0)
     done = saved.json("restore", "1", "--yes")
@@ -135,7 +143,10 @@ def test_once_of_many(saved: Project) -> None:
     saved.gitcp("note", "--task", "once", check=0)
     command = [sys.executable, "-P", "-m", "gitcp", "save", "--force", "--session"]
     env = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    running = [subprocess.Popen([*command, f"s{n}"], cwd=saved.root, env=env, stdout=subprocess.PIPE) for n in range(6)]
+    running = [
+        subprocess.Popen([*command, f"s{n}"], cwd=saved.root, env=env, stdout=subprocess.PIPE)
+        for n in range(6)
+    ]
     assert [each.wait(60) for each in running] == [0] * 6
     for each in running:
         each.communicate()
@@ -150,7 +161,10 @@ def test_show_and_clear(saved: Project) -> None:
     name = last(saved)["session"]
     saved.gitcp("note", "--session", name, "--task", "docs", check=0)
 
-    assert f"The next save of {name} says:\n  task: docs\n" in saved.gitcp("note", "--show", check=0).out
+    assert (
+        f"The next save of {name} says:\n  task: docs\n"
+        in saved.gitcp("note", "--show", check=0).out
+    )
     documents = saved.json_lines("note", "--show")
     assert [each["session"] for each in documents] == [None, name]
     assert documents[0]["objective"] == "ship"
@@ -174,17 +188,25 @@ def test_edit(saved: Project) -> None:
     """The editor gets what waits; what it leaves waits instead."""
     saved.gitcp("note", "--task", "docs", "--decided", "one\ntwo", check=0)
     copy = saved.root.with_name("copy")
-    env = editor(saved, f'cp "$1" "{copy}"; printf "phase: tests\\nnext: a\\nnext: b\\n  c\\n" > "$1"')
+    env = editor(
+        saved, f'cp "$1" "{copy}"; printf "phase: tests\\nnext: a\\nnext: b\\n  c\\n" > "$1"'
+    )
     saved.gitcp("note", "--edit", env=env, check=0)
 
     assert "task: docs\ndecided: one\n  two\n" in copy.read_text()
     saved.gitcp("save", check=0)
     found = last(saved)
-    assert (found["phase"], found["handoff"]["next"], found["handoff"]["task"]) == ("tests", ["a", "b\nc"], None)
+    assert (found["phase"], found["handoff"]["next"], found["handoff"]["task"]) == (
+        "tests",
+        ["a", "b\nc"],
+        None,
+    )
 
 
 def test_edit_that_fails(saved: Project) -> None:
-    """An editor that fails, and what cannot be read, leave the note as it was; what was written is kept."""
+    """An editor that fails, and what cannot be read, leave the note as it was; what was written is
+    kept.
+    """
     saved.gitcp("note", "--task", "docs", check=0)
     none = saved.gitcp("note", "--edit", env={"GIT_EDITOR": ""}, check=1)
     assert "no editor is set, and there is no terminal" in none.err
@@ -224,7 +246,9 @@ def test_damaged(saved: Project) -> None:
         objective=st.none() | TEXT,
         facts=st.dictionaries(KEY, TEXT, max_size=3),
         position=st.dictionaries(KEY, TEXT, max_size=3),
-        handoff=st.builds(Handoff, task=st.none() | TEXT, decisions=st.lists(TEXT, max_size=3).map(tuple)),
+        handoff=st.builds(
+            Handoff, task=st.none() | TEXT, decisions=st.lists(TEXT, max_size=3).map(tuple)
+        ),
     )
 )
 def test_round_trip(note: Note) -> None:
@@ -233,7 +257,9 @@ def test_round_trip(note: Note) -> None:
 
 
 def test_lines_that_are_none() -> None:
-    """A line without a key is refused; comments, blanks and a leading continuation say nothing wrong."""
+    """A line without a key is refused; comments, blanks and a leading continuation say nothing
+    wrong.
+    """
     assert op.read("# a comment\n\n   \ntask: x\n") == Note(handoff=Handoff(task="x"))
     assert op.read("task:\n") == Note()
     for text in ("no colon", "  too early", "fact: no value"):

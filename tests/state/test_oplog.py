@@ -1,4 +1,6 @@
-"""The operation log: what was done besides saving, in order, whatever crashes or writes beside it."""
+"""The operation log: what was done besides saving, in order, whatever crashes or writes beside
+it.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def log_of(project: Project) -> Path:
 
 
 def test_restores_are_logged(project: Project) -> None:
-    """A restore, its undo and its redo are in the log, the last two with the operation that they are of."""
+    """A restore, its undo and its redo are in the log, the last two with the operation that they
+    are of.
+    """
     project.write("a", "one\n")
     first = save(project)
     project.write("a", "two\n")
@@ -65,7 +69,9 @@ def test_a_restore_that_did_nothing_is_not_logged(project: Project) -> None:
 
 
 def test_command(project: Project) -> None:
-    """`gitcp oplog` lists the operations, the last one first; `--json` prints each with all its keys."""
+    """`gitcp oplog` lists the operations, the last one first; `--json` prints each with all its
+    keys.
+    """
     project.write("a", "one\n")
     project.gitcp("save", "one", "--session", "work", check=0)
     project.write("a", "two\n")
@@ -93,12 +99,16 @@ def test_an_empty_log(project: Project) -> None:
 
 
 def test_damaged_lines_are_passed_over(project: Project) -> None:
-    """Garbage, a cut-off last line, and lines of another shape hide no other line; numbers go on."""
+    """Garbage, a cut-off last line, and lines of another shape hide no other line; numbers go
+    on.
+    """
     repo = open_store(project).repo
     oplog.record(repo, "fork", "one")
     with log_of(project).open("ab") as file:
         file.write(
-            b"\xff\xfe\n[]\n{}\n" + b'{"number":"x"}\n' + b'{"number":9,"time":"2026-11-02","what":"a","said":""}\n'
+            b"\xff\xfe\n[]\n{}\n"
+            b'{"number":"x"}\n'
+            b'{"number":9,"time":"2026-11-02","what":"a","said":""}\n'
         )
         file.write(b'{"number": 2, "ti')
     oplog.record(repo, "fork", "two")
@@ -133,10 +143,17 @@ def test_the_number_behind_a_long_line(project: Project) -> None:
 
 
 def test_a_long_log(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was done from a number on is as in the whole log; of that the end alone is read, where it is enough."""
+    """What was done from a number on is as in the whole log; of that the end alone is read, where
+    it is enough.
+    """
     repo = open_store(project).repo
-    done = [operation(n, "prune", said="x" * 100, dropped={"alpha": ((n, n),)}) for n in range(1, 1001)]
-    project.write(".git/gitcp/oplog", b"".join(wire.dumps(oplog.encode(each), small=True) + b"\n" for each in done))
+    done = [
+        operation(n, "prune", said="x" * 100, dropped={"alpha": ((n, n),)}) for n in range(1, 1001)
+    ]
+    project.write(
+        ".git/gitcp/oplog",
+        b"".join(wire.dumps(oplog.encode(each), small=True) + b"\n" for each in done),
+    )
     whole = oplog.entries(repo)
     assert whole == tuple(done)
     read: list[bytes] = []
@@ -159,8 +176,10 @@ def test_many_writers(project: Project) -> None:
     """Processes that write at once lose no line, and no number is given twice."""
     program = (
         "import os; from pathlib import Path; from datetime import UTC, datetime\n"
-        "from gitcp.git.repo import Repository; from gitcp.model import Host; from gitcp.state import oplog\n"
-        "repo = Repository.open(Path.cwd(), Host(os.environ, Path(os.environ['HOME']), lambda: datetime.now(UTC)))\n"
+        "from gitcp.git.repo import Repository; from gitcp.model import Host; from gitcp.state "
+        "import oplog\n"
+        "repo = Repository.open(Path.cwd(), Host(os.environ, Path(os.environ['HOME']), lambda: "
+        "datetime.now(UTC)))\n"
         "for n in range(10): oplog.record(repo, 'fork', str(n))\n"
     )
     command = [sys.executable, "-P", "-c", program]
@@ -179,14 +198,18 @@ def _env() -> dict[str, str]:
     st.builds(
         Operation,
         number=st.integers(1, 10**9),
-        time=st.datetimes(min_value=datetime(2000, 1, 1)).map(lambda t: t.replace(tzinfo=UTC)),  # noqa: DTZ001 -- hypothesis wants it bare
+        # hypothesis wants it bare
+        time=st.datetimes(min_value=datetime(2000, 1, 1)).map(lambda t: t.replace(tzinfo=UTC)),  # noqa: DTZ001
         what=st.sampled_from(["restore", "prune", "fork"]),
         said=st.text(),
         worktree=st.none() | st.just("other"),
-        checkpoints=st.lists(st.builds(CheckpointId, st.just("alpha"), st.integers(1, 99))).map(tuple),
+        checkpoints=st.lists(st.builds(CheckpointId, st.just("alpha"), st.integers(1, 99))).map(
+            tuple
+        ),
         trash=st.none() | st.just("20261102T090000Z"),
         dropped=st.dictionaries(
-            st.just("alpha"), st.lists(st.tuples(st.integers(1), st.integers(1)), min_size=1).map(tuple)
+            st.just("alpha"),
+            st.lists(st.tuples(st.integers(1), st.integers(1)), min_size=1).map(tuple),
         ),
         of=st.none() | st.integers(1, 99),
         automatic=st.booleans(),
@@ -201,7 +224,9 @@ def test_round_trip(given_operation: Operation) -> None:
 
 
 def test_standing() -> None:
-    """The log is walked back and forth; what was done elsewhere or by gitcp itself is nobody's last step here."""
+    """The log is walked back and forth; what was done elsewhere or by gitcp itself is nobody's last
+    step here.
+    """
     pruned = operation(2, "prune", trash="t1")
     log = [
         operation(1, "restore"),
@@ -224,8 +249,15 @@ def test_standing() -> None:
 
 
 def test_standing_after_something_new() -> None:
-    """A new restore takes the place of the restores that could be redone, and leaves a prune that could be."""
-    log = [operation(1, "restore"), operation(2, "prune"), operation(3, "undo", of=2), operation(4, "undo", of=1)]
+    """A new restore takes the place of the restores that could be redone, and leaves a prune that
+    could be.
+    """
+    log = [
+        operation(1, "restore"),
+        operation(2, "prune"),
+        operation(3, "undo", of=2),
+        operation(4, "undo", of=1),
+    ]
 
     found = standing([*log, operation(5, "restore", time=START + timedelta(hours=1))], None)
 

@@ -1,4 +1,6 @@
-"""Settings that cannot be read stop nothing that saves, looks or goes back; what they protect is refused."""
+"""Settings that cannot be read stop nothing that saves, looks or goes back; what they protect is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -68,12 +70,22 @@ def saved(project: Project) -> Project:
 
 @pytest.mark.parametrize("how", BROKEN)
 def test_going_back(saved: Project, how: str) -> None:
-    """The edit that broke the settings is itself taken back, by undo too, and every look goes on."""
+    """The edit that broke the settings is itself taken back, by undo too, and every look goes
+    on.
+    """
     broken, said = BROKEN[how]
     good = saved.files()
     broken(saved)
     wreck = saved.files()
-    for command in (("log",), ("show",), ("diff",), ("status",), ("list",), ("sessions",), ("restore", "1", "-n")):
+    for command in (
+        ("log",),
+        ("show",),
+        ("diff",),
+        ("status",),
+        ("list",),
+        ("sessions",),
+        ("restore", "1", "-n"),
+    ):
         done = saved.gitcp(*command, check=0)
         assert done.err.count("warning: ") <= 1
 
@@ -100,7 +112,10 @@ def test_what_is_protected(saved: Project, how: str) -> None:
     broken(saved)
     repo = open_store(saved).repo
     mistakes: list[BadValue] = []
-    assert settings.limits(repo, mistakes=mistakes).max_dependency_files == Limits().max_dependency_files
+    assert (
+        settings.limits(repo, mistakes=mistakes).max_dependency_files
+        == Limits().max_dependency_files
+    )
     assert settings.limits(repo, ("*.log",)).include == ("*.log",)
     assert len(mistakes) == 1
     assert said in str(mistakes[0])
@@ -124,7 +139,9 @@ def test_push_is_refused(saved: Project) -> None:
 def test_the_rest_holds(saved: Project) -> None:
     """One mistake does not cost the settings beside it."""
     saved.write("big", "x" * 3000)
-    saved.write(".gitcp.toml", "[save]\nmax_file_size = 2000\nmax_dependency_files = 'x'\nnew = 1\n[else]\n")
+    saved.write(
+        ".gitcp.toml", "[save]\nmax_file_size = 2000\nmax_dependency_files = 'x'\nnew = 1\n[else]\n"
+    )
     done = saved.gitcp("save", check=0)
     assert done.err.count("warning: ") == 3
     assert "not saved: big" in done.out
@@ -135,7 +152,12 @@ def test_hooks_go_on(saved: Project) -> None:
     saved.write(".gitcp.toml", "[triggers]\ntools = false\nturn = 'x'\n")
     for event in ("PostToolUse", "Stop"):
         saved.write("a.txt", event)
-        done = saved.gitcp("hook", "claude", event, input=f'{{"session_id": "s", "tool_name": "{event}"}}', check=0)
+        done = saved.gitcp(
+            "hook", "claude", event, input=f'{{"session_id": "s", "tool_name": "{event}"}}', check=0
+        )
         assert (done.out, done.err) == ("", "")
     assert [each["trigger"] for each in saved.json_lines("log", "--session", "s")] == ["turn"]
-    assert "triggers.turn in .gitcp.toml:3 is 'x'" in saved.root.joinpath(".git/gitcp/hook.log").read_text()
+    assert (
+        "triggers.turn in .gitcp.toml:3 is 'x'"
+        in saved.root.joinpath(".git/gitcp/hook.log").read_text()
+    )

@@ -1,7 +1,9 @@
-"""What is on disk, as docs/format.md promises it: the bundles of every format ever shipped, and the invariants.
+"""What is on disk, as docs/format.md promises it: the bundles of every format ever shipped, and the
+invariants.
 
-The invariants are looked at with plain git wherever git can say it, so that code that writes and reads the same mistake
-is found out. A newer gitcp must pass all of this on the bundles as they are: they are never made again.
+The invariants are looked at with plain git wherever git can say it, so that code that writes and
+reads the same mistake is found out. A newer gitcp must pass all of this on the bundles as they are:
+they are never made again.
 """
 
 from __future__ import annotations
@@ -37,13 +39,17 @@ SESSION = "refs/gitcp/sessions/e7baae82"
 
 
 class Shipped:
-    """A bundle, fetched into a new repository by plain git, and what was expected of it when it was made."""
+    """A bundle, fetched into a new repository by plain git, and what was expected of it when it was
+    made.
+    """
 
     def __init__(self, directory: Path, project: Project) -> None:
         self.project = project
         self.expected: dict[str, Any] = json.loads(directory.joinpath("expected.json").read_bytes())
         self.checkpoints: dict[str, Any] = self.expected["checkpoints"]
-        project.git("fetch", "--quiet", str(directory / "checkpoints.bundle"), "refs/gitcp/*:refs/gitcp/*")
+        project.git(
+            "fetch", "--quiet", str(directory / "checkpoints.bundle"), "refs/gitcp/*:refs/gitcp/*"
+        )
         self.store = open_store(project)
 
     def read(self, id: str) -> Checkpoint:
@@ -81,9 +87,14 @@ def metadata(project: Project, revision: str) -> dict[str, Any]:
 
 def joined(project: Project, revision: str, stream: str) -> bytes:
     """A stream of the conversation as docs/format.md says to put it together."""
-    listed = project.git("ls-tree", "-r", "--full-tree", f"{revision}:.gitcp/conversation/{stream}").splitlines()
+    listed = project.git(
+        "ls-tree", "-r", "--full-tree", f"{revision}:.gitcp/conversation/{stream}"
+    ).splitlines()
     blobs = [line.split("\t")[0].split(" ")[2] for line in listed]
-    return b"".join(project.git("cat-file", "blob", blob).encode("utf-8", "surrogateescape") + b"\n" for blob in blobs)
+    return b"".join(
+        project.git("cat-file", "blob", blob).encode("utf-8", "surrogateescape") + b"\n"
+        for blob in blobs
+    )
 
 
 # ---------------------------------------------------------------- the bundles
@@ -112,7 +123,9 @@ def test_shipped_metadata(shipped: Shipped) -> None:
 
 
 def test_shipped_files(shipped: Shipped, tmp_path: Path) -> None:
-    """Every checkpoint's files come back byte for byte: content, kinds, modes, empty directories, and nothing else."""
+    """Every checkpoint's files come back byte for byte: content, kinds, modes, empty directories,
+    and nothing else.
+    """
     for id, expected in shipped.checkpoints.items():
         shipped.project.gitcp("restore", id, "--files", "--to", str(tmp_path / id), check=0)
 
@@ -123,13 +136,21 @@ def test_shipped_conversations(shipped: Shipped) -> None:
     """Every stream of every conversation comes back byte for byte."""
     for id, expected in shipped.checkpoints.items():
         streams = shipped.read(id).conversation
-        found = {stream.name: _shown(shipped.project, id, stream.name) for stream in streams.streams} if streams else {}
+        found = (
+            {stream.name: _shown(shipped.project, id, stream.name) for stream in streams.streams}
+            if streams
+            else {}
+        )
 
         assert found == expected["streams"], id
 
 
 def _shown(project: Project, id: str, stream: str) -> dict[str, Any]:
-    return digest(project.gitcp("show", id, "--stream", stream, check=0).out.encode("utf-8", "surrogateescape"))
+    return digest(
+        project.gitcp("show", id, "--stream", stream, check=0).out.encode(
+            "utf-8", "surrogateescape"
+        )
+    )
 
 
 def test_shipped_is_whole(shipped: Shipped) -> None:
@@ -141,7 +162,9 @@ def test_shipped_is_whole(shipped: Shipped) -> None:
 
 
 def test_shipped_goes_on(shipped: Shipped) -> None:
-    """A session that an older gitcp began is carried on by this one, with its numbers and its words."""
+    """A session that an older gitcp began is carried on by this one, with its numbers and its
+    words.
+    """
     last = shipped.expected["sessions"]["e7baae82"][-1]
     shipped.project.write("now.txt", "now\n")
 
@@ -155,7 +178,9 @@ def test_shipped_goes_on(shipped: Shipped) -> None:
 
 
 def test_newer_format(project: Project) -> None:
-    """A checkpoint in a format of the future is refused by name, and nothing is taken for something else."""
+    """A checkpoint in a format of the future is refused by name, and nothing is taken for something
+    else.
+    """
     made = save(open_store(project), Request(project.root, session="alpha")).checkpoint
     data = wire.encode_checkpoint(made).replace(b'"format": %d' % wire.FORMAT, b'"format": 7777', 1)
     _rewrite(project, "refs/gitcp/sessions/alpha", data)
@@ -168,7 +193,9 @@ def test_newer_format(project: Project) -> None:
 
 
 def test_unknown_field(project: Project) -> None:
-    """A field that this version does not know is kept as it is when the checkpoint is written again."""
+    """A field that this version does not know is kept as it is when the checkpoint is written
+    again.
+    """
     made = save(open_store(project), Request(project.root, session="alpha")).checkpoint
     fields = {**json.loads(wire.encode_checkpoint(made)), "weather": {"wind": [1, "north"]}}
     _rewrite(project, "refs/gitcp/sessions/alpha", wire.dumps(fields))
@@ -188,11 +215,17 @@ def _last(project: Project, session: str) -> Checkpoint:
 def _rewrite(project: Project, ref: str, data: bytes) -> None:
     """Put another `checkpoint.json` into the last checkpoint, by plain git."""
     blob = project.git("hash-object", "-w", "--stdin", input=data)
-    inside = re.sub(r"[0-9a-f]{40}(\tcheckpoint\.json)", rf"{blob}\1", project.git("ls-tree", f"{ref}:.gitcp") + "\n")
+    inside = re.sub(
+        r"[0-9a-f]{40}(\tcheckpoint\.json)",
+        rf"{blob}\1",
+        project.git("ls-tree", f"{ref}:.gitcp") + "\n",
+    )
     holder = project.git("mktree", input=inside.encode())
     root = re.sub(r"[0-9a-f]{40}(\t\.gitcp)", rf"{holder}\1", project.git("ls-tree", ref) + "\n")
     tree = project.git("mktree", input=root.encode())
-    commit = project.git("commit-tree", tree, input=project.git("log", "-1", "--format=%B", ref).encode())
+    commit = project.git(
+        "commit-tree", tree, input=project.git("log", "-1", "--format=%B", ref).encode()
+    )
     project.git("update-ref", ref, commit)
 
 
@@ -200,7 +233,9 @@ def _rewrite(project: Project, ref: str, data: bytes) -> None:
 
 
 def test_ref_moves_last(project: Project, talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When a ref is about to move, everything that its new commit needs is stored already, and sound."""
+    """When a ref is about to move, everything that its new commit needs is stored already, and
+    sound.
+    """
     real, seen = refs.update_ref, []
 
     def checked(common_dir: Path, name: str, new: Oid, old: Oid | None, *promise: Any) -> bool:
@@ -216,13 +251,17 @@ def test_ref_moves_last(project: Project, talk: Talk, monkeypatch: pytest.Monkey
 
 
 def test_chain(project: Project, talk: Talk) -> None:
-    """A session is a line: a root commit, then one parent each, numbers from 1 without a gap, no project history."""
+    """A session is a line: a root commit, then one parent each, numbers from 1 without a gap, no
+    project history.
+    """
     for number in range(3):
         project.write("app.py", f"print({number})\n")
         project.gitcp("save", check=0)
     project.gitcp("restore", "1", "--yes", check=0)
 
-    listed = project.git("log", "--reverse", "--format=%P|%(trailers:key=Gitcp-Number,valueonly,separator=)", SESSION)
+    listed = project.git(
+        "log", "--reverse", "--format=%P|%(trailers:key=Gitcp-Number,valueonly,separator=)", SESSION
+    )
     parents, numbers = zip(*(line.split("|") for line in listed.splitlines()), strict=True)
 
     assert [len(each.split()) for each in parents] == [0, 1, 1, 1]
@@ -230,7 +269,9 @@ def test_chain(project: Project, talk: Talk) -> None:
 
 
 def test_only_gitcps_own_is_written(project: Project, talk: Talk) -> None:
-    """Save, tag, restore and undo write objects, refs/gitcp and `<git dir>/gitcp`: nothing else of git's changes."""
+    """Save, tag, restore and undo write objects, refs/gitcp and `<git dir>/gitcp`: nothing else of
+    git's changes.
+    """
     with project.guard():
         project.gitcp("save", "one", "--tag", "first", check=0)
         project.write("app.py", "print('two')\n")
@@ -241,9 +282,17 @@ def test_only_gitcps_own_is_written(project: Project, talk: Talk) -> None:
 
 
 def test_nothing_is_rewritten(project: Project, talk: Talk) -> None:
-    """Whatever is done, a checkpoint that was there stays behind the session's last one: a restore appends."""
+    """Whatever is done, a checkpoint that was there stays behind the session's last one: a restore
+    appends.
+    """
     tips = []
-    for step in (("save",), ("save", "--force"), ("restore", "1", "--yes"), ("undo", "--yes"), ("redo", "--yes")):
+    for step in (
+        ("save",),
+        ("save", "--force"),
+        ("restore", "1", "--yes"),
+        ("undo", "--yes"),
+        ("redo", "--yes"),
+    ):
         if step[0] == "restore":
             project.write("app.py", "print('two')\n")
         project.gitcp(*step, check=0)
@@ -266,7 +315,10 @@ def test_restore_saves_first(project: Project, talk: Talk) -> None:
     safety = f"{SESSION}~1"
     assert metadata(project, safety)["trigger"] == "before-restore"
     assert report["safety"] == f"e7baae82@{metadata(project, safety)['number']}"
-    assert project.git("show", f"{safety}:app.py", f"{safety}:never_saved.txt") == "print('precious')\nprecious too"
+    assert (
+        project.git("show", f"{safety}:app.py", f"{safety}:never_saved.txt")
+        == "print('precious')\nprecious too"
+    )
 
 
 def test_streams_joined(project: Project, talk: Talk) -> None:
@@ -279,12 +331,16 @@ def test_streams_joined(project: Project, talk: Talk) -> None:
 
 
 def test_segments_stay(project: Project, talk: Talk) -> None:
-    """When a conversation grows, what is stored of it keeps its names: only a small last segment may be cut anew."""
+    """When a conversation grows, what is stored of it keeps its names: only a small last segment
+    may be cut anew.
+    """
     trees = []
     for _ in range(3):
         talk.say(*("x" * 5000 for _ in range(150)))
         project.gitcp("save", check=0)
-        trees.append(project.git("ls-tree", "-r", f"{SESSION}:.gitcp/conversation/main").splitlines())
+        trees.append(
+            project.git("ls-tree", "-r", f"{SESSION}:.gitcp/conversation/main").splitlines()
+        )
 
     assert len(trees[0]) > 2
     for before, after in pairwise(trees):
@@ -292,10 +348,14 @@ def test_segments_stay(project: Project, talk: Talk) -> None:
 
 
 def test_files_are_gits_own(project: Project, talk: Talk) -> None:
-    """A committed file that did not change differs from HEAD for nobody: what git converts, it converts here too."""
+    """A committed file that did not change differs from HEAD for nobody: what git converts, it
+    converts here too.
+    """
     project.gitcp("save", check=0)
 
-    assert project.git("diff", "--name-status", "HEAD", SESSION, "--", ".", ":!.gitcp") == "A\tnew.txt"
+    assert (
+        project.git("diff", "--name-status", "HEAD", SESSION, "--", ".", ":!.gitcp") == "A\tnew.txt"
+    )
     assert metadata(project, SESSION)["files"]["converted"] == [{"path": "win.crlf", "eol": "crlf"}]
 
 
@@ -309,7 +369,9 @@ def test_left_out_is_listed(project: Project, talk: Talk) -> None:
     project.gitcp("save", check=0)
 
     stored = set(project.git("ls-tree", "-r", "--name-only", SESSION).splitlines())
-    listed = {skip["path"]: skip["reason"] for skip in metadata(project, SESSION)["files"]["skipped"]}
+    listed = {
+        skip["path"]: skip["reason"] for skip in metadata(project, SESSION)["files"]["skipped"]
+    }
     lying = set(project.git("ls-files", "--cached", "--others", "--exclude-standard").splitlines())
     assert lying - stored == {"large.bin"}  # git does not list a FIFO at all
     assert listed == {"large.bin": "too-large", "pipe": "special"}
@@ -357,7 +419,9 @@ def test_same_content_same_bytes(tmp_path: Path) -> None:
         project = Project(tmp_path / place)
         project.write("a.txt", "a\n")
         project.write("empty/.keep", "")
-        host = Host(dict(os.environ), Path(os.environ["HOME"]), lambda: datetime(2026, 1, 5, tzinfo=UTC))
+        host = Host(
+            dict(os.environ), Path(os.environ["HOME"]), lambda: datetime(2026, 1, 5, tzinfo=UTC)
+        )
         note = Note("label", facts={"b": "2", "a": "1"})
         request = Request(project.root, note=note, session="alpha")
         made.append(save(Store(Repository.open(project.root, host)), request).checkpoint.commit)
@@ -367,7 +431,11 @@ def test_same_content_same_bytes(tmp_path: Path) -> None:
 
 def test_first_key_is_the_format(project: Project) -> None:
     """`format` is the first key, so that any reader knows what it reads; the others are sorted."""
-    keys = list(json.loads(wire.encode_checkpoint(replace(blank(), note=Note("label", phase="x", objective="y")))))
+    keys = list(
+        json.loads(
+            wire.encode_checkpoint(replace(blank(), note=Note("label", phase="x", objective="y")))
+        )
+    )
 
     assert keys[0] == "format"
     assert keys[1:] == sorted(keys[1:])
@@ -379,7 +447,9 @@ def test_plain_push_carries_nothing(project: Project, talk: Talk, tmp_path: Path
     project.gitcp("save", "--tag", "first", check=0)
     project.git("init", "--quiet", "--bare", str(tmp_path / "bare"))
     for options in ((), ("--all",), ("--tags",)):
-        project.git("push", "--quiet", *options, str(tmp_path / "bare"), *(() if options else ("main",)))
+        project.git(
+            "push", "--quiet", *options, str(tmp_path / "bare"), *(() if options else ("main",))
+        )
     project.git("clone", "--quiet", str(project.root), str(tmp_path / "clone"))
 
     for place in ("bare", "clone"):

@@ -54,9 +54,19 @@ def full(text: str = "words", path: bytes = b"path", **fields: Any) -> Checkpoin
         "e7baae82",
         12,
         agent=Agent("claude-code", "5e55", text, text),
-        note=Note(text, text, text, {text: text}, Handoff(text, (text,), (text,), (text,), (text,)), {text: text}),
+        note=Note(
+            text,
+            text,
+            text,
+            {text: text},
+            Handoff(text, (text,), (text,), (text,), (text,)),
+            {text: text},
+        ),
         snapshot=Snapshot(
-            Oid("c" * 40), Base(Oid("d" * 40), text, text), 42, (Skip(path, SkipReason.TOO_LARGE, text),)
+            Oid("c" * 40),
+            Base(Oid("d" * 40), text, text),
+            42,
+            (Skip(path, SkipReason.TOO_LARGE, text),),
         ),
         conversation=Conversation(
             "claude-code",
@@ -74,23 +84,39 @@ def full(text: str = "words", path: bytes = b"path", **fields: Any) -> Checkpoin
 
 
 def test_a_full_one() -> None:
-    """Everything a reader wants is there, in the order of interest, and the way back is the last line."""
+    """Everything a reader wants is there, in the order of interest, and the way back is the last
+    line.
+    """
     note = Note(
         "add e-mail column",
         "migration",
         "users get mail",
         {"tests": "green", "db": "sqlite"},
-        Handoff("write the migration", ("keep SQLite",), ("alter table in place",), ("run it",), ("schema.sql",)),
+        Handoff(
+            "write the migration",
+            ("keep SQLite",),
+            ("alter table in place",),
+            ("run it",),
+            ("schema.sql",),
+        ),
         {"record": "7000000"},
     )
     snapshot = Snapshot(
-        Oid("c" * 40), Base(Oid("d" * 40), "main"), 42, (Skip(b"big.bin", SkipReason.TOO_LARGE, "9 GB"),)
+        Oid("c" * 40),
+        Base(Oid("d" * 40), "main"),
+        42,
+        (Skip(b"big.bin", SkipReason.TOO_LARGE, "9 GB"),),
     )
     digest = Digest(7, LastMessage("assistant", "Done.\nAll tests pass."), "Add a column")
     talk = Conversation("claude-code", Oid("e" * 40), (Stream("main", 1234, "0" * 64),), digest)
     agent = Agent("claude-code", "5e55", "2.1", "large")
     checkpoint = full(
-        note=note, snapshot=snapshot, conversation=talk, agent=agent, restored_from=None, forked_from=None
+        note=note,
+        snapshot=snapshot,
+        conversation=talk,
+        agent=agent,
+        restored_from=None,
+        forked_from=None,
     )
 
     assert readme.render(checkpoint, CHANGES) == EXPECTED
@@ -180,12 +206,15 @@ def test_it_is_small() -> None:
 
     words = "word " * 10_000
     many = tuple(f"{n} {words}" for n in range(1000))
-    note = Note(words, words, words, dict.fromkeys(many, words), Handoff(words, many, many, many, many), {})
+    note = Note(
+        words, words, words, dict.fromkeys(many, words), Handoff(words, many, many, many, many), {}
+    )
     skips = tuple(Skip(b"%d" % n * 500, SkipReason.TOO_MANY, words) for n in range(1000))
     changes = [FileChange(b"d/%04d" % n * 500, None, A) for n in range(1000)]
     talk = replace(full().conversation, digest=Digest(9, LastMessage("user", words * 9), words * 9))  # type: ignore[type-var]
     text = readme.render(
-        full(words, note=note, snapshot=replace(full().snapshot, skipped=skips), conversation=talk), changes
+        full(words, note=note, snapshot=replace(full().snapshot, skipped=skips), conversation=talk),
+        changes,
     )
 
     assert len(text) < 30_000
@@ -195,8 +224,12 @@ def test_long_lists_say_how_much_is_left_out() -> None:
     """20 paths by kind, 10 skips, 8 items of each list: and how many more there are."""
     changes = [FileChange(b"%03d" % n, None if n % 2 else A, B) for n in range(50)]
     skips = tuple(Skip(b"skip%02d" % n, SkipReason.TOO_LARGE) for n in range(13))
-    handoff = Handoff(None, tuple(f"decided{n}" for n in range(11)), (), tuple(f"next{n}" for n in range(9)))
-    checkpoint = plain(note=Note(handoff=handoff), snapshot=Snapshot(Oid("c" * 40), Base(None, None), 99, skips))
+    handoff = Handoff(
+        None, tuple(f"decided{n}" for n in range(11)), (), tuple(f"next{n}" for n in range(9))
+    )
+    checkpoint = plain(
+        note=Note(handoff=handoff), snapshot=Snapshot(Oid("c" * 40), Base(None, None), 99, skips)
+    )
     text = readme.render(checkpoint, changes)
 
     assert text.count("- added: ") == 20
@@ -211,7 +244,9 @@ def test_long_lists_say_how_much_is_left_out() -> None:
 
 
 def test_the_same_text_every_time() -> None:
-    """The order in which facts were given does not matter; nothing else than the checkpoint does."""
+    """The order in which facts were given does not matter; nothing else than the checkpoint
+    does.
+    """
     one = plain(note=Note(facts={"a": "1", "b": "2"}, position={"x": "1", "y": "2"}))
     two = plain(note=Note(facts={"b": "2", "a": "1"}, position={"y": "2", "x": "1"}))
 
@@ -222,10 +257,44 @@ def test_the_same_text_every_time() -> None:
 
 
 HOSTILE = (
-    *("<script>alert(1)</script>", "<!-- x -->", "<img src=x onerror=y>", "&lt;b&gt;", "<https://evil.example>"),
-    *("![x](https://evil.example/x.png)", "[x](javascript:alert(1))", "https://evil.example www.evil.example a@b.c"),
-    *("@everyone", "#12", "org/repo#12", "GH-12", "d" * 40, ":tada:", "$`x`$", "\\`", "`", "``", "```", "````\n# x"),
-    *("` <b> `", " `", "` ", "a\n# heading", "a\n\n- item\n\n    code", "|a|b|\n|-|-|", "***", "===", "a  \nb", "~~~"),
+    *(
+        "<script>alert(1)</script>",
+        "<!-- x -->",
+        "<img src=x onerror=y>",
+        "&lt;b&gt;",
+        "<https://evil.example>",
+    ),
+    *(
+        "![x](https://evil.example/x.png)",
+        "[x](javascript:alert(1))",
+        "https://evil.example www.evil.example a@b.c",
+    ),
+    *(
+        "@everyone",
+        "#12",
+        "org/repo#12",
+        "GH-12",
+        "d" * 40,
+        ":tada:",
+        "$`x`$",
+        "\\`",
+        "`",
+        "``",
+        "```",
+        "````\n# x",
+    ),
+    *(
+        "` <b> `",
+        " `",
+        "` ",
+        "a\n# heading",
+        "a\n\n- item\n\n    code",
+        "|a|b|\n|-|-|",
+        "***",
+        "===",
+        "a  \nb",
+        "~~~",
+    ),
     *(
         "```\n<script>\n```",
         "text\n```text\n",
@@ -235,15 +304,41 @@ HOSTILE = (
         "[x]: http://evil.example",
         "[^1]: y",
     ),
-    *("\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "\u202eevil", "\u2066x\u2069", "a\u200bb", "\x9b31m", "\0", "\x7f"),
-    *("\udcff", "\ud83d", "\r\n", "\r", "\x0b\x0c", "\u2028\u2029", "\x85", "\ufeff", "\t", "", " ", "\n", "é✓漢字🙂"),
+    *(
+        "\x1b[31mred\x1b[0m",
+        "\x1b]0;title\x07",
+        "\u202eevil",
+        "\u2066x\u2069",
+        "a\u200bb",
+        "\x9b31m",
+        "\0",
+        "\x7f",
+    ),
+    *(
+        "\udcff",
+        "\ud83d",
+        "\r\n",
+        "\r",
+        "\x0b\x0c",
+        "\u2028\u2029",
+        "\x85",
+        "\ufeff",
+        "\t",
+        "",
+        " ",
+        "\n",
+        "é✓漢字🙂",
+    ),
 )
 
 WORDS = re.compile(
-    r"Checkpoint|manual|on|at|in the middle of a|Agent:|Phase:|Objective:|Position:|Restored from:|Forked from:|Facts|"
-    r"Handoff|Task:|Decided:|Tried, and failed:|Next:|Active files:|Files|Conversation|Last prompt:|Last message, from|"
+    r"Checkpoint|manual|on|at|in the middle of a|Agent:|Phase:|Objective:|Position:|Restored "
+    r"from:|Forked from:|Facts|"
+    r"Handoff|Task:|Decided:|Tried, and failed:|Next:|Active files:|Files|Conversation|Last "
+    r"prompt:|Last message, from|"
     r"To go back:|Not captured \(\d+\):|\d+ changed of \d+\.|\d+ messages, \d+ bytes\.|"
-    r"(added|modified|deleted|mode|type):|and \d+ more|too-large|\(empty\)|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|[,:]"
+    r"(added|modified|deleted|mode|type):|and \d+ "
+    r"more|too-large|\(empty\)|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|[,:]"
 )
 
 
@@ -265,15 +360,26 @@ def _is_ours(token: Token) -> bool:
             "bullet_list_open",
             "bullet_list_close",
         ),
-        *("list_item_open", "list_item_close", "inline", "code_inline", "fence", "hardbreak", "softbreak"),
+        *(
+            "list_item_open",
+            "list_item_close",
+            "inline",
+            "code_inline",
+            "fence",
+            "hardbreak",
+            "softbreak",
+        ),
     }
 
 
 @pytest.mark.parametrize(
-    "text", ["# <b>x</b>", "![x](y)", "[x](y)", "<https://a.b>", "x", "* * *", "|a|\n|-|\n|b|", "~~a~~"]
+    "text",
+    ["# <b>x</b>", "![x](y)", "[x](y)", "<https://a.b>", "x", "* * *", "|a|\n|-|\n|b|", "~~a~~"],
 )
 def test_the_judge_sees_what_is_alive(text: str) -> None:
-    """The test below could fail: HTML, links, images, rules, tables and foreign words are not inert."""
+    """The test below could fail: HTML, links, images, rules, tables and foreign words are not
+    inert.
+    """
     assert not is_inert(text)
 
 
@@ -286,7 +392,9 @@ texts = st.sampled_from(HOSTILE) | st.text() | st.text("`~ \n<>@#[]()!|\\-*_a\u2
 @example(text="`" * 500 + " x " + "`" * 499, path=b"`a` <b>\n\xff")
 @example(text="```\n" * 100, path=b"\xe2\x80\xae")
 def test_whatever_is_said_is_only_text(text: str, path: bytes) -> None:
-    """What people, agents and files bring stays in code, unseen characters are shown, and the frame stands."""
+    """What people, agents and files bring stays in code, unseen characters are shown, and the frame
+    stands.
+    """
     checkpoint = full(text, path)
     shown = readme.render(checkpoint, (FileChange(path, None, A),))
 
@@ -294,18 +402,29 @@ def test_whatever_is_said_is_only_text(text: str, path: bytes) -> None:
     assert all(char == "\n" or char.isprintable() for char in shown)
     assert shown.encode("utf-8").decode("utf-8") == shown
     assert shown.endswith("\n\nTo go back: `gitcp restore e7baae82@12`\n")
-    assert headings(shown) == ["Facts", *(["Handoff"] if checkpoint.note.handoff else []), "Files", "Conversation"]
+    assert headings(shown) == [
+        "Facts",
+        *(["Handoff"] if checkpoint.note.handoff else []),
+        "Files",
+        "Conversation",
+    ]
 
 
 def headings(text: str) -> list[str]:
     tokens = MarkdownIt("commonmark").parse(text)
-    return [after.content for token, after in pairwise(tokens) if token.type == "heading_open" and token.tag == "h2"]
+    return [
+        after.content
+        for token, after in pairwise(tokens)
+        if token.type == "heading_open" and token.tag == "h2"
+    ]
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 def test_hostile_words(text: str) -> None:
     """The known tricks of Markdown, forges and terminals stay what they are: words."""
-    shown = readme.render(full(text, text.encode("utf-8", "surrogateescape") if text != "\ud83d" else b"x"), ())
+    shown = readme.render(
+        full(text, text.encode("utf-8", "surrogateescape") if text != "\ud83d" else b"x"), ()
+    )
 
     assert is_inert(shown)
     assert all(char == "\n" or char.isprintable() for char in shown)
@@ -315,7 +434,12 @@ def test_words_come_back_as_they_were() -> None:
     """What stands in code is what was said, backticks and all."""
     for text in ("a `b` c", "``", "x`", "`x", "<b> & @all #1", "é✓漢字", r"back\slash", "a|b"):
         tokens = MarkdownIt("commonmark").parse(readme.render(plain(note=Note(objective=text)), ()))
-        codes = [child.content for token in tokens for child in token.children or () if child.type == "code_inline"]
+        codes = [
+            child.content
+            for token in tokens
+            for child in token.children or ()
+            if child.type == "code_inline"
+        ]
 
         assert text in codes
 

@@ -1,4 +1,6 @@
-"""The store: a checkpoint becomes a commit that git understands, and becomes the same checkpoint again."""
+"""The store: a checkpoint becomes a commit that git understands, and becomes the same checkpoint
+again.
+"""
 
 from __future__ import annotations
 
@@ -67,15 +69,23 @@ def full(store: Store, **fields: Any) -> Checkpoint:
     )
     made = plain(
         agent=Agent("claude-code", "5e55-10n", "2.1", "model"),
-        note=Note("a label", "build", "an objective", {"k": "v"}, Handoff("task", ("d",)), {"record": "7"}),
+        note=Note(
+            "a label", "build", "an objective", {"k": "v"}, Handoff("task", ("d",)), {"record": "7"}
+        ),
         trigger=Trigger.TURN,
         snapshot=Snapshot(
             tree,
             Base(Oid("b" * 40), "main"),
             5,
             (Skip(b"big", SkipReason.TOO_LARGE),),
-            staged=(IndexEntry(b"bin/run", FILE, blob[2]), IndexEntry(b"new", FILE, blob[3], intent_to_add=True)),
-            conflicts=(IndexEntry(b"a.txt", FILE, blob[1], 2), IndexEntry(b"a.txt", FILE, blob[2], 3)),
+            staged=(
+                IndexEntry(b"bin/run", FILE, blob[2]),
+                IndexEntry(b"new", FILE, blob[3], intent_to_add=True),
+            ),
+            conflicts=(
+                IndexEntry(b"a.txt", FILE, blob[1], 2),
+                IndexEntry(b"a.txt", FILE, blob[2], 3),
+            ),
         ),
         conversation=talk(store, {"main": b"{}\n", "agents/one": b"[]\n"}),
         changed=3,
@@ -95,7 +105,9 @@ def put(store: Store, checkpoint: Checkpoint) -> Checkpoint:
 
 
 def test_what_is_committed_is_read_back(project: Project, store: Store) -> None:
-    """Everything a checkpoint says comes back, from the same process and from another, loose and packed."""
+    """Everything a checkpoint says comes back, from the same process and from another, loose and
+    packed.
+    """
     with project.guard():
         made = put(store, full(store))
     assert made.commit != made.root
@@ -110,7 +122,9 @@ def test_the_tree_is_the_files_and_a_directory_of_ours(project: Project, store: 
     """git shows the working tree's files where they are, and everything else below .gitcp."""
     made = put(store, full(store))
     ref = refs.SESSIONS + "alpha"
-    listed = project.git("-c", "core.quotePath=true", "ls-tree", "-r", "--name-only", ref).splitlines()
+    listed = project.git(
+        "-c", "core.quotePath=true", "ls-tree", "-r", "--name-only", ref
+    ).splitlines()
 
     assert listed == [
         ".gitcp/README.md",
@@ -140,9 +154,14 @@ def test_git_reads_the_commit(project: Project, store: Store) -> None:
     second = put(store, full(store, id=CheckpointId("alpha", 2), parent=first.commit))
     ref = refs.SESSIONS + "alpha"
 
-    assert project.git("log", "--format=%H %P", ref) == f"{second.commit} {first.commit}\n{first.commit} "
+    assert (
+        project.git("log", "--format=%H %P", ref)
+        == f"{second.commit} {first.commit}\n{first.commit} "
+    )
     assert project.git("log", "--format=%s %aI", f"{ref}~1") == "a label 2026-11-20T17:00:05-03:30"
-    trailers = project.git("log", "--format=%(trailers:only,unfold)", f"{ref}~1").strip().splitlines()
+    trailers = (
+        project.git("log", "--format=%(trailers:only,unfold)", f"{ref}~1").strip().splitlines()
+    )
     assert trailers == [
         "Gitcp-Format: 1",
         "Gitcp-Session: alpha",
@@ -183,7 +202,9 @@ def test_the_same_checkpoint_is_the_same_commit(store: Store, project: Project) 
 
 
 def test_nothing_is_seen_before_the_ref_moves(project: Project, store: Store) -> None:
-    """A commit that no ref names is no checkpoint yet; moving the ref makes it one, from its parent only."""
+    """A commit that no ref names is no checkpoint yet; moving the ref makes it one, from its parent
+    only.
+    """
     first = store.commit(full(store), "")
     assert store.sessions() == {}
     assert store.tip("alpha") is None
@@ -205,7 +226,9 @@ def identity(project: Project, tmp_path: Path, env: dict[str, str]) -> str:
 
 
 def test_who_made_it(project: Project, tmp_path: Path) -> None:
-    """The user git knows, from the environment before the settings; a fixed one where git knows none."""
+    """The user git knows, from the environment before the settings; a fixed one where git knows
+    none.
+    """
     assert identity(project, tmp_path, {}) == "gitcp <gitcp@localhost>"
 
     project.git("config", "user.name", "Ann O. Nym")
@@ -217,11 +240,15 @@ def test_who_made_it(project: Project, tmp_path: Path) -> None:
     assert identity(project, tmp_path, env) == "Env <env@example.org>"
 
 
-@pytest.mark.parametrize("name", ["", " ", "<>", "a <b> c", "x\ny", "\x00", "\udcff", "é", ".", "a" * 500])
+@pytest.mark.parametrize(
+    "name", ["", " ", "<>", "a <b> c", "x\ny", "\x00", "\udcff", "é", ".", "a" * 500]
+)
 def test_any_name_gives_a_sound_commit(project: Project, name: str) -> None:
     """Whatever git's settings say, the commit is sound."""
     text = name.replace("\n", "\\n").replace("\0", "")
-    with project.root.joinpath(".git/config").open("a", encoding="utf-8", errors="surrogateescape") as file:
+    with project.root.joinpath(".git/config").open(
+        "a", encoding="utf-8", errors="surrogateescape"
+    ) as file:
         file.write(f'[user]\n\tname = "{text}"\n\temail = "{text}"\n')
     store = open_store(project)
     made = put(store, full(store))
@@ -242,11 +269,18 @@ def test_any_name_gives_a_sound_commit(project: Project, name: str) -> None:
         (Note("é✓漢字🙂"), None, "é✓漢字🙂"),
     ],
 )
-def test_subjects(project: Project, store: Store, note: Note, prompt: str | None, expected: str) -> None:
-    """A label on one line, or a line made from the trigger and the last prompt; git and we read the same."""
+def test_subjects(
+    project: Project, store: Store, note: Note, prompt: str | None, expected: str
+) -> None:
+    """A label on one line, or a line made from the trigger and the last prompt; git and we read the
+    same.
+    """
     conversation = talk(store, {"main": b"{}\n"})
     conversation = replace(conversation, digest=replace(conversation.digest, last_prompt=prompt))
-    made = put(store, full(store, note=note, conversation=conversation, restored_from=None, forked_from=None))
+    made = put(
+        store,
+        full(store, note=note, conversation=conversation, restored_from=None, forked_from=None),
+    )
 
     assert subject(made) == expected
     assert store.summary(made.commit).subject == expected
@@ -271,7 +305,9 @@ def test_words_cannot_forge_trailers(project: Project, store: Store, text: str) 
     """Wherever they stand, words of people and agents stay words: the id is what the store says."""
     conversation = talk(store, {"main": b"{}\n"})
     conversation = replace(conversation, digest=replace(conversation.digest, last_prompt=text))
-    for number, (label, agent) in enumerate(((text, None), (None, Agent(text, text, text, text))), 1):
+    for number, (label, agent) in enumerate(
+        ((text, None), (None, Agent(text, text, text, text))), 1
+    ):
         checkpoint = full(
             store,
             id=CheckpointId("alpha", number),
@@ -287,7 +323,9 @@ def test_words_cannot_forge_trailers(project: Project, store: Store, text: str) 
         assert [s.id.number for s in store.history(made.commit)] == list(range(number, 0, -1))
         for name, value in (("Session", "alpha"), ("Number", str(number))):
             assert (
-                project.git("log", "-1", f"--format=%(trailers:key=Gitcp-{name},valueonly)", made.commit).strip()
+                project.git(
+                    "log", "-1", f"--format=%(trailers:key=Gitcp-{name},valueonly)", made.commit
+                ).strip()
                 == value
             )
         assert store.read(made.commit).id == CheckpointId("alpha", number)
@@ -299,7 +337,9 @@ def test_words_cannot_forge_trailers(project: Project, store: Store, text: str) 
 @example(label="\udcff", phase="\ud83d", session_id="\udcff\n\nGitcp-Number: 3")
 def test_any_words_make_a_checkpoint(store: Store, label: str, phase: str, session_id: str) -> None:
     """Whatever the words, the checkpoint can be made, listed and read."""
-    made = store.commit(full(store, note=Note(label, phase), agent=Agent("claude-code", session_id)), "")
+    made = store.commit(
+        full(store, note=Note(label, phase), agent=Agent("claude-code", session_id)), ""
+    )
 
     assert store.summary(made.commit).id == made.id
     assert next(store.history(made.commit)).trailers == store.summary(made.commit).trailers
@@ -308,7 +348,9 @@ def test_any_words_make_a_checkpoint(store: Store, label: str, phase: str, sessi
 
 @given(st.text(), st.integers(1, 50))
 def test_one_line(text: str, most: int) -> None:
-    """One line, no longer than asked for, without control characters, and the same when done again."""
+    """One line, no longer than asked for, without control characters, and the same when done
+    again.
+    """
     line = one_line(text, most)
 
     assert len(line) <= most
@@ -339,7 +381,9 @@ def test_settings_of_the_user_do_not_change_what_is_read(project: Project, store
 
 
 def test_history_and_summaries_agree(store: Store) -> None:
-    """A listing by git and one commit by commit say the same, newest first, as many as asked for."""
+    """A listing by git and one commit by commit say the same, newest first, as many as asked
+    for.
+    """
     commits = [save(store, "alpha", label=f"step {n}", phase="build").commit for n in range(5)]
     listed = list(store.history(commits[-1]))
 
@@ -379,7 +423,7 @@ NONE = {
     "no trailers": f"{HEAD}\nno trailers\n",
     "no number": f"{HEAD}\nx\n\nGitcp-Session: alpha\n",
     "no session": f"{HEAD}\nx\n\nGitcp-Number: 1\n",
-    "two parents": f"tree {trees.EMPTY_TREE}\nparent {'1' * 40}\nparent {'2' * 40}\n{AFTER}\n{GOOD}",
+    "two parents": f"tree {trees.EMPTY_TREE}\nparent {'1' * 40}\nparent {'2' * 40}\n{AFTER}\n{GOOD}",  # noqa: E501
     "no tree": f"{AFTER}\n{GOOD}",
     "no author": f"tree {trees.EMPTY_TREE}\n\n{GOOD}",
     "a tree that is no text": f"tree é\n{AFTER}\n{GOOD}",
@@ -396,15 +440,26 @@ NONE = {
         for s in ("../main", "a/b", "", " ", "-x", "a b", "é")
     },
     **{
-        f"time {when[:9]!r}": f"tree {trees.EMPTY_TREE}\nauthor a <a> {when}\ncommitter a <a> {when}\n\n{GOOD}"
-        for when in ("", "x", "1", "1 x", f"{10**30} +0000", "1 +9999", "1 +", "99999999999999 +0000")
+        f"time {when[:9]!r}": f"tree {trees.EMPTY_TREE}\nauthor a <a> {when}\ncommitter a <a> {when}\n\n{GOOD}"  # noqa: E501
+        for when in (
+            "",
+            "x",
+            "1",
+            "1 x",
+            f"{10**30} +0000",
+            "1 +9999",
+            "1 +",
+            "99999999999999 +0000",
+        )
     },
 }
 
 
 @pytest.mark.parametrize("text", NONE.values(), ids=NONE)
 def test_commits_that_are_no_checkpoints(store: Store, text: str) -> None:
-    """A commit that is none of ours, or is made to look like one, is said to be none, whoever reads it how."""
+    """A commit that is none of ours, or is made to look like one, is said to be none, whoever reads
+    it how.
+    """
     commit = commit_object(store, text)
     with pytest.raises(StoreDamaged):
         store.summary(commit)
@@ -413,7 +468,9 @@ def test_commits_that_are_no_checkpoints(store: Store, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", ["x\x01\ny", "x\x01\n\x01\n", f"{GOOD[:-1]}\x01\nb\n", f"{GOOD[:-1]}\x01\n\x01\n"], ids=ascii
+    "body",
+    ["x\x01\ny", "x\x01\n\x01\n", f"{GOOD[:-1]}\x01\nb\n", f"{GOOD[:-1]}\x01\n\x01\n"],
+    ids=ascii,
 )
 def test_a_message_that_upsets_a_listing(store: Store, body: str) -> None:
     """A foreign message that holds our separators is listed, or refused; never a traceback."""
@@ -459,7 +516,9 @@ def test_a_tag_that_is_none(store: Store, data: bytes) -> None:
 def test_no_place_for_the_lock(
     project: Project, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Exception]
 ) -> None:
-    """The very first command of a repository says why it cannot write: a full disk is one, and nothing else is."""
+    """The very first command of a repository says why it cannot write: a full disk is one, and
+    nothing else is.
+    """
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))
@@ -481,14 +540,18 @@ def save_many(root: Path, times: int) -> None:
             tip = store.tip("alpha")
             parent = store.read(tip) if tip else None
             draft = plain(
-                number=parent.id.number + 1 if parent else 1, parent=tip, note=Note(f"{os.getpid()} {number}")
+                number=parent.id.number + 1 if parent else 1,
+                parent=tip,
+                note=Note(f"{os.getpid()} {number}"),
             )
             store.advance(store.commit(draft, "readme"))
 
 
 @pytest.mark.faults
 def test_eight_processes_save_into_one_session(project: Project) -> None:
-    """8 processes of 25 saves each make 200 checkpoints, numbered without gap, while git packs refs and objects."""
+    """8 processes of 25 saves each make 200 checkpoints, numbered without gap, while git packs refs
+    and objects.
+    """
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=save_many, args=(project.root, 25)) for _ in range(8)]
     for worker in workers:
@@ -513,7 +576,8 @@ def test_eight_processes_save_into_one_session(project: Project) -> None:
 def test_the_message_of_a_bare_checkpoint() -> None:
     """What there is nothing to say about has no trailer."""
     assert message(plain()) == (
-        "manual alpha@1\n\nGitcp-Format: 1\nGitcp-Session: alpha\nGitcp-Number: 1\nGitcp-Trigger: manual\n"
+        "manual alpha@1\n\nGitcp-Format: 1\nGitcp-Session: alpha\nGitcp-Number: 1\nGitcp-Trigger: "
+        "manual\n"
         "Gitcp-Files: 0 (0 changed)\n"
     )
     assert plain().created.tzinfo is UTC

@@ -1,4 +1,6 @@
-"""`checkpoint.json`: what is written is read back, what is not known survives, and what is garbage is said to be."""
+"""`checkpoint.json`: what is written is read back, what is not known survives, and what is garbage
+is said to be.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,11 @@ snapshots = st.builds(
     total=sizes,
     skipped=tuples(st.builds(Skip, paths, st.sampled_from(SkipReason), text)),
     raw=tuples(paths),
-    converted=tuples(st.builds(Conversion, paths, st.sampled_from(("", "crlf")), st.booleans(), text, st.booleans())),
+    converted=tuples(
+        st.builds(
+            Conversion, paths, st.sampled_from(("", "crlf")), st.booleans(), text, st.booleans()
+        )
+    ),
     empty_directories=tuples(paths),
     modes=st.dictionaries(paths, st.integers(0, 0o7777), max_size=3),
     submodules=tuples(st.builds(Submodule, paths, oids)),
@@ -120,18 +126,22 @@ def checkpoints(draw: st.DrawFn) -> Checkpoint:
         commit=COMMIT,
         root=ROOT,
         parent=PARENT,
-        created=draw(st.datetimes(datetime(1970, 1, 2), datetime(9000, 1, 1), timezones=st.just(UTC))).replace(  # noqa: DTZ001
-            microsecond=0
-        ),
+        created=draw(
+            st.datetimes(datetime(1970, 1, 2), datetime(9000, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
+        ).replace(microsecond=0),
         trigger=draw(st.sampled_from(Trigger)),
         agent=agent,
         note=draw(notes),
         snapshot=draw(snapshots),
-        conversation=draw(st.none() | st.builds(Conversation, some, st.just(STREAMS), streams, digest)),
+        conversation=draw(
+            st.none() | st.builds(Conversation, some, st.just(STREAMS), streams, digest)
+        ),
         changed=draw(sizes),
         restored_from=draw(st.none() | ids),
         forked_from=draw(st.none() | ids),
-        extra=draw(st.dictionaries(some.filter(lambda key: key not in wire.KNOWN), values, max_size=3)),
+        extra=draw(
+            st.dictionaries(some.filter(lambda key: key not in wire.KNOWN), values, max_size=3)
+        ),
     )
 
 
@@ -149,7 +159,9 @@ values = st.recursive(
 @pytest.mark.faults
 @settings(max_examples=300)
 @given(checkpoints())
-@example(plain(commit=COMMIT, root=ROOT, parent=PARENT, snapshot=Snapshot(TREE, Base(None, None), 0)))
+@example(
+    plain(commit=COMMIT, root=ROOT, parent=PARENT, snapshot=Snapshot(TREE, Base(None, None), 0))
+)
 def test_what_is_written_is_read_back(checkpoint: Checkpoint) -> None:
     """Every field of every value comes back as it was, and gives the same bytes again."""
     data = wire.encode_checkpoint(checkpoint)
@@ -159,8 +171,12 @@ def test_what_is_written_is_read_back(checkpoint: Checkpoint) -> None:
 
 
 def test_the_format_is_first_and_the_rest_in_order() -> None:
-    """People and other programs read it too: indented, the format first, then keys by name, one final line end."""
-    data = wire.encode_checkpoint(plain(note=Note(label="é", facts={"b": "2", "a": "1"}), extra={"zz": 1, "aa": 2}))
+    """People and other programs read it too: indented, the format first, then keys by name, one
+    final line end.
+    """
+    data = wire.encode_checkpoint(
+        plain(note=Note(label="é", facts={"b": "2", "a": "1"}), extra={"zz": 1, "aa": 2})
+    )
     fields = json.loads(data)
 
     assert data.startswith(b'{\n  "format": 1,\n  "aa": 2,\n')
@@ -172,15 +188,25 @@ def test_the_format_is_first_and_the_rest_in_order() -> None:
 
 def test_the_same_content_is_the_same_bytes() -> None:
     """In whatever order a mapping was filled, and in whatever zone the time was told."""
-    one = plain(note=Note(facts={"a": "1", "b": "2"}, position={"x": "1", "y": "2"}), extra={"p": {"b": 1, "a": 2}})
-    two = plain(note=Note(facts={"b": "2", "a": "1"}, position={"y": "2", "x": "1"}), extra={"p": {"a": 2, "b": 1}})
+    one = plain(
+        note=Note(facts={"a": "1", "b": "2"}, position={"x": "1", "y": "2"}),
+        extra={"p": {"b": 1, "a": 2}},
+    )
+    two = plain(
+        note=Note(facts={"b": "2", "a": "1"}, position={"y": "2", "x": "1"}),
+        extra={"p": {"a": 2, "b": 1}},
+    )
     two = replace(two, created=two.created.astimezone(timezone(timedelta(hours=-5))))
 
     assert wire.encode_checkpoint(one) == wire.encode_checkpoint(two)
 
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=15,
 )
@@ -188,7 +214,9 @@ values = st.recursive(
 
 @given(values)
 def test_indented_as_python_does_it(value: Any) -> None:
-    """Sorted, two blanks a level, text as it is: whatever the value, it is what Python's own module makes of it."""
+    """Sorted, two blanks a level, text as it is: whatever the value, it is what Python's own module
+    makes of it.
+    """
     data = wire.encode_checkpoint(plain(extra={"later": value}))
     fields = json.loads(data)
 
@@ -245,7 +273,20 @@ def test_a_format_that_is_none_is_damage(text: str) -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"{}", b"[]", b"null", b"1", b'"x"', b"\xff", b"{", b'{"format": 1}', b"[" * 10**5, b'{"a":' * 10**5, b"\0"],
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b"null",
+        b"1",
+        b'"x"',
+        b"\xff",
+        b"{",
+        b'{"format": 1}',
+        b"[" * 10**5,
+        b'{"a":' * 10**5,
+        b"\0",
+    ],
     ids=lambda data: repr(data[:12]),
 )
 def test_garbage_is_damage(data: bytes) -> None:
@@ -259,7 +300,9 @@ def test_garbage_is_damage(data: bytes) -> None:
 FULL = replace(
     plain(),
     agent=Agent("claude-code", "5e55", "2", "m"),
-    note=Note("l", "p", "o", {"k": "v"}, Handoff("t", ("d",), ("f",), ("n",), ("a",)), {"x": "1"}, ("c",)),
+    note=Note(
+        "l", "p", "o", {"k": "v"}, Handoff("t", ("d",), ("f",), ("n",), ("a",)), {"x": "1"}, ("c",)
+    ),
     snapshot=Snapshot(
         TREE,
         Base(COMMIT, "main", "merge"),
@@ -290,7 +333,13 @@ FULL = replace(
 def places(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Where in a document there is a value."""
     found = [here] if here else []
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     return found + [place for key, inner in items for place in places(inner, (*here, key))]
 
 
@@ -307,11 +356,15 @@ def changed(place: tuple[Any, ...], value: object) -> bytes:
 
 
 def is_well_typed(checkpoint: Checkpoint) -> bool:
-    """Whether the values are of the types that the model declares, as far as others would stumble."""
+    """Whether the values are of the types that the model declares, as far as others would
+    stumble.
+    """
     note, snapshot, conversation = checkpoint.note, checkpoint.snapshot, checkpoint.conversation
     strings = [
         checkpoint.id.session,
-        *filter(None, (note.label, note.phase, note.objective, note.handoff.task, *note.handoff.active)),
+        *filter(
+            None, (note.label, note.phase, note.objective, note.handoff.task, *note.handoff.active)
+        ),
         *note.facts,
         *note.facts.values(),
         *note.position.values(),
@@ -321,18 +374,35 @@ def is_well_typed(checkpoint: Checkpoint) -> bool:
         *note.handoff.next,
         *(skip.detail for skip in snapshot.skipped),
         *(entry.oid for entry in (*snapshot.staged, *snapshot.conflicts)),
-        *(part for part in (snapshot.base.commit, snapshot.base.branch, snapshot.base.operation) if part is not None),
+        *(
+            part
+            for part in (snapshot.base.commit, snapshot.base.branch, snapshot.base.operation)
+            if part is not None
+        ),
     ]
     numbers = [checkpoint.id.number, checkpoint.changed, snapshot.total]
     if conversation is not None:
         digest = conversation.digest
         strings += [part for s in conversation.streams for part in (s.name, s.sha256, s.place)]
-        strings += [part for part in (digest.last_prompt, digest.title, conversation.format) if part is not None]
-        strings += [digest.last_message.role, digest.last_message.text] if digest.last_message else []
-        numbers += [digest.messages, *(part for s in conversation.streams for part in (s.bytes, s.torn))]
+        strings += [
+            part
+            for part in (digest.last_prompt, digest.title, conversation.format)
+            if part is not None
+        ]
+        strings += (
+            [digest.last_message.role, digest.last_message.text] if digest.last_message else []
+        )
+        numbers += [
+            digest.messages,
+            *(part for s in conversation.streams for part in (s.bytes, s.torn)),
+        ]
     if checkpoint.agent is not None:
         agent = checkpoint.agent
-        strings += [part for part in (agent.name, agent.session_id, agent.version, agent.model) if part is not None]
+        strings += [
+            part
+            for part in (agent.name, agent.session_id, agent.version, agent.model)
+            if part is not None
+        ]
     return all(type(s) is str for s in strings) and all(type(n) is int and n >= 0 for n in numbers)
 
 
@@ -350,7 +420,9 @@ def is_well_typed(checkpoint: Checkpoint) -> bool:
 @example(("facts",), {"": None})
 @example(("restored_from",), "s@" + "9" * 5000)
 def test_a_changed_value_is_read_or_is_damage(place: tuple[Any, ...], value: object) -> None:
-    """Whatever stands in whatever place: a checkpoint whose values are what they should be, or StoreDamaged."""
+    """Whatever stands in whatever place: a checkpoint whose values are what they should be, or
+    StoreDamaged.
+    """
     try:
         found = decode(changed(place, value))
     except StoreDamaged:
@@ -381,7 +453,11 @@ def test_a_missing_value_is_read_or_is_damage(place: tuple[Any, ...]) -> None:
 def test_words_that_are_no_text(text: str) -> None:
     """Half characters (from arguments that are not UTF-8) do not keep anybody from saving."""
     data = wire.encode_checkpoint(
-        replace(FULL, note=Note(text, text, text, {text: text}), snapshot=Snapshot(TREE, Base(None, text), 0))
+        replace(
+            FULL,
+            note=Note(text, text, text, {text: text}),
+            snapshot=Snapshot(TREE, Base(None, text), 0),
+        )
     )
 
     assert decode(data).note.label
@@ -400,7 +476,9 @@ def test_words_that_are_no_text(text: str) -> None:
     ],
 )
 def test_what_could_not_be_read_back_is_not_written(field: str, value: object) -> None:
-    """A value of another type than the model says is refused when it is written, not when it is needed."""
+    """A value of another type than the model says is refused when it is written, not when it is
+    needed.
+    """
     with pytest.raises(BadValue, match="no checkpoint was made"):
         wire.encode_checkpoint(replace(FULL, **{field: value}))
 
@@ -408,7 +486,9 @@ def test_what_could_not_be_read_back_is_not_written(field: str, value: object) -
 def test_a_conversation_without_its_tree() -> None:
     """Metadata that speaks of a conversation which the commit does not hold is damage."""
     with pytest.raises(StoreDamaged, match="conversation"):
-        wire.decode_checkpoint(wire.encode_checkpoint(FULL), commit=COMMIT, root=ROOT, parent=None, tree=TREE, held={})
+        wire.decode_checkpoint(
+            wire.encode_checkpoint(FULL), commit=COMMIT, root=ROOT, parent=None, tree=TREE, held={}
+        )
 
 
 # ---------------------------------------------------------------- the small pieces
@@ -427,7 +507,13 @@ def test_paths(path: bytes) -> None:
     assert isinstance(value, str) == (path.decode("utf-8", "ignore").encode() == path)
 
 
-@given(st.datetimes(datetime(1000, 1, 2), datetime(9000, 1, 1), timezones=st.timezones() | st.just(UTC)))  # noqa: DTZ001
+@given(
+    st.datetimes(
+        datetime(1000, 1, 2),  # noqa: DTZ001
+        datetime(9000, 1, 1),  # noqa: DTZ001
+        timezones=st.timezones() | st.just(UTC),
+    )
+)
 def test_times(when: datetime) -> None:
     """A time comes back to the second, in UTC."""
     assert wire.decode_time(wire.encode_time(when)) == when.astimezone(UTC).replace(microsecond=0)
@@ -440,7 +526,9 @@ def test_ids(text: str) -> None:
     assert wire.parse_id(None) is None
 
 
-@pytest.mark.parametrize("line", [b"", b"1", b"[]", b"nope", b"\xff", b"{", b"[" * 10**5, b'{"a":' * 10**5, b"NaN"])
+@pytest.mark.parametrize(
+    "line", [b"", b"1", b"[]", b"nope", b"\xff", b"{", b"[" * 10**5, b'{"a":' * 10**5, b"NaN"]
+)
 def test_a_line_that_is_no_object(line: bytes) -> None:
     """A line of a transcript that is no JSON object is none, and raises nothing."""
     assert wire.parse_line(line) is None

@@ -1,4 +1,6 @@
-"""Saving and going back through the library, as the command line does it, with each step in one call."""
+"""Saving and going back through the library, as the command line does it, with each step in one
+call.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,10 @@ def kept(report: Report | FilePlan) -> dict[bytes, str]:
 
 def contents(project: Project) -> dict[bytes, File]:
     """The working tree without the permissions of its directories, which no checkpoint holds."""
-    return {path: file._replace(mode=0) if file.kind == "directory" else file for path, file in project.files().items()}
+    return {
+        path: file._replace(mode=0) if file.kind == "directory" else file
+        for path, file in project.files().items()
+    }
 
 
 def identities(project: Project) -> dict[bytes, tuple[int, int]]:

@@ -1,6 +1,8 @@
-"""A real Chromium, without a screen, driven over a pipe by the DevTools protocol: no port, no further library.
+"""A real Chromium, without a screen, driven over a pipe by the DevTools protocol: no port, no
+further library.
 
-It is Debian's `chromium`, or what CHROMIUM names. Where there is none, `CHROMIUM` is None, and tests are skipped.
+It is Debian's `chromium`, or what CHROMIUM names. Where there is none, `CHROMIUM` is None, and
+tests are skipped.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 PATIENCE = 60.0
 KEYS = {"Enter": 13, "Escape": 27}
 
@@ -67,7 +71,9 @@ class Browser:
         self._session: str | None = None
         targets = self.send("Target.getTargets")["targetInfos"]
         target = next(t["targetId"] for t in targets if t["type"] == "page")
-        self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.send(f"{domain}.enable")
 
@@ -121,13 +127,17 @@ class Browser:
         return [event["params"] for event in self.events if event["method"] in methods]
 
     def spent(self) -> float:
-        """Seconds of processor time that the processes which draw pages have used, by Linux's count."""
+        """Seconds of processor time that the processes which draw pages have used, by Linux's
+        count.
+        """
         ticks = 0
         for place in Path("/proc").glob("[0-9]*"):
             try:
                 if b"--type=renderer" in place.joinpath("cmdline").read_bytes():
                     fields = place.joinpath("stat").read_text().rpartition(")")[2].split()
-                    ticks += sum(map(int, fields[11:13])) if int(fields[2]) == self._process.pid else 0
+                    ticks += (
+                        sum(map(int, fields[11:13])) if int(fields[2]) == self._process.pid else 0
+                    )
             except OSError:
                 continue  # it ended meanwhile
         return ticks / os.sysconf("SC_CLK_TCK")
@@ -137,15 +147,19 @@ class Browser:
     def open(self, page: Path) -> None:
         """Go to a file, and wait until it is whole."""
         self.events.clear()
-        self.run("globalThis.PASSED = 1")  # the page before this one, which may have had the same name
+        # the page before this one, which may have had the same name
+        self.run("globalThis.PASSED = 1")
         self.send("Page.navigate", url=page.as_uri())
         self.until(
-            "typeof PASSED === 'undefined' && document.readyState === 'complete' && location.protocol === 'file:'"
+            "typeof PASSED === 'undefined' && document.readyState === 'complete' && "
+            "location.protocol === 'file:'"
         )
 
     def run(self, expression: str) -> Any:
         """What an expression gives in the page; a promise is waited for."""
-        done = self.send("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        done = self.send(
+            "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
+        )
         assert "exceptionDetails" not in done, done["exceptionDetails"]
         return done["result"].get("value")
 
@@ -169,7 +183,13 @@ class Browser:
     def resize(self, width: int, height: int) -> None:
         """Have a window of this size."""
         mobile = width < 600
-        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile)
+        self.send(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=mobile,
+        )
 
     def prefer(self, scheme: str, media: str = "") -> None:
         """Prefer light or dark; `media` is "print" or ""."""

@@ -1,7 +1,8 @@
-"""Takes snapshots of a project as a save does, and checks at each one what must hold of every snapshot.
+"""Takes snapshots of a project as a save does, and checks at each one what must hold of every
+snapshot.
 
-Held each time: nothing of git's was written and no file changed; the index can be told from the snapshot; what was
-remembered makes no difference to a scan that knows nothing.
+Held each time: nothing of git's was written and no file changed; the index can be told from the
+snapshot; what was remembered makes no difference to a scan that knows nothing.
 """
 
 from __future__ import annotations
@@ -80,10 +81,17 @@ class Camera:
 
     def _check(self, shot: Shot) -> None:
         assert shot.snapshot.total == len(shot.entries)
-        entries = {(entry.path, entry.stage): Entry(entry.mode, entry.oid) for entry in index.read_index(self.repo)}
+        entries = {
+            (entry.path, entry.stage): Entry(entry.mode, entry.oid)
+            for entry in index.read_index(self.repo)
+        }
         assert index_of(shot) == entries, "the index is not what the snapshot says"
         afresh = self.afresh().snapshot
-        differing = [name for name in Snapshot.fields if getattr(afresh, name) != getattr(shot.snapshot, name)]
+        differing = [
+            name
+            for name in Snapshot.fields
+            if getattr(afresh, name) != getattr(shot.snapshot, name)
+        ]
         assert not differing, f"a scan that remembers nothing says otherwise: {differing}"
 
     def afresh(self) -> Taken:
@@ -102,12 +110,18 @@ class Camera:
 
 def everything(directory: Path) -> dict[str, bytes]:
     """Every file below a directory, but for what git's settings are remembered in."""
-    paths = (path for path in directory.rglob("*") if path.is_file() and path.parts[-2:] != ("gitcp", "config"))
+    paths = (
+        path
+        for path in directory.rglob("*")
+        if path.is_file() and path.parts[-2:] != ("gitcp", "config")
+    )
     return {str(path): path.read_bytes() for path in paths}
 
 
 def index_of(shot: Shot) -> dict[tuple[bytes, int], Entry]:
-    """The index as a snapshot tells it: its files without the untracked ones, and what was staged instead."""
+    """The index as a snapshot tells it: its files without the untracked ones, and what was staged
+    instead.
+    """
     untracked = set(shot.snapshot.untracked)
     directories = tuple(path for path in untracked if path.endswith(b"/"))
     entries = {
@@ -124,7 +138,9 @@ def index_of(shot: Shot) -> dict[tuple[bytes, int], Entry]:
 
 
 def git_tree(project: Project) -> str:
-    """The tree that `git add --all` makes, in an index that knows nothing of the files' stat data."""
+    """The tree that `git add --all` makes, in an index that knows nothing of the files' stat
+    data.
+    """
     listed = project.git("ls-files", "--stage", "-z").encode("utf-8", "surrogateescape")
     other = {"GIT_INDEX_FILE": str(project.root / ".git" / "other-index")}
     try:
@@ -139,5 +155,7 @@ def git_tree(project: Project) -> str:
 
 def untracked(project: Project) -> set[bytes]:
     """The untracked files that git sees."""
-    listed = project.git("ls-files", "--others", "--exclude-standard", "-z").encode("utf-8", "surrogateescape")
+    listed = project.git("ls-files", "--others", "--exclude-standard", "-z").encode(
+        "utf-8", "surrogateescape"
+    )
     return set(listed.split(b"\0")) - {b""}

@@ -19,7 +19,8 @@ EMPTY: tuple[object, ...] = (None, False, "", [], {})
 def plain(value: Any) -> Any:
     """A value of the model as JSON has it: times in UTC, paths as they are displayed, ids as text.
 
-    What is empty is left out, so that a field which a later version knows does not change what an old checkpoint says.
+    What is empty is left out, so that a field which a later version knows does not change what an
+    old checkpoint says.
     """
     if isinstance(value, CheckpointId):
         return str(value)
@@ -48,4 +49,6 @@ def digest(data: bytes) -> dict[str, Any]:
 def _described(file: File) -> dict[str, Any]:
     if file.kind == "symlink":
         return {"kind": file.kind, "target": display(file.data)}
-    return {"kind": file.kind, "mode": f"{file.mode:04o}"} | (digest(file.data) if file.kind == "file" else {})
+    return {"kind": file.kind, "mode": f"{file.mode:04o}"} | (
+        digest(file.data) if file.kind == "file" else {}
+    )

@@ -18,7 +18,14 @@ from typing import Any, NamedTuple
 
 SOURCE = Path(__file__).parents[2]
 
-IDENTITY = ("-c", "user.name=A U Thor", "-c", "user.email=author@example.org", "-c", "commit.gpgSign=false")
+IDENTITY = (
+    "-c",
+    "user.name=A U Thor",
+    "-c",
+    "user.email=author@example.org",
+    "-c",
+    "commit.gpgSign=false",
+)
 
 KINDS = {
     stat.S_IFREG: "file",
@@ -29,7 +36,9 @@ KINDS = {
 }
 
 GITCP_OWNS = tuple(map(Path, ("gitcp", "objects", "packed-refs", "refs/gitcp", "logs/refs/gitcp")))
-"""What `guard` does not compare file by file, below a git directory: ours, named by content, or compared as refs."""
+"""What `guard` does not compare file by file, below a git directory: ours, named by content, or
+compared as refs.
+"""
 
 
 class Result(NamedTuple):
@@ -41,7 +50,9 @@ class Result(NamedTuple):
 
 
 class File(NamedTuple):
-    """One entry of a working tree: its kind, its permission bits, and its bytes (a symlink's: where it points)."""
+    """One entry of a working tree: its kind, its permission bits, and its bytes (a symlink's: where
+    it points).
+    """
 
     kind: str
     mode: int
@@ -49,7 +60,9 @@ class File(NamedTuple):
 
 
 class Project:
-    """A repository and its working tree at `root`; made (git init, branch main) unless there is one."""
+    """A repository and its working tree at `root`; made (git init, branch main) unless there is
+    one.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -95,7 +108,9 @@ class Project:
         Takes no optional lock, so that looking (`status`, `diff`) does not rewrite the index.
         """
         env = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
-        done = subprocess.run(["git", *IDENTITY, *args], cwd=self.root, env=env, input=input, capture_output=True)
+        done = subprocess.run(
+            ["git", *IDENTITY, *args], cwd=self.root, env=env, input=input, capture_output=True
+        )
         if check:
             assert done.returncode == 0, f"git {args!r}: {done.stderr.decode(errors='replace')}"
         return done.stdout.decode("utf-8", "surrogateescape").removesuffix("\n")
@@ -114,7 +129,8 @@ class Project:
         input: str | bytes = b"",
         check: int | None = None,
     ) -> Result:
-        """Run `gitcp ARGS` as a process of its own, without a terminal, in `cwd` (the root of the project).
+        """Run `gitcp ARGS` as a process of its own, without a terminal, in `cwd` (the root of the
+        project).
 
         `env` is added to the sealed environment. `check` is the exit code that the test insists on.
         """
@@ -129,11 +145,15 @@ class Project:
         )
         out, err = (text.decode("utf-8", "surrogateescape") for text in (done.stdout, done.stderr))
         if check is not None:
-            assert done.returncode == check, f"gitcp {args!r} ended with {done.returncode}\n{out}\n{err}"
+            assert done.returncode == check, (
+                f"gitcp {args!r} ended with {done.returncode}\n{out}\n{err}"
+            )
         return Result(done.returncode, out, err)
 
     def json(self, *args: str | bytes) -> Any:
-        """Run `gitcp ARGS --json`, which must succeed, and return the one document that it prints."""
+        """Run `gitcp ARGS --json`, which must succeed, and return the one document that it
+        prints.
+        """
         return json.loads(self.gitcp(*args, "--json", check=0).out)
 
     def json_lines(self, *args: str | bytes) -> list[Any]:
@@ -157,16 +177,20 @@ class Project:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """What runs inside must leave alone everything of git's that is not gitcp's, and a sound store behind.
+        """What runs inside must leave alone everything of git's that is not gitcp's, and a sound
+        store behind.
 
-        Compared are every ref outside refs/gitcp, and every file of the git directory that is neither an object nor
-        gitcp's: HEAD, the index, the stash and all reflogs, config, info/exclude, hooks, locks, and the same of linked
-        working trees. Then `git fsck --strict` must have nothing to say.
+        Compared are every ref outside refs/gitcp, and every file of the git directory that is
+        neither an object nor gitcp's: HEAD, the index, the stash and all reflogs, config,
+        info/exclude, hooks, locks, and the same of linked working trees. Then `git fsck --strict`
+        must have nothing to say.
         """
         before = self._held_by_git()
         yield
         after = self._held_by_git()
-        changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+        changed = sorted(
+            name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
+        )
         assert not changed, f"not gitcp's to change: {changed}"
         said = self.git("fsck", "--strict", "--no-dangling", "--no-progress")
         assert not said, f"git fsck: {said}"
@@ -195,8 +219,12 @@ class Project:
 
 
 def _is_ours(place: Path) -> bool:
-    """Whether a path of the git directory (or of a linked working tree's, below `worktrees/<name>`) is not compared."""
-    return place in GITCP_OWNS or (place.parts[0] == "worktrees" and Path(*place.parts[2:]) in GITCP_OWNS)
+    """Whether a path of the git directory (or of a linked working tree's, below `worktrees/<name>`)
+    is not compared.
+    """
+    return place in GITCP_OWNS or (
+        place.parts[0] == "worktrees" and Path(*place.parts[2:]) in GITCP_OWNS
+    )
 
 
 def _file(path: bytes) -> File:

@@ -1,4 +1,6 @@
-"""A process that changes a store and dies at its n-th change to the file system, for every n; and what is left then."""
+"""A process that changes a store and dies at its n-th change to the file system, for every n; and
+what is left then.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,8 @@ print(changes)
 
 
 def die(project: Project, what: str, copies: Path, most: int) -> int:
-    """Let processes prune, delete a session, purge or bring back, each in a copy, and each killed at another change.
+    """Let processes prune, delete a session, purge or bring back, each in a copy, and each killed
+    at another change.
 
     In `copies/0` it lives. At most so many, evenly spread. How many changes it makes.
     """
@@ -105,7 +108,9 @@ def is_whole(project: Project) -> None:
 
 
 def shrink(project: Project, *, packed: bool) -> None:
-    """Few files, since they are copied often: one pack, and no examples of hooks. Refs stay loose unless `packed`."""
+    """Few files, since they are copied often: one pack, and no examples of hooks. Refs stay loose
+    unless `packed`.
+    """
     project.git("repack", "-a", "-d", "--quiet")
     project.git("prune-packed", "--quiet")
     shutil.rmtree(project.path(".git/hooks"), ignore_errors=True)

@@ -1,7 +1,8 @@
-"""Counts what the scan finds in directories of ordinary source, where nothing is secret: `false_alarms.py DIRECTORY…`.
+"""Counts what the scan finds in directories of ordinary source, where nothing is secret:
+`false_alarms.py DIRECTORY…`.
 
-Texts are read, once each; what is minified or larger than 2 MiB is not source. A finding counts once, by its ID, since
-one `--allow` lets it pass everywhere.
+Texts are read, once each; what is minified or larger than 2 MiB is not source. A finding counts
+once, by its ID, since one `--allow` lets it pass everywhere.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ from typing import NamedTuple
 from gitcp.secrets.scan import fingerprint, scan
 
 SUFFIXES = frozenset(
-    ".c .cfg .cjs .css .go .h .html .js .json .md .mjs .py .pyi .rs .rst .sh .toml .ts .txt .yaml .yml".split()
+    ".c .cfg .cjs .css .go .h .html .js .json .md .mjs .py .pyi .rs .rst .sh .toml .ts .txt .yaml .yml".split()  # noqa: E501
 )
 LARGEST = 2 << 20
 LONGEST_LINE = 5000
 
 
 class Count(NamedTuple):
-    """How many bytes were looked through, and what was found: by ID the rule, the beginning and a file that has it."""
+    """How many bytes were looked through, and what was found: by ID the rule, the beginning and a
+    file that has it.
+    """
 
     size: int
     found: dict[str, tuple[str, bytes, Path]]
@@ -42,7 +45,12 @@ def texts(directories: list[Path]) -> Iterator[tuple[Path, bytes]]:
     """Every text once, wherever else it lies too."""
     seen = set[bytes]()
     for path in (path for directory in directories for path in sorted(directory.rglob("*"))):
-        if path.suffix not in SUFFIXES or path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST:
+        if (
+            path.suffix not in SUFFIXES
+            or path.is_symlink()
+            or not path.is_file()
+            or path.stat().st_size > LARGEST
+        ):
             continue
         data = path.read_bytes()
         digest = hashlib.sha256(data).digest()
@@ -56,5 +64,6 @@ if __name__ == "__main__":
     for rule, text, path in made.found.values():
         sys.stdout.write(f"{rule}  {text.decode('utf-8', 'replace')}  {path}\n")
     sys.stdout.write(
-        f"{len(made.found)} in {made.size / 1e6:.1f} MB: {len(made.found) * 1e7 / made.size:.2f} in 10 MB\n"
+        f"{len(made.found)} in {made.size / 1e6:.1f} MB: {len(made.found) * 1e7 / made.size:.2f} "
+        "in 10 MB\n"
     )

@@ -1,4 +1,6 @@
-"""Forges on loopback, as far as comments go: they page, limit, refuse and fail like the real ones."""
+"""Forges on loopback, as far as comments go: they page, limit, refuse and fail like the real
+ones.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,19 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-COMMENTS = re.compile(r"/repos/[\w.-]+/[\w.-]+/issues/5/comments|/projects/7/merge_requests/5/notes")
-COMMENT = re.compile(r"(?:/repos/[\w.-]+/[\w.-]+/issues/comments|/projects/7/merge_requests/5/notes)/(\d+)")
+COMMENTS = re.compile(
+    r"/repos/[\w.-]+/[\w.-]+/issues/5/comments|/projects/7/merge_requests/5/notes"
+)
+COMMENT = re.compile(
+    r"(?:/repos/[\w.-]+/[\w.-]+/issues/comments|/projects/7/merge_requests/5/notes)/(\d+)"
+)
 REVIEWS = re.compile(r"/repos/[\w.-]+/[\w.-]+/pulls/5/reviews")
 BOT = "github-actions[bot]"
 
 
 class Fault(NamedTuple):
-    """What is answered in place of the next request with this method: a status (0: the connection ends) and headers.
+    """What is answered in place of the next request with this method: a status (0: the connection
+    ends) and headers.
 
     `late`: it is answered after the request was carried out.
     """
@@ -78,7 +85,9 @@ class Forge:
         path, query = urlsplit(target).path, parse_qs(urlsplit(target).query)
         if path == "/user":
             return (
-                (200, self._me(), {}) if self.user else (403, {"message": "Resource not accessible by integration"}, {})
+                (200, self._me(), {})
+                if self.user
+                else (403, {"message": "Resource not accessible by integration"}, {})
             )
         if COMMENTS.fullmatch(path) and method == "GET":
             return self._page(self.comments, query)
@@ -100,7 +109,9 @@ class Forge:
     def _me(self) -> dict[str, str]:
         return {"login" if self.kind == "github" else "username": self.user or ""}
 
-    def _page(self, found: list[dict[str, Any]], query: dict[str, list[str]]) -> tuple[int, Any, dict[str, str]]:
+    def _page(
+        self, found: list[dict[str, Any]], query: dict[str, list[str]]
+    ) -> tuple[int, Any, dict[str, str]]:
         size = min(int(query.get("per_page", ["30"])[0]), self.largest_page)
         page = int(query.get("page", ["1"])[0])
         more = len(found) > page * size
@@ -117,7 +128,9 @@ def served(kind: str) -> Iterator[Forge]:
         """Hands every request to the forge, or to the fault that is next."""
 
         def serve(self) -> None:
-            sent = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"null")
+            sent = json.loads(
+                self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"null"
+            )
             token = self.headers.get("Authorization") or self.headers.get("PRIVATE-TOKEN") or ""
             forge.asked.append((self.command, self.path, token))
             fault = next((fault for fault in forge.faults if fault.method == self.command), None)

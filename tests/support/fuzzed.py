@@ -1,7 +1,9 @@
-"""What gitcp reads and did not write, or cannot be sure that it did: a way to read each, and real examples to spoil.
+"""What gitcp reads and did not write, or cannot be sure that it did: a way to read each, and real
+examples to spoil.
 
-`TARGETS` has for each kind a function of bytes. It may give back anything, raise a GitcpError, or one of what it says
-that it raises; nothing else may come of it, however the bytes were made. `spoil` makes bytes of an example.
+`TARGETS` has for each kind a function of bytes. It may give back anything, raise a GitcpError, or
+one of what it says that it raises; nothing else may come of it, however the bytes were made.
+`spoil` makes bytes of an example.
 """
 
 from __future__ import annotations
@@ -62,16 +64,26 @@ LINES = (
 PAYLOADS = (
     (
         b'{"session_id":"s","transcript_path":"/t","cwd":"/","hook_event_name":"PostToolUse","tool_name":"Bash",'
-        b'"tool_input":{"command":"rm -rf x && git reset --hard"},"tool_response":{"exit_code":1,"stdout":"FAILED"}}'
+        b'"tool_input":{"command":"rm -rf x && git reset --hard"},"tool_response":{"exit_code":1,"stdout":"FAILED"}}'  # noqa: E501
     ),
     b'{"sessionId":"s","toolName":"edit","toolArgs":"{\\"path\\":\\"a\\"}","toolResult":{"resultType":"failure"}}',
     b'{"tool_calls":[{"tool_name":"Write","tool_input":{"file_path":"a","content":"x"}}],"trigger":"manual"}',
 )
-NAMES = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "UserPromptSubmit", "Stop", "SessionStart", "AfterTool")
+NAMES = (
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "UserPromptSubmit",
+    "Stop",
+    "SessionStart",
+    "AfterTool",
+)
 
 
 class Target(NamedTuple):
-    """How to read it, what it looks like, and what besides a GitcpError its own words say that it raises."""
+    """How to read it, what it looks like, and what besides a GitcpError its own words say that it
+    raises.
+    """
 
     read: Callable[[bytes], object]
     examples: Sequence[bytes]
@@ -80,11 +92,29 @@ class Target(NamedTuple):
 
 # ---------------------------------------------------------------- spoiling
 
-ODD: tuple[Any, ...] = (None, True, -1, 2**63, 10**400, 1e308, "", "\0", "\ud800", "../..", "@", [], {}, [[]], {"": {}})
+ODD: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    2**63,
+    10**400,
+    1e308,
+    "",
+    "\0",
+    "\ud800",
+    "../..",
+    "@",
+    [],
+    {},
+    [[]],
+    {"": {}},
+)
 
 
 def spoil(example: bytes, chance: random.Random) -> bytes:
-    """Bytes like the example, and wrong: in a value, in a few bytes, in their order, or altogether."""
+    """Bytes like the example, and wrong: in a value, in a few bytes, in their order, or
+    altogether.
+    """
     how = chance.randrange(10)
     if how < 4 and (found := _reshaped(example, chance)) is not None:
         return found
@@ -103,7 +133,18 @@ def _flip(data: bytearray, chance: random.Random) -> None:
 
 def _put(data: bytearray, chance: random.Random) -> None:
     piece = chance.choice(
-        (b"\0", b"\xff" * 4, b"\x7f\xff\xff\xff", b"\n", b'"', b"\\", b"{[", b"-1", b"9" * 30, b"\xc3")
+        (
+            b"\0",
+            b"\xff" * 4,
+            b"\x7f\xff\xff\xff",
+            b"\n",
+            b'"',
+            b"\\",
+            b"{[",
+            b"-1",
+            b"9" * 30,
+            b"\xc3",
+        )
     )
     at = chance.randrange(len(data) + 1)
     data[at : at + chance.choice((0, len(piece)))] = piece
@@ -123,7 +164,9 @@ _CHANGES = (_flip, _flip, _put, _put, _cut, _again)
 
 
 def _reshaped(example: bytes, chance: random.Random) -> bytes | None:
-    """The same JSON with another value, or another key, somewhere; None where the example holds no JSON."""
+    """The same JSON with another value, or another key, somewhere; None where the example holds no
+    JSON.
+    """
     lines = example.splitlines()
     try:
         values = [json.loads(line) for line in lines] if len(lines) > 1 else [json.loads(example)]
@@ -138,7 +181,13 @@ def _reshaped(example: bytes, chance: random.Random) -> bytes | None:
 
 
 def _changed(value: Any, chance: random.Random) -> Any:
-    inside = [*value] if isinstance(value, dict) else [*range(len(value))] if isinstance(value, list) else []
+    inside = (
+        [*value]
+        if isinstance(value, dict)
+        else [*range(len(value))]
+        if isinstance(value, list)
+        else []
+    )
     if not inside or chance.random() < 0.15:
         return chance.choice(ODD)
     key = chance.choice(inside)
@@ -176,7 +225,11 @@ def _transcript(agent: str) -> Callable[[bytes], object]:
 
     def read(data: bytes) -> object:
         lines = data.splitlines(keepends=True)
-        return adapter.digest(Digest(), lines), list(adapter.messages(lines)), adapter.before(lines, "u1")
+        return (
+            adapter.digest(Digest(), lines),
+            list(adapter.messages(lines)),
+            adapter.before(lines, "u1"),
+        )
 
     return read
 
@@ -188,9 +241,14 @@ def _hooked(data: bytes) -> object:
         for name in NAMES:
             event = events.read(agent, name, fields)
             if event is not None:
-                found.append([triggers.is_idle(event), triggers.decide(event, Settings(), 5.0, lambda _: 9)])
+                found.append(
+                    [triggers.is_idle(event), triggers.decide(event, Settings(), 5.0, lambda _: 9)]
+                )
                 found += [
-                    (risk.is_risky(call, Settings(), lambda _: 9), outcome.is_failed_test(call, Settings()))
+                    (
+                        risk.is_risky(call, Settings(), lambda _: 9),
+                        outcome.is_failed_test(call, Settings()),
+                    )
                     for call in event.calls
                 ]
     return found
@@ -206,7 +264,9 @@ def _state(data: bytes) -> object:
 
 def _ignore(data: bytes) -> object:
     rules = Ignore.root(excludes_file=None, info_exclude=data, gitignore=data).enter(b"sub", data)
-    return [rules.ignores(name, is_directory=False) for name in (b"a", b"build", b"x" * 200, b"\xff")]
+    return [
+        rules.ignores(name, is_directory=False) for name in (b"a", b"build", b"x" * 200, b"\xff")
+    ]
 
 
 def _delta(data: bytes) -> object:
@@ -217,9 +277,11 @@ def in_memory() -> dict[str, Target]:
     """What is read from bytes alone."""
     metadata = wire.encode_checkpoint(plain(note=Note("label", "phase", facts={"a": "b"})))
     commit = (
-        b"tree 1111111111111111111111111111111111111111\nparent 2222222222222222222222222222222222222222\n"
+        b"tree 1111111111111111111111111111111111111111\nparent "
+        b"2222222222222222222222222222222222222222\n"
         b"author A <a@b> 1700000000 +0000\ncommitter A <a@b> 1700000000 +0000\n\nlabel\n\n"
-        b"Gitcp-Format: 1\nGitcp-Session: s\nGitcp-Number: 12\nGitcp-Trigger: manual\nGitcp-Files: 3 (1 changed)\n"
+        b"Gitcp-Format: 1\nGitcp-Session: s\nGitcp-Number: 12\nGitcp-Trigger: manual\nGitcp-Files: "
+        b"3 (1 changed)\n"
     )
     transcripts = {f"transcript of {agent}": Target(_transcript(agent), LINES) for agent in AGENTS}
     state = trusted_cache.MAGIC + trusted_cache.part(
@@ -231,35 +293,50 @@ def in_memory() -> dict[str, Target]:
         **transcripts,
         "hook payload": Target(_hooked, PAYLOADS),
         "date": Target(
-            _text(lambda text: dates.parse(text, NOW, end=False)), (b"yesterday 17:00", b"2026-01-01T10:00Z")
+            _text(lambda text: dates.parse(text, NOW, end=False)),
+            (b"yesterday 17:00", b"2026-01-01T10:00Z"),
         ),
         "length": Target(_text(dates.parse_length), (b"3 days", b"24h", b"2w")),
         "shell command": Target(
-            _text(shell.commands), (b"bash -c 'rm -rf \"$x\" && (git reset --hard; a | b)' <<E\nx\nE\n",)
+            _text(shell.commands),
+            (b"bash -c 'rm -rf \"$x\" && (git reset --hard; a | b)' <<E\nx\nE\n",),
         ),
         "tree": Target(trees.parse, (b"100644 a\0" + b"1" * 20 + b"40000 b\0" + b"2" * 20,)),
-        "delta": Target(_delta, (b"\x36\x06\x06source", b"\x36\x0c\x91\x00\x06\x06source"), (ValueError, IndexError)),
+        "delta": Target(
+            _delta,
+            (b"\x36\x06\x06source", b"\x36\x0c\x91\x00\x06\x06source"),
+            (ValueError, IndexError),
+        ),
         "state file": Target(_state, (state,)),
         "note": Target(_text(note.read), (b"task: x\ndecided:\n- a\nfacts:\n  a = b\n",)),
         "settings of an agent": Target(
-            _text(jsonc.parse), (b'{// c\n"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "x"}]}]},}',)
+            _text(jsonc.parse),
+            (b'{// c\n"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "x"}]}]},}',),
         ),
         "secrets": Target(
-            scan.scan, (b'token = "ghp_' + b"a1B2" * 9 + b'"\npassword: hunter22\n-----BEGIN KEY-----\n',)
+            scan.scan,
+            (b'token = "ghp_' + b"a1B2" * 9 + b'"\npassword: hunter22\n-----BEGIN KEY-----\n',),
         ),
-        "attributes": Target(attributes.words_in, (b"*.txt text eol=crlf filter=lfs -diff\n[attr]a b\n",)),
+        "attributes": Target(
+            attributes.words_in, (b"*.txt text eol=crlf filter=lfs -diff\n[attr]a b\n",)
+        ),
         "ignore rules": Target(_ignore, (b"*.o\n!/a/**/b\n[a-z]*\\ \n**/x/\n[[:alpha:]]?\n",)),
     }
 
 
 def in_files(project: Project) -> dict[str, Target]:
-    """What is read from a repository: a file of it is spoiled, and what reads that file is asked."""
+    """What is read from a repository: a file of it is spoiled, and what reads that file is
+    asked.
+    """
     git_dir = project.root / ".git"
     ours = git_dir / "gitcp"
     store = open_store(project)
 
     def file(
-        path: Path, read: Callable[[], object], *examples: bytes, raises: tuple[type[Exception], ...] = ()
+        path: Path,
+        read: Callable[[], object],
+        *examples: bytes,
+        raises: tuple[type[Exception], ...] = (),
     ) -> Target:
         def spoiled(data: bytes) -> object:
             before = path.read_bytes() if path.exists() else None
@@ -273,7 +350,7 @@ def in_files(project: Project) -> dict[str, Target]:
 
     idx = next(git_dir.glob("objects/pack/*.idx"))
     oid = project.git("rev-parse", "HEAD")
-    team = b'[save]\nlimit = "10 MiB"\n[policy]\ninterval = 5\ntests = ["make"]\n[retention]\nmaxCheckpoints = 5\n'
+    team = b'[save]\nlimit = "10 MiB"\n[policy]\ninterval = 5\ntests = ["make"]\n[retention]\nmaxCheckpoints = 5\n'  # noqa: E501
     loose = project.root.parent / "given"
     loose.touch()
 
@@ -282,18 +359,37 @@ def in_files(project: Project) -> dict[str, Target]:
 
     def due() -> object:
         limits = Limits(count=9, age=timedelta(days=1))
-        return auto_retention.is_due(limits, auto_retention.seen(store.repo), CheckpointId("s", 3), NOW)
+        return auto_retention.is_due(
+            limits, auto_retention.seen(store.repo), CheckpointId("s", 3), NOW
+        )
 
     tip = store.sessions()["s"]
-    moved = Operation(1, NOW, "rename", "said", trash="t", dropped={"s": ((1, 2),)}, names=("s", "t"))
+    moved = Operation(
+        1, NOW, "rename", "said", trash="t", dropped={"s": ((1, 2),)}, names=("s", "t")
+    )
     moves = [["refs/gitcp/trash/t/sessions/s", None, tip], ["refs/gitcp/sessions/s", tip, None]]
-    run = {"name": "x", "label": "l", "before": "s@1", "rollback": True, "command": ["a"], "order": 1, "failed": "s@2"}
-    seen = {"limits": repr(Limits(count=9, age=timedelta(days=1))), "looked": "2026-11-20T12:00:00+00:00"}
+    run = {
+        "name": "x",
+        "label": "l",
+        "before": "s@1",
+        "rollback": True,
+        "command": ["a"],
+        "order": 1,
+        "failed": "s@2",
+    }
+    seen = {
+        "limits": repr(Limits(count=9, age=timedelta(days=1))),
+        "looked": "2026-11-20T12:00:00+00:00",
+    }
     looked = {**seen, "sessions": {"s": [1, 1]}, "oldest": "2026-11-20T12:00:00+00:00"}
     ours.joinpath("runs").mkdir(exist_ok=True)
 
     def configured() -> object:
-        return settings.limits(store.repo), settings.policy(store.repo), settings.retention(store.repo)
+        return (
+            settings.limits(store.repo),
+            settings.policy(store.repo),
+            settings.retention(store.repo),
+        )
 
     return {
         "git's index": file(git_dir / "index", lambda: index.read(store.repo)),
@@ -303,18 +399,26 @@ def in_files(project: Project) -> dict[str, Target]:
         "operation log": file(ours / "oplog", lambda: oplog.entries(store.repo)),
         "restores": file(ours / "restores.json", lambda: journal.restores(store.repo)),
         "unfinished restore": file(
-            ours / "restore.json", lambda: journal.unfinished(store.repo), (ours / "restores.json").read_bytes()
+            ours / "restore.json",
+            lambda: journal.unfinished(store.repo),
+            (ours / "restores.json").read_bytes(),
         ),
         "moves": file(
             ours / "moves.json",
             lambda: rewrite.unfinished(store),
             json.dumps({"moves": moves, "operation": oplog.encode(moved)}).encode(),
         ),
-        "run": file(ours / "runs/x.json", lambda: list(transaction.interrupted(store.repo)), json.dumps(run).encode()),
+        "run": file(
+            ours / "runs/x.json",
+            lambda: list(transaction.interrupted(store.repo)),
+            json.dumps(run).encode(),
+        ),
         "last look at the limits": file(ours / "limits.json", due, json.dumps(looked).encode()),
         "untold restore": file(ours / "untold", lambda: restore_notice.take(store, "claude", "s")),
         "waiting note": file(ours / "note", lambda: note.waiting(store.repo)),
-        "conversation to import": file(loose, lambda: transcript_import.read(loose, "given", None), *LINES),
+        "conversation to import": file(
+            loose, lambda: transcript_import.read(loose, "given", None), *LINES
+        ),
         "bundle": file(
             loose,
             lambda: bundle.check_sizes(loose, largest=1 << 20, most=1 << 22),
@@ -325,6 +429,9 @@ def in_files(project: Project) -> dict[str, Target]:
             (b"@~2", b"s@1", b":/label", b"12~1", b"abcd"),
         ),
         "segments": Target(
-            lambda data: segments.read_segments(store.objects, Oid(data.hex()[:40].ljust(40, "0")), 9), (b"1" * 20,)
+            lambda data: segments.read_segments(
+                store.objects, Oid(data.hex()[:40].ljust(40, "0")), 9
+            ),
+            (b"1" * 20,),
         ),
     }

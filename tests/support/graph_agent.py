@@ -1,7 +1,8 @@
-"""A LangGraph agent that edits files, as a process of its own: `graph_agent.py REPOSITORY SEEN VERB [CHECKPOINT]`.
+"""A LangGraph agent that edits files, as a process of its own: `graph_agent.py REPOSITORY SEEN VERB
+[CHECKPOINT]`.
 
-Each of its four nodes first writes down, in the directory SEEN, what it finds; then it edits. The third one is killed
-in the middle of its work the first time.
+Each of its four nodes first writes down, in the directory SEEN, what it finds; then it edits. The
+third one is killed in the middle of its work the first time.
 """
 
 from __future__ import annotations
@@ -31,11 +32,15 @@ class State(TypedDict):
 def look(root: Path) -> bytes:
     """Every file of the working tree, as one text."""
     files = sorted(path for path in root.rglob("*") if path.is_file() and ".git" not in path.parts)
-    return b"".join(b"%s:%r\n" % (os.fsencode(path.relative_to(root)), path.read_bytes()) for path in files)
+    return b"".join(
+        b"%s:%r\n" % (os.fsencode(path.relative_to(root)), path.read_bytes()) for path in files
+    )
 
 
 def node(name: str, root: Path, seen: Path) -> Callable[[State], State]:
-    """A node that edits: a file of its own, one that all write to, and one that is there every second step only."""
+    """A node that edits: a file of its own, one that all write to, and one that is there every
+    second step only.
+    """
 
     def work(state: State) -> State:
         number = NODES.index(name)
@@ -66,9 +71,16 @@ def main(repository: str, seen: str, verb: str, checkpoint: str = "") -> None:
     app = graph.compile(checkpointer=saver)
     if verb == "resume":
         saver.restore(CONFIG)
-    config: Any = {"configurable": {**CONFIG["configurable"], "checkpoint_id": checkpoint}} if checkpoint else CONFIG
+    config: Any = (
+        {"configurable": {**CONFIG["configurable"], "checkpoint_id": checkpoint}}
+        if checkpoint
+        else CONFIG
+    )
     app.invoke({"messages": ["go"]} if verb == "start" else None, config, durability="sync")
-    states = ((state.config["configurable"]["checkpoint_id"], *state.next) for state in app.get_state_history(CONFIG))
+    states = (
+        (state.config["configurable"]["checkpoint_id"], *state.next)
+        for state in app.get_state_history(CONFIG)
+    )
     sys.stdout.writelines(" ".join(state) + "\n" for state in states)
 
 

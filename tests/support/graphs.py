@@ -24,7 +24,13 @@ def saver(project: Project, *, files: bool = False, **given: Any) -> GitSaver:
 
 def thread(name: Any = "t", ns: str = "", id: str | None = None) -> Any:
     """A config."""
-    return {"configurable": {"thread_id": name, "checkpoint_ns": ns, **({"checkpoint_id": id} if id else {})}}
+    return {
+        "configurable": {
+            "thread_id": name,
+            "checkpoint_ns": ns,
+            **({"checkpoint_id": id} if id else {}),
+        }
+    }
 
 
 def state(step: int, **channels: Any) -> Any:
@@ -38,4 +44,9 @@ def state(step: int, **channels: Any) -> Any:
 
 def put(store: Any, config: Any, made: Any, **metadata: Any) -> Any:
     """Put a state whose channels are all new; the config that names it."""
-    return store.put(config, made, {"source": "loop", "step": 1, "parents": {}, **metadata}, made["channel_versions"])
+    return store.put(
+        config,
+        made,
+        {"source": "loop", "step": 1, "parents": {}, **metadata},
+        made["channel_versions"],
+    )

@@ -1,4 +1,6 @@
-"""Saves many times in a hurry, as a framework does: `hurried.py ROOT SESSION COUNT`. Says their numbers."""
+"""Saves many times in a hurry, as a framework does: `hurried.py ROOT SESSION COUNT`. Says their
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from gitcp.store import Store
 
 def main(root: str, session: str, count: str) -> None:
     """Save so many checkpoints, each with a label and a fact of its own."""
-    host = Host(os.environ, Path(os.environ["HOME"]), lambda: datetime(2026, 11, 21, 12, tzinfo=UTC))
+    host = Host(
+        os.environ, Path(os.environ["HOME"]), lambda: datetime(2026, 11, 21, 12, tzinfo=UTC)
+    )
     store = Store(Repository.open(Path(root), host))
     store.hurry(Gathering())
     for _ in range(int(count)):

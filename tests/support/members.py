@@ -1,7 +1,8 @@
-"""Several users of one repository: real ones, with a group in common, each with a umask and a home of its own.
+"""Several users of one repository: real ones, with a group in common, each with a umask and a home
+of its own.
 
-Only root can become others. What they run is a fork that has loaded gitcp already: the interpreter may lie where they
-cannot read it.
+Only root can become others. What they run is a fork that has loaded gitcp already: the interpreter
+may lie where they cannot read it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Member:
         self.home = root.parent / f"home-{number}"
         self.home.mkdir(exist_ok=True)
         self.home.joinpath(".gitconfig").write_text(
-            f"[safe]\n\tdirectory = *\n[user]\n\tname = member {number}\n\temail = {number}@example.com\n"
+            f"[safe]\n\tdirectory = *\n[user]\n\tname = member {number}\n\temail = "
+            f"{number}@example.com\n"
         )
         for path in (self.home, self.home / ".gitconfig"):
             os.chown(path, self.uid, self.uid)
@@ -40,7 +42,11 @@ class Member:
     @property
     def env(self) -> dict[str, str]:
         home = str(self.home)
-        return {"HOME": home, "XDG_CONFIG_HOME": f"{home}/.config", "GIT_CONFIG_GLOBAL": f"{home}/.gitconfig"}
+        return {
+            "HOME": home,
+            "XDG_CONFIG_HOME": f"{home}/.config",
+            "GIT_CONFIG_GLOBAL": f"{home}/.gitconfig",
+        }
 
     def gitcp(self, *args: str, check: int | None = 0, cwd: Path | None = None) -> Result:
         """Run `gitcp ARGS`; `check` is the exit code that is insisted on."""
@@ -51,14 +57,21 @@ class Member:
             command()
 
         done = process.run(become, cwd or self.root, self.env)
-        assert check in (None, done.code), f"gitcp {args!r} ended with {done.code}\n{done.out}\n{done.err}"
+        assert check in (None, done.code), (
+            f"gitcp {args!r} ended with {done.code}\n{done.out}\n{done.err}"
+        )
         return done
 
     def run(self, *args: str, cwd: Path | None = None) -> str:
         """Run a command that must succeed; what it printed."""
         env = {**os.environ, **self.env}
         done = subprocess.run(
-            args, cwd=cwd or self.root, env=env, capture_output=True, text=True, preexec_fn=self._become
+            args,
+            cwd=cwd or self.root,
+            env=env,
+            capture_output=True,
+            text=True,
+            preexec_fn=self._become,
         )
         assert done.returncode == 0, f"{args!r}: {done.stderr}"
         return done.stdout
@@ -76,8 +89,12 @@ class Member:
         os.umask(self.umask)
 
 
-def meet(place: Path, setting: str, first: int = 0o022, second: int = 0o022) -> tuple[Member, Member]:
-    """Two members with these umasks, and a repository with this `core.sharedRepository` that the first one made."""
+def meet(
+    place: Path, setting: str, first: int = 0o022, second: int = 0o022
+) -> tuple[Member, Member]:
+    """Two members with these umasks, and a repository with this `core.sharedRepository` that the
+    first one made.
+    """
     root = place / "shared"
     root.mkdir()
     os.chown(root, -1, GROUP)

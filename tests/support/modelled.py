@@ -1,7 +1,9 @@
-"""What gitcp promises, in the simplest words that say it: a model of sessions, tags, restores, undos and the trash.
+"""What gitcp promises, in the simplest words that say it: a model of sessions, tags, restores,
+undos and the trash.
 
-It knows no git, no objects and no files on disk: dictionaries and lists. tests/faults/test_machine.py holds the real
-thing against it. Where it says less than gitcp does (what a merge makes of lines, say), it is told, and holds the rest.
+It knows no git, no objects and no files on disk: dictionaries and lists.
+tests/faults/test_machine.py holds the real thing against it. Where it says less than gitcp does
+(what a merge makes of lines, say), it is told, and holds the rest.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ IGNORED = b".ign"
 
 YOUNG = 7
 FORGOTTEN = 14
-"""Days for which prune spares what a restore replaced, and for which the trash keeps what was dropped."""
+"""Days for which prune spares what a restore replaced, and for which the trash keeps what was
+dropped.
+"""
 
 
 def is_ignored(path: bytes) -> bool:
@@ -37,7 +41,9 @@ def parents(path: bytes) -> list[bytes]:
 
 
 def captured(tree: Tree) -> Tree:
-    """What a checkpoint has of a tree: what is not ignored, and directories with nothing else in them."""
+    """What a checkpoint has of a tree: what is not ignored, and directories with nothing else in
+    them.
+    """
     seen = {path: file for path, file in tree.items() if not is_ignored(path)}
     full = {parent for path in seen for parent in parents(path)}
     return {path: file for path, file in seen.items() if path not in full}
@@ -47,7 +53,9 @@ def restored(target: Tree, now: Tree) -> Tree:
     """What is there after the restore of a checkpoint: its files, and what is here and ignored."""
     found = {path: file for path, file in now.items() if is_ignored(path)} | captured(target)
     above = {parent for path in found for parent in parents(path)}
-    return {path: file for path, file in found.items() if path not in above} | dict.fromkeys(above, DIRECTORY)
+    return {path: file for path, file in found.items() if path not in above} | dict.fromkeys(
+        above, DIRECTORY
+    )
 
 
 @dataclass(frozen=True)
@@ -65,8 +73,8 @@ class Kept:
 
 @dataclass
 class Operation:
-    """What `undo` walks over: a restore, a prune, a delete. `chains` are the sessions that went to the trash, as they
-    were; `tags` those that went with them.
+    """What `undo` walks over: a restore, a prune, a delete. `chains` are the sessions that went to
+    the trash, as they were; `tags` those that went with them.
     """
 
     kind: str
@@ -79,7 +87,9 @@ class Operation:
 
 @dataclass
 class Model:
-    """The whole of it. `kept` is every checkpoint that was ever made, `there` those that a session reaches."""
+    """The whole of it. `kept` is every checkpoint that was ever made, `there` those that a session
+    reaches.
+    """
 
     kept: dict[Id, Kept] = field(default_factory=dict)
     there: set[Id] = field(default_factory=set)
@@ -92,8 +102,8 @@ class Model:
     undo: list[Id] = field(default_factory=list)
     redo: list[Id] = field(default_factory=list)
     extents: dict[Id, tuple[bool, bool, Tree]] = field(default_factory=dict)
-    """Of the restore that began at a safety checkpoint: whether it was of the conversation, and of some paths only;
-    and the files that it left.
+    """Of the restore that began at a safety checkpoint: whether it was of the conversation, and of
+    some paths only; and the files that it left.
     """
     done: list[Operation] = field(default_factory=list)
     undone: list[Operation] = field(default_factory=list)
@@ -119,8 +129,12 @@ class Model:
         return {id for session in self.alive for id in self.chain(session)}
 
     def address(self, id: Id) -> str:
-        """How to say which one is meant: by its own session, or by a fork that goes on behind it."""
-        holder = next(s for s in (id.session, *sorted(self.alive)) if s in self.alive and id in self.chain(s))
+        """How to say which one is meant: by its own session, or by a fork that goes on behind
+        it.
+        """
+        holder = next(
+            s for s in (id.session, *sorted(self.alive)) if s in self.alive and id in self.chain(s)
+        )
         return f"{holder}@{id.number}"
 
     def findable(self, id: Id) -> bool:
@@ -138,8 +152,12 @@ class Model:
         return id
 
     def first(self, session: str) -> int:
-        """The number of the first checkpoint of a session: no other one has it that anything knows of."""
-        known = self.there | {id for each in self.trash for chain in each.chains.values() for id in chain}
+        """The number of the first checkpoint of a session: no other one has it that anything knows
+        of.
+        """
+        known = self.there | {
+            id for each in self.trash for chain in each.chains.values() for id in chain
+        }
         return max((id.number for id in known if id.session == session), default=0) + 1
 
     def _make(self, id: Id, kept: Kept, before: Id | None) -> None:
@@ -150,7 +168,11 @@ class Model:
     def is_saved(self, session: str, tree: Tree, talk: bytes | None, base: bytes) -> bool:
         """Whether the last checkpoint says all of this already."""
         last = self.kept[self.tip(session)] if session in self.alive else None
-        return last is not None and (captured(last.tree), last.talk, last.base) == (captured(tree), talk, base)
+        return last is not None and (captured(last.tree), last.talk, last.base) == (
+            captured(tree),
+            talk,
+            base,
+        )
 
     def talk(self, session: str) -> bytes | None:
         """The conversation that a session has."""
@@ -159,7 +181,11 @@ class Model:
     def fork(self, point: Id, name: str) -> Id:
         """A new session that begins at a checkpoint and says the same."""
         id = Id(name, max(point.number + 1, self.first(name)))
-        self._make(id, replace(self.kept[point], label=None, safety=False, day=self.day, origin=point), point)
+        self._make(
+            id,
+            replace(self.kept[point], label=None, safety=False, day=self.day, origin=point),
+            point,
+        )
         return id
 
     # ------------------------------------------------------------ going back
@@ -210,7 +236,11 @@ class Model:
     def next(self, step: str) -> Operation | None:
         """What `undo` or `redo` is about; None for nothing."""
         walked, stack = (self.done, self.undo) if step == "undo" else (self.undone, self.redo)
-        found = [each for each in walked if each.kind != "restore" or stack or (step == "redo" and self.undo)]
+        found = [
+            each
+            for each in walked
+            if each.kind != "restore" or stack or (step == "redo" and self.undo)
+        ]
         return found[-1] if found else Operation("restore") if stack else None
 
     # ------------------------------------------------------------ dropping

@@ -1,4 +1,5 @@
-"""The pages of the documentation as programs: what they tell a reader to type is typed, what they show is compared.
+"""The pages of the documentation as programs: what they tell a reader to type is typed, what they
+show is compared.
 
     ```console      `$ COMMAND` is run by bash, the lines below it are what it must print. A line `...` stands for any
                     number of lines. Each page has a home of its own, and goes on where its last command stopped
@@ -6,8 +7,9 @@
     ```sh           is not run here: it installs things. Every one of them is known to the test by name
     <!-- … -->      what happens between two commands without the reader typing it: see Sandbox
 
-What differs from run to run (times, object names, sizes, the agent's new session ids) is compared as such.
-"""
+What differs from run to run (times, object names, sizes, the agent's new session ids) is compared
+as such.
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -50,7 +52,10 @@ CHANGING = (
 )
 
 SHOP = {
-    "app.py": "from db import connect\n\n\ndef users():\n    return connect().execute('select * from users')\n",
+    "app.py": (
+        "from db import connect\n\n\ndef users():\n    return connect().execute('select * from "
+        "users')\n"
+    ),
     "db.py": "import sqlite3\n\n\ndef connect():\n    return sqlite3.connect('shop.db')\n",
     "schema.sql": "create table users (id integer primary key, name text);\n",
     ".gitignore": "*.db\n.env\n",
@@ -58,7 +63,9 @@ SHOP = {
 
 
 class Block(NamedTuple):
-    """A fenced block or a directive: where it stands (the line of its opening, from 0), its kind, its lines."""
+    """A fenced block or a directive: where it stands (the line of its opening, from 0), its kind,
+    its lines.
+    """
 
     line: int
     kind: str
@@ -66,7 +73,9 @@ class Block(NamedTuple):
 
 
 class Typed(NamedTuple):
-    """A command in a console block and what the page says it prints; `start` and `end` bound that in the page."""
+    """A command in a console block and what the page says it prints; `start` and `end` bound that
+    in the page.
+    """
 
     command: str
     shown: tuple[str, ...]
@@ -104,7 +113,9 @@ def agrees(shown: tuple[str, ...], printed: list[str]) -> bool:
     """Whether what a page shows is what was printed."""
     expected = [line.strip() for line in settled("\n".join(shown)).split("\n")] if shown else []
     actual = [line.strip() for line in settled("\n".join(printed)).split("\n")] if printed else []
-    pattern = "".join(r"(?:.*\n)*" if line == ANYTHING else re.escape(line) + "\n" for line in expected)
+    pattern = "".join(
+        r"(?:.*\n)*" if line == ANYTHING else re.escape(line) + "\n" for line in expected
+    )
     return re.fullmatch(pattern, "".join(line + "\n" for line in actual)) is not None
 
 
@@ -118,9 +129,10 @@ def settled(text: str) -> str:
 class Sandbox:
     """A reader's home, in which one page is followed.
 
-    `scene: shop` makes a small project with one commit, and an agent's conversation in it. `agent: A | B` goes on with
-    that conversation, turn by turn. `run: COMMAND` is what a console block would do, unseen. `saved: HH:MM LABEL` is a
-    checkpoint that was made yesterday at that time (UTC).
+    `scene: shop` makes a small project with one commit, and an agent's conversation in it. `agent:
+    A | B` goes on with that conversation, turn by turn. `run: COMMAND` is what a console block
+    would do, unseen. `saved: HH:MM LABEL` is a checkpoint that was made yesterday at that time
+    (UTC).
     """
 
     def __init__(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +141,9 @@ class Sandbox:
         self.code = 0
         home.mkdir(parents=True)
         config = home / ".gitconfig"
-        config.write_text("[user]\n\tname = Ada\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n")
+        config.write_text(
+            "[user]\n\tname = Ada\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n"
+        )
         programs = home.parent / "bin"
         programs.mkdir()
         launcher = f'#!/bin/sh\nPYTHONPATH="{SOURCE}" exec "{sys.executable}" -P -m gitcp "$@"\n'
@@ -154,9 +168,12 @@ class Sandbox:
             assert self.code == 0, (said, printed)
 
     def run(self, command: str) -> list[str]:
-        """Run a command where the last one stopped; the lines that it printed, on stdout and stderr alike."""
+        """Run a command where the last one stopped; the lines that it printed, on stdout and stderr
+        alike.
+        """
         place = self.home.parent / "cwd"
-        # `$?` is that of the command before. bash would tell programs how wide the terminal is that the tests run in.
+        # `$?` is that of the command before. bash would tell programs how wide the terminal is that
+        # the tests run in.
         alone = "shopt -u checkwinsize; unset COLUMNS LINES"
         script = f"{alone}\n(exit {self.code})\n{command}\ncode=$?\npwd >'{place}'\nexit $code\n"
         done = subprocess.run(
@@ -173,14 +190,20 @@ class Sandbox:
 
     def python(self, program: str) -> None:
         """Run a Python program where the last command stopped; it must end well."""
-        done = subprocess.run([sys.executable, "-P", "-W", "error", "-c", program], cwd=self.cwd, capture_output=True)
+        done = subprocess.run(
+            [sys.executable, "-P", "-W", "error", "-c", program], cwd=self.cwd, capture_output=True
+        )
         assert done.returncode == 0, done.stderr.decode()
 
     def disguised(self, text: str) -> str:
         """`text` as it would be in the home of the pages' reader."""
         real = os.path.realpath(self.home)
         encoded = re.sub(r"[^A-Za-z0-9]", "-", real)
-        for found, shown in ((real, HOME), (str(self.home), HOME), (encoded, HOME.replace("/", "-"))):
+        for found, shown in (
+            (real, HOME),
+            (str(self.home), HOME),
+            (encoded, HOME.replace("/", "-")),
+        ):
             text = text.replace(found, shown)
         return text
 
@@ -192,10 +215,15 @@ class Sandbox:
         project.write("todo.md", "- e-mail addresses\n")
         self.cwd = project.root
         self.talk = Talk(project)
-        self.talk.say("Add an e-mail column to the users table, with a migration for it.", "I will write it first.")
+        self.talk.say(
+            "Add an e-mail column to the users table, with a migration for it.",
+            "I will write it first.",
+        )
 
     def _save_yesterday(self, time: str, label: str) -> None:
         hour, minute = map(int, time.split(":"))
-        then = (datetime.now(UTC) - timedelta(days=1)).replace(hour=hour, minute=minute, second=0, microsecond=0)
+        then = (datetime.now(UTC) - timedelta(days=1)).replace(
+            hour=hour, minute=minute, second=0, microsecond=0
+        )
         store = Store(Repository.open(self.cwd, Host(os.environ, self.home, lambda: then)))
         save(store, Request(self.cwd, note=Note(label=label)))

@@ -1,4 +1,6 @@
-"""What a page must not be talked into: sixty ways to run a script or make a request. Each sets RAN, or asks EVIL."""
+"""What a page must not be talked into: sixty ways to run a script or make a request. Each sets RAN,
+or asks EVIL.
+"""
 
 EVIL = "http://evil.invalid"
 RUN = "globalThis.RAN=1"

@@ -9,7 +9,10 @@ import textwrap
 
 from driver import SOURCE, Project
 
-PREAMBLE = "import os, signal, sys, time\nfrom pathlib import Path\nimport gitcp\ncheckpoints = gitcp.open('.')\n"
+PREAMBLE = (
+    "import os, signal, sys, time\nfrom pathlib import Path\nimport gitcp\ncheckpoints = "
+    "gitcp.open('.')\n"
+)
 
 
 def start(project: Project, program: str, *args: str) -> subprocess.Popen[bytes]:

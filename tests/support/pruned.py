@@ -1,4 +1,6 @@
-"""A store to prune: sessions that fork from each other, tags, what restores left, and all of it to compare with."""
+"""A store to prune: sessions that fork from each other, tags, what restores left, and all of it to
+compare with.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,13 @@ Refs = dict[str, Oid]
 
 def fork(store: Store, session: str, point: Checkpoint, **fields: object) -> Checkpoint:
     """The first checkpoint of a session that begins at another one's."""
-    draft = plain(session, point.id.number + 1, snapshot=point.snapshot, parent=point.commit, forked_from=point.id)
+    draft = plain(
+        session,
+        point.id.number + 1,
+        snapshot=point.snapshot,
+        parent=point.commit,
+        forked_from=point.id,
+    )
     made = store.commit(draft, f"a fork of {point.id}\n")
     assert refs.update_ref(store.repo.common_dir, refs.SESSIONS + session, made.commit, None)
     return made
@@ -31,13 +39,19 @@ def grow(store: Store, session: str, count: int, **fields: object) -> list[Check
         tip = store.tip(session)
         number = store.read(tip).id.number + 1 if tip else 1
         files = {b"a.txt": b"%d of %s\n" % (number, session.encode()), b"same/b.txt": b"the same\n"}
-        talk = {"main": b"".join(b'{"n":%d}\n' % n for n in range(number))} if session == "alpha" else None
+        talk = (
+            {"main": b"".join(b'{"n":%d}\n' % n for n in range(number))}
+            if session == "alpha"
+            else None
+        )
         made.append(save(store, session, files, talk, **fields))
     return made
 
 
 def story(project: Project, count: int = 12) -> Store:
-    """Sessions alpha, beta (a fork of it), gamma (a fork of beta) and delta, with tags on some of their checkpoints."""
+    """Sessions alpha, beta (a fork of it), gamma (a fork of beta) and delta, with tags on some of
+    their checkpoints.
+    """
     store = open_store(project)
     alpha = grow(store, "alpha", count)
     fork(store, "beta", alpha[count // 2])

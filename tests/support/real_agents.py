@@ -1,4 +1,6 @@
-"""Runs real agents once each, headless and offline, against a scripted model, in a home of their own."""
+"""Runs real agents once each, headless and offline, against a scripted model, in a home of their
+own.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,11 @@ CODEX_END = "# What follows was written by others.\n"
 
 OPENCODE_FETCHED = {"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}
 
-OFFLINE = {"HTTPS_PROXY": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1"}
+OFFLINE = {
+    "HTTPS_PROXY": "http://127.0.0.1:9",
+    "HTTP_PROXY": "http://127.0.0.1:9",
+    "NO_PROXY": "127.0.0.1",
+}
 """Whatever is not loopback goes to a proxy that is not there."""
 
 GEMINI_SETTINGS = {
@@ -81,7 +87,9 @@ def claude(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
 
 
 def claude_environment(model: ScriptedModel) -> dict[str, str]:
-    """What Claude Code is to find in its environment, so that it speaks to this model and to nobody else."""
+    """What Claude Code is to find in its environment, so that it speaks to this model and to nobody
+    else.
+    """
     return {
         "IS_SANDBOX": "1",
         "ANTHROPIC_API_KEY": "not-a-key",
@@ -116,11 +124,18 @@ def copilot(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> None:
         "COPILOT_PROVIDER_API_KEY": "not-a-key",
         "COPILOT_MODEL": "claude-sonnet-4-20250514",
     }
-    run(home, cwd, [str(COPILOT), "--allow-all-tools", "--allow-all-paths", *args[:-1], "-p", args[-1]], env)
+    run(
+        home,
+        cwd,
+        [str(COPILOT), "--allow-all-tools", "--allow-all-paths", *args[:-1], "-p", args[-1]],
+        env,
+    )
 
 
 def copilot_run(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
-    """Run `copilot ARGS -p PROMPT`, in a session of its own unless it is to resume one; the id of the session."""
+    """Run `copilot ARGS -p PROMPT`, in a session of its own unless it is to resume one; the id of
+    the session.
+    """
     resumed = [arg.removeprefix("--resume=") for arg in args if arg.startswith("--resume=")]
     session_id = resumed[0] if resumed else str(uuid.uuid4())
     copilot(home, cwd, model, *([] if resumed else ["--session-id", session_id]), *args)
@@ -128,7 +143,9 @@ def copilot_run(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
 
 
 def gemini(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
-    """Run `gemini ARGS --prompt PROMPT`; the prompt is the last of the arguments. The id of the session."""
+    """Run `gemini ARGS --prompt PROMPT`; the prompt is the last of the arguments. The id of the
+    session.
+    """
     settings = home / ".gemini" / "settings.json"
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text(json.dumps(GEMINI_SETTINGS))
@@ -140,7 +157,9 @@ def gemini(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
         "TERM": "xterm",
     }
     command = [str(GEMINI), "--yolo", "--output-format", "json", "--model", "gemini-2.5-pro"]
-    session_id: str = json.loads(run(home, cwd, [*command, *args[:-1], "--prompt", args[-1]], env))["session_id"]
+    session_id: str = json.loads(run(home, cwd, [*command, *args[:-1], "--prompt", args[-1]], env))[
+        "session_id"
+    ]
     return session_id
 
 
@@ -150,11 +169,14 @@ def opencode(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
 
 
 def opencode_environment(home: Path, model: ScriptedModel) -> dict[str, str]:
-    """What opencode is to find in its environment, so that it speaks to this model; its settings are written."""
+    """What opencode is to find in its environment, so that it speaks to this model; its settings
+    are written.
+    """
     settings = home / ".config" / "opencode" / "opencode.json"
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text(json.dumps(_opencode_settings(model.url)))
-    settings.with_name("node_modules").mkdir(exist_ok=True)  # what it would fetch, and wait for a minute offline
+    # what it would fetch, and wait for a minute offline
+    settings.with_name("node_modules").mkdir(exist_ok=True)
     settings.with_name("package-lock.json").write_text(json.dumps(OPENCODE_FETCHED))
     without = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS", "SHARE")
     env = {f"OPENCODE_DISABLE_{what}": "1" for what in without}
@@ -174,7 +196,9 @@ def _opencode_settings(url: str) -> dict[str, Any]:
         "npm": "@ai-sdk/openai-compatible",
         "name": "scripted",
         "options": {"baseURL": f"{url}/v1", "apiKey": "not-a-key"},
-        "models": {"m": {"name": "m", "tool_call": True, "limit": {"context": 200000, "output": 8000}}},
+        "models": {
+            "m": {"name": "m", "tool_call": True, "limit": {"context": 200000, "output": 8000}}
+        },
     }
     return {
         "model": "scripted/m",
@@ -196,7 +220,11 @@ def in_order(needles: list[str], hay: list[str]) -> bool:
 def clone(project: Project, directory: Path) -> Project:
     """Another repository at another path, with the checkpoints."""
     subprocess.run(["git", "clone", "--quiet", str(project.root), str(directory)], check=True)
-    subprocess.run(["git", "fetch", "--quiet", "origin", "refs/gitcp/*:refs/gitcp/*"], cwd=directory, check=True)
+    subprocess.run(
+        ["git", "fetch", "--quiet", "origin", "refs/gitcp/*:refs/gitcp/*"],
+        cwd=directory,
+        check=True,
+    )
     return Project(directory)
 
 
@@ -208,4 +236,6 @@ def save(project: Project, home: Path, label: str) -> Any:
 
 def restore(project: Project, home: Path, *args: str) -> Any:
     """Restore with this home; the report."""
-    return json.loads(project.gitcp("restore", *args, "--yes", "--json", env={"HOME": str(home)}, check=0).out)
+    return json.loads(
+        project.gitcp("restore", *args, "--yes", "--json", env={"HOME": str(home)}, check=0).out
+    )

@@ -71,8 +71,9 @@ def save(
     streams: Mapping[str, bytes] | None = None,
     **fields: Any,
 ) -> Checkpoint:
-    """Save the next checkpoint of a session: these files and these streams. `fields` are those of Checkpoint, or
-    `label` and `phase` of its note, or `number`."""
+    """Save the next checkpoint of a session: these files and these streams. `fields` are those of
+    Checkpoint, or `label` and `phase` of its note, or `number`.
+    """
     tip = store.tip(session)
     parent = store.read(tip) if tip else None
     number = fields.pop("number", parent.id.number + 1 if parent else 1)
@@ -97,7 +98,9 @@ def save(
     return made
 
 
-def talk(store: Store, streams: Mapping[str, bytes], parent: Checkpoint | None = None) -> Conversation:
+def talk(
+    store: Store, streams: Mapping[str, bytes], parent: Checkpoint | None = None
+) -> Conversation:
     """A stored conversation of these streams, on top of the parent's."""
     stored, nested = [], {}
     for name, data in streams.items():
@@ -107,7 +110,12 @@ def talk(store: Store, streams: Mapping[str, bytes], parent: Checkpoint | None =
     last = LastMessage("assistant", "done", "m1")
     digest = Digest(len(stored), last, "make it work", "a title", "2.1", "model")
     return Conversation(
-        "claude-code", trees.build(store.objects, trees.nest(nested)), tuple(stored), digest, b"web", "topic"
+        "claude-code",
+        trees.build(store.objects, trees.nest(nested)),
+        tuple(stored),
+        digest,
+        b"web",
+        "topic",
     )
 
 

@@ -20,8 +20,12 @@ class ScriptedGemini(ScriptedModel):
 
 
 def said(body: dict[str, Any]) -> list[str]:
-    """What a request tells the model of the conversation: its texts, and the names of the tools that were called."""
-    return [text for content in body["contents"] for part in content["parts"] for text in _part(part)]
+    """What a request tells the model of the conversation: its texts, and the names of the tools
+    that were called.
+    """
+    return [
+        text for content in body["contents"] for part in content["parts"] for text in _part(part)
+    ]
 
 
 def _part(part: dict[str, Any]) -> Iterator[str]:

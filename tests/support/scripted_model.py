@@ -1,7 +1,8 @@
-"""A model on loopback that says what a script tells it to, so that a real agent can be run without a network.
+"""A model on loopback that says what a script tells it to, so that a real agent can be run without
+a network.
 
-Speaks as much as agents need of Anthropic Messages (Claude Code, Copilot), streamed and whole, and of OpenAI Responses
-(Codex), streamed. Keeps every request.
+Speaks as much as agents need of Anthropic Messages (Claude Code, Copilot), streamed and whole, and
+of OpenAI Responses (Codex), streamed. Keeps every request.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ Step = dict[str, Any]
 
 
 class ScriptedModel:
-    """Answers each request that offers tools with the next step; whatever else is asked (titles) gets "ok".
+    """Answers each request that offers tools with the next step; whatever else is asked (titles)
+    gets "ok".
 
     `requests` holds the bodies of the requests that were answered by a step, in order.
     """
@@ -60,7 +62,9 @@ class ScriptedModel:
 
 
 def said(body: dict[str, Any]) -> list[str]:
-    """What a request tells the model of the conversation: its texts, and the names of the tools that were called."""
+    """What a request tells the model of the conversation: its texts, and the names of the tools
+    that were called.
+    """
     if "input" in body:
         return [text for item in body["input"] for text in _parts(item.get("content") or [item])]
     return [text for message in body["messages"] for text in _parts(message["content"])]
@@ -126,7 +130,12 @@ class _Handler(BaseHTTPRequestHandler):
 def _message(body: dict[str, Any], step: Step) -> dict[str, Any]:
     number = id(step) % 10**9
     if "tool" in step:
-        content = {"type": "tool_use", "id": f"toolu_{number}", "name": step["tool"], "input": step["input"]}
+        content = {
+            "type": "tool_use",
+            "id": f"toolu_{number}",
+            "name": step["tool"],
+            "input": step["input"],
+        }
     else:
         content = {"type": "text", "text": step["text"]}
     return {
@@ -145,7 +154,11 @@ def _events(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
     (block,) = message["content"]
     yield {"type": "message_start", "message": {**message, "content": [], "stop_reason": None}}
     if block["type"] == "text":
-        yield {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+        yield {
+            "type": "content_block_start",
+            "index": 0,
+            "content_block": {"type": "text", "text": ""},
+        }
         delta = {"type": "text_delta", "text": block["text"]}
     else:
         yield {"type": "content_block_start", "index": 0, "content_block": {**block, "input": {}}}
@@ -167,7 +180,12 @@ def _response(body: dict[str, Any], step: Step) -> dict[str, Any]:
         item |= {"type": "message", "role": "assistant"}
         item |= {"content": [{"type": "output_text", "text": step["text"], "annotations": []}]}
     elif isinstance(step["input"], str):
-        item |= {"type": "custom_tool_call", "call_id": f"call_{number}", "name": step["tool"], "input": step["input"]}
+        item |= {
+            "type": "custom_tool_call",
+            "call_id": f"call_{number}",
+            "name": step["tool"],
+            "input": step["input"],
+        }
     else:
         item |= {"type": "function_call", "call_id": f"call_{number}", "name": step["tool"]}
         item |= {"arguments": json.dumps(step["input"])}
@@ -184,7 +202,14 @@ def _response(body: dict[str, Any], step: Step) -> dict[str, Any]:
 
 def _responses(response: dict[str, Any]) -> Iterator[dict[str, Any]]:
     (item,) = response["output"]
-    yield {"type": "response.created", "response": {**response, "status": "in_progress", "output": [], "usage": None}}
-    yield {"type": "response.output_item.added", "output_index": 0, "item": {**item, "status": "in_progress"}}
+    yield {
+        "type": "response.created",
+        "response": {**response, "status": "in_progress", "output": [], "usage": None},
+    }
+    yield {
+        "type": "response.output_item.added",
+        "output_index": 0,
+        "item": {**item, "status": "in_progress"},
+    }
     yield {"type": "response.output_item.done", "output_index": 0, "item": item}
     yield {"type": "response.completed", "response": response}

@@ -20,14 +20,20 @@ class ScriptedOpenAI(ScriptedModel):
 
 
 def said(body: dict[str, Any]) -> list[str]:
-    """What a request tells the model of the conversation: its texts, and the names of the tools that were called."""
+    """What a request tells the model of the conversation: its texts, and the names of the tools
+    that were called.
+    """
     return [text for message in body["messages"] for text in _parts(message)]
 
 
 def _parts(message: dict[str, Any]) -> Iterator[str]:
     content = message.get("content") or ()
     if message["role"] in {"user", "assistant"}:
-        yield from [content] if isinstance(content, str) else (part["text"] for part in content if "text" in part)
+        yield from (
+            [content]
+            if isinstance(content, str)
+            else (part["text"] for part in content if "text" in part)
+        )
     yield from (call["function"]["name"] for call in message.get("tool_calls") or ())
 
 
@@ -73,7 +79,14 @@ def _message(step: Step) -> tuple[dict[str, Any], str]:
 def _whole(step: Step) -> dict[str, Any]:
     message, stop = _message(step)
     choice = {"index": 0, "message": message, "finish_reason": stop}
-    return {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": USAGE}
+    return {
+        "id": "x",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [choice],
+        "usage": USAGE,
+    }
 
 
 def _chunks(step: Step) -> Iterator[dict[str, Any]]:

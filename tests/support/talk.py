@@ -1,4 +1,6 @@
-"""An agent's conversation for tests: a Claude Code transcript, written by hand where that agent keeps its own."""
+"""An agent's conversation for tests: a Claude Code transcript, written by hand where that agent
+keeps its own.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ SESSION = "e7baae82-5d1c-4f0a-9b3e-2c6d8f1a7b90"
 
 
 class Talk:
-    """One session of the agent in a project's directory, or in one `below` it; `say` goes on with it."""
+    """One session of the agent in a project's directory, or in one `below` it; `say` goes on with
+    it.
+    """
 
     def __init__(self, project: Project, session: str = SESSION, below: str = "") -> None:
         self.cwd = Path(os.path.realpath(project.root / below))
@@ -34,16 +38,28 @@ class Talk:
                 file.write(json.dumps(self._turn(text)) + "\n")
 
     def run(self, command: str, output: str | None, call: str = "") -> None:
-        """Append a call of the shell, with what it printed; None: it has not ended yet. `call` ends an earlier one."""
+        """Append a call of the shell, with what it printed; None: it has not ended yet. `call` ends
+        an earlier one.
+        """
         self.count += 1
         call = call or f"call{self.count}"
-        used = [{"type": "tool_use", "id": call, "name": "Bash", "input": {"command": command}}] if command else []
-        given = [{"type": "tool_result", "tool_use_id": call, "content": output}] if output is not None else []
+        used = (
+            [{"type": "tool_use", "id": call, "name": "Bash", "input": {"command": command}}]
+            if command
+            else []
+        )
+        given = (
+            [{"type": "tool_result", "tool_use_id": call, "content": output}]
+            if output is not None
+            else []
+        )
         with self.path.open("a", encoding="utf-8") as file:
             for role, content in (("assistant", used), ("user", given)):
                 if content:
                     turn = {**self._turn(""), "type": role, "uuid": f"{role[0]}{self.count}"}
-                    file.write(json.dumps({**turn, "message": {"role": role, "content": content}}) + "\n")
+                    file.write(
+                        json.dumps({**turn, "message": {"role": role, "content": content}}) + "\n"
+                    )
         self.count += self.count % 2
 
     def _turn(self, text: str) -> dict[str, object]:
@@ -55,7 +71,10 @@ class Talk:
             "cwd": str(self.cwd),
             "sessionId": self.session,
             "version": "2.1.0",
-            "message": {"role": role, "content": text if role == "user" else [{"type": "text", "text": text}]},
+            "message": {
+                "role": role,
+                "content": text if role == "user" else [{"type": "text", "text": text}],
+            },
         }
 
 

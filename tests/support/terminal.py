@@ -19,9 +19,15 @@ SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def on_terminal(
-    project: Project, *args: str, typed: str = "", env: Mapping[str, str] | None = None, columns: int = 80
+    project: Project,
+    *args: str,
+    typed: str = "",
+    env: Mapping[str, str] | None = None,
+    columns: int = 80,
 ) -> Result:
-    """Run `gitcp ARGS` with all its streams on a terminal; what it wrote, line ends as usual, is in `out`."""
+    """Run `gitcp ARGS` with all its streams on a terminal; what it wrote, line ends as usual, is in
+    `out`.
+    """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     process = subprocess.Popen(
@@ -37,7 +43,11 @@ def on_terminal(
         os.write(ours, typed.encode())
     written = _read_all(ours)
     os.close(ours)
-    return Result(process.wait(timeout=60), written.decode("utf-8", "surrogateescape").replace("\r\n", "\n"), "")
+    return Result(
+        process.wait(timeout=60),
+        written.decode("utf-8", "surrogateescape").replace("\r\n", "\n"),
+        "",
+    )
 
 
 def _read_all(descriptor: int) -> bytes:

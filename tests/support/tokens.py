@@ -1,4 +1,6 @@
-"""Secrets of every kind, made up when a test runs: none is written down, so none is in the repository."""
+"""Secrets of every kind, made up when a test runs: none is written down, so none is in the
+repository.
+"""
 
 from __future__ import annotations
 
@@ -151,7 +153,9 @@ COMPOSED: dict[str, Callable[[Draw], str]] = {
     "langsmith-key": lambda d: f"lsv2_pt_{d(HEX, 32)}_{d(HEX, 10)}",
     "mapbox-secret-token": lambda d: f"sk.eyJ{d(ALNUM, 80)}.{d(ALNUM, 22)}",
     "openai-legacy-key": lambda d: f"sk-{d(ALNUM, 20)}T3Blbk" + f"FJ{d(ALNUM, 20)}",
-    "plaid-token": lambda d: f"access-production-{d(HEX, 8)}-{d(HEX, 4)}-{d(HEX, 4)}-{d(HEX, 4)}-{d(HEX, 12)}",
+    "plaid-token": lambda d: (
+        f"access-production-{d(HEX, 8)}-{d(HEX, 4)}-{d(HEX, 4)}-{d(HEX, 4)}-{d(HEX, 12)}"
+    ),
     "postman-key": lambda d: f"PMAK-{d(HEX, 24)}-{d(HEX, 34)}",
     "sendgrid-key": lambda d: f"SG.{d(ALNUM, 22)}.{d(ALNUM, 43)}",
     "slack-token": lambda d: f"xoxb-{d('123456789', 12)}-{d('123456789', 13)}-{d(ALNUM, 24)}",
@@ -210,7 +214,9 @@ BEGINNINGS = {
     "vault-token": "hvs. hvb. hvr.",
     "vercel-token": "vercel_blob_rw_ vcp_ vci_",
 }
-"""The kinds that begin in several ways. Written down once more, so that none gets lost among the rules."""
+"""The kinds that begin in several ways. Written down once more, so that none gets lost among the
+rules.
+"""
 
 IN_CONTEXT: dict[str, Callable[[Draw], tuple[str, str, str]]] = {
     # what stands before the secret, the secret, what stands after it
@@ -228,10 +234,22 @@ IN_CONTEXT: dict[str, Callable[[Draw], tuple[str, str, str]]] = {
     ),
     "mailchimp-key": lambda d: ("mc = ", f"{d(HEX, 32)}-us14", "\n"),
     "maxmind-key": lambda d: ("", f"{d(ALNUM, 6)}_{d(ALNUM, 29)}_mmk", "\n"),
-    "netrc-password": lambda d: ("machine api.service.dev\n  login me\n  password ", d(LOWER, 12), "\n"),
+    "netrc-password": lambda d: (
+        "machine api.service.dev\n  login me\n  password ",
+        d(LOWER, 12),
+        "\n",
+    ),
     "openshift-token": lambda d: ("oc login --with ", f"sha256~{d(DASHED, 43)}", "\n"),
-    "registry-auth": lambda d: ('{"auths":{"r.dev":{"auth":"', _encoded("bot:" + _drawn(d, 12)), '"}}}'),
-    "terraform-token": lambda d: ('token = "', f"{d(ALNUM, 14)}.atlas" + f"v1.{d(ALNUM, 67)}", '"\n'),
+    "registry-auth": lambda d: (
+        '{"auths":{"r.dev":{"auth":"',
+        _encoded("bot:" + _drawn(d, 12)),
+        '"}}}',
+    ),
+    "terraform-token": lambda d: (
+        'token = "',
+        f"{d(ALNUM, 14)}.atlas" + f"v1.{d(ALNUM, 67)}",
+        '"\n',
+    ),
     "named-secret": lambda d: ('"clientSecret": "', d(ALNUM, 30) + "907", '"'),
     "password": lambda d: ("DB_PASSWORD=", "Kq7" + d(ALNUM, 9) + "!x", "\n"),
     "private-key": lambda d: ("", _pem(d), "\n"),

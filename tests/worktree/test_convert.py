@@ -1,4 +1,6 @@
-"""Conversions: the blob is git's own wherever its checkout gives the same bytes back, and else the bytes themselves."""
+"""Conversions: the blob is git's own wherever its checkout gives the same bytes back, and else the
+bytes themselves.
+"""
 
 from __future__ import annotations
 
@@ -93,12 +95,16 @@ def bytes_again(project: Project, shot: Shot) -> dict[bytes, bytes]:
 
 
 def by_git(project: Project, paths: list[str], out: Path) -> dict[str, tuple[str, bytes]]:
-    """The blob that git makes of each file now, and the bytes its checkout makes of that. Not of what git refuses."""
+    """The blob that git makes of each file now, and the bytes its checkout makes of that. Not of
+    what git refuses.
+    """
     out.mkdir(parents=True)
     env = {**os.environ, "GIT_INDEX_FILE": str(out.with_name("index"))}
 
     def git(*args: str, input: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(["git", *args], cwd=project.root, env=env, input=input, capture_output=True)
+        return subprocess.run(
+            ["git", *args], cwd=project.root, env=env, input=input, capture_output=True
+        )
 
     listed = project.git("ls-files", "--stage", "-z").encode()
     git("update-index", "-z", "--index-info", input=listed)
@@ -107,13 +113,17 @@ def by_git(project: Project, paths: list[str], out: Path) -> dict[str, tuple[str
     else:
         added = [path for path in paths if git("add", "--force", "--", path).returncode == 0]
     git("checkout-index", "--all", "--quiet", f"--prefix={out}/")
-    lines = (line.split(b"\t") for line in git("ls-files", "--stage", "-z").stdout.split(b"\0")[:-1])
+    lines = (
+        line.split(b"\t") for line in git("ls-files", "--stage", "-z").stdout.split(b"\0")[:-1]
+    )
     oids = {path.decode(): head.split(b" ")[1].decode() for head, path in lines}
     return {path: (oids[path], out.joinpath(path).read_bytes()) for path in added}
 
 
 def compare(project: Project, shot: Shot, out: Path) -> None:
-    """A snapshot's blobs are git's where git gives the bytes back, and raw bytes and listed where it does not."""
+    """A snapshot's blobs are git's where git gives the bytes back, and raw bytes and listed where
+    it does not.
+    """
     paths = [os.fsdecode(path) for path in shot.entries if path != b".gitattributes"]
     theirs = by_git(project, paths, out)
     back = bytes_again(project, shot)
@@ -122,7 +132,10 @@ def compare(project: Project, shot: Shot, out: Path) -> None:
         disk = project.read(path)
         assert back[name] == disk, f"{path} does not come back"
         if path in theirs and theirs[path][1] == disk:
-            assert (name in shot.snapshot.raw, shot.entries[name].oid) == (False, theirs[path][0]), path
+            assert (name in shot.snapshot.raw, shot.entries[name].oid) == (
+                False,
+                theirs[path][0],
+            ), path
         else:
             assert (name in shot.snapshot.raw, shot.blob(name)) == (True, disk), path
 
@@ -130,13 +143,16 @@ def compare(project: Project, shot: Shot, out: Path) -> None:
 @pytest.mark.parametrize("before", [False, True], ids=["untracked", "tracked as it was"])
 @pytest.mark.parametrize("rule", RULES)
 def test_like_git(project: Project, tmp_path: Path, rule: str, before: bool) -> None:
-    """For every content, attribute and setting: what git would store, exactly where git would give it back."""
+    """For every content, attribute and setting: what git would store, exactly where git would give
+    it back.
+    """
     for name, content in CONTENTS.items():
         project.write(name.replace(" ", "-"), content)
     if before:
         project.git("add", "--all")
     project.write(
-        ".gitattributes", f"* {rule}\n.gitattributes !text !eol !filter !crlf !ident !working-tree-encoding\n"
+        ".gitattributes",
+        f"* {rule}\n.gitattributes !text !eol !filter !crlf !ident !working-tree-encoding\n",
     )
     camera = Camera(project)
     for number, settings in enumerate(SETTINGS):
@@ -160,7 +176,9 @@ def test_autocrlf(project: Project, tmp_path: Path, settings: dict[str, str]) ->
 
 
 def test_eol(project: Project) -> None:
-    """A CRLF file under eol=crlf is git's LF blob, and that it has CRLF is written down; a mixed one is raw."""
+    """A CRLF file under eol=crlf is git's LF blob, and that it has CRLF is written down; a mixed
+    one is raw.
+    """
     project.write(".gitattributes", "*.bat eol=crlf\n")
     project.write("crlf.bat", b"a\r\nb\r\n")
     project.write("lf.bat", b"a\nb\n")
@@ -178,7 +196,9 @@ def test_eol(project: Project) -> None:
 
 
 def test_plain_text_needs_nothing(project: Project) -> None:
-    """An LF file under text=auto is its own blob: neither raw nor converted, and git is not asked about it."""
+    """An LF file under text=auto is its own blob: neither raw nor converted, and git is not asked
+    about it.
+    """
     project.write(".gitattributes", "* text=auto\n")
     project.write("file", "a\nb\n")
     asked: list[object] = []
@@ -190,7 +210,9 @@ def test_plain_text_needs_nothing(project: Project) -> None:
 
 
 def test_ident(project: Project) -> None:
-    """`$Id$` as git's checkout left it is collapsed in the blob; after an edit the bytes are kept as they are."""
+    """`$Id$` as git's checkout left it is collapsed in the blob; after an edit the bytes are kept
+    as they are.
+    """
     project.write(".gitattributes", "*.c ident\n")
     project.write("file.c", "/* $Id$ */\n")
     project.commit()
@@ -243,7 +265,9 @@ def test_attributes_changed(project: Project) -> None:
 
 
 def test_judged_by_the_index(project: Project) -> None:
-    """Under text=auto git keeps CRLF that its index has; once the index has it no more, the file is judged anew."""
+    """Under text=auto git keeps CRLF that its index has; once the index has it no more, the file is
+    judged anew.
+    """
     project.write("file.txt", b"a\r\n")
     project.commit()
     project.write(".gitattributes", "* text=auto\n")
@@ -282,9 +306,13 @@ def test_attributes_are_asked_once(project: Project) -> None:
 
 
 def lfs_file(project: Project, path: str, content: bytes, *, stored: bool = True) -> str:
-    """A file as LFS checks it out, its bytes in the LFS store too; the oid of the pointer in the index."""
+    """A file as LFS checks it out, its bytes in the LFS store too; the oid of the pointer in the
+    index.
+    """
     digest = hashlib.sha256(content).hexdigest()
-    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize {len(content)}\n"
+    pointer = (
+        f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize {len(content)}\n"
+    )
     oid = project.git("hash-object", "-w", "--stdin", input=pointer.encode())
     project.git("update-index", "--add", "--cacheinfo", f"100644,{oid},{path}")
     project.write(path, content)
@@ -303,7 +331,9 @@ def lfs(project: Project) -> Project:
 
 @pytest.mark.parametrize("size", [10, 9 << 20], ids=["small", "large"])
 def test_lfs_pointer_kept(lfs: Project, size: int) -> None:
-    """An LFS file as it was checked out is its pointer, of any size, and comes back out of the LFS store."""
+    """An LFS file as it was checked out is its pointer, of any size, and comes back out of the LFS
+    store.
+    """
     content = os.urandom(16) * (size // 10)
     oid = lfs_file(lfs, "big.bin", content)
 
@@ -328,7 +358,9 @@ def test_lfs_pointer_of_head(lfs: Project) -> None:
 
 
 def test_lfs_modified(lfs: Project) -> None:
-    """An LFS file that was edited, even to the same size, is kept as it is; so is one nobody has the bytes of."""
+    """An LFS file that was edited, even to the same size, is kept as it is; so is one nobody has
+    the bytes of.
+    """
     lfs_file(lfs, "edited.bin", b"content\n")
     lfs_file(lfs, "lost.bin", b"only here\n", stored=False)
     lfs.write("edited.bin", b"CONTENT\n")
@@ -337,7 +369,11 @@ def test_lfs_modified(lfs: Project) -> None:
     shot = Camera(lfs).take()
 
     assert shot.snapshot.raw == (b"edited.bin", b"lost.bin", b"new.bin")
-    assert [shot.blob(path) for path in shot.snapshot.raw] == [b"CONTENT\n", b"only here\n", b"new\n"]
+    assert [shot.blob(path) for path in shot.snapshot.raw] == [
+        b"CONTENT\n",
+        b"only here\n",
+        b"new\n",
+    ]
 
 
 def test_lfs_not_fetched(lfs: Project) -> None:
@@ -353,7 +389,9 @@ def test_lfs_not_fetched(lfs: Project) -> None:
 
 
 def test_other_filter(project: Project) -> None:
-    """A filter is never run: the bytes are kept as they are, and listed unless the index has just those."""
+    """A filter is never run: the bytes are kept as they are, and listed unless the index has just
+    those.
+    """
     project.git("config", "filter.mine.clean", f"touch {project.root}/was-run; tr a-z A-Z")
     project.git("config", "filter.mine.smudge", f"touch {project.root}/was-run; cat")
     project.write("same.txt", "UPPER\n")
@@ -374,7 +412,9 @@ def test_other_filter(project: Project) -> None:
 
 @pytest.mark.parametrize("number", [5, blobs.SEED_FROM + 5])
 def test_attributes_that_are_gone(project: Project, number: int) -> None:
-    """What git stored under attributes that are no more is not taken for the file, whatever the index proves."""
+    """What git stored under attributes that are no more is not taken for the file, whatever the
+    index proves.
+    """
     project.git("config", "core.autocrlf", "true")
     for count in range(number):
         project.write(f"{count}.txt", b"a\r\nb\r\n")
@@ -406,7 +446,9 @@ def test_seeds_under_attributes(project: Project) -> None:
     shot = Camera(project).take()
 
     assert len(shot.snapshot.converted) == blobs.SEED_FROM
-    assert shot.snapshot.raw == (b"file.c", b"old.php"), "git keeps the CRLF of old.txt, since text=auto"
+    assert shot.snapshot.raw == (b"file.c", b"old.php"), (
+        "git keeps the CRLF of old.txt, since text=auto"
+    )
     assert bytes_again(project, shot)[b"0.bat"] == b"a\r\nb\r\n"
 
 
@@ -443,9 +485,10 @@ def test_encoding_that_does_not_fit(encoding: str, tmp_path: Path) -> None:
 @given(
     data=st.one_of(
         st.binary(max_size=40),
-        st.lists(st.sampled_from([b"a", b"\r", b"\n", b"\r\n", b"$Id$", b"$Id: x $", b"$", b"\0"]), max_size=12).map(
-            b"".join
-        ),
+        st.lists(
+            st.sampled_from([b"a", b"\r", b"\n", b"\r\n", b"$Id$", b"$Id: x $", b"$", b"\0"]),
+            max_size=12,
+        ).map(b"".join),
         st.text(max_size=20).map(lambda text: text.encode("utf-16", "surrogatepass")),
     ),
     rule=st.builds(
@@ -481,7 +524,9 @@ def test_there_and_back(data: bytes, rule: Rule, indexed: bool) -> None:
     ],
 )
 def test_words(content: bytes, words: set[str]) -> None:
-    """The attributes that could change bytes are seen in a file of attributes; one too many does no harm."""
+    """The attributes that could change bytes are seen in a file of attributes; one too many does no
+    harm.
+    """
     assert words_in(content) == words
 
 

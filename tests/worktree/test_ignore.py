@@ -1,4 +1,6 @@
-"""The ignore rules, held against git itself: what it lists as untracked is what must be visible here."""
+"""The ignore rules, held against git itself: what it lists as untracked is what must be visible
+here.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from hypothesis import strategies as st
 from gitcp.worktree.ignore import Ignore
 
 Tree = dict[bytes, "bytes | Tree"]
-"""A directory: a file's content, or a directory below it. `LINK` is a symbolic link to the directory above."""
+"""A directory: a file's content, or a directory below it. `LINK` is a symbolic link to the
+directory above.
+"""
 
 LINK = b"\0link"
 
@@ -34,10 +38,18 @@ class Oracle:
 
     def git(self, *args: str) -> bytes:
         env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-        env |= {"HOME": os.fspath(self.place), "XDG_CONFIG_HOME": os.fspath(self.place), "GIT_CONFIG_NOSYSTEM": "1"}
-        return subprocess.run(["git", *args], env=env, cwd=self.place, check=True, stdout=subprocess.PIPE).stdout
+        env |= {
+            "HOME": os.fspath(self.place),
+            "XDG_CONFIG_HOME": os.fspath(self.place),
+            "GIT_CONFIG_NOSYSTEM": "1",
+        }
+        return subprocess.run(
+            ["git", *args], env=env, cwd=self.place, check=True, stdout=subprocess.PIPE
+        ).stdout
 
-    def visible(self, tree: Tree, info: bytes | None, excludes: bytes | None, ignore_case: bool) -> set[bytes]:
+    def visible(
+        self, tree: Tree, info: bytes | None, excludes: bytes | None, ignore_case: bool
+    ) -> set[bytes]:
         """The untracked files that git shows."""
         self.top += 1
         top = os.fsencode(self.place) + b"/%d" % self.top
@@ -79,7 +91,12 @@ def gitignore(tree: Tree) -> bytes | None:
 
 
 def root(tree: Tree, info: bytes | None, excludes: bytes | None, ignore_case: bool) -> Ignore:
-    return Ignore.root(excludes_file=excludes, info_exclude=info, gitignore=gitignore(tree), ignore_case=ignore_case)
+    return Ignore.root(
+        excludes_file=excludes,
+        info_exclude=info,
+        gitignore=gitignore(tree),
+        ignore_case=ignore_case,
+    )
 
 
 def walk(tree: Tree, ignore: Ignore, above: bytes = b"") -> Iterator[bytes]:
@@ -113,7 +130,7 @@ BITS = st.sampled_from(
     [
         *rb"a a b b c ab A B .o . - ^ : ! #".split(),
         *rb"* * * ** *** ? / / / **/ /** /**/ */ \ \* \a \A \/".split(),
-        *rb"[ab] [!a] [^b] [a-c] [A-B] [B] [a- [ ] []] []a-] [!]] [\]] [/] [a/b] [\a-\c] [a-\ [--a] [c-a]".split(),
+        *rb"[ab] [!a] [^b] [a-c] [A-B] [B] [a- [ ] []] []a-] [!]] [\]] [/] [a/b] [\a-\c] [a-\ [--a] [c-a]".split(),  # noqa: E501
         *rb"[[:alpha:]] [[:upper:]x] [![:lower:]] [[:space:]] [[:punct:]] [[:digit:]-a]".split(),
         *rb"[[:foo:]] [[:alpha] [[:] [[::]]".split(),
         *(b" ", b"\\ ", b"\r", b"\0", b"\t", b"\xff", b"\xc3\xa9"),
@@ -126,10 +143,29 @@ PATTERNS = st.one_of(
 )
 LINES = st.builds(
     lambda start, pattern, end: start + pattern + end,
-    st.sampled_from([b"", b"", b"", b"", b"!", b"!", b"/", b"!/", b"\\", b"#", b"**/", b"/**/", b" "]),
+    st.sampled_from(
+        [b"", b"", b"", b"", b"!", b"!", b"/", b"!/", b"\\", b"#", b"**/", b"/**/", b" "]
+    ),
     PATTERNS,
     st.sampled_from(
-        [b"", b"", b"", b"", b"/", b"/", b"/**", b"/*", b" ", b"  ", b"\\ ", b"\\  ", b"\\", b"\r", b" \r", b"/ "]
+        [
+            b"",
+            b"",
+            b"",
+            b"",
+            b"/",
+            b"/",
+            b"/**",
+            b"/*",
+            b" ",
+            b"  ",
+            b"\\ ",
+            b"\\  ",
+            b"\\",
+            b"\r",
+            b" \r",
+            b"/ ",
+        ]
     ),
 )
 RULES = st.binary(max_size=40) | st.builds(
@@ -155,14 +191,20 @@ def trees(entries: st.SearchStrategy[bytes | Tree]) -> st.SearchStrategy[Tree]:
 TREES = directories(directories(directories(trees(st.just(b"")))))
 
 
-any_name = pytest.mark.skipif(sys.platform != "linux", reason="needs a file system that takes any bytes as a name")
+any_name = pytest.mark.skipif(
+    sys.platform != "linux", reason="needs a file system that takes any bytes as a name"
+)
 
 
 @any_name
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(tree=TREES, info=st.none() | RULES, excludes=st.none() | RULES, ignore_case=st.booleans())
-def test_any_rules(oracle: Oracle, tree: Tree, info: bytes | None, excludes: bytes | None, ignore_case: bool) -> None:
-    """Whatever the rules and the tree, exactly the files that git lists as untracked are visible."""
+def test_any_rules(
+    oracle: Oracle, tree: Tree, info: bytes | None, excludes: bytes | None, ignore_case: bool
+) -> None:
+    """Whatever the rules and the tree, exactly the files that git lists as untracked are
+    visible.
+    """
     expected = oracle.visible(tree, info, excludes, ignore_case)
 
     assert expected == set(walk(tree, root(tree, info, excludes, ignore_case)))
@@ -172,11 +214,18 @@ def test_any_rules(oracle: Oracle, tree: Tree, info: bytes | None, excludes: byt
 @pytest.mark.parametrize("ignore_case", [False, True])
 def test_every_byte_in_every_class(oracle: Oracle, ignore_case: bool) -> None:
     """POSIX classes, ranges and their negations take the same bytes as git's."""
-    classes = b"alnum alpha blank cntrl digit graph lower print punct space upper xdigit word".split()
+    classes = (
+        b"alnum alpha blank cntrl digit graph lower print punct space upper xdigit word".split()
+    )
     patterns = [b"[%s[:%s:]]" % (sign, name) for name in classes for sign in (b"", b"!")]
-    patterns += [b"[%c-%c]" % pair for pair in ((1, 255), (b"A", b"Z"), (b"Z", b"a"), (b"^", b"b"), (b"-", b"."))]
+    patterns += [
+        b"[%c-%c]" % pair
+        for pair in ((1, 255), (b"A", b"Z"), (b"Z", b"a"), (b"^", b"b"), (b"-", b"."))
+    ]
     names: Tree = {bytes([byte]): b"" for byte in range(1, 256) if byte not in b"./"}
-    tree: Tree = {b"%d" % at: names | {b".gitignore": pattern} for at, pattern in enumerate(patterns)}
+    tree: Tree = {
+        b"%d" % at: names | {b".gitignore": pattern} for at, pattern in enumerate(patterns)
+    }
 
     expected = oracle.visible(tree, None, None, ignore_case)
 
@@ -187,7 +236,9 @@ def test_every_byte_in_every_class(oracle: Oracle, ignore_case: bool) -> None:
 
 
 class Case(NamedTuple):
-    """Rules by the directory they stand in, the paths that exist, and those among them that are ignored."""
+    """Rules by the directory they stand in, the paths that exist, and those among them that are
+    ignored.
+    """
 
     rules: dict[str, str]
     paths: str
@@ -203,35 +254,61 @@ CASES = {
     "an extension of two parts": Case(
         {"": "*.tar.gz\n*.b*"}, "a.tar.gz a.gz .tar.gz tar.gz a.bz", "a.tar.gz .tar.gz a.bz"
     ),
-    "the last line that matches decides": Case({"": "*.o\n!a.o\nb/a.o"}, "a.o b/a.o c/a.o c/b.o", "b/a.o c/b.o"),
+    "the last line that matches decides": Case(
+        {"": "*.o\n!a.o\nb/a.o"}, "a.o b/a.o c/a.o c/b.o", "b/a.o c/b.o"
+    ),
     "an earlier negation loses": Case({"": "!a.o\n*.o"}, "a.o", "a.o"),
-    "the last of the wildcards that match decides": Case({"": "b/a*\n!b/ab*\nb/abc*"}, "b/a b/ab b/abc", "b/a b/abc"),
-    "a nested file is stronger": Case({"": "*.log", "a": "!x.log"}, "x.log a/x.log a/y.log", "x.log a/y.log"),
-    "a nested negation reaches further down": Case({"": "*.log", "a": "!x.log"}, "a/b/x.log a/b/y.log", "a/b/y.log"),
-    "a nested negation without a rule of its own": Case({"": "*.o", "s": "!a.o"}, "s/a.o s/b.o", "s/b.o"),
+    "the last of the wildcards that match decides": Case(
+        {"": "b/a*\n!b/ab*\nb/abc*"}, "b/a b/ab b/abc", "b/a b/abc"
+    ),
+    "a nested file is stronger": Case(
+        {"": "*.log", "a": "!x.log"}, "x.log a/x.log a/y.log", "x.log a/y.log"
+    ),
+    "a nested negation reaches further down": Case(
+        {"": "*.log", "a": "!x.log"}, "a/b/x.log a/b/y.log", "a/b/y.log"
+    ),
+    "a nested negation without a rule of its own": Case(
+        {"": "*.o", "s": "!a.o"}, "s/a.o s/b.o", "s/b.o"
+    ),
     "a nested file against info/exclude": Case({"s": "!a.o"}, "s/a.o a.o", "a.o", info="*.o"),
     "what lies in an ignored directory stays ignored": Case({"": "d/\n!d/x"}, "d/x d/y", "d/x d/y"),
-    "what lies in a directory whose files are ignored can come back": Case({"": "d/*\n!d/x"}, "d/x d/y", "d/y"),
+    "what lies in a directory whose files are ignored can come back": Case(
+        {"": "d/*\n!d/x"}, "d/x d/y", "d/y"
+    ),
     "rules in an ignored directory are not read": Case({"": "d", "d": "!x"}, "d/x", "d/x"),
     "all but one directory": Case({"": "/*\n!/src"}, "a b/c src/d src/e/f", "a b/c"),
     "a leading slash anchors": Case({"": "/x"}, "x a/x", "x"),
     "a slash within anchors": Case({"": "a/x"}, "a/x b/a/x", "a/x"),
-    "an anchor belongs to the file's directory": Case({"a": "/x\nb/y"}, "x a/x a/b/x a/b/y b/y", "a/x a/b/y"),
+    "an anchor belongs to the file's directory": Case(
+        {"a": "/x\nb/y"}, "x a/x a/b/x a/b/y b/y", "a/x a/b/y"
+    ),
     "a trailing slash means directories": Case({"": "x/"}, "x a/x/y b/xx", "a/x/y"),
     "a link to a directory is none": Case({"": "l/\nm"}, "l@ m@", "m@"),
     "a star stays in its component": Case({"": "a/*.c"}, "a/x.c a/b/x.c", "a/x.c"),
     "a star takes a leading dot": Case({"": "*"}, ".a b/.c", ".a b/.c"),
-    "a question mark is one byte, not a slash": Case({"": "a?b\n/c?d"}, "axb ab c/d cxd axxb", "axb cxd"),
+    "a question mark is one byte, not a slash": Case(
+        {"": "a?b\n/c?d"}, "axb ab c/d cxd axxb", "axb cxd"
+    ),
     "two stars first": Case({"": "**/b/c"}, "b/c a/b/c x/a/b/c c", "b/c a/b/c x/a/b/c"),
     "two stars last": Case({"": "a/**"}, "a/b a/c/d b/a/x", "a/b a/c/d"),
     "two stars between": Case({"": "a/**/b"}, "a/b a/x/b a/x/y/b a/xb", "a/b a/x/b a/x/y/b"),
-    "two stars twice": Case({"": "**/a/**/b"}, "a/b x/a/b x/a/y/b a/y/b/z y/b", "a/b x/a/b x/a/y/b a/y/b/z"),
+    "two stars twice": Case(
+        {"": "**/a/**/b"}, "a/b x/a/b x/a/y/b a/y/b/z y/b", "a/b x/a/b x/a/y/b a/y/b/z"
+    ),
     "two stars over a line end in a name": Case({"": "a/**/b"}, "a/x\ny/b|a/x\nb", "a/x\ny/b|"),
-    "two stars and an escaped slash span one directory at least": Case({"": "**\\/x"}, "x a/x a/b/x y", "a/x a/b/x"),
+    "two stars and an escaped slash span one directory at least": Case(
+        {"": "**\\/x"}, "x a/x a/b/x y", "a/x a/b/x"
+    ),
     "stars of both kinds": Case({"": "*a/**/b*c"}, "xa/b/bc xa/bd a/bc xb/bc", "xa/b/bc a/bc"),
-    "two stars in a name are one": Case({"": "a**c\n/d/e**f"}, "abc d/e/f d/exf d/ex/yf", "abc d/exf"),
-    "two stars after a literal beginning": Case({"": "/a**/b"}, "ab axx/b a/b a/x/b cab", "ab axx/b a/b a/x/b"),
-    "two stars in the root file see nested paths": Case({"": "x/**/y"}, "x/y x/a/y a/x/y", "x/y x/a/y"),
+    "two stars in a name are one": Case(
+        {"": "a**c\n/d/e**f"}, "abc d/e/f d/exf d/ex/yf", "abc d/exf"
+    ),
+    "two stars after a literal beginning": Case(
+        {"": "/a**/b"}, "ab axx/b a/b a/x/b cab", "ab axx/b a/b a/x/b"
+    ),
+    "two stars in the root file see nested paths": Case(
+        {"": "x/**/y"}, "x/y x/a/y a/x/y", "x/y x/a/y"
+    ),
     "three stars": Case({"": "a/***/b"}, "a/b a/c/d/b", "a/b a/c/d/b"),
     "a bracket": Case({"": "[ab]c"}, "ac bc cc [ab]c", "ac bc"),
     "a negated bracket, both ways": Case({"": "[!a]x\n[^b]y"}, "ax bx ay by", "bx ay"),
@@ -248,7 +325,9 @@ CASES = {
     ),
     "an unknown class matches nothing": Case({"": "[[:word:]]\n[a[:word:]]"}, "a w", ""),
     "no bracket takes a slash": Case({"": "a[/]b\nc[!x]d"}, "a/b c/d czd", "czd"),
-    "a comment, and a name that begins like one": Case({"": "#a\n\\#b\n #c"}, "#a|#b|a|b| #c|c", "#b| #c"),
+    "a comment, and a name that begins like one": Case(
+        {"": "#a\n\\#b\n #c"}, "#a|#b|a|b| #c|c", "#b| #c"
+    ),
     "an exclamation mark, escaped": Case({"": "\\!a"}, "!a a", "!a"),
     "an escaped star": Case({"": "a\\*"}, "a* ab", "a*"),
     "a backslash at the end matches nothing": Case({"": "a\\"}, "a a\\", ""),
@@ -262,12 +341,18 @@ CASES = {
     "a line ends at a zero byte": Case({"": "a\0b\nc"}, "a b ab c", "a c"),
     "lines without a pattern": Case({"": "\n \n/\n!\n!/\n//\n#"}, "a b/c", ""),
     "two slashes match nothing": Case({"": "a//\n//b\na//c"}, "a/c b", ""),
-    "bytes that are not UTF-8": Case({"": "a\udcff\n[\udcfe]"}, "a\udcff a \udcfe \udcff", "a\udcff \udcfe"),
-    "info/exclude is stronger than core.excludesFile": Case({}, "a.o b.o", "b.o", info="!a.o", excludes="*.o"),
+    "bytes that are not UTF-8": Case(
+        {"": "a\udcff\n[\udcfe]"}, "a\udcff a \udcfe \udcff", "a\udcff \udcfe"
+    ),
+    "info/exclude is stronger than core.excludesFile": Case(
+        {}, "a.o b.o", "b.o", info="!a.o", excludes="*.o"
+    ),
     "core.excludesFile alone, anchored at the root": Case({}, "x a/x", "x", excludes="/x"),
     "the root file is stronger than info/exclude": Case({"": "!a.o"}, "a.o b.o", "b.o", info="*.o"),
     "case counts": Case({"": "*.TXT\nAb\n/C/d"}, "a.txt ab c/d a.TXT Ab C/d", "a.TXT Ab C/d"),
-    "case ignored": Case({"": "*.TXT\nAb\n/C/d\n*X?"}, "a.txt aB c/D xy c/e", "a.txt aB c/D xy", True),
+    "case ignored": Case(
+        {"": "*.TXT\nAb\n/C/d\n*X?"}, "a.txt aB c/D xy c/e", "a.txt aB c/D xy", True
+    ),
     "case ignored in what lies below": Case({"": "Dir/*/f"}, "dIR/x/F d/x/f", "dIR/x/F", True),
     "case ignored and a capital in brackets": Case(
         {"": "[A]1\n[B-C]2\n[[:upper:]]3"}, "a1 A1 b2 C2 a3 4", "b2 C2 a3", True
@@ -285,7 +370,10 @@ def split(paths: str) -> list[bytes]:
 def build(case: Case) -> Tree:
     tree: Tree = {}
     contents = {directory + "/.gitignore": rules for directory, rules in case.rules.items()}
-    files = [(os.fsencode(path).removeprefix(b"/"), os.fsencode(rules)) for path, rules in contents.items()]
+    files = [
+        (os.fsencode(path).removeprefix(b"/"), os.fsencode(rules))
+        for path, rules in contents.items()
+    ]
     for path, content in files + [
         (path.rstrip(b"@"), LINK if path.endswith(b"@") else b"") for path in split(case.paths)
     ]:
@@ -304,7 +392,9 @@ def build(case: Case) -> Tree:
 def test_case(oracle: Oracle, case: Case) -> None:
     """The case's ignored paths are ignored and no others, here and by git."""
     tree = build(case)
-    info, excludes = (None if text is None else text.encode() for text in (case.info, case.excludes))
+    info, excludes = (
+        None if text is None else text.encode() for text in (case.info, case.excludes)
+    )
 
     mine = set(walk(tree, root(tree, info, excludes, case.ignore_case)))
 
@@ -318,7 +408,9 @@ def test_case(oracle: Oracle, case: Case) -> None:
 
 
 def test_entering_changes_nothing() -> None:
-    """A value that was entered from answers as before, and its sub-directories do not know of each other."""
+    """A value that was entered from answers as before, and its sub-directories do not know of each
+    other.
+    """
     top = Ignore.root(excludes_file=None, info_exclude=None, gitignore=b"*.o\n/x")
     one, two = top.enter(b"one", b"!a.o\n/y"), top.enter(b"two", None)
 
@@ -362,7 +454,9 @@ def at_most(seconds: int) -> Iterator[None]:
     ],
 )
 def test_hostile_pattern_is_quick(pattern: bytes, path: bytes) -> None:
-    """A pattern with many stars is answered at once, where trying every split would take longer than we live."""
+    """A pattern with many stars is answered at once, where trying every split would take longer
+    than we live.
+    """
     ignore = Ignore.root(excludes_file=None, info_exclude=None, gitignore=pattern)
     *parents, name = path.split(b"/")
     for parent in parents:
@@ -377,12 +471,19 @@ def test_regular_expressions_are_not_loaded_for_plain_rules() -> None:
     """Names, extensions, paths, and wildcards whose literal part is absent, need no `re`."""
     program = (
         "import sys; from gitcp.worktree.ignore import Ignore\n"
-        "top = Ignore.root(excludes_file=None, info_exclude=None, gitignore=b'*.o\\nbuild/\\n/a/b\\n*.py[cod]')\n"
-        "print(top.ignores(b'a.o', False), top.ignores(b'build', True), top.enter(b'a', None).ignores(b'b', False))\n"
+        "top = Ignore.root(excludes_file=None, info_exclude=None, "
+        "gitignore=b'*.o\\nbuild/\\n/a/b\\n*.py[cod]')\n"
+        "print(top.ignores(b'a.o', False), top.ignores(b'build', True), top.enter(b'a', "
+        "None).ignores(b'b', False))\n"
         "print('re' in sys.modules, top.ignores(b'a.pyc', False), 're' in sys.modules)"
     )
     project = os.fspath(Path(__file__).parents[2])
-    command = [sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, {project!r}); {program}"]
+    command = [
+        sys.executable,
+        "-S",
+        "-c",
+        f"import sys; sys.path.insert(0, {project!r}); {program}",
+    ]
     said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
     assert said.split() == ["True", "True", "True", "False", "True", "True"]

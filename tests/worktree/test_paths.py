@@ -7,7 +7,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gitcp.errors import BadValue
-from gitcp.worktree.paths import DEEPEST, LONGEST_NAME, LONGEST_PATH, display, parse_display, problem
+from gitcp.worktree.paths import (
+    DEEPEST,
+    LONGEST_NAME,
+    LONGEST_PATH,
+    display,
+    parse_display,
+    problem,
+)
 
 DOT_GIT = [
     b".git",
@@ -72,7 +79,9 @@ def test_ordinary_and_odd_names_are_fine(path: bytes) -> None:
 @pytest.mark.parametrize("name", DOT_GIT)
 @pytest.mark.parametrize("around", [b"%s", b"%s/config", b"sub/%s", b"sub/%s/hooks/pre-commit"])
 def test_dot_git_is_refused_in_every_spelling(name: bytes, around: bytes) -> None:
-    """.git in any case, as HFS+ or NTFS would read it, is refused at every depth and on every platform."""
+    """.git in any case, as HFS+ or NTFS would read it, is refused at every depth and on every
+    platform.
+    """
     reason = problem(around % name)
 
     assert reason is not None
@@ -138,7 +147,9 @@ def test_what_passes_stays_below_the_root(path: bytes) -> None:
     if problem(path) is None:
         components = path.split(b"/")
 
-        assert not {b"", b".", b"..", b".git"}.intersection(component.lower() for component in components)
+        assert not {b"", b".", b"..", b".git"}.intersection(
+            component.lower() for component in components
+        )
         assert components[0] != b".gitcp"
         assert b"\0" not in path
 
@@ -146,14 +157,23 @@ def test_what_passes_stays_below_the_root(path: bytes) -> None:
 @given(
     st.sampled_from([".git", "git~1"]).flatmap(
         lambda name: st.tuples(
-            *(st.tuples(st.sampled_from(["", "\u200d", "\ufeff\u202a"]), st.sampled_from([c, c.upper()])) for c in name)
+            *(
+                st.tuples(
+                    st.sampled_from(["", "\u200d", "\ufeff\u202a"]), st.sampled_from([c, c.upper()])
+                )
+                for c in name
+            )
         )
     ),
     st.sampled_from(["", " ", "..", ". .", ":", "::$INDEX_ALLOCATION", "\\x"]),
     st.sampled_from(["", "x\\", "\\"]),
 )
-def test_no_mixture_of_spellings_hides_dot_git(letters: tuple[tuple[str, str], ...], end: str, start: str) -> None:
-    """Case, ignored code points, trailing characters, streams and backslashes are seen through together."""
+def test_no_mixture_of_spellings_hides_dot_git(
+    letters: tuple[tuple[str, str], ...], end: str, start: str
+) -> None:
+    """Case, ignored code points, trailing characters, streams and backslashes are seen through
+    together.
+    """
     name = start + "".join(ignored + letter for ignored, letter in letters) + end
 
     assert problem(b"a/" + name.encode() + b"/b") is not None
@@ -179,12 +199,19 @@ def test_no_mixture_of_spellings_hides_dot_git(letters: tuple[tuple[str, str], .
     ],
 )
 def test_a_path_is_shown_without_control_over_the_terminal(path: bytes, shown: str) -> None:
-    """Control, C1, bidi and invisible characters, broken UTF-8 and the backslash are escaped; the rest stands."""
+    """Control, C1, bidi and invisible characters, broken UTF-8 and the backslash are escaped; the
+    rest stands.
+    """
     assert display(path) == shown
     assert parse_display(shown) == path
 
 
-@given(st.one_of(st.binary(max_size=60), st.text(max_size=60).map(lambda text: text.encode("utf-8", "replace"))))
+@given(
+    st.one_of(
+        st.binary(max_size=60),
+        st.text(max_size=60).map(lambda text: text.encode("utf-8", "replace")),
+    )
+)
 @example(b"\\x41")
 @example(b"\\\\n")
 @example(b"\\")
@@ -197,13 +224,17 @@ def test_what_is_shown_leads_back_to_the_path(path: bytes) -> None:
 
 
 def test_raw_text_from_a_command_line_is_a_path_too() -> None:
-    """Undecodable argument bytes, upper-case escapes and characters that display would escape are taken."""
+    """Undecodable argument bytes, upper-case escapes and characters that display would escape are
+    taken.
+    """
     assert parse_display("a\udcff") == b"a\xff"
     assert parse_display("\\xFF\\xAb") == b"\xff\xab"
     assert parse_display("a\nb") == b"a\nb"
 
 
-@pytest.mark.parametrize("text", ["\\", "a\\", "\\q", "\\x", "\\x4", "\\xg0", "\\x 1", "\\x+1", "\\u0041", "\ud800"])
+@pytest.mark.parametrize(
+    "text", ["\\", "a\\", "\\q", "\\x", "\\x4", "\\xg0", "\\x 1", "\\x+1", "\\u0041", "\ud800"]
+)
 def test_an_unknown_escape_is_refused(text: str) -> None:
     """An escape that display never writes is an error, not a guess."""
     with pytest.raises(BadValue, match="is not a path"):

@@ -1,4 +1,6 @@
-"""Scans of random trees after random edits: git's tree, git's untracked files, whatever is remembered."""
+"""Scans of random trees after random edits: git's tree, git's untracked files, whatever is
+remembered.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,39 @@ from gitcp.worktree.snapshot import Limits
 
 from driver import Project
 
-NAMES = ("a", "b", "c.log", "d.txt", "build", "src", "x.tmp", "caf\u00e9", "sp ace", ".hid", "node_modules")
+NAMES = (
+    "a",
+    "b",
+    "c.log",
+    "d.txt",
+    "build",
+    "src",
+    "x.tmp",
+    "caf\u00e9",
+    "sp ace",
+    ".hid",
+    "node_modules",
+)
 RULES = (
-    "*.log", "build/", "/src", "!c.log", "*.tmp", "a/**", "!a/", "b", "/a/b", "src/*.txt", "!*.txt", "**/b", "*", "!*/",
-    "!.gitignore", ".hid", "[a-c]", "node_modules",
-)  # fmt: skip
+    "*.log",
+    "build/",
+    "/src",
+    "!c.log",
+    "*.tmp",
+    "a/**",
+    "!a/",
+    "b",
+    "/a/b",
+    "src/*.txt",
+    "!*.txt",
+    "**/b",
+    "*",
+    "!*/",
+    "!.gitignore",
+    ".hid",
+    "[a-c]",
+    "node_modules",
+)
 
 PATHS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map("/".join)
 CONTENTS = st.sampled_from(["x", "yy\n", "", "one\ntwo\n", "z" * 300])
@@ -56,7 +86,9 @@ def edits() -> st.SearchStrategy[Edit]:
         st.tuples(st.just(git), st.just("add"), PATHS),
         st.tuples(st.just(git), st.just("add --force"), PATHS),
         st.tuples(st.just(git), st.just("rm -r --cached"), PATHS),
-        st.tuples(st.just(git), st.sampled_from(["add --all", "reset --hard", "update-index --refresh"])),
+        st.tuples(
+            st.just(git), st.sampled_from(["add --all", "reset --hard", "update-index --refresh"])
+        ),
         st.tuples(st.just(git), st.just("commit --quiet --message x")),
         st.tuples(st.just(wait)),
     )
@@ -143,7 +175,9 @@ def exclude(project: Project, content: str) -> None:
 
 def git(project: Project, command: str, *paths: str) -> None:
     """Run a git command, which may fail."""
-    project.git(*command.split(), "--", *paths, check=False) if paths else project.git(*command.split(), check=False)
+    project.git(*command.split(), "--", *paths, check=False) if paths else project.git(
+        *command.split(), check=False
+    )
 
 
 def wait(project: Project) -> None:
@@ -162,10 +196,15 @@ def make(project: Project, edit: Edit) -> None:
 
 @pytest.mark.faults
 @pytest.mark.parametrize("forked", [False, True])
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=30,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(rounds=st.lists(st.lists(edits(), max_size=5), min_size=1, max_size=6))
 def test_like_git(monkeypatch: pytest.MonkeyPatch, forked: bool, rounds: list[list[Edit]]) -> None:
-    """After any edits the tree is the one `git add --all` makes, and the untracked files are those git sees."""
+    """After any edits the tree is the one `git add --all` makes, and the untracked files are those
+    git sees.
+    """
     monkeypatch.setattr(stat_check, "FORK_ABOVE", 0 if forked else 1 << 30)
     monkeypatch.setattr(stat_check, "_may_fork", lambda: True)
     with tempfile.TemporaryDirectory() as directory:
@@ -183,21 +222,37 @@ def test_like_git(monkeypatch: pytest.MonkeyPatch, forked: bool, rounds: list[li
 
 
 ATTRIBUTES = st.lists(
-    st.sampled_from(["* text=auto", "*.txt text eol=crlf", "a/** -text", "*.tmp ident", "b text", "src/* eol=lf"]),
+    st.sampled_from(
+        [
+            "* text=auto",
+            "*.txt text eol=crlf",
+            "a/** -text",
+            "*.tmp ident",
+            "b text",
+            "src/* eol=lf",
+        ]
+    ),
     max_size=2,
     unique=True,
 ).map("\n".join)
 
 
 @pytest.mark.faults
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=25,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
-    files=st.dictionaries(PATHS, st.sampled_from(["x\r\n", "$Id$\n", "one\ntwo\n"]), min_size=2, max_size=8),
+    files=st.dictionaries(
+        PATHS, st.sampled_from(["x\r\n", "$Id$\n", "one\ntwo\n"]), min_size=2, max_size=8
+    ),
     rounds=st.lists(
         st.one_of(
             st.tuples(st.just(ignore), st.one_of(st.just(""), PATHS), IGNORES),
             st.tuples(st.just(attribute), st.one_of(st.just(""), PATHS), ATTRIBUTES),
-            st.tuples(st.just(git), st.sampled_from(["add --all", "commit --quiet --all --message x"])),
+            st.tuples(
+                st.just(git), st.sampled_from(["add --all", "commit --quiet --all --message x"])
+            ),
             st.tuples(st.just(write), PATHS, st.sampled_from(["y\r\n", "z\n"])),
         ),
         min_size=2,
@@ -205,7 +260,9 @@ ATTRIBUTES = st.lists(
     ),
 )
 def test_rules_that_change(files: dict[str, str], rounds: list[Edit]) -> None:
-    """When rules change anywhere, what lies below is judged anew: as by a scan that remembers nothing."""
+    """When rules change anywhere, what lies below is judged anew: as by a scan that remembers
+    nothing.
+    """
     with tempfile.TemporaryDirectory() as directory:
         project = Project(Path(directory) / "project")
         for path, content in files.items():
@@ -219,7 +276,9 @@ def test_rules_that_change(files: dict[str, str], rounds: list[Edit]) -> None:
 
 @settings(max_examples=60)
 @given(
-    files=st.dictionaries(st.one_of(st.just(".gitignore"), PATHS.map(lambda path: path + "/.gitignore")), IGNORES),
+    files=st.dictionaries(
+        st.one_of(st.just(".gitignore"), PATHS.map(lambda path: path + "/.gitignore")), IGNORES
+    ),
     paths=st.lists(PATHS, min_size=1, max_size=10, unique=True),
     excluded=IGNORES,
 )
@@ -231,9 +290,18 @@ def test_ignored_like_git(files: dict[str, str], paths: list[str], excluded: str
         for path, content in files.items():
             project.write(path, content)
         given = [path for path in paths if not project.root.joinpath(path).is_dir()]
-        asked = project.git("check-ignore", "--no-index", "-z", "--stdin", input="\0".join(given).encode(), check=False)
+        asked = project.git(
+            "check-ignore",
+            "--no-index",
+            "-z",
+            "--stdin",
+            input="\0".join(given).encode(),
+            check=False,
+        )
 
-        found = rules.ignored(Camera(project).repo, map(os.fsencode, given), lambda path: on_disk(project, path))
+        found = rules.ignored(
+            Camera(project).repo, map(os.fsencode, given), lambda path: on_disk(project, path)
+        )
 
         assert found == {os.fsencode(path) for path in asked.split("\0")} - {b""}
 
@@ -247,7 +315,9 @@ def on_disk(project: Project, path: bytes) -> bytes | None:
 
 
 def test_ignored_directory(project: Project) -> None:
-    """A path that ends in a slash is a directory; what lies below an ignored one is ignored, whatever it says."""
+    """A path that ends in a slash is a directory; what lies below an ignored one is ignored,
+    whatever it says.
+    """
     files = {b".gitignore": b"out/\n", b"out/.gitignore": b"!*\n"}
     paths = [b"out/", b"out", b"out/x", b"in/out/y", b"in/"]
 
@@ -258,7 +328,9 @@ def test_ignored_deep_down(project: Project) -> None:
     """A path of a hostile tree, thousands of directories deep, is judged like any other."""
     deep = b"/".join([b"d"] * 3000)
 
-    found = rules.ignored(Camera(project).repo, [deep + b"/x.log", deep], {b".gitignore": b"*.log\n"}.get)
+    found = rules.ignored(
+        Camera(project).repo, [deep + b"/x.log", deep], {b".gitignore": b"*.log\n"}.get
+    )
 
     assert found == {deep + b"/x.log"}
 
@@ -292,7 +364,9 @@ def parts(path: str) -> tuple[bytes, bytes]:
 
 
 def test_repository_at(project: Project, tmp_path: Path) -> None:
-    """What is a repository is decided as git does it; where its HEAD is, through packed refs and linked trees too."""
+    """What is a repository is decided as git does it; where its HEAD is, through packed refs and
+    linked trees too.
+    """
     project.write("file", "x")
     commit = project.commit()
     project.git("worktree", "add", "--quiet", "--detach", str(tmp_path / "linked"))

@@ -1,7 +1,8 @@
-"""Snapshots: each hard case of a working tree by its name, and what is remembered from one snapshot to the next.
+"""Snapshots: each hard case of a working tree by its name, and what is remembered from one snapshot
+to the next.
 
-`Camera.take` checks at every snapshot that nothing of git's was written, that the index can be told from it, and that a
-scan that remembers nothing says the same.
+`Camera.take` checks at every snapshot that nothing of git's was written, that the index can be told
+from it, and that a scan that remembers nothing says the same.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ def test_ordinary_tree(camera: Camera) -> None:
 
 
 def test_tracked_but_ignored(camera: Camera) -> None:
-    """A tracked file is captured though a rule ignores it or its directory; its untracked neighbours are not."""
+    """A tracked file is captured though a rule ignores it or its directory; its untracked
+    neighbours are not.
+    """
     project = camera.project
     project.write("build/kept", "kept\n")
     project.write("trace.log", "log\n")
@@ -89,12 +92,19 @@ def test_untracked_not_ignored(camera: Camera) -> None:
         project.write(path, path)
 
     assert set(camera.take().entries) == {
-        b".gitignore", b"tracked", b"a/.gitignore", b"a/kept.log", b"a/b/kept.log", b"a/out/x"
-    }  # fmt: skip
+        b".gitignore",
+        b"tracked",
+        b"a/.gitignore",
+        b"a/kept.log",
+        b"a/b/kept.log",
+        b"a/out/x",
+    }
 
 
 def test_rules_elsewhere(camera: Camera, sealed: Path) -> None:
-    """core.excludesFile, the default one of the user, and info/exclude count, and so does a change to them."""
+    """core.excludesFile, the default one of the user, and info/exclude count, and so does a change
+    to them.
+    """
     project = camera.project
     for name in ("a.one", "a.two", "a.three"):
         project.write(name, name)
@@ -113,7 +123,9 @@ def test_rules_elsewhere(camera: Camera, sealed: Path) -> None:
 
 
 def test_ignored_later(camera: Camera) -> None:
-    """A rule that comes or goes takes files away and brings them back, also one in an ignored .gitignore."""
+    """A rule that comes or goes takes files away and brings them back, also one in an ignored
+    .gitignore.
+    """
     project = camera.project
     project.write("deep/er/x.log", "log\n")
     assert b"deep/er/x.log" in camera.take().entries
@@ -125,16 +137,31 @@ def test_ignored_later(camera: Camera) -> None:
 
 
 def test_include(camera: Camera) -> None:
-    """Include patterns take in ignored files where they are entered, and are entered where they say so literally."""
+    """Include patterns take in ignored files where they are entered, and are entered where they say
+    so literally.
+    """
     project = camera.project
     project.write(".gitignore", ".env\nbuild/\nlocal/\n")
-    for path in (".env", "app/.env", "build/.env", "build/out/report.json", "build/out/x", "local/any/thing"):
+    for path in (
+        ".env",
+        "app/.env",
+        "build/.env",
+        "build/out/report.json",
+        "build/out/x",
+        "local/any/thing",
+    ):
         project.write(path, path)
     camera.limits = Limits(include=(".env", "build/out/*.json", "local/"))
 
     assert set(camera.take().entries) == {
-        b".gitignore", b"tracked", b".env", b"app/.env", b"build/.env", b"build/out/report.json", b"local/any/thing"
-    }  # fmt: skip
+        b".gitignore",
+        b"tracked",
+        b".env",
+        b"app/.env",
+        b"build/.env",
+        b"build/out/report.json",
+        b"local/any/thing",
+    }
 
 
 def test_case_of_names(camera: Camera) -> None:
@@ -151,7 +178,9 @@ def test_case_of_names(camera: Camera) -> None:
 
 
 def test_symlinks(camera: Camera) -> None:
-    """A symlink is its target's name, never what it points to: to a file, to a directory, to nothing."""
+    """A symlink is its target's name, never what it points to: to a file, to a directory, to
+    nothing.
+    """
     project = camera.project
     project.write("dir/inside", "inside\n")
     project.symlink("to-file", "tracked")
@@ -161,8 +190,10 @@ def test_symlinks(camera: Camera) -> None:
     shot = camera.take()
 
     assert {path for path, entry in shot.entries.items() if entry.mode == SYMLINK} == {
-        b"to-file", b"to-directory", b"to-nothing"
-    }  # fmt: skip
+        b"to-file",
+        b"to-directory",
+        b"to-nothing",
+    }
     assert shot.blob(b"to-nothing") == b"/nowhere/caf\xe9"
     assert b"to-directory/inside" not in shot.entries
     assert shot.snapshot.tree == git_tree(project)
@@ -198,7 +229,9 @@ def test_exec_bit(camera: Camera) -> None:
 
 
 def test_no_file_mode(camera: Camera) -> None:
-    """Where core.fileMode says that the file system keeps no x bit, the index has it, and permissions mean nothing."""
+    """Where core.fileMode says that the file system keeps no x bit, the index has it, and
+    permissions mean nothing.
+    """
     project = camera.project
     project.write("run", "#!/bin/sh\n", 0o755)
     project.git("add", "run")
@@ -216,11 +249,22 @@ def test_no_file_mode(camera: Camera) -> None:
 def test_modes(camera: Camera) -> None:
     """Permission bits that git cannot hold are written down, and no others."""
     project = camera.project
-    for name, mode in (("secret", 0o600), ("key", 0o400), ("shared", 0o666), ("usual", 0o644), ("group", 0o664)):
+    for name, mode in (
+        ("secret", 0o600),
+        ("key", 0o400),
+        ("shared", 0o666),
+        ("usual", 0o644),
+        ("group", 0o664),
+    ):
         project.write(name, name, mode)
     project.write("run", "run", 0o700)
 
-    assert camera.take().snapshot.modes == {b"secret": 0o600, b"key": 0o400, b"shared": 0o666, b"run": 0o700}
+    assert camera.take().snapshot.modes == {
+        b"secret": 0o600,
+        b"key": 0o400,
+        b"shared": 0o666,
+        b"run": 0o700,
+    }
     os.umask(0o077)
     assert camera.take().snapshot.modes == {b"key": 0o400, b"shared": 0o666}
     project.remove("key")
@@ -228,9 +272,19 @@ def test_modes(camera: Camera) -> None:
 
 
 def test_empty_directories(camera: Camera) -> None:
-    """Directories with nothing to capture are listed, the innermost ones; not ignored ones, and none with a skip."""
+    """Directories with nothing to capture are listed, the innermost ones; not ignored ones, and
+    none with a skip.
+    """
     project = camera.project
-    for path in ("empty", "nest/ed/empty", "nest/also", "half/empty", "logs", "build/empty", "queue"):
+    for path in (
+        "empty",
+        "nest/ed/empty",
+        "nest/also",
+        "half/empty",
+        "logs",
+        "build/empty",
+        "queue",
+    ):
         project.root.joinpath(path).mkdir(parents=True)
     project.write("half/file", "file\n")
     project.write(".gitignore", "*.log\nbuild/\n")
@@ -239,13 +293,21 @@ def test_empty_directories(camera: Camera) -> None:
 
     shot = camera.take()
 
-    assert shot.snapshot.empty_directories == (b"empty", b"half/empty", b"logs", b"nest/also", b"nest/ed/empty")
+    assert shot.snapshot.empty_directories == (
+        b"empty",
+        b"half/empty",
+        b"logs",
+        b"nest/also",
+        b"nest/ed/empty",
+    )
     project.write("empty/now", "filled\n")
     assert b"empty" not in camera.take().snapshot.empty_directories
 
 
 def test_fifo_and_socket(camera: Camera) -> None:
-    """What is neither file nor symlink is listed, and never opened; an ignored one is not worth a word."""
+    """What is neither file nor symlink is listed, and never opened; an ignored one is not worth a
+    word.
+    """
     project = camera.project
     os.mkfifo(project.root / "fifo")
     os.mkfifo(project.root / "fifo.log")
@@ -253,7 +315,11 @@ def test_fifo_and_socket(camera: Camera) -> None:
     listening = socket.socket(socket.AF_UNIX)
     here = os.open(project.root, os.O_RDONLY)
     try:
-        listening.bind(f"/proc/self/fd/{here}/socket" if sys.platform == "linux" else str(project.root / "socket"))
+        listening.bind(
+            f"/proc/self/fd/{here}/socket"
+            if sys.platform == "linux"
+            else str(project.root / "socket")
+        )
         shot = camera.take()
     finally:
         listening.close()
@@ -266,7 +332,9 @@ def test_fifo_and_socket(camera: Camera) -> None:
 
 
 def test_tracked_file_became_fifo(camera: Camera) -> None:
-    """A FIFO in the place of a tracked file is listed, and the file is not taken for deleted without a word."""
+    """A FIFO in the place of a tracked file is listed, and the file is not taken for deleted
+    without a word.
+    """
     camera.take()
     camera.project.remove("tracked")
     os.mkfifo(camera.project.root / "tracked")
@@ -278,7 +346,9 @@ def test_tracked_file_became_fifo(camera: Camera) -> None:
 
 
 def test_odd_names(camera: Camera) -> None:
-    """Names with newlines, tabs, quotes, backslashes, leading dashes and pathspec magic are names."""
+    """Names with newlines, tabs, quotes, backslashes, leading dashes and pathspec magic are
+    names.
+    """
     names = [
         b"new\nline",
         b"t\tab",
@@ -310,7 +380,9 @@ def test_non_utf8_names(camera: Camera) -> None:
 
 
 def test_bad_names(camera: Camera) -> None:
-    """Names that some file system takes for .git are left out and listed; a directory as a whole."""
+    """Names that some file system takes for .git are left out and listed; a directory as a
+    whole.
+    """
     project = camera.project
     for name in (b"git~1", b".GIT/config", b".git.", "sub/.g\u200cit".encode()):
         project.write(name, "x")
@@ -319,8 +391,11 @@ def test_bad_names(camera: Camera) -> None:
 
     assert set(shot.entries) == {b"tracked"}
     assert {path for path, skip in shot.skipped.items() if skip.reason == SkipReason.BAD_NAME} == {
-        b"git~1", b".GIT", b".git.", "sub/.g\u200cit".encode()
-    }  # fmt: skip
+        b"git~1",
+        b".GIT",
+        b".git.",
+        "sub/.g\u200cit".encode(),
+    }
 
 
 def test_file_and_directory_swap(camera: Camera) -> None:
@@ -354,7 +429,9 @@ def test_deep_tree(camera: Camera) -> None:
 
 
 def test_huge_file(camera: Camera) -> None:
-    """An untracked file over the limit is listed with its size; a tracked one is captured, in blocks."""
+    """An untracked file over the limit is listed with its size; a tracked one is captured, in
+    blocks.
+    """
     project = camera.project
     big = b"0123456789abcdef" * (9 << 16)
     project.write("tracked.bin", big)
@@ -375,7 +452,9 @@ def test_huge_file(camera: Camera) -> None:
 
 
 def test_unignored_node_modules(camera: Camera) -> None:
-    """A directory that a tool filled is left out as a whole: only an untracked, unignored one over the limit."""
+    """A directory that a tool filled is left out as a whole: only an untracked, unignored one over
+    the limit.
+    """
     project = camera.project
     camera.limits = Limits(max_dependency_files=5)
     for number in range(6):
@@ -428,7 +507,9 @@ def refuse(monkeypatch: pytest.MonkeyPatch, name: str, path: Path, error: OSErro
 
 @pytest.mark.parametrize("tracked", [True, False], ids=["tracked", "untracked"])
 def test_unreadable_file(camera: Camera, monkeypatch: pytest.MonkeyPatch, tracked: bool) -> None:
-    """A file that cannot be read is left out and listed, the rest is saved, and it comes back when it can be read."""
+    """A file that cannot be read is left out and listed, the rest is saved, and it comes back when
+    it can be read.
+    """
     project = camera.project
     project.write("locked", "locked\n")
     if tracked:
@@ -437,15 +518,22 @@ def test_unreadable_file(camera: Camera, monkeypatch: pytest.MonkeyPatch, tracke
         refuse(patch, "open", project.root / "locked", PermissionError(13, "Permission denied"))
         shot = camera.take()
 
-    assert (shot.skipped[b"locked"].reason, shot.skipped[b"locked"].detail) == (SkipReason.UNREADABLE, "EACCES")
+    assert (shot.skipped[b"locked"].reason, shot.skipped[b"locked"].detail) == (
+        SkipReason.UNREADABLE,
+        "EACCES",
+    )
     assert set(shot.entries) == {b"tracked"}
     assert [entry.path for entry in shot.snapshot.staged] == ([b"locked"] if tracked else [])
     assert set(camera.take().entries) == {b"tracked", b"locked"}
 
 
 @pytest.mark.parametrize("tracked", [True, False], ids=["tracked", "untracked"])
-def test_unreadable_directory(camera: Camera, monkeypatch: pytest.MonkeyPatch, tracked: bool) -> None:
-    """A directory that cannot be listed is left out as a whole, with what is tracked in it, and comes back."""
+def test_unreadable_directory(
+    camera: Camera, monkeypatch: pytest.MonkeyPatch, tracked: bool
+) -> None:
+    """A directory that cannot be listed is left out as a whole, with what is tracked in it, and
+    comes back.
+    """
     project = camera.project
     project.write("locked/sub/file", "locked\n")
     if tracked:
@@ -464,7 +552,9 @@ def test_unreadable_directory(camera: Camera, monkeypatch: pytest.MonkeyPatch, t
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
 def test_unreadable_for_somebody_else(camera: Camera, tmp_path: Path) -> None:
-    """Without root's rights, files and directories of mode 0 are listed and everything else is captured."""
+    """Without root's rights, files and directories of mode 0 are listed and everything else is
+    captured.
+    """
     project = camera.project
     project.write("locked", "locked\n", 0)
     project.write("shut/file", "x")
@@ -489,9 +579,11 @@ host = Host(os.environ, Path("/nonexistent"), None)
 repo = Repository.open(Path({str(project.root)!r}), host)
 snapshot = take(repo, Objects(repo, dry=True), Limits(), ()).snapshot
 print(sorted((skip.path, skip.reason.value, skip.detail) for skip in snapshot.skipped), snapshot.total)
-"""
+"""  # noqa: E501
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "GIT_CONFIG_NOSYSTEM": "1"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, cwd="/")
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=env, cwd="/"
+    )
 
     assert done.returncode == 0, done.stderr
     listed = [(path, "unreadable", "EACCES") for path in (b"half/file", b"locked", b"shut")]
@@ -499,7 +591,9 @@ print(sorted((skip.path, skip.reason.value, skip.detail) for skip in snapshot.sk
 
 
 def test_out_of_descriptors(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When it is our own means that end, there is no snapshot: a file is not called unreadable for that."""
+    """When it is our own means that end, there is no snapshot: a file is not called unreadable for
+    that.
+    """
     from gitcp.errors import GitcpError
 
     refuse(monkeypatch, "open", camera.project.root / "tracked", OSError(24, "Too many open files"))
@@ -519,8 +613,12 @@ def test_unlistable_root(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("times", [1, 2, 99])
-def test_file_changing_while_read(camera: Camera, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
-    """A file that changes under our hands is read again; one that never rests is left out and listed."""
+def test_file_changing_while_read(
+    camera: Camera, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """A file that changes under our hands is read again; one that never rests is left out and
+    listed.
+    """
     path = camera.project.root / "busy"
     path.write_bytes(b"start\n")
     left = [times]
@@ -541,11 +639,15 @@ def test_file_changing_while_read(camera: Camera, monkeypatch: pytest.MonkeyPatc
         assert not taken.snapshot.skipped
         assert taken.snapshot.total == 2
     else:
-        assert [(skip.path, skip.reason) for skip in taken.snapshot.skipped] == [(b"busy", SkipReason.UNSTABLE)]
+        assert [(skip.path, skip.reason) for skip in taken.snapshot.skipped] == [
+            (b"busy", SkipReason.UNSTABLE)
+        ]
         assert taken.snapshot.total == 1
 
 
-def test_file_replaced_by_symlink_while_read(camera: Camera, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_file_replaced_by_symlink_while_read(
+    camera: Camera, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """A symlink put in a file's place after lstat is never read through."""
     tmp_path.joinpath("outside").write_text("secret")
     path = camera.project.root / "tracked"
@@ -561,12 +663,16 @@ def test_file_replaced_by_symlink_while_read(camera: Camera, monkeypatch: pytest
     objects = Objects(camera.repo)
     snapshot = take(camera.repo, objects, Limits(), ()).snapshot
 
-    assert [(skip.path, skip.reason) for skip in snapshot.skipped] == [(b"tracked", SkipReason.UNSTABLE)]
+    assert [(skip.path, skip.reason) for skip in snapshot.skipped] == [
+        (b"tracked", SkipReason.UNSTABLE)
+    ]
     assert all(data != b"secret" for _, data in objects._pending.values())
 
 
 def test_reserved(camera: Camera) -> None:
-    """`.gitcp` at the root is never captured, tracked or not, and listed; deeper down it is a name like any other."""
+    """`.gitcp` at the root is never captured, tracked or not, and listed; deeper down it is a name
+    like any other.
+    """
     project = camera.project
     project.write(".gitcp/checkpoint.json", "{}")
     project.write("sub/.gitcp/file", "x")
@@ -590,7 +696,9 @@ def test_left_by_a_crash(camera: Camera) -> None:
 
 
 def test_named_much_like_our_own(camera: Camera) -> None:
-    """A file or directory whose name only begins like those is somebody's work, and so is whatever git tracks."""
+    """A file or directory whose name only begins like those is somebody's work, and so is whatever
+    git tracks.
+    """
     tracked = TEMPORARY + b"0123456789abcdef"
     work = {TEMPORARY + b"notes", TEMPORARY + b"fedcba9876543210/inside", tracked}
     for path in work:
@@ -612,12 +720,16 @@ def other_repository(root: Path) -> Project:
 
 
 def test_nested_repository_with_commit(camera: Camera) -> None:
-    """A repository inside is not entered; it is recorded with its commit, and again when that moves."""
+    """A repository inside is not entered; it is recorded with its commit, and again when that
+    moves.
+    """
     other = other_repository(camera.project.root / "vendor/lib")
 
     shot = camera.take()
     assert set(shot.entries) == {b"tracked"}
-    assert [(n.path, n.head) for n in shot.snapshot.nested] == [(b"vendor/lib", other.git("rev-parse", "HEAD"))]
+    assert [(n.path, n.head) for n in shot.snapshot.nested] == [
+        (b"vendor/lib", other.git("rev-parse", "HEAD"))
+    ]
     assert not shot.snapshot.empty_directories
 
     other.write("inner", "more\n")
@@ -630,7 +742,9 @@ def test_nested_repository_with_commit(camera: Camera) -> None:
 
 
 def test_nested_repository_without_commit(camera: Camera) -> None:
-    """A repository that has no commit yet is recorded all the same, and one that is just being made, once it is one."""
+    """A repository that has no commit yet is recorded all the same, and one that is just being
+    made, once it is one.
+    """
     camera.project.write("vendor/lib/inner", "inner\n")
     assert b"vendor/lib/inner" in camera.take().entries
 
@@ -640,9 +754,13 @@ def test_nested_repository_without_commit(camera: Camera) -> None:
     assert set(shot.entries) == {b"tracked"}
 
 
-@pytest.mark.parametrize("content", ["not a repository", "gitdir: /nowhere", "gitdir: ../../tracked"])
+@pytest.mark.parametrize(
+    "content", ["not a repository", "gitdir: /nowhere", "gitdir: ../../tracked"]
+)
 def test_git_file_that_is_none(camera: Camera, content: str) -> None:
-    """A directory whose .git is no repository is an ordinary directory, and the .git is never captured."""
+    """A directory whose .git is no repository is an ordinary directory, and the .git is never
+    captured.
+    """
     camera.project.write("odd/.git", content)
     camera.project.write("odd/file", "x")
     camera.project.write("odder/.git/whatever", "x")
@@ -683,13 +801,17 @@ def test_tracked_below_nested_repository(camera: Camera) -> None:
 
 
 def test_linked_worktree_inside(camera: Camera) -> None:
-    """A linked working tree of this repository inside it (as agents make them) is another repository's, too."""
+    """A linked working tree of this repository inside it (as agents make them) is another
+    repository's, too.
+    """
     camera.project.git("worktree", "add", "--quiet", "agents/one")
 
     shot = camera.take()
 
     assert set(shot.entries) == {b"tracked"}
-    assert [(n.path, n.head) for n in shot.snapshot.nested] == [(b"agents/one", camera.repo.head().commit)]
+    assert [(n.path, n.head) for n in shot.snapshot.nested] == [
+        (b"agents/one", camera.repo.head().commit)
+    ]
 
 
 def test_linked_worktree(camera: Camera, tmp_path: Path) -> None:
@@ -770,7 +892,9 @@ def test_git_directory_in_the_tree(tmp_path: Path, sealed: Path) -> None:
     """A repository whose git directory lies in its own working tree does not capture it."""
     root = tmp_path / "project"
     root.mkdir()
-    subprocess.run(["git", "init", "--quiet", "--separate-git-dir=store.git", "."], cwd=root, check=True)
+    subprocess.run(
+        ["git", "init", "--quiet", "--separate-git-dir=store.git", "."], cwd=root, check=True
+    )
     project = Project(root)
     project.write("file", "x")
     repo = Repository.open(root, host())
@@ -832,8 +956,12 @@ def test_mid_merge(camera: Camera) -> None:
     assert shot.snapshot.base.operation == "merge"
     assert b"<<<<<<<" in shot.blob(b"tracked")
     assert [(entry.path, entry.stage) for entry in shot.snapshot.conflicts] == [
-        (b"other", 1), (b"other", 2), (b"tracked", 1), (b"tracked", 2), (b"tracked", 3)
-    ]  # fmt: skip
+        (b"other", 1),
+        (b"other", 2),
+        (b"tracked", 1),
+        (b"tracked", 2),
+        (b"tracked", 3),
+    ]
     assert not shot.snapshot.staged
     assert not shot.snapshot.untracked
     assert shot.snapshot.tree == git_tree(project)
@@ -868,7 +996,9 @@ def test_intent_to_add(camera: Camera, content: bytes) -> None:
 
 @pytest.mark.parametrize("flag", ["--assume-unchanged", "--skip-worktree"])
 def test_flagged_edit(camera: Camera, flag: str) -> None:
-    """An edit to a file that git was told not to look at is captured (assume_unchanged_edit, skip_worktree_edit)."""
+    """An edit to a file that git was told not to look at is captured (assume_unchanged_edit,
+    skip_worktree_edit).
+    """
     project = camera.project
     project.git("update-index", flag, "tracked")
     camera.take()
@@ -893,7 +1023,9 @@ def test_assume_unchanged_deletion(camera: Camera) -> None:
 
 
 def test_staged_but_different(camera: Camera) -> None:
-    """What is staged and what lies in the file are both kept; a deletion, an addition and a mode alike."""
+    """What is staged and what lies in the file are both kept; a deletion, an addition and a mode
+    alike.
+    """
     project = camera.project
     for name in ("gone", "mode", "same"):
         project.write(name, name)
@@ -912,14 +1044,19 @@ def test_staged_but_different(camera: Camera) -> None:
 
     assert shot.blob(b"tracked") == b"edited\n"
     assert {entry.path: entry.mode for entry in shot.snapshot.staged} == {
-        b"tracked": FILE, b"removed": FILE, b"gone": FILE, b"mode": FILE
-    }  # fmt: skip
+        b"tracked": FILE,
+        b"removed": FILE,
+        b"gone": FILE,
+        b"mode": FILE,
+    }
     assert IndexEntry(b"tracked", FILE, Oid(staged)) in shot.snapshot.staged
     assert shot.snapshot.untracked == (b"same",)
 
 
 def test_untracked_directories(camera: Camera) -> None:
-    """A directory that the index knows nothing of stands for all below it, but only if something is captured there."""
+    """A directory that the index knows nothing of stands for all below it, but only if something is
+    captured there.
+    """
     project = camera.project
     project.write("mixed/tracked", "x")
     project.git("add", "mixed")
@@ -934,9 +1071,13 @@ def test_untracked_directories(camera: Camera) -> None:
     assert camera.take().snapshot.untracked == (b".gitignore", b"all/", b"mixed/")
 
 
-@pytest.mark.parametrize("options", [("--no-cone", "/kept/"), ("--cone", "kept"), ("--cone", "--sparse-index", "kept")])
+@pytest.mark.parametrize(
+    "options", [("--no-cone", "/kept/"), ("--cone", "kept"), ("--cone", "--sparse-index", "kept")]
+)
 def test_sparse_checkout(camera: Camera, options: tuple[str, ...]) -> None:
-    """What sparse checkout left out is in the tree as the index has it; what is there nevertheless is read."""
+    """What sparse checkout left out is in the tree as the index has it; what is there nevertheless
+    is read.
+    """
     project = camera.project
     for path in ("kept/a", "left/b", "left/deep/c", "other/d"):
         project.write(path, path)
@@ -944,7 +1085,9 @@ def test_sparse_checkout(camera: Camera, options: tuple[str, ...]) -> None:
     project.git("sparse-checkout", "set", *options)
 
     shot = camera.take()
-    absent = {b"left/b", b"left/deep/c", b"other/d"} | (set() if "--cone" in options else {b"tracked"})
+    absent = {b"left/b", b"left/deep/c", b"other/d"} | (
+        set() if "--cone" in options else {b"tracked"}
+    )
     assert shot.snapshot.tree == project.git("rev-parse", f"{whole}^{{tree}}")
     assert set(shot.snapshot.absent) == absent
     assert not shot.snapshot.staged
@@ -960,7 +1103,9 @@ def test_sparse_checkout(camera: Camera, options: tuple[str, ...]) -> None:
 
 
 def test_file_in_place_of_sparse_directory(camera: Camera) -> None:
-    """A file that stands where sparse checkout left out a directory wins; the index is still told in full."""
+    """A file that stands where sparse checkout left out a directory wins; the index is still told
+    in full.
+    """
     project = camera.project
     project.write("left/b", "b")
     project.commit()
@@ -1015,7 +1160,9 @@ def test_index_v4(camera: Camera) -> None:
 
 
 def test_index_v4_with_names_cut_alike(camera: Camera) -> None:
-    """Version 4 writes of a name what it does not share with the one before, which may lie in a directory below."""
+    """Version 4 writes of a name what it does not share with the one before, which may lie in a
+    directory below.
+    """
     camera.project.git("update-index", "--index-version", "4")
     camera.project.write("d/abc/1", "")
     camera.project.write("d/xbc/1", "")
@@ -1071,9 +1218,15 @@ def test_same_size_edits_in_one_tick(camera: Camera) -> None:
         assert objects.read_blob(entry.oid) == b"%08d" % number
 
 
-def test_looked_at_in_the_tick_it_was_written(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was stamped no earlier than the scan began is read again by the next one, though nothing tells it apart."""
-    monkeypatch.setattr(snapshot_module, "tick", lambda: os.lstat(camera.project.path("tracked")).st_ctime_ns)
+def test_looked_at_in_the_tick_it_was_written(
+    camera: Camera, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was stamped no earlier than the scan began is read again by the next one, though nothing
+    tells it apart.
+    """
+    monkeypatch.setattr(
+        snapshot_module, "tick", lambda: os.lstat(camera.project.path("tracked")).st_ctime_ns
+    )
     camera.take()
     read = []
     real = os.open
@@ -1091,10 +1244,18 @@ def test_looked_at_in_the_tick_it_was_written(camera: Camera, monkeypatch: pytes
 
 @pytest.mark.parametrize(
     ("ctime", "settles"),
-    [(1_500_000_001, True), (2_000_000_001, False), (1_000_000_000, False), (0, True), (3_000_000_000, False)],
+    [
+        (1_500_000_001, True),
+        (2_000_000_001, False),
+        (1_000_000_000, False),
+        (0, True),
+        (3_000_000_000, False),
+    ],
 )
 def test_settled(ctime: int, settles: bool) -> None:
-    """A stamp in whole seconds may be of a file system that counts in two; any other is as fine as the clock."""
+    """A stamp in whole seconds may be of a file system that counts in two; any other is as fine as
+    the clock.
+    """
     assert reading.settled(ctime, 2_000_000_001) is settles
 
 
@@ -1110,11 +1271,18 @@ def test_new_and_removed_files_in_one_tick(camera: Camera) -> None:
         objects.flush()
         taken.remember()
         camera.live = frozenset({taken.snapshot.tree})
-        assert (taken.snapshot.total, taken.stamp(f"dir/{number}".encode()) is not None) == (2, True)
+        assert (taken.snapshot.total, taken.stamp(f"dir/{number}".encode()) is not None) == (
+            2,
+            True,
+        )
 
 
-def test_names_traded_where_renaming_leaves_no_trace(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There are file systems on which a rename does not touch the file: then its inode tells it from the other one."""
+def test_names_traded_where_renaming_leaves_no_trace(
+    camera: Camera, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There are file systems on which a rename does not touch the file: then its inode tells it
+    from the other one.
+    """
     for name in ("dir/one", "dir/other"):
         camera.project.write(name, name)
     time.sleep(0.02)
@@ -1130,7 +1298,9 @@ def test_names_traded_where_renaming_leaves_no_trace(camera: Camera, monkeypatch
 
 
 def test_only_what_changed_is_looked_at(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A directory that has the entries it had is not listed; of one that has not, only files that changed are read."""
+    """A directory that has the entries it had is not listed; of one that has not, only files that
+    changed are read.
+    """
     for number in range(10):
         camera.project.write(f"kept/{number}", "x")
         camera.project.write(f"grown/{number}", "x")
@@ -1144,7 +1314,9 @@ def test_only_what_changed_is_looked_at(camera: Camera, monkeypatch: pytest.Monk
         listed.append(record.path)
         visit(self, record)
 
-    def looking(self: scan.Scan, record: Record, name: bytes, full: bytes, old: Record | None) -> None:
+    def looking(
+        self: scan.Scan, record: Record, name: bytes, full: bytes, old: Record | None
+    ) -> None:
         looked_at.append(record.below(name))
         file_of(self, record, name, full, old)
 
@@ -1165,8 +1337,12 @@ def test_only_what_changed_is_looked_at(camera: Camera, monkeypatch: pytest.Monk
     assert found[b"grown/4"].oid == blob(camera.project, "grown/4")
 
 
-def test_directory_that_changes_after_the_look(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What came into a directory after it was looked at is not missed, in this snapshot or the next."""
+def test_directory_that_changes_after_the_look(
+    camera: Camera, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came into a directory after it was looked at is not missed, in this snapshot or the
+    next.
+    """
     camera.project.write("dir/file", "x")
     time.sleep(0.02)
     camera.take()
@@ -1184,7 +1360,11 @@ def test_directory_that_changes_after_the_look(camera: Camera, monkeypatch: pyte
     objects = Objects(camera.repo, dry=True)
     taken = take(camera.repo, objects, Limits(), camera.live)
 
-    assert dict(trees.walk(objects, taken.snapshot.tree)).keys() == {b"dir/file", b"dir/late", b"tracked"}
+    assert dict(trees.walk(objects, taken.snapshot.tree)).keys() == {
+        b"dir/file",
+        b"dir/late",
+        b"tracked",
+    }
 
 
 @pytest.mark.parametrize("parts", [1, 2])
@@ -1238,7 +1418,9 @@ def test_no_fork_beside_threads() -> None:
         lambda data: b"",
         lambda data: b"garbage",
         lambda data: data[:-10],
-        lambda data: data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 1]) + data[len(data) // 2 + 1 :],
+        lambda data: (
+            data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 1]) + data[len(data) // 2 + 1 :]
+        ),
         lambda data: data.replace(b"cpython", b"jython!", 1),
     ],
     ids=["empty", "garbage", "torn", "one bit", "other Python"],
@@ -1275,13 +1457,16 @@ def test_state_file_is_private(camera: Camera) -> None:
     assert stat.S_IMODE(camera.state.stat().st_mode) == 0o600
     assert stat.S_IMODE(camera.state.parent.stat().st_mode) == 0o700
     assert sorted(path.name for path in camera.state.parent.iterdir()) in (
-        ["config", "worktree-state"], ["worktree-state"]
-    )  # fmt: skip
+        ["config", "worktree-state"],
+        ["worktree-state"],
+    )
 
 
 def test_state_that_cannot_be_written(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that is full when the state is written costs the cache and nothing else."""
-    monkeypatch.setattr(os, "rename", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    monkeypatch.setattr(
+        os, "rename", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device"))
+    )
     objects = Objects(camera.repo)
     taken = take(camera.repo, objects, Limits(), ())
 
@@ -1292,7 +1477,9 @@ def test_state_that_cannot_be_written(camera: Camera, monkeypatch: pytest.Monkey
 
 
 def test_not_remembered(camera: Camera) -> None:
-    """A snapshot of which no checkpoint came about leaves the state as it was, and the next one sees everything."""
+    """A snapshot of which no checkpoint came about leaves the state as it was, and the next one
+    sees everything.
+    """
     camera.take()
     camera.project.write("new", "new\n")
     before = camera.state.read_bytes()
@@ -1303,7 +1490,9 @@ def test_not_remembered(camera: Camera) -> None:
 
 
 def test_blobs_that_are_gone(camera: Camera) -> None:
-    """If no ref holds the remembered tree, its blobs are looked up, and what was pruned is written again."""
+    """If no ref holds the remembered tree, its blobs are looked up, and what was pruned is written
+    again.
+    """
     project = camera.project
     project.write("dir/new", "only in a checkpoint\n")
     first = camera.take()
@@ -1358,7 +1547,9 @@ def test_hard_link_written_elsewhere(camera: Camera, tmp_path: Path) -> None:
 
 
 def test_refreshed_index(camera: Camera) -> None:
-    """An index that was only refreshed, as `git status` does it, changes nothing; the next look knows it."""
+    """An index that was only refreshed, as `git status` does it, changes nothing; the next look
+    knows it.
+    """
     camera.project.write("dir/file", "x")
     camera.project.commit()
     time.sleep(0.02)
@@ -1371,7 +1562,9 @@ def test_refreshed_index(camera: Camera) -> None:
 
 
 def test_stamps(camera: Camera) -> None:
-    """The stamp of a captured path is what lstat says of it, until it changes; nothing else has one."""
+    """The stamp of a captured path is what lstat says of it, until it changes; nothing else has
+    one.
+    """
     project = camera.project
     project.write("dir/file", "x")
     project.symlink("link", "tracked")
@@ -1388,7 +1581,9 @@ def test_stamps(camera: Camera) -> None:
 
 
 def test_seeded_from_the_index(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first snapshot of a clean checkout reads no file whose blob the index proves, and says the same."""
+    """The first snapshot of a clean checkout reads no file whose blob the index proves, and says
+    the same.
+    """
     project = camera.project
     for number in range(210):
         project.write(f"d{number % 5}/{number}", f"file {number}\n")

@@ -1,4 +1,6 @@
-"""The state file grows by what is otherwise, is written anew when that is much, and is trusted only whole."""
+"""The state file grows by what is otherwise, is written anew when that is much, and is trusted only
+whole.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def parts(path: Path) -> list[int]:
 
 
 def test_a_change_is_appended(camera: Camera) -> None:
-    """One changed file adds a part that does not follow the size of the tree; the rest stays as it is."""
+    """One changed file adds a part that does not follow the size of the tree; the rest stays as it
+    is.
+    """
     before = camera.state.read_bytes()
     camera.project.write("dir7/file", "changed\n")
 
@@ -49,7 +53,9 @@ def test_a_change_is_appended(camera: Camera) -> None:
 
 
 def test_what_is_gone_is_gone(camera: Camera) -> None:
-    """A removed directory and a new one, appended one after the other, are what the next scan goes by."""
+    """A removed directory and a new one, appended one after the other, are what the next scan goes
+    by.
+    """
     camera.project.remove("dir3")
     camera.take()
     camera.project.write("new/below/file", "new\n")
@@ -78,7 +84,9 @@ def test_it_does_not_grow_for_ever(camera: Camera, monkeypatch: pytest.MonkeyPat
 
 
 def test_two_at_once(camera: Camera) -> None:
-    """Of two snapshots made from the same state, the second to be remembered does not add to what it does not know."""
+    """Of two snapshots made from the same state, the second to be remembered does not add to what
+    it does not know.
+    """
     project = camera.project
     project.write("dir1/file", "one\n")
     earlier = camera.state.read_bytes()
@@ -100,7 +108,9 @@ def test_two_at_once(camera: Camera) -> None:
 
 @pytest.mark.parametrize("cut", [1, 5, 40])
 def test_a_torn_end(camera: Camera, cut: int) -> None:
-    """A part that was not written to its end makes the whole file nothing: everything is looked at."""
+    """A part that was not written to its end makes the whole file nothing: everything is looked
+    at.
+    """
     camera.project.write("dir7/file", "changed\n")
     camera.take()
     camera.state.write_bytes(camera.state.read_bytes()[:-cut])

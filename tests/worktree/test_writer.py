@@ -1,4 +1,6 @@
-"""The writer against hostile trees, disks and neighbours: outside stays as it was, and files stay whole."""
+"""The writer against hostile trees, disks and neighbours: outside stays as it was, and files stay
+whole.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,11 @@ def outside(tmp_path: Path) -> Iterator[Path]:
 
     assert sorted(os.listdir(path)) == ["file"], "something was made or removed outside"
     assert canary.read_bytes() == CANARY, "a file outside was written"
-    assert (after.st_ino, after.st_mode, after.st_mtime_ns) == (before.st_ino, before.st_mode, before.st_mtime_ns)
+    assert (after.st_ino, after.st_mode, after.st_mtime_ns) == (
+        before.st_ino,
+        before.st_mode,
+        before.st_mtime_ns,
+    )
 
 
 @pytest.fixture
@@ -67,7 +73,9 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 64 KiB, where this user may mount one."""
     path = tmp_path / "tiny"
     path.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(path)], capture_output=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(path)], capture_output=True
+    )
     if mounted.returncode:
         pytest.skip("needs the right to mount a tmpfs")
     yield path
@@ -76,7 +84,9 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 
 @contextmanager
 def ordinary_user(*owned: Path) -> Iterator[None]:
-    """Runs as somebody who owns the given paths and whom permissions stop, even where the tests run as root."""
+    """Runs as somebody who owns the given paths and whom permissions stop, even where the tests run
+    as root.
+    """
     if os.geteuid() != 0:
         yield
         return
@@ -97,7 +107,9 @@ def exchange(one: Path, other: Path) -> None:
 
 
 def files(root: Path) -> dict[str, bytes | str | None]:
-    """All below `root`: bytes of files, targets of links, None for the rest. Unfinished files would be in it too."""
+    """All below `root`: bytes of files, targets of links, None for the rest. Unfinished files would
+    be in it too.
+    """
     found: dict[str, bytes | str | None] = {}
     for path in sorted(root.rglob("*")):
         name = str(path.relative_to(root))
@@ -114,23 +126,38 @@ def mode_of(path: Path) -> int:
 
 
 def seen(found: os.stat_result | None) -> tuple[int, ...]:
-    """What tells one state of a file from the next (two `stat_result`s are equal within the same second)."""
+    """What tells one state of a file from the next (two `stat_result`s are equal within the same
+    second).
+    """
     assert found is not None
-    return found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return (
+        found.st_dev,
+        found.st_ino,
+        found.st_mode,
+        found.st_size,
+        found.st_mtime_ns,
+        found.st_ctime_ns,
+    )
 
 
 # ---------------------------------------------------------------- files
 
 
 def test_a_file_is_made_with_its_directories(writer: Writer, root: Path) -> None:
-    """Missing parents are made, content and stat are those of the file on the disk, and nothing else is left."""
+    """Missing parents are made, content and stat are those of the file on the disk, and nothing
+    else is left.
+    """
     writer.write(b"a/b/c.txt", [b"one ", b"", b"two"], 0o644)
 
     assert files(root) == {"a": None, "a/b": None, "a/b/c.txt": b"one two"}
 
 
-def test_the_stat_is_that_of_the_file_in_its_place(writer: Writer, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What write and symlink return holds on the disk to the nanosecond, though the rename is a change itself."""
+def test_the_stat_is_that_of_the_file_in_its_place(
+    writer: Writer, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What write and symlink return holds on the disk to the nanosecond, though the rename is a
+    change itself.
+    """
     real = os.rename
 
     def slow(*args: Any, **options: Any) -> None:
@@ -145,16 +172,31 @@ def test_the_stat_is_that_of_the_file_in_its_place(writer: Writer, root: Path, m
 
 def test_many_neighbours_in_any_order(writer: Writer, root: Path) -> None:
     """Going to and fro between directories, up and down, always ends in the right one."""
-    paths = [b"a/x", b"a/b/x", b"x", b"a/b/c/x", b"a/y", b"b/b/x", b"a/b/y", b"b/x", b"y", b"a/b/c/y"]
+    paths = [
+        b"a/x",
+        b"a/b/x",
+        b"x",
+        b"a/b/c/x",
+        b"a/y",
+        b"b/b/x",
+        b"a/b/y",
+        b"b/x",
+        b"y",
+        b"a/b/c/y",
+    ]
     for path in paths:
         writer.write(path, [path], 0o644)
 
-    assert {name: data for name, data in files(root).items() if data} == {path.decode(): path for path in paths}
+    assert {name: data for name, data in files(root).items() if data} == {
+        path.decode(): path for path in paths
+    }
     assert [b"".join(writer.read(path)) for path in paths] == paths
 
 
 def test_the_permissions_given_are_final(writer: Writer, root: Path) -> None:
-    """The exec bit and 0600 arrive whatever the umask and the old file say; setuid and its like never do."""
+    """The exec bit and 0600 arrive whatever the umask and the old file say; setuid and its like
+    never do.
+    """
     old = os.umask(0o077)
     try:
         writer.write(b"run", [b"#!/bin/sh"], 0o755)
@@ -170,7 +212,9 @@ def test_the_permissions_given_are_final(writer: Writer, root: Path) -> None:
 
 
 def test_a_file_is_replaced_at_once(writer: Writer, root: Path) -> None:
-    """Somebody reading all the time sees the old content or the new, never nothing and never a mixture."""
+    """Somebody reading all the time sees the old content or the new, never nothing and never a
+    mixture.
+    """
     versions = [bytes([letter]) * 100_000 for letter in b"ab"]
     writer.write(b"file", [versions[0]], 0o644)
     read: list[bytes] = []
@@ -212,7 +256,18 @@ def test_a_hard_link_outside_is_untouched(writer: Writer, root: Path, outside: P
 
 @pytest.mark.parametrize(
     "name",
-    [b"\xff\xfe", b"new\nline", b"x" * 255, b"-rf", b"a\\b", "日本".encode(), b"\x1b[2J", b" ", b"...", b".gitcp-tmp-"],
+    [
+        b"\xff\xfe",
+        b"new\nline",
+        b"x" * 255,
+        b"-rf",
+        b"a\\b",
+        "日本".encode(),
+        b"\x1b[2J",
+        b" ",
+        b"...",
+        b".gitcp-tmp-",
+    ],
 )
 def test_odd_names_arrive_byte_for_byte(writer: Writer, root: Path, name: bytes) -> None:
     """Names are bytes: not UTF-8, newlines, 255 bytes long, with control characters."""
@@ -223,7 +278,9 @@ def test_odd_names_arrive_byte_for_byte(writer: Writer, root: Path, name: bytes)
 
 
 def test_a_path_of_the_greatest_depth(writer: Writer, root: Path) -> None:
-    """512 components are written, read and removed, far beyond what one system call takes as a path."""
+    """512 components are written, read and removed, far beyond what one system call takes as a
+    path.
+    """
     path = b"/".join([b"deep-dir"] * 455)
     writer.write(path, [b"at the bottom"], 0o644)
 
@@ -279,7 +336,9 @@ def test_a_link_to_nothing_is_replaced(writer: Writer, root: Path, outside: Path
 
 @pytest.mark.parametrize("target", ["../outside", "../../outside", "/"])
 def test_a_link_on_the_way_blocks(writer: Writer, root: Path, outside: Path, target: str) -> None:
-    """A parent that is a symbolic link is never walked: changes are refused, questions find nothing."""
+    """A parent that is a symbolic link is never walked: changes are refused, questions find
+    nothing.
+    """
     (root / "d").mkdir()
     (root / "d/link").symlink_to(target)
     (root / "direct").symlink_to(outside)
@@ -302,8 +361,12 @@ def test_a_link_on_the_way_blocks(writer: Writer, root: Path, outside: Path, tar
     assert files(root) == {"d": None, "d/link": target, "direct": str(outside)}
 
 
-def test_a_link_put_in_place_of_a_known_directory(writer: Writer, root: Path, outside: Path) -> None:
-    """A directory that was written to and then swapped for a link is looked at again, and blocks."""
+def test_a_link_put_in_place_of_a_known_directory(
+    writer: Writer, root: Path, outside: Path
+) -> None:
+    """A directory that was written to and then swapped for a link is looked at again, and
+    blocks.
+    """
     writer.write(b"a/d/first", [b"1"], 0o644)
     (root / "a/d").rename(root / "a/moved")
     (root / "a/d").symlink_to(outside)
@@ -315,7 +378,9 @@ def test_a_link_put_in_place_of_a_known_directory(writer: Writer, root: Path, ou
 
 
 def test_another_directory_put_in_place_of_a_known_one(writer: Writer, root: Path) -> None:
-    """A directory that was replaced by another one gets the next file itself, not its predecessor."""
+    """A directory that was replaced by another one gets the next file itself, not its
+    predecessor.
+    """
     writer.write(b"d/sub/first", [b"1"], 0o644)
     (root / "d").rename(root / "moved")
     (root / "d").mkdir()
@@ -326,8 +391,12 @@ def test_another_directory_put_in_place_of_a_known_one(writer: Writer, root: Pat
     assert files(root / "moved") == {"sub": None, "sub/first": b"1"}
 
 
-def test_a_directory_swapped_in_the_middle_of_a_write(writer: Writer, root: Path, outside: Path) -> None:
-    """A directory that is moved away while its file is written: refused, and the file is the old one where it went."""
+def test_a_directory_swapped_in_the_middle_of_a_write(
+    writer: Writer, root: Path, outside: Path
+) -> None:
+    """A directory that is moved away while its file is written: refused, and the file is the old
+    one where it went.
+    """
     (root / "d").mkdir()
     (root / "d/file").write_bytes(b"old")
 
@@ -343,8 +412,12 @@ def test_a_directory_swapped_in_the_middle_of_a_write(writer: Writer, root: Path
     assert files(root) == {"d": str(outside), "moved": None, "moved/file": b"old"}
 
 
-def test_outside_survives_a_race(writer: Writer, root: Path, outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thousands of changes while a neighbour keeps swapping the directory for a link: none reaches outside."""
+def test_outside_survives_a_race(
+    writer: Writer, root: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of changes while a neighbour keeps swapping the directory for a link: none reaches
+    outside.
+    """
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     (root / "d").mkdir()
     (root / "link").symlink_to(outside)
@@ -387,7 +460,9 @@ def test_outside_survives_a_race(writer: Writer, root: Path, outside: Path, monk
 def test_a_file_swapped_after_the_look_at_it(
     writer: Writer, root: Path, outside: Path, monkeypatch: pytest.MonkeyPatch, other: str
 ) -> None:
-    """A file that becomes a link or a FIFO just before it is opened is neither read nor given another mode."""
+    """A file that becomes a link or a FIFO just before it is opened is neither read nor given
+    another mode.
+    """
     (root / "link").symlink_to(outside / "file")
     os.mkfifo(root / "fifo", 0o600)
     (root / "file").write_bytes(b"inside")
@@ -411,7 +486,9 @@ def test_a_file_swapped_after_the_look_at_it(
 
 
 def test_a_link_is_made_and_replaced_at_once(writer: Writer, root: Path, outside: Path) -> None:
-    """A link replaces a file or another link under its name; its target may be anything and is not looked at."""
+    """A link replaces a file or another link under its name; its target may be anything and is not
+    looked at.
+    """
     (root / "d").mkdir()
     (root / "d/link").write_bytes(b"a file")
     for target in (os.fsencode(outside / "file"), b"../../\xff\n", b"/nowhere"):
@@ -456,10 +533,17 @@ def special(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[bytes,
         with monkeypatch.context() as inside:
             inside.chdir(root)  # the path of a socket may have 107 bytes only
             server.bind("socket")
-        yield {b"directory": "a directory", b"full": "a directory", b"fifo": "a FIFO", b"socket": "a socket"}
+        yield {
+            b"directory": "a directory",
+            b"full": "a directory",
+            b"fifo": "a FIFO",
+            b"socket": "a socket",
+        }
 
 
-def test_directories_and_special_files_are_not_replaced(writer: Writer, root: Path, special: dict[bytes, str]) -> None:
+def test_directories_and_special_files_are_not_replaced(
+    writer: Writer, root: Path, special: dict[bytes, str]
+) -> None:
     """Write, link and remove refuse them by name, before a byte of the new content is asked for."""
     before = {name: seen((root / name).lstat()) for name in os.listdir(root)}
 
@@ -480,7 +564,9 @@ def test_directories_and_special_files_are_not_replaced(writer: Writer, root: Pa
     assert {name: seen((root / name).lstat()) for name in os.listdir(root)} == before
 
 
-def test_special_files_keep_their_mode(writer: Writer, root: Path, special: dict[bytes, str]) -> None:
+def test_special_files_keep_their_mode(
+    writer: Writer, root: Path, special: dict[bytes, str]
+) -> None:
     """chmod is for files and directories only."""
     for path in (b"fifo", b"socket"):
         before = mode_of(root / path.decode())
@@ -511,7 +597,9 @@ def test_a_block_is_a_refusal() -> None:
 
 
 def test_lstat_tells_what_is_there(writer: Writer, root: Path, outside: Path) -> None:
-    """The link and not its target; None for what is absent, or below what is absent or no directory."""
+    """The link and not its target; None for what is absent, or below what is absent or no
+    directory.
+    """
     (root / "link").symlink_to(outside / "file")
     (root / "file").write_bytes(b"x")
 
@@ -544,7 +632,9 @@ def test_reading_is_for_files_only(writer: Writer, root: Path, outside: Path) ->
 
 
 def test_a_large_file_is_read_in_chunks_and_copied(writer: Writer, root: Path) -> None:
-    """One path may be written from what is read at another, in another directory, chunk by chunk."""
+    """One path may be written from what is read at another, in another directory, chunk by
+    chunk.
+    """
     content = os.urandom(1_000_000)
     writer.write(b"a/b/from", [content], 0o644)
 
@@ -594,7 +684,9 @@ def test_a_removed_directory_is_made_again(writer: Writer, root: Path) -> None:
 
 
 def test_chmod_works_on_what_cannot_be_read(writer: Writer, root: Path) -> None:
-    """A file and a directory of mode 0000 get their bits; a directory keeps its setgid bit, a file gets none."""
+    """A file and a directory of mode 0000 get their bits; a directory keeps its setgid bit, a file
+    gets none.
+    """
     (root / "file").write_bytes(b"secret")
     (root / "file").chmod(0)
     (root / "directory").mkdir()
@@ -636,7 +728,9 @@ def test_chmod_never_follows_a_link(writer: Writer, root: Path, outside: Path) -
     assert mode_of(outside) == before
 
 
-def test_chmod_of_a_hard_link_leaves_its_other_name(writer: Writer, root: Path, outside: Path) -> None:
+def test_chmod_of_a_hard_link_leaves_its_other_name(
+    writer: Writer, root: Path, outside: Path
+) -> None:
     """A file that has another name outside gets its mode as a file of its own."""
     os.link(outside / "file", root / "file")
 
@@ -655,9 +749,15 @@ def unfinished(*chunks: bytes, error: BaseException) -> Iterator[bytes]:
     raise error
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), GitcpError("object is damaged"), MemoryError()])
-def test_content_that_breaks_off_changes_nothing(writer: Writer, root: Path, error: BaseException) -> None:
-    """Ctrl-C or a damaged object in the middle: the old file is whole, no new file or directory is left."""
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), GitcpError("object is damaged"), MemoryError()]
+)
+def test_content_that_breaks_off_changes_nothing(
+    writer: Writer, root: Path, error: BaseException
+) -> None:
+    """Ctrl-C or a damaged object in the middle: the old file is whole, no new file or directory is
+    left.
+    """
     (root / "file").write_bytes(b"old")
     for path in (b"file", b"new", b"a/b/new"):
         with pytest.raises(type(error)):
@@ -668,8 +768,12 @@ def test_content_that_breaks_off_changes_nothing(writer: Writer, root: Path, err
 
 @pytest.mark.parametrize("call", ["open", "write", "fchmod", "fsync", "rename"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
-def test_each_step_may_fail(writer: Writer, root: Path, monkeypatch: pytest.MonkeyPatch, call: str, code: int) -> None:
-    """Whichever system call fails, the old file is whole and nothing is left; a full disk is called so."""
+def test_each_step_may_fail(
+    writer: Writer, root: Path, monkeypatch: pytest.MonkeyPatch, call: str, code: int
+) -> None:
+    """Whichever system call fails, the old file is whole and nothing is left; a full disk is called
+    so.
+    """
     (root / "file").write_bytes(b"old")
     real = getattr(os, call)
 
@@ -689,7 +793,9 @@ def test_each_step_may_fail(writer: Writer, root: Path, monkeypatch: pytest.Monk
 
 
 def test_a_full_disk(tiny_disk: Path) -> None:
-    """On a disk that is really full the old files are whole, and writing works again once there is room."""
+    """On a disk that is really full the old files are whole, and writing works again once there is
+    room.
+    """
     with Writer(tiny_disk) as writer:
         writer.write(b"file", [b"old" * 1000], 0o644)
         for path in (b"file", b"d/new"):
@@ -701,7 +807,9 @@ def test_a_full_disk(tiny_disk: Path) -> None:
 
 
 def test_a_write_that_is_cut_short(writer: Writer, root: Path) -> None:
-    """A limit hit in the middle of a file (a part of it is on the disk already) leaves the old one."""
+    """A limit hit in the middle of a file (a part of it is on the disk already) leaves the old
+    one.
+    """
     (root / "file").write_bytes(b"old")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))
@@ -728,7 +836,9 @@ def test_a_read_only_directory(writer: Writer, root: Path) -> None:
     }
     with ordinary_user(root, root / "d", root / "d/file"):
         for action, call in calls.items():
-            with pytest.raises(GitcpError, match=f"^cannot {action}: Permission denied. It was left as it was$"):
+            with pytest.raises(
+                GitcpError, match=f"^cannot {action}: Permission denied. It was left as it was$"
+            ):
                 call()
     (root / "d").chmod(0o755)
 
@@ -748,8 +858,12 @@ def test_a_directory_that_may_not_be_entered(writer: Writer, root: Path) -> None
     (root / "closed").chmod(0o755)
 
 
-def test_somebody_else_replaces_the_file_at_once(writer: Writer, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stat of our file is returned, never one of a stranger's: whoever keeps it will notice the change."""
+def test_somebody_else_replaces_the_file_at_once(
+    writer: Writer, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stat of our file is returned, never one of a stranger's: whoever keeps it will notice the
+    change.
+    """
     real = os.rename
 
     def overtaken(*args: Any, **options: Any) -> None:
@@ -764,10 +878,12 @@ def test_somebody_else_replaces_the_file_at_once(writer: Writer, root: Path, mon
     assert (root / "file").read_bytes() == b"theirs"
 
 
-# ---------------------------------------------------------------- durability and what a crash leaves
+# --------------------------------------------------------------- durability and what a crash leaves
 
 
-def test_content_reaches_the_disk_before_the_name(writer: Writer, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_content_reaches_the_disk_before_the_name(
+    writer: Writer, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """fsync of the file, then rename; flush syncs each directory that changed, once."""
     steps: list[int | str] = []
     real_fsync, real_rename = os.fsync, os.rename
@@ -789,7 +905,9 @@ def test_content_reaches_the_disk_before_the_name(writer: Writer, root: Path, mo
 
     steps.clear()
     writer.flush()
-    assert sorted(map(str, steps)) == sorted(str(place.stat().st_ino) for place in (root, root / "d"))
+    assert sorted(map(str, steps)) == sorted(
+        str(place.stat().st_ino) for place in (root, root / "d")
+    )
 
     steps.clear()
     writer.flush()
@@ -800,7 +918,10 @@ def test_content_reaches_the_disk_before_the_name(writer: Writer, root: Path, mo
     ("change", "touched"),
     [
         (lambda writer: writer.write(b"d/file", [b"x"], 0o644), ["d"]),
-        (lambda writer: writer.write(b"d/new/sub/file", [b"x"], 0o644), ["d", "d/new", "d/new/sub"]),
+        (
+            lambda writer: writer.write(b"d/new/sub/file", [b"x"], 0o644),
+            ["d", "d/new", "d/new/sub"],
+        ),
         (lambda writer: writer.symlink(b"d/file", b"x"), ["d"]),
         (lambda writer: writer.remove(b"d/file"), ["d"]),
         (lambda writer: writer.make_directory(b"d/one/two"), ["d", "d/one"]),
@@ -812,9 +933,15 @@ def test_content_reaches_the_disk_before_the_name(writer: Writer, root: Path, mo
     ],
 )
 def test_every_change_of_a_name_is_flushed(
-    writer: Writer, root: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Writer], object], touched: list[str]
+    writer: Writer,
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[Writer], object],
+    touched: list[str],
 ) -> None:
-    """Whatever makes, replaces or removes a name has its directory synced; what changes nothing syncs nothing."""
+    """Whatever makes, replaces or removes a name has its directory synced; what changes nothing
+    syncs nothing.
+    """
     (root / "d/empty").mkdir(parents=True)
     (root / "d/file").write_bytes(b"x")
     (root / "d/.gitcp-tmp-0123456789abcdef").write_bytes(b"half")
@@ -826,8 +953,12 @@ def test_every_change_of_a_name_is_flushed(
     assert sorted(synced) == sorted((root / name).stat().st_ino for name in touched)
 
 
-def test_flushed_while_something_else_goes_on(writer: Writer, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every directory, however many; what changes meanwhile is for the next flush. An error is raised at the end."""
+def test_flushed_while_something_else_goes_on(
+    writer: Writer, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every directory, however many; what changes meanwhile is for the next flush. An error is
+    raised at the end.
+    """
     synced: list[int] = []
     for number in range(3 * fsync.OPEN):
         writer.make_directory(b"d%d/e" % number)
@@ -853,7 +984,9 @@ def test_flushed_while_something_else_goes_on(writer: Writer, root: Path, monkey
 def test_a_directory_that_cannot_be_synced_is_reported(
     writer: Writer, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """flush says which directory failed and tries it again next time; a file system without such syncs is fine."""
+    """flush says which directory failed and tries it again next time; a file system without such
+    syncs is fine.
+    """
     writer.write(b"d/a", [b"x"], 0o644)
     synced: list[int] = []
 
@@ -880,7 +1013,12 @@ def test_sweep_removes_what_a_crash_left(writer: Writer, root: Path) -> None:
         directory.mkdir(exist_ok=True)
         (directory / ".gitcp-tmp-0123456789abcdef").write_bytes(b"half")
         (directory / ".gitcp-tmp-00000000000000ff").symlink_to("x")
-    stay = [".gitcp-tmp-", ".gitcp-tmp-notes.txt", ".gitcp-tmp-0123456789ABCDEF", "x.gitcp-tmp-0123456789abcdef"]
+    stay = [
+        ".gitcp-tmp-",
+        ".gitcp-tmp-notes.txt",
+        ".gitcp-tmp-0123456789ABCDEF",
+        "x.gitcp-tmp-0123456789abcdef",
+    ]
     for name in stay:
         (root / "d" / name).write_bytes(b"mine")
     (root / "d/.gitcp-tmp-1111111111111111").mkdir()
@@ -894,7 +1032,9 @@ def test_sweep_removes_what_a_crash_left(writer: Writer, root: Path) -> None:
 
 
 def test_a_killed_writer_leaves_what_sweep_finds(root: Path) -> None:
-    """After a kill in the middle of a write the old file is whole, and one sweep removes all that is left."""
+    """After a kill in the middle of a write the old file is whole, and one sweep removes all that
+    is left.
+    """
     (root / "file").write_bytes(b"old")
 
     def killing() -> Iterator[bytes]:

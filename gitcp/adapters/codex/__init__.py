@@ -32,7 +32,18 @@ from gitcp.adapters.codex.transcript import before, digest, messages
 from gitcp.model import Agent, Capture, Host, Source
 from gitcp.value import replace
 
-__all__ = ["NAME", "before", "capture", "digest", "find", "located", "messages", "place", "running", "watched"]
+__all__ = [
+    "NAME",
+    "before",
+    "capture",
+    "digest",
+    "find",
+    "located",
+    "messages",
+    "place",
+    "running",
+    "watched",
+]
 
 NAME = "codex"
 
@@ -69,7 +80,9 @@ def located(thread: str, host: Host) -> Found | None:
     """The thread of this id, wherever it was begun, unless it was put away."""
     sessions = rollouts.sessions(host)
     used = (path for path in rollouts.files_of(sessions, thread) if path.parents[3] == sessions)
-    whole = (path for path in used if (named := ROLLOUT.fullmatch(path.name)) and named[4] == thread)
+    whole = (
+        path for path in used if (named := ROLLOUT.fullmatch(path.name)) and named[4] == thread
+    )
     return next(filter(None, (base.found(NAME, thread, path) for path in whole)), None)
 
 
@@ -136,9 +149,15 @@ def capture(found: Found) -> Capture:
     day = found.path.parent
     if named and thread and len(day.parts) > 3:
         sessions = day.parents[2]
-        sources += [_source(f"parents/{name}", path) for name, path in _ancestors(sessions, meta, thread)]
-        sources += [_source(f"agents/{name}", path) for name, path in _children(sessions, day, thread)]
-    return Capture(Agent(NAME, thread), NAME, tuple(sources), Path(directory) if directory else None)
+        sources += [
+            _source(f"parents/{name}", path) for name, path in _ancestors(sessions, meta, thread)
+        ]
+        sources += [
+            _source(f"agents/{name}", path) for name, path in _children(sessions, day, thread)
+        ]
+    return Capture(
+        Agent(NAME, thread), NAME, tuple(sources), Path(directory) if directory else None
+    )
 
 
 def _directory(path: Path) -> str | None:
@@ -192,7 +211,8 @@ def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
     """Where Codex looks for a thread, under its own id, or under `new_id` where that went on
     meanwhile.
 
-    `--last` uses Codex's own database, which has a rollout only after it was resumed by its id or written to.
+    `--last` uses Codex's own database, which has a rollout only after it was resumed by its id or
+    written to.
     """
     placement = placing.place(stored, cwd, host, new_id=new_id)
     here = os.path.realpath(cwd)

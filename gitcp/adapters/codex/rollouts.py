@@ -16,7 +16,9 @@ from gitcp.adapters.codex.transcript import payload_of
 from gitcp.errors import StoreDamaged
 from gitcp.model import Host
 
-ROLLOUT = re.compile(r"rollout-(\d{4})-(\d\d)-(\d\d)T\d\d-\d\d-\d\d-([A-Za-z0-9][A-Za-z0-9_-]{0,63})\.jsonl")
+ROLLOUT = re.compile(
+    r"rollout-(\d{4})-(\d\d)-(\d\d)T\d\d-\d\d-\d\d-([A-Za-z0-9][A-Za-z0-9_-]{0,63})\.jsonl"
+)
 PACKED = ".zst"
 """What Codex adds to the name of a rollout that it has compressed."""
 
@@ -38,7 +40,12 @@ def days(sessions: Path) -> list[Path]:
     """The directories of years, months and days, in order."""
     found, level = [], [sessions]
     for _ in range(3):
-        level = [directory / name for directory in level for name in _names(directory) if name.isdecimal()]
+        level = [
+            directory / name
+            for directory in level
+            for name in _names(directory)
+            if name.isdecimal()
+        ]
         found += level
     return found
 
@@ -103,7 +110,9 @@ def named(name: str) -> re.Match[str]:
     """
     found = ROLLOUT.fullmatch(name.removesuffix(PACKED))
     if found is None:
-        raise StoreDamaged(f"a stream would be written to {name[:200]!r}: {base.NOTHING}", hint=base.CHECK)
+        raise StoreDamaged(
+            f"a stream would be written to {name[:200]!r}: {base.NOTHING}", hint=base.CHECK
+        )
     return found
 
 

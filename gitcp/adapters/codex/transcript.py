@@ -39,7 +39,9 @@ def digest(before: Digest, lines: Iterable[bytes]) -> Digest:
         payload = payload_of(fields)
         match fields.get("type"):
             case "session_meta":
-                before = replace(before, version=base.string(payload, "cli_version") or before.version)
+                before = replace(
+                    before, version=base.string(payload, "cli_version") or before.version
+                )
             case "turn_context":
                 before = replace(before, model=base.string(payload, "model") or before.model)
             case "response_item":
@@ -92,17 +94,26 @@ def _shown(payload: dict[str, Any], tools: dict[str, str]) -> Message | None:
         output = payload.get("output")
         failed = isinstance(output, dict) and output.get("success") is False
         text, id = _given_back(output), base.string(payload, "call_id")
-        result = replace(shown, role="tool", text=text, tool=tools.get(call, "?"), call=id, failed=failed)
-        return base.with_images(result, _images(output.get("content") if isinstance(output, dict) else output))
+        result = replace(
+            shown, role="tool", text=text, tool=tools.get(call, "?"), call=id, failed=failed
+        )
+        return base.with_images(
+            result, _images(output.get("content") if isinstance(output, dict) else output)
+        )
     if kind.endswith("_call"):
         tools[call] = base.string(payload, "name") or kind.removesuffix("_call")
-        return replace(shown, text=_asked(payload), tool=tools[call], call=base.string(payload, "call_id"))
+        return replace(
+            shown, text=_asked(payload), tool=tools[call], call=base.string(payload, "call_id")
+        )
     return None
 
 
 def _asked(payload: dict[str, Any]) -> str:
     """What a tool was called with: text, or an object."""
-    given = next((payload[key] for key in ("arguments", "input", "action") if payload.get(key) is not None), "")
+    given = next(
+        (payload[key] for key in ("arguments", "input", "action") if payload.get(key) is not None),
+        "",
+    )
     return given if isinstance(given, str) else wire.dumps(given).decode()
 
 

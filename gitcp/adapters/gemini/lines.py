@@ -43,7 +43,9 @@ def began(lines: Iterable[bytes]) -> str:
         if b'"startTime"' in line:
             fields = wire.parse_line(line) or {}
             changed = fields.get("$set")
-            time = base.string(changed if isinstance(changed, dict) else fields, "startTime") or time
+            time = (
+                base.string(changed if isinstance(changed, dict) else fields, "startTime") or time
+            )
     return time
 
 
@@ -56,14 +58,20 @@ def _is_said(message: dict[str, Any]) -> bool:
     text = _text(message.get("content")).strip()
     if message.get("type") == "user":
         return bool(text) and not text.startswith(NO_CONTENT)
-    return message.get("type") == "gemini" and bool(text or message.get("toolCalls") or message.get("thoughts"))
+    return message.get("type") == "gemini" and bool(
+        text or message.get("toolCalls") or message.get("thoughts")
+    )
 
 
 def replaced_by(fields: dict[str, Any]) -> list[dict[str, Any]] | None:
     """The messages that a line puts in the place of all before it, None if it does not."""
     changed = fields.get("$set")
     messages = changed.get("messages") if isinstance(changed, dict) else None
-    return [entry for entry in messages if isinstance(entry, dict)] if isinstance(messages, list) else None
+    return (
+        [entry for entry in messages if isinstance(entry, dict)]
+        if isinstance(messages, list)
+        else None
+    )
 
 
 def digest(before: Digest, lines: Iterable[bytes]) -> Digest:
@@ -87,7 +95,9 @@ def _digest_message(before: Digest, message: dict[str, Any]) -> Digest:
     text, id = _text(message.get("content")), base.string(message, "id")
     if message.get("type") == "gemini":
         before = replace(before, model=base.string(message, "model") or before.model)
-        text = text.strip() or "".join(f"[{base.string(call, 'name') or '?'}]" for call in _calls(message))
+        text = text.strip() or "".join(
+            f"[{base.string(call, 'name') or '?'}]" for call in _calls(message)
+        )
         last = LastMessage("assistant", base.shown(text), id)
     elif message.get("type") == "user" and not text.lstrip().startswith(NOT_TYPED):
         before = replace(before, last_prompt=base.shown(text)) if text.strip() else before
@@ -96,7 +106,10 @@ def _digest_message(before: Digest, message: dict[str, Any]) -> Digest:
         return before
     if not last.text:
         return before
-    again = before.last_message is not None and (before.last_message.role, before.last_message.id) == (last.role, id)
+    again = before.last_message is not None and (
+        before.last_message.role,
+        before.last_message.id,
+    ) == (last.role, id)
     return replace(before, last_message=last, messages=before.messages + (not again))
 
 
@@ -130,7 +143,9 @@ def _history(lines: Iterable[bytes]) -> list[dict[str, Any]]:
     return list(history.values())
 
 
-def _shown(message: dict[str, Any], tools: dict[str, str], told: set[str], answered: set[str]) -> Iterator[Message]:
+def _shown(
+    message: dict[str, Any], tools: dict[str, str], told: set[str], answered: set[str]
+) -> Iterator[Message]:
     """The parts of a message. Each call has one result: the one in a message of its own, if `told`
     has the call's id, else the one beside the call. Calls are entered in `tools`, results in
     `answered`.
@@ -164,7 +179,9 @@ def _beside(called: Message, call: dict[str, Any]) -> Message:
     result = call["result"]
     answers = [_answered(called, answer) for answer in _answers(result)]
     text = "\n".join(answer.text for answer in answers) if answers else base.text_of(result)
-    failed = call.get("status") in ("error", "cancelled") or any(answer.failed for answer in answers)
+    failed = call.get("status") in ("error", "cancelled") or any(
+        answer.failed for answer in answers
+    )
     images = [image for answer in answers for image in answer.images]
     return base.with_images(replace(called, role="tool", text=text, failed=failed), images)
 
@@ -172,7 +189,9 @@ def _beside(called: Message, call: dict[str, Any]) -> Message:
 def _answered(shown: Message, answer: _Answer) -> Message:
     response = answer.response
     failed = isinstance(response, dict) and "error" in response and "output" not in response
-    return base.with_images(replace(shown, role="tool", text=_answer(response), failed=failed), answer.images)
+    return base.with_images(
+        replace(shown, role="tool", text=_answer(response), failed=failed), answer.images
+    )
 
 
 def _answers(content: Any) -> list[_Answer]:
@@ -182,7 +201,11 @@ def _answers(content: Any) -> list[_Answer]:
         given = part.get("functionResponse")
         if isinstance(given, dict):
             images = _images(given.get("parts"))
-            found.append(_Answer(str(given.get("id")), base.string(given, "name"), given.get("response"), images))
+            found.append(
+                _Answer(
+                    str(given.get("id")), base.string(given, "name"), given.get("response"), images
+                )
+            )
         elif found:
             found[-1].images.extend(_images([part]))
     return found

@@ -1,4 +1,6 @@
-"""Where Gemini CLI keeps what belongs to a working directory: a registry of names, and a marker in each directory."""
+"""Where Gemini CLI keeps what belongs to a working directory: a registry of names, and a marker in
+each directory.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +33,19 @@ def _known_directory(place: str, host: Host) -> Path | None:
     name = _registry(root).get(place)
     if name is not None and all(owner in {None, place} for owner in _owners(root, name)):
         return root / "tmp" / name
-    return next((root / "tmp" / name for name in names_in(root / "tmp") if _owner(root / "tmp" / name) == place), None)
+    return next(
+        (
+            root / "tmp" / name
+            for name in names_in(root / "tmp")
+            if _owner(root / "tmp" / name) == place
+        ),
+        None,
+    )
 
 
 def project_directory(cwd: Path, host: Host) -> tuple[Path, Path | None]:
-    """Where Gemini CLI keeps what belongs to a working directory, and the marker that it needs to be found there.
+    """Where Gemini CLI keeps what belongs to a working directory, and the marker that it needs to
+    be found there.
 
     A directory that is not there yet gets the name that the program would give it.
     """
@@ -52,16 +62,24 @@ def project_directory(cwd: Path, host: Host) -> tuple[Path, Path | None]:
 
 
 def workplace(directory: Path) -> str | None:
-    """The working directory that a project's directory belongs to, None where neither marker nor registry says."""
-    known = (place for place, name in _registry(directory.parents[1]).items() if name == directory.name)
+    """The working directory that a project's directory belongs to, None where neither marker nor
+    registry says.
+    """
+    known = (
+        place for place, name in _registry(directory.parents[1]).items() if name == directory.name
+    )
     return _owner(directory) or next(known, None)
 
 
 def _registry(root: Path) -> dict[str, str]:
-    """Working directories and the names of their directories; empty where the program would begin anew too."""
+    """Working directories and the names of their directories; empty where the program would begin
+    anew too.
+    """
     try:
         projects: dict[str, str] = wire.loads((root / "projects.json").read_bytes())["projects"]
-        return projects if all(re.fullmatch(r"[a-z0-9-]+", name) for name in projects.values()) else {}
+        return (
+            projects if all(re.fullmatch(r"[a-z0-9-]+", name) for name in projects.values()) else {}
+        )
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return {}
 
@@ -71,7 +89,9 @@ def _owners(root: Path, name: str) -> list[str | None]:
 
 
 def _owner(directory: Path) -> str | None:
-    """The working directory that a marker names, None where there is no marker, "" where it says nothing."""
+    """The working directory that a marker names, None where there is no marker, "" where it says
+    nothing.
+    """
     try:
         return (directory / MARKER).read_text("utf-8").strip()
     except FileNotFoundError:

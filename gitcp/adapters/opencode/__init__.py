@@ -2,10 +2,11 @@
 
     <data>/opencode/opencode.db        tables session, message, part; `<data>` is `~/.local/share`
 
-A conversation is kept as lines of JSON: `main` has a line on the session, then each message with its parts as
-`opencode export` would write it; `sessions` the rows of the session and of its sub-agents; `agents/<id>` the messages
-of a sub-agent. What goes back goes through `opencode import`. Nobody but the person runs that: the program may load
-what is in the project, and that may come from a checkpoint.
+A conversation is kept as lines of JSON: `main` has a line on the session, then each message with
+its parts as `opencode export` would write it; `sessions` the rows of the session and of its
+sub-agents; `agents/<id>` the messages of a sub-agent. What goes back goes through `opencode
+import`. Nobody but the person runs that: the program may load what is in the project, and that may
+come from a checkpoint.
 """
 
 from __future__ import annotations
@@ -25,7 +26,18 @@ from gitcp.errors import ConversationUnreadable, Refused, StoreDamaged
 from gitcp.model import Agent, Capture, Host, Source
 from gitcp.value import replace
 
-__all__ = ["NAME", "before", "capture", "digest", "find", "located", "messages", "place", "running", "watched"]
+__all__ = [
+    "NAME",
+    "before",
+    "capture",
+    "digest",
+    "find",
+    "located",
+    "messages",
+    "place",
+    "running",
+    "watched",
+]
 
 NAME = "opencode"
 
@@ -55,7 +67,9 @@ def find(cwd: Path, host: Host) -> tuple[Found, ...]:
         found = database.sessions_in(path, {str(place), str(root)})
     except database.Unreadable:
         return ()
-    return tuple(Found(NAME, id, path, modified) for id, modified in found if base.SESSION_ID.fullmatch(id))
+    return tuple(
+        Found(NAME, id, path, modified) for id, modified in found if base.SESSION_ID.fullmatch(id)
+    )
 
 
 def located(session_id: str, host: Host) -> Found | None:
@@ -91,10 +105,13 @@ def capture(found: Found) -> Capture:
     try:
         sessions = database.read(found.path, found.session_id)
     except database.Unreadable as error:
-        raise ConversationUnreadable(f"{found.path} cannot be read ({error}): no checkpoint was made") from None
+        raise ConversationUnreadable(
+            f"{found.path} cannot be read ({error}): no checkpoint was made"
+        ) from None
     if not sessions:
         raise ConversationUnreadable(
-            f"{found.path} has no session {found.session_id}: no checkpoint was made", hint="opencode session list"
+            f"{found.path} has no session {found.session_id}: no checkpoint was made",
+            hint="opencode session list",
         )
     main, *agents = sessions
     rows = b"".join(wire.dumps(session.row).rstrip() + b"\n" for session in sessions)
@@ -104,7 +121,9 @@ def capture(found: Found) -> Capture:
         *(Source(_stream(agent.row), data=b"".join(agent.messages)) for agent in agents),
     )
     directory = main.row.get("directory")
-    return Capture(Agent(NAME, found.session_id), NAME, sources, Path(directory) if directory else None)
+    return Capture(
+        Agent(NAME, found.session_id), NAME, sources, Path(directory) if directory else None
+    )
 
 
 def _stream(row: dict[str, Any]) -> str:
@@ -124,35 +143,65 @@ def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
     placement = _plan(stored, kept, cwd, host, own) if own is not None else None
     if placement is not None:
         return placement
-    other = new_id if documents.ID.fullmatch(new_id) else documents.other_id(str(kept[0].row["id"]), new_id)
+    other = (
+        new_id
+        if documents.ID.fullmatch(new_id)
+        else documents.other_id(str(kept[0].row["id"]), new_id)
+    )
     placement = _plan(stored, kept, cwd, host, other)
     if placement is None:
-        raise Refused(f"session {other} of opencode exists and says something else: it was left as it is")
-    note = f"session {own} has gone on since, or elsewhere: it was left as it is, and this one goes on as {other}"
+        raise Refused(
+            f"session {other} of opencode exists and says something else: it was left as it is"
+        )
+    note = (
+        f"session {own} has gone on since, or elsewhere: it was left as it is, and this one goes "
+        f"on as {other}"
+    )
     note = note if own is not None else ""
     return replace(placement, note=note)
 
 
 def _kept(stored: Stored) -> list[Kept]:
-    """The stored sessions, the main one first. Raises StoreDamaged if they do not belong together."""
+    """The stored sessions, the main one first. Raises StoreDamaged if they do not belong
+    together.
+    """
     readers = {stream.name: read for stream, read in stored.streams}
-    rows = [wire.parse_line(line) or {} for line in base.lines(readers.get(SESSIONS, lambda: iter(()))())]
-    if MAIN not in readers or not rows or not all(documents.ID.fullmatch(str(row.get("id"))) for row in rows):
-        raise StoreDamaged(f"the stored conversation does not name its session: {base.NOTHING}", hint=base.CHECK)
+    rows = [
+        wire.parse_line(line) or {}
+        for line in base.lines(readers.get(SESSIONS, lambda: iter(()))())
+    ]
+    if (
+        MAIN not in readers
+        or not rows
+        or not all(documents.ID.fullmatch(str(row.get("id"))) for row in rows)
+    ):
+        raise StoreDamaged(
+            f"the stored conversation does not name its session: {base.NOTHING}", hint=base.CHECK
+        )
     agents = [(row, readers.get(_stream(row))) for row in rows[1:]]
-    return [Kept(row, _messages(read)) for row, read in [(rows[0], readers[MAIN]), *agents] if read is not None]
+    return [
+        Kept(row, _messages(read))
+        for row, read in [(rows[0], readers[MAIN]), *agents]
+        if read is not None
+    ]
 
 
 def _messages(read: Reader) -> Callable[[], Iterator[bytes]]:
-    return lambda: (line for line in base.lines(read()) if lines.opened(wire.parse_line(line) or {})[0])
+    return lambda: (
+        line for line in base.lines(read()) if lines.opened(wire.parse_line(line) or {})[0]
+    )
 
 
-def _plan(stored: Stored, kept: list[Kept], cwd: Path, host: Host, session_id: str) -> Placement | None:
+def _plan(
+    stored: Stored, kept: list[Kept], cwd: Path, host: Host, session_id: str
+) -> Placement | None:
     """How the sessions get into the database under this id; None if what is there says something
     else.
     """
     if documents.ID.fullmatch(session_id) is None:
-        raise StoreDamaged(f"{session_id[:80]!r} cannot be a session id: {base.NOTHING}", hint=base.CHECK)
+        raise StoreDamaged(
+            f"{session_id[:80]!r} cannot be a session id: {base.NOTHING}", hint=base.CHECK
+        )
     there = _there(host, session_id)
     if there and there[session_id].row.get("directory") != os.path.realpath(cwd):
         return None
@@ -167,7 +216,10 @@ def _plan(stored: Stored, kept: list[Kept], cwd: Path, host: Host, session_id: s
             files.append((directory / f"{one.row['id']}.json", _document(one)))
     writes = base.plan_writes(files)
     if writes is None:
-        raise Refused(f"{directory} holds other files: they were left as they are", hint=f"move {directory} away")
+        raise Refused(
+            f"{directory} holds other files: they were left as they are",
+            hint=f"move {directory} away",
+        )
     prepare = tuple(("opencode", "import", "--pure", str(write.path)) for write in writes)
     updated = there[session_id].row if there and not writes else kept[0].row
     since = (updated.get("time_updated") or 0) / 1000
@@ -209,18 +261,24 @@ def _renamed(kept: list[Kept], session_id: str) -> list[Kept]:
     first = kept[0].row["id"]
     if first == session_id:
         return kept
-    ids = {one.row["id"]: documents.other_id(one.row["id"], session_id) for one in kept} | {first: session_id}
+    ids = {one.row["id"]: documents.other_id(one.row["id"], session_id) for one in kept} | {
+        first: session_id
+    }
     rename = documents.renaming((line for one in kept for line in one.messages()), ids)
     rows = (wire.loads(rename(wire.dumps(one.row))) for one in kept)
     return [Kept(row, _mapped(rename, one.messages)) for row, one in zip(rows, kept, strict=True)]
 
 
-def _mapped(rename: documents.Renamed, read: Callable[[], Iterator[bytes]]) -> Callable[[], Iterator[bytes]]:
+def _mapped(
+    rename: documents.Renamed, read: Callable[[], Iterator[bytes]]
+) -> Callable[[], Iterator[bytes]]:
     return lambda: map(rename, read())
 
 
 def _missing(have: Iterable[bytes], wanted: Iterator[bytes]) -> bool | None:
-    """Whether messages are missing of what is wanted; None if what is there is no beginning of it."""
+    """Whether messages are missing of what is wanted; None if what is there is no beginning of
+    it.
+    """
     for line in have:
         other = next(wanted, None)
         if other is None or wire.loads(line) != wire.loads(other):

@@ -1,5 +1,6 @@
-"""Reads opencode's database, and never writes it. A session is one row; its messages, and their parts, are rows whose
-`data` is JSON, written out here as `opencode export` writes them: with their ids, the data as it lies there.
+"""Reads opencode's database, and never writes it. A session is one row; its messages, and their
+parts, are rows whose `data` is JSON, written out here as `opencode export` writes them: with their
+ids, the data as it lies there.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 DESCENDANTS = """
     with recursive line(id, depth) as (
         select id, 0 from session where id = ?
-        union select session.id, depth + 1 from session join line on session.parent_id = line.id where depth < 100
+        union select session.id, depth + 1
+        from session join line on session.parent_id = line.id where depth < 100
     ) select * from session where id in (select id from line) order by time_created, id
 """
 
@@ -54,13 +56,17 @@ def sessions_in(path: Path, directories: set[str]) -> list[tuple[str, float]]:
     # marks alone
     query = f"select id, time_updated from session where {wanted} order by 2 desc, 1"  # noqa: S608
     with _open(path) as database:
-        return [(id, updated / 1000) for id, updated in database.execute(query, sorted(directories))]
+        return [
+            (id, updated / 1000) for id, updated in database.execute(query, sorted(directories))
+        ]
 
 
 def updated(path: Path, session_id: str) -> float | None:
     """When a session last changed, None if it is not there. Raises Unreadable."""
     with _open(path) as database:
-        row = database.execute("select time_updated from session where id = ?", (session_id,)).fetchone()
+        row = database.execute(
+            "select time_updated from session where id = ?", (session_id,)
+        ).fetchone()
         return None if row is None else row[0] / 1000
 
 
@@ -81,11 +87,15 @@ def _messages(database: sqlite3.Connection, session_id: str) -> Iterator[bytes]:
     parts: dict[str, list[str]] = {}
     query = "select id, message_id, data from part where session_id = ? order by id"
     for id, message_id, data in database.execute(query, (session_id,)):
-        parts.setdefault(message_id, []).append(_with_ids(data, id=id, sessionID=session_id, messageID=message_id))
+        parts.setdefault(message_id, []).append(
+            _with_ids(data, id=id, sessionID=session_id, messageID=message_id)
+        )
     query = "select id, data from message where session_id = ? order by time_created, id"
     for id, data in database.execute(query, (session_id,)):
         info = _with_ids(data, id=id, sessionID=session_id)
-        yield f'{{"info":{info},"parts":[{",".join(parts.get(id, ()))}]}}\n'.encode("utf-8", "surrogateescape")
+        yield f'{{"info":{info},"parts":[{",".join(parts.get(id, ()))}]}}\n'.encode(
+            "utf-8", "surrogateescape"
+        )
 
 
 def _with_ids(data: str, **ids: str) -> str:

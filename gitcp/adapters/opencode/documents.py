@@ -95,7 +95,9 @@ def info_of(row: dict[str, Any]) -> dict[str, Any]:
         "agent": row.get("agent"),
         "model": _json(row.get("model")),
         "version": row.get("version"),
-        "summary": _present({**counted, "diffs": _json(row.get("summary_diffs"))}) if given else None,
+        "summary": _present({**counted, "diffs": _json(row.get("summary_diffs"))})
+        if given
+        else None,
         "cost": row.get("cost") or 0,
         "tokens": {**tokens, "cache": cache},
         "metadata": _json(row.get("metadata")),

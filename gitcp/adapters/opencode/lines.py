@@ -22,7 +22,12 @@ def head(row: dict[str, Any]) -> bytes:
     """The first line of a conversation: what a listing shows of its session, and that seldom
     changes.
     """
-    return wire.dumps({"session": {name: row.get(name) for name in ("id", "title", "version")}}).rstrip() + b"\n"
+    return (
+        wire.dumps(
+            {"session": {name: row.get(name) for name in ("id", "title", "version")}}
+        ).rstrip()
+        + b"\n"
+    )
 
 
 def digest(before: Digest, lines: Iterable[bytes]) -> Digest:
@@ -45,7 +50,9 @@ def _digest_message(before: Digest, info: dict[str, Any], parts: list[dict[str, 
         before = replace(before, last_prompt=base.shown(text)) if text.strip() else before
     else:
         before = replace(before, model=base.string(info, "modelID") or before.model)
-        text = text or "".join(f"[{part.get('tool')}]" for part in parts if part.get("type") == "tool")
+        text = text or "".join(
+            f"[{part.get('tool')}]" for part in parts if part.get("type") == "tool"
+        )
     last = LastMessage(info["role"], base.shown(text), base.string(info, "id"))
     return replace(before, last_message=last) if last.text else before
 
@@ -70,7 +77,11 @@ def messages(lines: Iterable[bytes]) -> Iterator[Message]:
 def _shown(shown: Message, part: dict[str, Any]) -> Iterator[Message]:
     match part.get("type"):
         case "text":
-            yield replace(shown, role="system" if part.get("synthetic") else shown.role, text=base.text_of(part))
+            yield replace(
+                shown,
+                role="system" if part.get("synthetic") else shown.role,
+                text=base.text_of(part),
+            )
         case "reasoning":
             yield replace(shown, role="thinking", text=base.text_of(part))
         case "tool":
@@ -80,7 +91,9 @@ def _shown(shown: Message, part: dict[str, Any]) -> Iterator[Message]:
             yield replace(called, role="assistant", text=wire.dumps(state.get("input")).decode())
             if state.get("status") in ENDED:
                 answer = base.string(state, "output") or base.string(state, "error") or ""
-                result = replace(called, role="tool", text=answer, failed=state.get("status") == "error")
+                result = replace(
+                    called, role="tool", text=answer, failed=state.get("status") == "error"
+                )
                 yield base.with_images(result, _images(base.objects(state.get("attachments"))))
         case "file":
             named = replace(shown, text=f"[{base.string(part, 'filename') or 'file'}]")

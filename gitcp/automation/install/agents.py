@@ -35,9 +35,9 @@ class Target(Value):
     """An agent. `program` is what it is started by; `project` and `home` are its directories, ""
     where it has none.
 
-    `variable` names another directory for `home`; `below` is what then follows it. `asked` agents are set up only when
-    they are named: they have no hooks. `trusting` ones are told the digests of their hooks. `note` is what
-    must be known of one in a project.
+    `variable` names another directory for `home`; `below` is what then follows it. `asked` agents
+    are set up only when they are named: they have no hooks. `trusting` ones are told the digests of
+    their hooks. `note` is what must be known of one in a project.
     """
 
     name: str
@@ -93,7 +93,9 @@ TARGETS = (
             Piece(COMMANDS, "commands/gitcp", form="toml-command"),
             SKILL,
         ),
-        note="it runs a project's hooks in a folder that you trust: it asks when it is started there",
+        note=(
+            "it runs a project's hooks in a folder that you trust: it asks when it is started there"
+        ),
     ),
     Target(
         "opencode",
@@ -117,7 +119,9 @@ TARGETS = (
         home=".copilot",
         variable="COPILOT_HOME",
         pieces=(Piece("copilot/gitcp.json", "hooks/gitcp.json"), SKILL),
-        note="it runs a project's hooks in a folder that you trust: it asks when it is started there",
+        note=(
+            "it runs a project's hooks in a folder that you trust: it asks when it is started there"
+        ),
     ),
     Target(
         "cursor",
@@ -172,20 +176,28 @@ def named(name: str) -> Target:
     """The agent of this name. Raises BadValue if there is none."""
     found = next((target for target in (*TARGETS, GIT) if target.name == name), None)
     if found is None:
-        raise BadValue(f"gitcp does not know an agent called {name!r}", hint=f"known are {', '.join(NAMES)}")
+        raise BadValue(
+            f"gitcp does not know an agent called {name!r}", hint=f"known are {', '.join(NAMES)}"
+        )
     return found
 
 
 def detected(host: Host) -> tuple[Target, ...]:
     """The agents with hooks that are installed here."""
     return tuple(
-        target for target in TARGETS if not target.asked and (program(target, host) or home(target, host).is_dir())
+        target
+        for target in TARGETS
+        if not target.asked and (program(target, host) or home(target, host).is_dir())
     )
 
 
 def program(target: Target, host: Host) -> str | None:
     """Where the agent's program is, None if it is not on the PATH."""
-    return shutil.which(target.program, path=host.env.get("PATH", os.defpath)) if target.program else None
+    return (
+        shutil.which(target.program, path=host.env.get("PATH", os.defpath))
+        if target.program
+        else None
+    )
 
 
 def home(target: Target, host: Host) -> Path:

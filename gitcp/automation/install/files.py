@@ -18,7 +18,9 @@ LARGEST = 4 << 20
 
 
 class Unusable(GitcpError):
-    """A file that is left as it is, and why: the message begins with the reason, not with the file."""
+    """A file that is left as it is, and why: the message begins with the reason, not with the
+    file.
+    """
 
 
 class NoSpace(Unusable):

@@ -89,12 +89,19 @@ def examine(store: Store | None, host: Host) -> Health:
     gitcp = shutil.which("gitcp", path=host.env.get("PATH", os.defpath))
     if gitcp is None:
         problems.append(
-            Problem("gitcp is not on your PATH: hooks cannot call it", "put the directory that gitcp is in on PATH")
+            Problem(
+                "gitcp is not on your PATH: hooks cannot call it",
+                "put the directory that gitcp is in on PATH",
+            )
         )
     git = _version(shutil.which("git", path=host.env.get("PATH", os.defpath)), host)
     if git is not None and _is_old(git):
         least = ".".join(map(str, LEAST_GIT))
-        problems.append(Problem(f"{git} is older than {least}: some commands fail", f"install git {least} or later"))
+        problems.append(
+            Problem(
+                f"{git} is older than {least}: some commands fail", f"install git {least} or later"
+            )
+        )
     agents = tuple(_agents(store, host))
     for agent in agents:
         problems += _agent_problems(agent, store, host)
@@ -117,7 +124,9 @@ def _agents(store: Store | None, host: Host) -> Iterator[AgentHealth]:
         project = NO if store is None else _state(target, Scope(store.repo.root, user=False), host)
         user = _state(target, Scope(None, user=True), host)
         if found or (project, user) != (NO, NO) or home(target, host).is_dir():
-            yield AgentHealth(target, found, _version(found, host), project, user, _last_hook(target, store))
+            yield AgentHealth(
+                target, found, _version(found, host), project, user, _last_hook(target, store)
+            )
 
 
 def _state(target: Target, scope: Scope, host: Host) -> str:
@@ -131,11 +140,18 @@ def _agent_problems(agent: AgentHealth, store: Store | None, host: Host) -> Iter
     name, title = agent.target.name, agent.target.title
     for state, option in ((agent.project, ""), (agent.user, " --user")):
         if state == OLD:
-            yield Problem(f"{title}: what is set up is not what this gitcp sets up", f"gitcp enable {name}{option}")
+            yield Problem(
+                f"{title}: what is set up is not what this gitcp sets up",
+                f"gitcp enable {name}{option}",
+            )
     if NO not in (agent.project, agent.user):
-        yield Problem(f"{title} is enabled here and at home: each hook runs twice", f"gitcp disable {name}")
+        yield Problem(
+            f"{title} is enabled here and at home: each hook runs twice", f"gitcp disable {name}"
+        )
     scopes = [Scope(None, user=True)] if agent.user != NO else []
-    scopes += [Scope(store.repo.root, user=False)] if store is not None and agent.project != NO else []
+    scopes += (
+        [Scope(store.repo.root, user=False)] if store is not None and agent.project != NO else []
+    )
     for scope in scopes:
         for left in plan.enable((agent.target,), scope, host).left:
             yield Problem(f"{title}: {left.path}: {left.why}", f"mend {left.path}")
@@ -156,15 +172,22 @@ def _last_hook(target: Target, store: Store | None) -> datetime | None:
 def _store(store: Store, problems: list[Problem]) -> StoreHealth:
     hidden = verify.unshared(store.repo)
     if hidden is not None:
-        problems.append(Problem(f"{hidden.place} {hidden.what}", shared.fix(store.repo.common_dir / hidden.place)))
+        problems.append(
+            Problem(
+                f"{hidden.place} {hidden.what}", shared.fix(store.repo.common_dir / hidden.place)
+            )
+        )
     try:
         found, damaged = sessions.listing(store)
     except Refused as error:
         problems.append(Problem(str(error), error.hint))
         found, damaged = (), ()
-    problems += [Problem(f"session {name} cannot be read: {error}", "gitcp check") for name, error in damaged]
     problems += [
-        Problem(line, "gitcp check  (gitcp prune removes it from the trash)") for line in quarantine.pending(store)
+        Problem(f"session {name} cannot be read: {error}", "gitcp check") for name, error in damaged
+    ]
+    problems += [
+        Problem(line, "gitcp check  (gitcp prune removes it from the trash)")
+        for line in quarantine.pending(store)
     ]
     unfinished = False
     try:
@@ -172,8 +195,12 @@ def _store(store: Store, problems: list[Problem]) -> StoreHealth:
     except GitcpError as error:
         problems.append(Problem(str(error), error.hint))
     if unfinished:
-        problems.append(Problem("a restore was interrupted here", "gitcp restore --continue  (or --abort)"))
-    return StoreHealth(store.repo.root, len(found), sum(session.count for session in found), unfinished)
+        problems.append(
+            Problem("a restore was interrupted here", "gitcp restore --continue  (or --abort)")
+        )
+    return StoreHealth(
+        store.repo.root, len(found), sum(session.count for session in found), unfinished
+    )
 
 
 def _log(store: Store) -> tuple[str, ...]:

@@ -168,7 +168,10 @@ def _rendered(value: Json, indent: str, unit: str, newline: str) -> str:
         return wire.dumps(value).decode()
     inner = indent + unit
     if isinstance(value, dict):
-        parts = [f"{wire.dumps(k).decode()}: {_rendered(v, inner, unit, newline)}" for k, v in value.items()]
+        parts = [
+            f"{wire.dumps(k).decode()}: {_rendered(v, inner, unit, newline)}"
+            for k, v in value.items()
+        ]
     else:
         parts = [_rendered(item, inner, unit, newline) for item in value]
     opening, closing = "{}" if isinstance(value, dict) else "[]"
@@ -227,7 +230,11 @@ class _Reader:
                 raise self.failure(position)
             items.append(self._item(position, gap, depth, keyed=closing == "}"))
             gap = items[-1].node.end if items[-1].comma is None else items[-1].comma + 1
-        value = {item.key: item.node.value for item in items} if closing == "}" else [i.node.value for i in items]
+        value = (
+            {item.key: item.node.value for item in items}
+            if closing == "}"
+            else [i.node.value for i in items]
+        )
         return Node(value, start, position + 1, tuple(items), gap)
 
     def _item(self, start: int, lead: int, depth: int, *, keyed: bool) -> Item:

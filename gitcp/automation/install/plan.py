@@ -24,7 +24,8 @@ class Scope(Value):
     """Where agents are set up: in the project at `root`, or (`user`) in the home, for every
     project.
 
-    `hooks` is where git looks for the hooks of the project, None where other projects have them too.
+    `hooks` is where git looks for the hooks of the project, None where other projects have them
+    too.
     """
 
     root: Path | None
@@ -102,11 +103,16 @@ def directory(target: Target, scope: Scope, host: Host) -> Path:
     """The agent's directory in a scope. Raises BadValue if it has none there."""
     if scope.user:
         if not target.home:
-            raise BadValue(f"{target.title} is set up in a project only", hint=f"gitcp enable {target.name}")
+            raise BadValue(
+                f"{target.title} is set up in a project only", hint=f"gitcp enable {target.name}"
+            )
         return home(target, host)
     if target == GIT:
         if scope.hooks is None:
-            raise BadValue("git's hooks lie outside of this project (core.hooksPath): other projects have them too")
+            raise BadValue(
+                "git's hooks lie outside of this project (core.hooksPath): other projects have "
+                "them too"
+            )
         return scope.hooks
     assert scope.root is not None
     return scope.root / target.project
@@ -139,9 +145,12 @@ class _Planner:
         path = path.with_suffix(ending) if ending else path
         try:
             seen = look(path, self._within)
-            after = {"merge": self._merged, "copy": self._copied, "section": self._section, "script": self._script}[
-                piece.how
-            ](seen, content)
+            after = {
+                "merge": self._merged,
+                "copy": self._copied,
+                "section": self._section,
+                "script": self._script,
+            }[piece.how](seen, content)
         except (BadValue, Unusable) as error:
             self._left.append(Left(path, str(error)))
             return
@@ -171,7 +180,9 @@ class _Planner:
         text = _text(seen)
         bare = None if text is None else cut(text, SECTION, lambda _: True)
         if bare is not None and "<!-- gitcp: begin" in bare:
-            raise BadValue("the end of gitcp's section is not there: mend or remove the section by hand")
+            raise BadValue(
+                "the end of gitcp's section is not there: mend or remove the section by hand"
+            )
         return _bytes(appended(bare, content.decode("utf-8")) if self._on else bare)
 
     def _script(self, seen: Seen, content: bytes) -> bytes | None:
@@ -179,7 +190,9 @@ class _Planner:
         if not self._on:
             return _bytes(scripts.removed(text, script)) if text is not None else None
         if text is not None and not os.access(seen.target, os.X_OK) and text.startswith("#!"):
-            raise BadValue("git does not run it, as it is not executable: chmod +x it, or remove it")
+            raise BadValue(
+                "git does not run it, as it is not executable: chmod +x it, or remove it"
+            )
         return _bytes(scripts.merged(text, script))
 
     def _trust(self, hooks: Path, after: bytes | None) -> None:
@@ -193,14 +206,21 @@ class _Planner:
                 made = trust.distrusted(text, key)
             else:
                 assert after is not None
-                made = trust.trusted(text, trust.needed(after.decode("utf-8"), key, self._target.name), key)
+                made = trust.trusted(
+                    text, trust.needed(after.decode("utf-8"), key, self._target.name), key
+                )
         except (BadValue, Unusable) as error:
             self._left.append(Left(path, str(error)))
             return
         self._change(path, seen, _bytes(made))
-        if self._on and not self._scope.user and not trust.project_trusted(made or "", str(self._scope.root)):
+        if (
+            self._on
+            and not self._scope.user
+            and not trust.project_trusted(made or "", str(self._scope.root))
+        ):
             self._notes.append(
-                "it reads a project's hooks once you trust the project: it asks when it is started there"
+                "it reads a project's hooks once you trust the project: it asks when it is started "
+                "there"
             )
 
     def _note_program(self) -> None:

@@ -15,7 +15,9 @@ from gitcp.errors import BadValue
 from gitcp.git.repo import Repository
 
 BLOCK = re.compile(r"(?ms)^# gitcp: begin\b.*?^# gitcp: end\n")
-SHELL = re.compile(r"#!\s*(?:/usr/bin/env\s+(?:-S\s+)?)?(?:\S*/)?(?:sh|bash|dash|ash|zsh|ksh)(?:\s|$)")
+SHELL = re.compile(
+    r"#!\s*(?:/usr/bin/env\s+(?:-S\s+)?)?(?:\S*/)?(?:sh|bash|dash|ash|zsh|ksh)(?:\s|$)"
+)
 
 
 def directory(repo: Repository) -> Path | None:
@@ -23,11 +25,15 @@ def directory(repo: Repository) -> Path | None:
 
     husky makes its directory anew with each install, and runs what is above it.
     """
-    said = os.fsdecode(repo.git("config", "--type=path", "--get-all", "core.hooksPath", accept=(0, 1)))
+    said = os.fsdecode(
+        repo.git("config", "--type=path", "--get-all", "core.hooksPath", accept=(0, 1))
+    )
     # the last one is ours: no hook of the user's is run
     chosen = [line for line in said.split("\n") if line][:-1]
     place = (
-        Path(os.path.realpath(repo.root / chosen[-1])) if chosen else Path(os.path.realpath(repo.common_dir / "hooks"))
+        Path(os.path.realpath(repo.root / chosen[-1]))
+        if chosen
+        else Path(os.path.realpath(repo.common_dir / "hooks"))
     )
     if place.parts[-2:] == (".husky", "_"):
         return place.parent
@@ -36,14 +42,18 @@ def directory(repo: Repository) -> Path | None:
 
 
 def merged(text: str | None, script: str) -> str:
-    """The hook with the block of `script` in it. Raises BadValue for one that is no shell script."""
+    """The hook with the block of `script` in it. Raises BadValue for one that is no shell
+    script.
+    """
     if text in (None, script):
         return script
     bare = BLOCK.sub("", text, count=1)
     first, end, rest = bare.partition("\n")
     if first.startswith("#!"):
         if SHELL.match(first) is None or not end:
-            raise BadValue('it is no shell script: let it call  gitcp hook git prepare-commit-msg "$1" "$2"')
+            raise BadValue(
+                'it is no shell script: let it call  gitcp hook git prepare-commit-msg "$1" "$2"'
+            )
         return first + end + _block(script) + rest
     return _block(script) + bare  # a manager's fragment, which it runs by sh
 

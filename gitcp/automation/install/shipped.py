@@ -25,4 +25,6 @@ def below(name: str) -> tuple[str, ...]:
     root = directory() / name
     if root.is_file():
         return ("",)
-    return tuple(sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()))
+    return tuple(
+        sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
+    )

@@ -22,7 +22,8 @@ from gitcp.errors import BadValue
 
 MARK = "# gitcp"
 ENTRY = re.compile(
-    r"(?m)^(?:\r?\n)?\[hooks\.state\.(\"(?:[^\"\\\n]|\\.)*\")\] # gitcp\r?\n(?:[^\s\[#][^\n]*(?:\n|\Z))*"
+    r"(?m)^(?:\r?\n)?\[hooks\.state\.(\"(?:[^\"\\\n]|\\.)*\")\] # "
+    r"gitcp\r?\n(?:[^\s\[#][^\n]*(?:\n|\Z))*"
 )
 TIMEOUT = 600
 """Seconds that Codex gives a hook that does not say."""
@@ -40,7 +41,9 @@ def needed(hooks: str, path: str, agent: str) -> dict[str, str]:
         read = parse(hooks).value[HOOKS][event][group]
         for number, hook in enumerate(read[HOOKS]):
             if f"gitcp hook {agent}" in hook.get("command", ""):
-                found[f"{path}:{_snake(str(event))}:{group}:{number}"] = _digest(str(event), read, hook)
+                found[f"{path}:{_snake(str(event))}:{group}:{number}"] = _digest(
+                    str(event), read, hook
+                )
     return found
 
 
@@ -56,9 +59,13 @@ def trusted(text: str | None, wanted: Trust, path: str) -> str | None:
     known = _state(bare or "")
     for key, digest in wanted.items():
         if key not in known:
-            made = appended(made, f'[hooks.state.{_quoted(key)}] {MARK}\ntrusted_hash = "{digest}"\n')
+            made = appended(
+                made, f'[hooks.state.{_quoted(key)}] {MARK}\ntrusted_hash = "{digest}"\n'
+            )
     if not _holds(made or "", wanted) or distrusted(made, path) != bare:
-        raise BadValue("it holds another answer for these hooks: say in codex, by /hooks, that you trust them")
+        raise BadValue(
+            "it holds another answer for these hooks: say in codex, by /hooks, that you trust them"
+        )
     return made
 
 
@@ -90,7 +97,10 @@ def _key(found: re.Match[str]) -> str:
 
 def _holds(text: str, wanted: Trust) -> bool:
     state = _state(text)
-    return all(isinstance(e := state.get(key), dict) and e.get("trusted_hash") == wanted[key] for key in wanted)
+    return all(
+        isinstance(e := state.get(key), dict) and e.get("trusted_hash") == wanted[key]
+        for key in wanted
+    )
 
 
 def _state(text: str) -> Mapping[str, Any]:
@@ -111,7 +121,13 @@ def _digest(event: str, group: Mapping[str, Any], hook: Mapping[str, Any]) -> st
     if event in ("SessionEnd", "Interrupt"):
         timeout = min(hook.get("timeout", 1), 3)
     message = {"statusMessage": hook["statusMessage"]} if "statusMessage" in hook else {}
-    read = {"async": False, "command": hook["command"], **message, "timeout": timeout, "type": "command"}
+    read = {
+        "async": False,
+        "command": hook["command"],
+        **message,
+        "timeout": timeout,
+        "type": "command",
+    }
     matcher = {"matcher": group["matcher"]} if "matcher" in group else {}
     identity = {"event_name": _snake(event), HOOKS: [read], **matcher}
     return "sha256:" + hashlib.sha256(wire.dumps(identity)).hexdigest()

@@ -1,1 +1,3 @@
-"""What a forge keeps beside the code: one comment of ours in a pull or merge request, over its HTTP API."""
+"""What a forge keeps beside the code: one comment of ours in a pull or merge request, over its HTTP
+API.
+"""

@@ -1,6 +1,8 @@
-"""A JSON API over HTTP, with patience: limits and failing servers are waited for, and nothing is sent anywhere else.
+"""A JSON API over HTTP, with patience: limits and failing servers are waited for, and nothing is
+sent anywhere else.
 
-Of what an answer says only its fields are used. Redirects are not followed: the token would go along.
+Of what an answer says only its fields are used. Redirects are not followed: the token would go
+along.
 """
 
 from __future__ import annotations
@@ -50,12 +52,18 @@ class Answer(NamedTuple):
 class Client:
     """One API at `base`. `headers` hold the token; `sleep` waits so many seconds."""
 
-    def __init__(self, base: str, headers: Mapping[str, str], sleep: Callable[[float], None]) -> None:
+    def __init__(
+        self, base: str, headers: Mapping[str, str], sleep: Callable[[float], None]
+    ) -> None:
         place = urlsplit(base)
         if place.scheme != "https" and not (place.scheme == "http" and place.hostname in LOOPBACK):
             raise BadValue(f"{base} is not https: no token goes there, and nothing was sent")
         self._base = base.rstrip("/")
-        self._headers = {"User-Agent": f"gitcp/{__version__}", "Accept": "application/json", **headers}
+        self._headers = {
+            "User-Agent": f"gitcp/{__version__}",
+            "Accept": "application/json",
+            **headers,
+        }
         self._sleep = sleep
         self._opener = urllib.request.build_opener(_NoRedirect)
 
@@ -68,7 +76,9 @@ class Client:
                 if method == "POST":
                     raise Unsure(f"{self._base} broke off: {error}") from None
                 if not left:
-                    raise GitcpError(f"{self._base} cannot be reached: {error}", hint="try again later") from None
+                    raise GitcpError(
+                        f"{self._base} cannot be reached: {error}", hint="try again later"
+                    ) from None
                 self._sleep(2.0 ** (TRIES - left))
                 continue
             if answer.status < 300:
@@ -88,13 +98,19 @@ class Client:
             found = answer.fields if isinstance(answer.fields, list) else []
             yield from (each for each in found if isinstance(each, dict))
             # A server may give fewer than were asked for, and have more.
-            if not found or (len(found) < A_PAGE and NEXT.search(answer.headers.get("Link", "")) is None):
+            if not found or (
+                len(found) < A_PAGE and NEXT.search(answer.headers.get("Link", "")) is None
+            ):
                 return
 
     def _once(self, method: str, path: str, fields: wire.Json | None) -> Answer:
         data = None if fields is None else wire.dumps(fields)
-        headers = {**self._headers, **({"Content-Type": "application/json"} if data is not None else {})}
-        request = urllib.request.Request(self._base + path, data, headers, method=method)  # noqa: S310 -- see __init__
+        headers = {
+            **self._headers,
+            **({"Content-Type": "application/json"} if data is not None else {}),
+        }
+        # see __init__
+        request = urllib.request.Request(self._base + path, data, headers, method=method)  # noqa: S310
         try:
             with self._opener.open(request, timeout=TIMEOUT) as response:
                 return Answer(response.status, _parsed(response.read(LARGEST)), response.headers)
@@ -104,11 +120,14 @@ class Client:
 
     def _failed(self, method: str, path: str, answer: Answer, wait: float | None) -> GitcpError:
         said = answer.fields.get("message", "") if isinstance(answer.fields, dict) else ""
-        what = f"{method} {self._base}{path.partition('?')[0]}: {answer.status} {str(said)[:200]}".rstrip()
+        address = self._base + path.partition("?")[0]
+        what = f"{method} {address}: {answer.status} {str(said)[:200]}".rstrip()
         if wait is not None and answer.status not in FAILING:
             return GitcpError(f"too many requests: {what}", hint=f"try again in {wait:.0f} seconds")
         if answer.status in (401, 403):
-            return Denied(f"not allowed: {what}", hint="the token must be one that may write comments")
+            return Denied(
+                f"not allowed: {what}", hint="the token must be one that may write comments"
+            )
         return GitcpError(f"the forge answered {what}")
 
 

@@ -1,4 +1,6 @@
-"""Which request a CI job is about, and how its forge is asked: GitHub and GitLab, by the variables that each sets."""
+"""Which request a CI job is about, and how its forge is asked: GitHub and GitLab, by the variables
+that each sets.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,9 @@ LARGEST_EVENT = 16 << 20
 class Place(Value):
     """A pull or merge request, and the paths of the API around it.
 
-    `name` is for people. `comments` lists and makes comments, `comment` is one of them, changed by `method`. `reviews`
-    lists reviews, "" where the forge has none. `nobody` is who we are where the token does not say.
+    `name` is for people. `comments` lists and makes comments, `comment` is one of them, changed by
+    `method`. `reviews` lists reviews, "" where the forge has none. `nobody` is who we are where the
+    token does not say.
     """
 
     name: str
@@ -35,12 +38,16 @@ class Place(Value):
 
 
 def find(env: Mapping[str, str]) -> Place:
-    """The request that this job is about. Raises BadValue where it is about none, or there is no token."""
+    """The request that this job is about. Raises BadValue where it is about none, or there is no
+    token.
+    """
     if env.get("GITLAB_CI"):
         return _gitlab(env)
     if env.get("GITHUB_REPOSITORY"):
         return _github(env)
-    raise BadValue("this is no job of GitHub or GitLab: nothing was posted", hint="gitcp review -o review.md")
+    raise BadValue(
+        "this is no job of GitHub or GitLab: nothing was posted", hint="gitcp review -o review.md"
+    )
 
 
 def _github(env: Mapping[str, str]) -> Place:

@@ -31,18 +31,27 @@ class Posted(Value):
 class Thread:
     """The comments of one request. `is_ours` says whether a text has our mark."""
 
-    def __init__(self, place: Place, sleep: Callable[[float], None], is_ours: Callable[[str], bool]) -> None:
+    def __init__(
+        self, place: Place, sleep: Callable[[float], None], is_ours: Callable[[str], bool]
+    ) -> None:
         self._place = place
         self._client = Client(place.api, place.headers, sleep)
         self._is_ours = is_ours
 
     def find(self) -> Comment | None:
-        """Our comment, the first if there are several. What others wrote is not ours, whatever it says."""
+        """Our comment, the first if there are several. What others wrote is not ours, whatever it
+        says.
+        """
         me = self._me()
         for fields in self._client.pages(self._place.comments):
             author = _author(fields)
             body, id = fields.get("body"), fields.get("id")
-            if isinstance(body, str) and isinstance(id, int) and author == me and self._is_ours(body):
+            if (
+                isinstance(body, str)
+                and isinstance(id, int)
+                and author == me
+                and self._is_ours(body)
+            ):
                 return Comment(id, body, _url(fields))
         return None
 
@@ -50,7 +59,9 @@ class Thread:
         """The commit that a person reviewed last, None where the forge does not say."""
         if not self._place.reviews:
             return None
-        found = [each for each in self._client.pages(self._place.reviews) if each.get("submitted_at")]
+        found = [
+            each for each in self._client.pages(self._place.reviews) if each.get("submitted_at")
+        ]
         people = [each for each in found if not _author(each).endswith("[bot]")]
         commit = people[-1].get("commit_id") if people else None
         return commit if isinstance(commit, str) else None
@@ -65,12 +76,16 @@ class Thread:
                 return Posted("created", _url(made.fields))
             except Unsure:
                 found = self.find()  # it may be there all the same, and two are one too many
-        raise GitcpError(f"{self._place.name} could not be commented on: the forge fails", hint="try again later")
+        raise GitcpError(
+            f"{self._place.name} could not be commented on: the forge fails", hint="try again later"
+        )
 
     def _change(self, found: Comment, body: str) -> Posted:
         if found.body.replace("\r\n", "\n").strip() == body.strip():
             return Posted("unchanged", found.url)
-        made = self._client.call(self._place.method, f"{self._place.comment}{found.id}", {"body": body})
+        made = self._client.call(
+            self._place.method, f"{self._place.comment}{found.id}", {"body": body}
+        )
         return Posted("updated", _url(made.fields) or found.url)
 
     def _me(self) -> str:

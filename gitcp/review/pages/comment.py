@@ -1,7 +1,9 @@
-"""A story (gitcp.review.review) as Markdown for a comment in a pull request. Pure: the same story gives the same bytes.
+"""A story (gitcp.review.review) as Markdown for a comment in a pull request. Pure: the same story
+gives the same bytes.
 
-Whatever somebody wrote stands in a code span or a fenced block (gitcp.readme), or escaped in `<code>`: there is no HTML
-in it, no link, no image, no mention and no reference to an issue, on any forge.
+Whatever somebody wrote stands in a code span or a fenced block (gitcp.readme), or escaped in
+`<code>`: there is no HTML in it, no link, no image, no mention and no reference to an issue, on any
+forge.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ MOST_COMMITS = 60
 LONGEST_TITLE = 100
 
 BEGINNING = "<!-- gitcp:review v1"
-MARKER = re.compile(rf"\A{re.escape(BEGINNING)} head=([0-9a-f]{{40}})? checkpoint=(\S{{0,200}}) -->")
+MARKER = re.compile(
+    rf"\A{re.escape(BEGINNING)} head=([0-9a-f]{{40}})? checkpoint=(\S{{0,200}}) -->"
+)
 HOW = {
     "trailer": "by its trailer",
     "tree": "the same content",
@@ -68,7 +72,10 @@ def render(story: Story, most: int = MOST_BYTES) -> str:
     shown = _fitting(blocks, most - 200)
     missing = min(len(steps), len(blocks) - len(shown))
     if missing:
-        shown.append(f"{missing} of {len(steps)} checkpoints are not shown here: the page beside this has all of them.")
+        shown.append(
+            f"{missing} of {len(steps)} checkpoints are not shown here: the page beside this has "
+            "all of them."
+        )
     return "\n\n".join(shown) + "\n"
 
 
@@ -92,7 +99,9 @@ def totals(story: Story) -> str:
             _count(len(story.steps), "checkpoint"),
             _count(sum(len(step.activity.prompts) for step in story.steps), "prompt"),
             f"{linked} of {_count(len(story.commits), 'commit')} linked",
-            f"tests ran {_count(len(runs), 'time')}, {failed} failed" if runs else "no tests were run",
+            f"tests ran {_count(len(runs), 'time')}, {failed} failed"
+            if runs
+            else "no tests were run",
         )
     )
 
@@ -107,7 +116,10 @@ def _count(number: int, what: str) -> str:
 def _commits(commits: Sequence[Told]) -> str:
     if not commits:
         return ""
-    lines = [f"- {told.commit[:10]} {code(told.subject)}: {_led(told)}" for told in commits[:MOST_COMMITS]]
+    lines = [
+        f"- {told.commit[:10]} {code(told.subject)}: {_led(told)}"
+        for told in commits[:MOST_COMMITS]
+    ]
     return "### Commits\n\n" + _list(lines, len(commits))
 
 
@@ -130,14 +142,19 @@ def _since(since: Since | None) -> str:
             + (f", the last {code(since.steps[-1])}" if since.steps else "")
         )
     if since.reviewed and not since.known:
-        lines.append("- the commit that was reviewed is not here any more: what differs cannot be said")
+        lines.append(
+            "- the commit that was reviewed is not here any more: what differs cannot be said"
+        )
     lines += [
-        f"- {each.state}: {each.commit[:10]} {code(each.subject)}" for each in since.commits if each.state != "same"
+        f"- {each.state}: {each.commit[:10]} {code(each.subject)}"
+        for each in since.commits
+        if each.state != "same"
     ]
     same = sum(each.state == "same" for each in since.commits)
     lines += [f"- as it was, but for a rebase: {_count(same, 'commit')}"] if same else []
     lines += [
-        f"- {code(display(each.path))}: {each.more} lines of the change are new, {each.less} are gone"
+        f"- {code(display(each.path))}: {each.more} lines of the change are new, {each.less} are "
+        "gone"
         for each in since.files
     ]
     return f"{head}\n\n{_list(lines[:MOST_COMMITS], len(lines))}"
@@ -175,7 +192,11 @@ def _summary(step: Step) -> str:
     title = title if len(title) <= LONGEST_TITLE else title[:LONGEST_TITLE] + "…"
     tests = [ran.failed for ran in step.activity.commands if ran.is_test and ran.failed is not None]
     extra = [
-        *([f"{_count(len(step.files), 'file')} {_counts(step.files)}".rstrip()] if step.files else []),
+        *(
+            [f"{_count(len(step.files), 'file')} {_counts(step.files)}".rstrip()]
+            if step.files
+            else []
+        ),
         *([f"tests {SAID[tests[-1]]}"] if tests else []),
     ]
     texts = " ".join(f"<code>{escape(text)}</code>" for text in (step.id, title))
@@ -183,7 +204,10 @@ def _summary(step: Step) -> str:
 
 
 def _about(step: Step) -> str:
-    named = [*([f"phase {code(step.phase)}"] if step.phase else []), *([code(step.agent)] if step.agent else [])]
+    named = [
+        *([f"phase {code(step.phase)}"] if step.phase else []),
+        *([code(step.agent)] if step.agent else []),
+    ]
     return ", ".join([step.created, step.trigger, *named])
 
 
@@ -209,7 +233,9 @@ def _commands(step: Step) -> Iterator[str]:
 
 
 def _test(ran: Ran) -> str:
-    return f"- {SAID[ran.failed]}: {code(ran.command)}" + (f": {code(ran.said)}" if ran.said else "")
+    return f"- {SAID[ran.failed]}: {code(ran.command)}" + (
+        f": {code(ran.said)}" if ran.said else ""
+    )
 
 
 def _command(ran: Ran) -> str:
@@ -219,7 +245,10 @@ def _command(ran: Ran) -> str:
 def _files(files: Sequence[FileStat]) -> str:
     if not files:
         return ""
-    lines = [f"- {file.kind} {code(display(file.path), 200)} {_counts([file])}".rstrip() for file in files[:MOST_FILES]]
+    lines = [
+        f"- {file.kind} {code(display(file.path), 200)} {_counts([file])}".rstrip()
+        for file in files[:MOST_FILES]
+    ]
     return "Files:\n\n" + _list(lines, len(files))
 
 
@@ -231,7 +260,11 @@ def _counts(files: Sequence[FileStat]) -> str:
 
 
 def _items(title: str, items: Sequence[str]) -> str:
-    return f"{title}:\n\n" + _list([f"- {code(item)}" for item in items[-MOST_ITEMS:]], len(items)) if items else ""
+    return (
+        f"{title}:\n\n" + _list([f"- {code(item)}" for item in items[-MOST_ITEMS:]], len(items))
+        if items
+        else ""
+    )
 
 
 def _line(title: str, parts: Sequence[str]) -> str:

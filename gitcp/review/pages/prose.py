@@ -1,4 +1,5 @@
-"""The little of Markdown that makes an agent's answers readable, as values: code, tables, headings, what is said.
+"""The little of Markdown that makes an agent's answers readable, as values: code, tables, headings,
+what is said.
 
 Pure. It makes no HTML: the templates do, and escape every piece. There are no links and no images.
 """
@@ -13,7 +14,9 @@ from gitcp.value import Value
 FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^`\n]*)$")
 HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.+?)[ \t#]*$")
 ITEM = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+\S")
-PIECE = re.compile(r"(?<!`)(`{1,2})(?!`)([^\n]{1,400}?)(?<!`)\1(?!`)|\*\*(?=\S)([^*\n]{1,200}?)(?<=\S)\*\*")
+PIECE = re.compile(
+    r"(?<!`)(`{1,2})(?!`)([^\n]{1,400}?)(?<!`)\1(?!`)|\*\*(?=\S)([^*\n]{1,200}?)(?<=\S)\*\*"
+)
 
 
 class Piece(Value):

@@ -1,7 +1,8 @@
-"""A story (gitcp.review.review) as one HTML file that asks for nothing: no network, no script, no file beside it.
+"""A story (gitcp.review.review) as one HTML file that asks for nothing: no network, no script, no
+file beside it.
 
-Jinja escapes whatever somebody wrote, and by the page's own policy nothing runs and nothing is loaded but its style, by
-its checksum. The same story gives the same bytes.
+Jinja escapes whatever somebody wrote, and by the page's own policy nothing runs and nothing is
+loaded but its style, by its checksum. The same story gives the same bytes.
 """
 
 from __future__ import annotations

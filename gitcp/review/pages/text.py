@@ -1,6 +1,7 @@
 """What the templates do with values: text from text, and from parts of a story. Pure.
 
-What these return is escaped like all else, but for `trusted`, which is given our own style and script alone.
+What these return is escaped like all else, but for `trusted`, which is given our own style and
+script alone.
 """
 
 from __future__ import annotations
@@ -30,14 +31,28 @@ UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2028\u2029\u2060-\u2069\ufeff\ufff0-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
-"""What is invisible, turns the direction of writing, or is half a character. What joins emoji and letters is let be."""
+"""What is invisible, turns the direction of writing, or is half a character. What joins emoji and
+letters is let be.
+"""
 CLOCK = re.compile(r"\d{4}-\d\d-\d\dT(\d\d:\d\d)")
-TELLING = ("command", "cmd", "file_path", "path", "pattern", "query", "url", "description", "prompt")
+TELLING = (
+    "command",
+    "cmd",
+    "file_path",
+    "path",
+    "pattern",
+    "query",
+    "url",
+    "description",
+    "prompt",
+)
 """Fields of a tool's input that say most about the call."""
 
 
 def shown(value: Any) -> Any:
-    """Any value as the page has it: what would be invisible or misleading in a text is made visible."""
+    """Any value as the page has it: what would be invisible or misleading in a text is made
+    visible.
+    """
     if isinstance(value, str) and not isinstance(value, Markup):
         return UNSEEN.sub(_visible, value.replace("\r\n", "\n"))
     return value
@@ -120,9 +135,17 @@ def size(step: Step) -> str:
 def about(story: Story) -> list[str]:
     """What is said of the whole story at its head."""
     last = story.steps[-1].checkpoint
-    agent = [part for part in (last.agent.name, last.agent.version, last.agent.model) if part] if last.agent else []
+    agent = (
+        [part for part in (last.agent.name, last.agent.version, last.agent.model) if part]
+        if last.agent
+        else []
+    )
     said = sum(len(step.turn.messages) for step in story.steps)
-    return [f"session {story.session}", *([" ".join(agent)] if agent else []), count(said, "message")]
+    return [
+        f"session {story.session}",
+        *([" ".join(agent)] if agent else []),
+        count(said, "message"),
+    ]
 
 
 def is_both(step: Step) -> bool:
@@ -134,7 +157,10 @@ def is_both(step: Step) -> bool:
 def ran(run: Ran) -> str:
     """What was run, and how it ended."""
     ended = "its end was not seen" if run.code is None else f"exit code {run.code}"
-    return f"{shlex.join(run.command) or 'a part of a program'}  ({ended}, {run.milliseconds / 1000:.2f} s)"
+    return (
+        f"{shlex.join(run.command) or 'a part of a program'}  ({ended}, "
+        f"{run.milliseconds / 1000:.2f} s)"
+    )
 
 
 # ---------------------------------------------------------------- patches
@@ -142,7 +168,10 @@ def ran(run: Ran) -> str:
 
 def is_short(patch: FilePatch) -> bool:
     """Whether a file's changes are unfolded from the start."""
-    return bool(patch.hunks) and sum(run.lines for hunk in patch.hunks for run in hunk.runs) <= FEW_LINES
+    return (
+        bool(patch.hunks)
+        and sum(run.lines for hunk in patch.hunks for run in hunk.runs) <= FEW_LINES
+    )
 
 
 def shortened(patch: FilePatch, most: int) -> tuple[list[Hunk], str]:
@@ -168,7 +197,9 @@ def _first(run: Run, most: int) -> Run:
 
 
 def numbers(hunk: Hunk) -> str:
-    """The numbers of a hunk's lines, one a line: as they are now, of what was removed as they were."""
+    """The numbers of a hunk's lines, one a line: as they are now, of what was removed as they
+    were.
+    """
     old, new = hunk.old, hunk.new
     found: list[str] = []
     for run in hunk.runs:

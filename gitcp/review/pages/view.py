@@ -1,8 +1,10 @@
-"""A story (gitcp.review.view) as one HTML file that asks for nothing: no network, no file beside it, no store.
+"""A story (gitcp.review.view) as one HTML file that asks for nothing: no network, no file beside
+it, no store.
 
-Whatever somebody wrote is text. Jinja escapes all of it, and nothing of it is markup, an attribute's name, a URL, style
-or script. Should something get through all the same, the page's own policy lets no script run but the one that is here,
-by its checksum, and no request be made. The same story gives the same bytes.
+Whatever somebody wrote is text. Jinja escapes all of it, and nothing of it is markup, an
+attribute's name, a URL, style or script. Should something get through all the same, the page's own
+policy lets no script run but the one that is here, by its checksum, and no request be made. The
+same story gives the same bytes.
 """
 
 from __future__ import annotations
@@ -30,14 +32,23 @@ HELP = (
 )
 
 FEW_LINES = 60_000
-"""Up to so many changed lines in a story, a file shows MOST_LINES of its own; beyond, LEAST_LINES."""
+"""Up to so many changed lines in a story, a file shows MOST_LINES of its own; beyond, LEAST_LINES.
+"""
 MOST_LINES = 1500
 LEAST_LINES = 100
 
 
 def render(story: Story, *, warning: str = "") -> bytes:
-    """The page. `warning` is said at its top. Reads the templates of this package and nothing else."""
-    lines = sum(run.lines for step in story.steps for file in step.patches for hunk in file.hunks for run in hunk.runs)
+    """The page. `warning` is said at its top. Reads the templates of this package and nothing
+    else.
+    """
+    lines = sum(
+        run.lines
+        for step in story.steps
+        for file in step.patches
+        for hunk in file.hunks
+        for run in hunk.runs
+    )
     page = (
         _templates()
         .get_template("view.html")

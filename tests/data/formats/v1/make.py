@@ -1,11 +1,12 @@
-"""Makes the test bundle of format 1: `checkpoints.bundle`, and `expected.json`, which says what is in it.
+"""Makes the test bundle of format 1: `checkpoints.bundle`, and `expected.json`, which says what is
+in it.
 
 Run once by whoever fixed the format, from the root of a checkout:
 
     PYTHONPATH=.:tests python tests/data/formats/v1/make.py
 
-It is kept to show how the bundle came about. A bundle that was shipped is never made again: what was written in format
-1 stays as it was, and every later gitcp must read it.
+It is kept to show how the bundle came about. A bundle that was shipped is never made again: what
+was written in format 1 stays as it was, and every later gitcp must read it.
 
 What is expected is said from outside: files and streams as they lay on disk when they were saved.
 """
@@ -59,7 +60,9 @@ class Maker:
     expected: dict[str, Any] = field(default_factory=dict)
 
     def store(self) -> Store:
-        return Store(Repository.open(self.project.root, Host(dict(os.environ), self.home, self.now)))
+        return Store(
+            Repository.open(self.project.root, Host(dict(os.environ), self.home, self.now))
+        )
 
     def now(self) -> datetime:
         self.minutes += 1
@@ -84,7 +87,11 @@ class Maker:
             "sessionId": SESSION,
             "cwd": "/home/ada/shop",
             "version": "2.1.197",
-            "message": {"role": role, "model": "a-model", "content": [{"type": "text", "text": text}]},
+            "message": {
+                "role": role,
+                "model": "a-model",
+                "content": [{"type": "text", "text": text}],
+            },
         }
         return json.dumps(record, ensure_ascii=False) + "\n"
 
@@ -111,11 +118,15 @@ class Maker:
 
 def on_disk(project: Project) -> dict[str, Any]:
     """What lies in the working tree and belongs in a checkpoint."""
-    return described({path: file for path, file in project.files().items() if not path.startswith(LEFT_OUT)})
+    return described(
+        {path: file for path, file in project.files().items() if not path.startswith(LEFT_OUT)}
+    )
 
 
 def first(maker: Maker) -> None:
-    """Checkpoint 1: everything that git has a way of its own with, a conversation of two streams, every note."""
+    """Checkpoint 1: everything that git has a way of its own with, a conversation of two streams,
+    every note.
+    """
     project = maker.project
     project.write(".gitattributes", CONVERTED)
     project.write(".gitignore", "*.log\n")
@@ -137,16 +148,36 @@ def first(maker: Maker) -> None:
     project.write("staged.txt", "on disk\n")
     project.write("later.txt", "to be added later\n")
     project.git("add", "--intent-to-add", "later.txt")
-    blobs = [project.git("hash-object", "-w", "--stdin", input=side) for side in (b"base\n", b"ours\n", b"theirs\n")]
+    blobs = [
+        project.git("hash-object", "-w", "--stdin", input=side)
+        for side in (b"base\n", b"ours\n", b"theirs\n")
+    ]
     project.git("update-index", "--index-info", input=CONFLICT.format(*blobs).encode())
     project.write("conflict.txt", "<<<<<<< ours\nours\n=======\ntheirs\n>>>>>>> theirs\n")
     project.git("update-index", "--add", "--cacheinfo", f"160000,{'5' * 40},module")
     _untracked(project)
     maker.talk(maker.transcript, "Add an e-mail column.", "I will write it first.")
-    maker.talk(maker.transcript.with_suffix("") / "subagents/agent-7f3.jsonl", "Look for users of the table.", "Two.")
-    handoff = Handoff("an e-mail column", ("one file per change",), ("a trigger",), ("the migration",), ("app.py",))
+    maker.talk(
+        maker.transcript.with_suffix("") / "subagents/agent-7f3.jsonl",
+        "Look for users of the table.",
+        "Two.",
+    )
+    handoff = Handoff(
+        "an e-mail column",
+        ("one file per change",),
+        ("a trigger",),
+        ("the migration",),
+        ("app.py",),
+    )
     maker.save(
-        note=Note("before migration", "schema", "e-mail", {"database": "sqlite"}, handoff, {"record": "7000000"}),
+        note=Note(
+            "before migration",
+            "schema",
+            "e-mail",
+            {"database": "sqlite"},
+            handoff,
+            {"record": "7000000"},
+        ),
         tags=("start",),
     )
 
@@ -172,7 +203,9 @@ def more(maker: Maker) -> None:
     project.remove("run.sh")
     maker.talk(maker.transcript, "Now Postgres.", "Rewriting. " * 40, torn='{"type":"user","mess')
     second = maker.save(
-        note=Note(None, "rewrite", compensations=("dropdb shop",)), trigger=Trigger.BEFORE_RISKY_CHANGE, tags=("works",)
+        note=Note(None, "rewrite", compensations=("dropdb shop",)),
+        trigger=Trigger.BEFORE_RISKY_CHANGE,
+        tags=("works",),
     )
     project.write("app.py", "print('three')\n", mode=0o644)
     _restore(maker, CheckpointId("e7baae82", 1))
@@ -186,7 +219,9 @@ def _restore(maker: Maker, id: CheckpointId) -> None:
     commit = store.find(id)
     assert commit is not None
     before = on_disk(maker.project)
-    request = restore.Request(store.read(commit), maker.project.root, conversation=False, limits=LIMITS)
+    request = restore.Request(
+        store.read(commit), maker.project.root, conversation=False, limits=LIMITS
+    )
     report = restore.restore(store, request)
     assert report.checkpoint is not None
     assert not report.failed, report
@@ -204,7 +239,13 @@ def _fork(maker: Maker, second: Checkpoint) -> None:
     second = store.read(second.commit)
     number = CheckpointId("fork", second.id.number + 1)
     draft = replace(
-        second, id=number, parent=second.commit, created=maker.now(), changed=0, forked_from=second.id, note=Note()
+        second,
+        id=number,
+        parent=second.commit,
+        created=maker.now(),
+        changed=0,
+        forked_from=second.id,
+        note=Note(),
     )
     made = store.commit(draft, readme.render(draft, ()))
     assert refs.update_ref(store.repo.common_dir, refs.SESSIONS + "fork", made.commit, None)
@@ -221,7 +262,9 @@ def main() -> None:
         store = maker.store()
         tags = {name: str(summary.id) for name, summary in tag.listing(store)}
         maker.project.git("gc", "--quiet")
-        maker.project.git("bundle", "create", "--quiet", str(HERE / "checkpoints.bundle"), "--glob=refs/gitcp/*")
+        maker.project.git(
+            "bundle", "create", "--quiet", str(HERE / "checkpoints.bundle"), "--glob=refs/gitcp/*"
+        )
     document = {"tags": tags, "sessions": _sessions(maker.expected), "checkpoints": maker.expected}
     HERE.joinpath("expected.json").write_text(json.dumps(document, indent=1, sort_keys=True) + "\n")
 
