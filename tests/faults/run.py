@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).parents[1]
-sys.path[:0] = [str(HERE), str(HERE.parent)]
+sys.path[:0] = [str(HERE / "support"), str(HERE), str(HERE.parent)]
 
 # only now can they be found
 from faults import crowd, damage, differential, disk, kills, life, process, tracer  # noqa: E402

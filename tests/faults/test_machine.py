@@ -422,9 +422,13 @@ class Machine(RuleBasedStateMachine):
         if meant.kind == "delete":
             if meant.session not in model.alive:
                 with pytest.raises(RevisionNotFound):
-                    delete.delete(store, meant.session, of=real.number)
+                    delete.delete(store, meant.session, of=real)
                 return
-            delete.delete(store, meant.session, of=real.number)
+            if not model.only_in(meant.session) <= meant.dropped:
+                with pytest.raises(Refused, match="went on since it was brought back"):
+                    delete.delete(store, meant.session, of=real)
+                return
+            delete.delete(store, meant.session, of=real)
             model.delete(meant.session, meant)
         else:
             dropped = model.unwanted(0) & meant.dropped

@@ -269,15 +269,21 @@ class Model:
         self.there -= gone
         self.trash.append(operation)
 
+    def only_in(self, session: str) -> frozenset[Id]:
+        """The checkpoints that no other session reaches."""
+        others = (other for other in self.alive if other != session)
+        elsewhere = {id for other in others for id in self.chain(other)}
+        return frozenset(self.chain(session)) - elsewhere
+
     def delete(self, session: str, into: Operation | None = None) -> None:
         """Put a session into the trash, with its tags."""
         operation = into or Operation("delete")
         operation.day, operation.session = self.day, session
         operation.chains = {session: self.chain(session)}
+        gone = self.only_in(session)
         del self.alive[session]
-        gone = set(operation.chains[session]) - self.reachable()
         operation.tags = {name: id for name, id in self.tags.items() if id in gone}
-        operation.dropped = frozenset(gone)
+        operation.dropped = gone
         self.tags = {name: id for name, id in self.tags.items() if id not in gone}
         self.there -= gone
         self.trash.append(operation)
