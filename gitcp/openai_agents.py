@@ -53,7 +53,7 @@ from gitcp.lifecycle import fork
 from gitcp.model import Agent, Checkpoint, Host, Trigger
 from gitcp.restoring import restore
 from gitcp.saving.conversation import MAIN
-from gitcp.saving.save import Heed
+from gitcp.saving.save import ChangeScope
 
 AGENT = "openai-agents"
 TRUNK = "main"
@@ -153,7 +153,7 @@ class GitSession(SessionABC):
 
     def _begin_turn(self) -> list[TResponseInputItem]:
         thread = self._thread()
-        thread.note(Trigger.PROMPT, {}, heed=Heed.FILES)
+        thread.note(Trigger.PROMPT, {}, change_scope=ChangeScope.FILES)
         return parsed(thread.held().read())
 
     async def _change(self, decide: Callable[[Held], bytes | None]) -> None:

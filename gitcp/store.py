@@ -19,7 +19,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,6 @@ from gitcp.git import locks, refs, shared, trees
 from gitcp.git.fsync import FULL, make_own_directory, open_shared
 from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
-from gitcp.git.signature import signature, time_of
 from gitcp.git.trees import TreeEntry
 from gitcp.model import FILE, RESERVED, TREE, Checkpoint, CheckpointId, Entry, Oid, Snapshot
 from gitcp.value import Value, replace
@@ -38,6 +37,8 @@ if TYPE_CHECKING:
     from gitcp.git.gathering import Gathering
     from gitcp.git.write_ahead_log import Ahead
 
+FALLBACK_NAME = "gitcp"
+FALLBACK_EMAIL = "gitcp@localhost"
 METADATA = b"checkpoint.json"
 README = b"README.md"
 CONVERSATION = b"conversation"
@@ -259,7 +260,7 @@ class Store:
 
     def _index_trees(self, checkpoint: Checkpoint, before: Checkpoint | None) -> dict[bytes, Entry]:
         reserved = self._reserved(before.root) if before and not self.objects.damaged else []
-        held = {e.name: e.oid for e in reserved if self.objects.keeps(e.oid)}
+        held = {e.name: e.oid for e in reserved if self.objects.freshen(e.oid)}
         then = _of_index(before.snapshot) if before else {}
         made = {
             name: trees.changed(self.objects, held.get(name), then.get(name, {}), entries)
@@ -521,3 +522,28 @@ def _summary(commit: Oid, tree: str, parents: str, created: datetime, body: str)
 
 def _no_checkpoint(commit: Oid) -> StoreDamaged:
     return StoreDamaged(f"commit {commit[:10]} is no checkpoint", hint="gitcp check")
+
+
+def signature(repo: Repository, time: datetime) -> str:
+    """`Name <email> seconds zone`: the user where git knows one, else a fixed one. Never asks,
+    never fails.
+    """
+    env, config = repo.host.env, repo.config
+    name = env.get("GIT_AUTHOR_NAME") or config.get("author.name") or config.get("user.name")
+    email = env.get("GIT_AUTHOR_EMAIL") or config.get("author.email") or config.get("user.email")
+    clean = (re.sub(r"[\x00-\x1f<>\x7f]", "", text or "").strip() for text in (name, email))
+    first, second = clean
+    offset = int((time.utcoffset() or timedelta()).total_seconds()) // 60
+    zone = f"{'-' if offset < 0 else '+'}{abs(offset) // 60:02d}{abs(offset) % 60:02d}"
+    return f"{first or FALLBACK_NAME} <{second or FALLBACK_EMAIL}> {int(time.timestamp())} {zone}"
+
+
+def time_of(author: bytes) -> datetime:
+    """When a commit was made, by its author line. Raises StoreDamaged if that cannot be read."""
+    try:
+        seconds, zone = author.rpartition(b"> ")[2].split(b" ")
+        minutes = int(zone[1:3]) * 60 + int(zone[3:5])
+        sign = -1 if zone[:1] == b"-" else 1
+        return datetime.fromtimestamp(int(seconds), timezone(timedelta(minutes=sign * minutes)))
+    except (ValueError, OverflowError, OSError):
+        raise StoreDamaged("a checkpoint's commit has no time that can be read") from None

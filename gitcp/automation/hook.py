@@ -13,14 +13,18 @@ from gitcp.adapters.base import Found
 from gitcp.errors import BadValue, ConversationUnreadable, RevisionAmbiguous
 from gitcp.model import Agent, Host, Trigger
 from gitcp.saving import session
-from gitcp.saving.save import Heed, Request, Saved, save
+from gitcp.saving.save import ChangeScope, Request, Saved, save
 from gitcp.saving.session import Choice
 from gitcp.state import journal
 from gitcp.store import Store
 from gitcp.value import Value, replace
 from gitcp.worktree.snapshot import Limits
 
-HEEDED = {Trigger.TOOLS: Heed.FILES, Trigger.PROMPT: Heed.MESSAGES, Trigger.TURN: Heed.MESSAGES}
+CHANGE_SCOPES = {
+    Trigger.TOOLS: ChangeScope.FILES,
+    Trigger.PROMPT: ChangeScope.MESSAGES,
+    Trigger.TURN: ChangeScope.MESSAGES,
+}
 """What must have changed, by trigger; for all others anything will do."""
 
 PAUSE = 0.01
@@ -71,7 +75,7 @@ def record(store: Store, occasion: Occasion) -> Saved | None:
         trigger=occasion.trigger,
         limits=occasion.limits,
         choice=choice,
-        heed=HEEDED.get(occasion.trigger, Heed.ALL),
+        change_scope=CHANGE_SCOPES.get(occasion.trigger, ChangeScope.ALL),
     )
     try:
         return save(store, request)

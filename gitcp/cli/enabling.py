@@ -13,8 +13,7 @@ import click
 
 from gitcp.automation.install import scripts
 from gitcp.automation.install.agents import GIT, NAMES, TARGETS, Target, detected, named
-from gitcp.automation.install.apply import Report, apply
-from gitcp.automation.install.plan import Change, Left, Plan, Scope
+from gitcp.automation.install.plan import Change, Left, Plan, Report, Scope, apply
 from gitcp.cli import confirm, humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end

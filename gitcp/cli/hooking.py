@@ -83,9 +83,15 @@ def _answer_git(arguments: Sequence[str], until: float) -> None:
     """
 
     def work() -> None:
-        from gitcp.cli import prepare_commit_msg  # not for an agent
+        name, file, source = (*arguments, "", "", "")[:3]
+        if name != "prepare-commit-msg" or not file:
+            return
+        from gitcp.cli.context import Context  # not for an agent
+        from gitcp.review import prepare_commit_msg
 
-        prepare_commit_msg.run(arguments)
+        context = Context(("hook",))
+        context.finishing = True  # nobody reads what an interrupted restore would be said by
+        prepare_commit_msg.add(context.store, context.cwd / file, source)
 
     apart(work, lambda _: None, until, goes_on=False)
 

@@ -335,7 +335,7 @@ def _ensure(objects: Objects, segment: Segment, data: bytes) -> None:
     """Write a parent's segment anew if its blob is missing: the agent's file still has the
     bytes.
     """
-    if not objects.keeps(segment.oid):
+    if not objects.freshen(segment.oid):
         objects.write_blob(data)
 
 

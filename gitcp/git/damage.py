@@ -76,7 +76,7 @@ def replace(repo: Repository, objects: Iterable[str]) -> None:
 class Reader(TreeReader, Protocol):
     """Where trees are read from, and what says whether an object is there."""
 
-    def keeps(self, oid: Oid) -> bool: ...
+    def freshen(self, oid: Oid) -> bool: ...
 
 
 def lacking(objects: Reader, tree: Oid) -> StoreDamaged | None:
@@ -96,7 +96,7 @@ def lacking(objects: Reader, tree: Oid) -> StoreDamaged | None:
         for entry in entries:
             if entry.mode == TREE:
                 queue.append(entry.oid)
-            elif is_content(entry.mode) and not objects.keeps(entry.oid):
+            elif is_content(entry.mode) and not objects.freshen(entry.oid):
                 found = StoreDamaged(
                     f"object {entry.oid} is missing or damaged", hint="gitcp check"
                 )

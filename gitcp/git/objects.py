@@ -205,7 +205,7 @@ class Objects:
         self.__dict__.pop("_indexes", None)  # somebody put packs together
         return self._stands(oid)
 
-    def keeps(self, oid: Oid) -> bool:
+    def freshen(self, oid: Oid) -> bool:
         """Whether it is there and stays: its file is touched, so that a prune by age leaves it
         alone.
 
@@ -351,7 +351,7 @@ class Objects:
         goes with the next.
         """
         oid = oid_of(kind, data)
-        if self._is_written(oid) if new and self.gathering else self.keeps(oid):
+        if self._is_written(oid) if new and self.gathering else self.freshen(oid):
             return oid
         self.new_objects += 1
         self.new_bytes += len(data)
@@ -404,7 +404,7 @@ class Objects:
                 file.write(compressor.compress(chunk))
             file.write(compressor.flush())
         oid = Oid(digest.hexdigest())
-        if self._dry or seen != size or self.keeps(oid):
+        if self._dry or seen != size or self.freshen(oid):
             temporary.unlink(missing_ok=True)
             return oid if seen == size else None
         self._streamed[oid] = temporary

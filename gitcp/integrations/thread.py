@@ -20,7 +20,7 @@ from gitcp.model import Agent, Capture, Checkpoint, Note, Source, Stream, Trigge
 from gitcp.saving import save
 from gitcp.saving import session as session_op
 from gitcp.saving.conversation import MAIN, stored
-from gitcp.saving.save import Heed, Saved
+from gitcp.saving.save import ChangeScope, Saved
 from gitcp.saving.session import GIVEN, Choice
 from gitcp.state import settings
 from gitcp.store import Store
@@ -106,7 +106,11 @@ class Thread:
             return self._save(store, capture, trigger, position)
 
     def note(
-        self, trigger: Trigger, position: Mapping[str, str], *, heed: Heed = Heed.ALL
+        self,
+        trigger: Trigger,
+        position: Mapping[str, str],
+        *,
+        change_scope: ChangeScope = ChangeScope.ALL,
     ) -> Saved:
         """Save the files; the conversation stays as it is. The first checkpoint of a session says
         whose it will be.
@@ -114,7 +118,9 @@ class Thread:
         store = self.opened.store()
         with only(store, self.name, LOCK):
             stored = None if store.tip(self.name) else (None, self.agent)
-            return self._save(store, None, trigger, position, stored=stored, heed=heed)
+            return self._save(
+                store, None, trigger, position, stored=stored, change_scope=change_scope
+            )
 
     def _save(
         self,

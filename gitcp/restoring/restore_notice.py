@@ -29,7 +29,7 @@ LONGEST_LINE = 500
 LONGEST = 8000
 
 
-class Untold(Value):
+class RestoreNotice(Value):
     """A restore to be told. `here` is the checkpoint it ended with, `safety` what was there before.
 
     `session_id` is the agent's session that the conversation went to (None: to none). `told` says
@@ -53,7 +53,7 @@ def leave(
     """
     agent = here.agent
     shown = tuple((display(each.path), each.reason) for each in kept)
-    untold = Untold(
+    notice = RestoreNotice(
         target=target.id,
         here=here.id,
         safety=safety,
@@ -65,24 +65,24 @@ def leave(
         ),
     )
     with suppress(OSError):
-        _write(store, untold)
+        _write(store, notice)
 
 
 def take(store: Store, agent: str, session_id: str) -> str | None:
     """The note for this session of the agent, None if there is none; it is not given to it
     again.
     """
-    untold = _read(store)
-    if untold is None or untold.agent not in (None, agent):
+    notice = _read(store)
+    if notice is None or notice.agent not in (None, agent):
         return None
-    own = untold.session_id in (None, session_id)
-    if untold.told and not own:
+    own = notice.session_id in (None, session_id)
+    if notice.told and not own:
         return None
     if not _claimed(store, NAME):
         return None
     if not own:
-        _write(store, replace(untold, told=True))
-    return _text(store, untold)
+        _write(store, replace(notice, told=True))
+    return _text(store, notice)
 
 
 def leave_notice(store: Store, text: str) -> None:
@@ -113,18 +113,21 @@ def _claimed(store: Store, name: str) -> bool:
     return True
 
 
-def _write(store: Store, untold: Untold) -> None:
-    fields = {"schema": "gitcp.untold/1", **{name: getattr(untold, name) for name in Untold.fields}}
+def _write(store: Store, notice: RestoreNotice) -> None:
+    fields = {
+        "schema": "gitcp.untold/1",
+        **{name: getattr(notice, name) for name in RestoreNotice.fields},
+    }
     ids = {name: str(fields[name]) for name in ("target", "here", "safety")}
     replace_file(store.repo.state_dir / NAME, wire.dumps({**fields, **ids}, small=True), sync=False)
 
 
-def _read(store: Store) -> Untold | None:
+def _read(store: Store) -> RestoreNotice | None:
     try:
         fields = wire.loads(read_own(store.repo.state_dir / NAME))
         target, here, safety = (_id(fields[name]) for name in ("target", "here", "safety"))
         kept = tuple((str(path), str(reason)) for path, reason in fields["kept"])
-        return Untold(
+        return RestoreNotice(
             target, here, safety, fields["agent"], fields["session_id"], kept, bool(fields["told"])
         )
     except (OSError, ValueError, KeyError, TypeError):
@@ -141,19 +144,19 @@ def _id(text: str) -> CheckpointId:
 # ---------------------------------------------------------------- the words
 
 
-def _text(store: Store, untold: Untold) -> str:
-    target, before = _checkpoint(store, untold.target), _checkpoint(store, untold.safety)
+def _text(store: Store, notice: RestoreNotice) -> str:
+    target, before = _checkpoint(store, notice.target), _checkpoint(store, notice.safety)
     words = target.note if target else Note()
     label = f' "{words.label}"' if words.label else ""
     lines = [
         (
-            f"gitcp restored checkpoint {untold.target}{label}: "
+            f"gitcp restored checkpoint {notice.target}{label}: "
             "files may not be as you remember them, so look first."
         ),
-        f"What was there before is checkpoint {untold.safety}; `gitcp undo` brings it back.",
+        f"What was there before is checkpoint {notice.safety}; `gitcp undo` brings it back.",
         *said(words),
         *_failed_since(words, before),
-        *_not_restored(store, untold),
+        *_not_restored(store, notice),
     ]
     return "\n".join(map(_line, lines))[:LONGEST]
 
@@ -186,20 +189,20 @@ def _failed_since(words: Note, before: Checkpoint | None) -> Iterator[str]:
     )
 
 
-def _not_restored(store: Store, untold: Untold) -> Iterator[str]:
-    yield from _listed("Not restored:", (f"{path}: {reason}" for path, reason in untold.kept))
+def _not_restored(store: Store, notice: RestoreNotice) -> Iterator[str]:
+    yield from _listed("Not restored:", (f"{path}: {reason}" for path, reason in notice.kept))
     yield from _listed(
-        "Effects elsewhere that still stand, and what would undo them:", _effects(store, untold)
+        "Effects elsewhere that still stand, and what would undo them:", _effects(store, notice)
     )
 
 
-def _effects(store: Store, untold: Untold) -> Iterator[str]:
+def _effects(store: Store, notice: RestoreNotice) -> Iterator[str]:
     """The compensations recorded after the target and before the restore."""
-    tip = store.tip(untold.target.session)
+    tip = store.tip(notice.target.session)
     for summary in store.history(tip) if tip else ():
-        if summary.id.number <= untold.target.number:
+        if summary.id.number <= notice.target.number:
             return
-        if untold.here.session != untold.target.session or summary.id.number < untold.here.number:
+        if notice.here.session != notice.target.session or summary.id.number < notice.here.number:
             yield from store.read(summary.commit).note.compensations
 
 

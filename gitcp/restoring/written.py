@@ -166,7 +166,7 @@ def completed(store: Store, objects: Objects, taken: Taken, written: Written) ->
     if not files and not empty:
         return Found(taken, written, frozenset(), changed)
     for file, _ in files.values():
-        if not objects.keeps(file.entry.oid):
+        if not objects.freshen(file.entry.oid):
             objects.write_blob(store.objects.read_blob(file.entry.oid))
     stamps = {path: stamp for path, (_, stamp) in files.items()}
     snapshot = _with(

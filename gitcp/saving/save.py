@@ -50,7 +50,7 @@ added some.
 UNKNOWN = Oid("0" * 40)
 
 
-class Heed(StrEnum):
+class ChangeScope(StrEnum):
     """What must have changed for a save to make a checkpoint: anything, files or messages, or
     files.
     """
@@ -99,7 +99,7 @@ class Request(Value):
     parent: Checkpoint | None = None
     since: Since | None = None
     complete: Callable[[Taken], Taken] | None = None
-    heed: Heed = Heed.ALL
+    change_scope: ChangeScope = ChangeScope.ALL
     patience: float = 0.0
 
 
@@ -257,7 +257,11 @@ def _with_retries(store: Store, request: Request, choice: Choice, taken: Taken) 
         parent = _parent(store, request, tip)
         draft = _draft(store, request, choice, taken.snapshot, parent)
         forced = request.force or bool(request.tags)
-        if parent is not None and not forced and _is_saved(store, draft, parent, request.heed):
+        if (
+            parent is not None
+            and not forced
+            and _is_saved(store, draft, parent, request.change_scope)
+        ):
             if store.objects.damaged:
                 # what was written though nothing changed replaces damaged objects
                 store.objects.flush()
@@ -341,7 +345,9 @@ def _steps(store: Store, request: Request, parent: Checkpoint | None) -> Oid | N
     return found
 
 
-def _is_saved(store: Store, draft: Checkpoint, parent: Checkpoint, heed: Heed) -> bool:
+def _is_saved(
+    store: Store, draft: Checkpoint, parent: Checkpoint, change_scope: ChangeScope
+) -> bool:
     """Whether the parent says all that this checkpoint would say, as far as it is heeded, and is
     whole.
     """
@@ -358,7 +364,7 @@ def _is_saved(store: Store, draft: Checkpoint, parent: Checkpoint, heed: Heed) -
         return False
     if draft.note != replace(parent.note, label=None, compensations=()):
         return False
-    return heed is Heed.FILES or _same_conversation(draft, parent, heed)
+    return change_scope is ChangeScope.FILES or _same_conversation(draft, parent, change_scope)
 
 
 def _is_lacking(store: Store, parent: Checkpoint) -> bool:
@@ -370,8 +376,8 @@ def _is_lacking(store: Store, parent: Checkpoint) -> bool:
     return is_older and damage.lacking(store.objects, parent.root) is not None
 
 
-def _same_conversation(a: Checkpoint, b: Checkpoint, heed: Heed) -> bool:
-    if heed is Heed.MESSAGES:
+def _same_conversation(a: Checkpoint, b: Checkpoint, change_scope: ChangeScope) -> bool:
+    if change_scope is ChangeScope.MESSAGES:
         digests = [each.conversation.digest if each.conversation else Digest() for each in (a, b)]
         return len({(digest.messages, digest.last_message) for digest in digests}) == 1
     if a.conversation is None or b.conversation is None:

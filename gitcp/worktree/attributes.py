@@ -56,7 +56,7 @@ class Attributes(NamedTuple):
         return "" if self.filter in (UNSPECIFIED, "set", "unset") else self.filter
 
 
-class Suspicion:
+class ConversionHints:
     """Which files could have a blob that is not simply their bytes. `words` grows as attribute
     files are met.
     """

@@ -18,7 +18,7 @@ from gitcp.fastpath.stat_check import UNSETTLED
 from gitcp.git.index import STAGE, Index, Slot, git_mode
 from gitcp.git.trees import lookup
 from gitcp.model import SYMLINK, Oid, SkipReason
-from gitcp.worktree.attributes import Attributes, Suspicion
+from gitcp.worktree.attributes import Attributes, ConversionHints
 from gitcp.worktree.reading import Unstable, blocks, consume, read, reason, settled
 from gitcp.worktree.records import RAW, File, Record
 
@@ -81,7 +81,7 @@ class Blobs:
         self,
         repo: Repository,
         objects: Objects,
-        suspicion: Suspicion,
+        hints: ConversionHints,
         *,
         index: Index | None,
         file_mode: bool,
@@ -89,7 +89,7 @@ class Blobs:
     ) -> None:
         self._repo = repo
         self._objects = objects
-        self._suspicion = suspicion
+        self._hints = hints
         self._index = index
         self._file_mode = file_mode
         self._started = started
@@ -126,7 +126,7 @@ class Blobs:
         # Its size must be that of the file, for attributes may have been others when git made the
         # blob.
         seeds = [job for job in proven if sizes.get(job.slots[0][1].hex()) == job.status.st_size]
-        if self._suspicion.of_any():
+        if self._hints.of_any():
             seeds = [job for job in self._asked(seeds) if self._stays(job)]
         for job in seeds:
             self._captured(job, job.status, job.slots[0][1])
@@ -198,9 +198,9 @@ class Blobs:
         if stat.S_ISLNK(job.status.st_mode):
             return self._link(job, path)
         if job.status.st_size > STREAM_ABOVE:
-            return not self._suspicion.of_any() and self._in_blocks(job)
+            return not self._hints.of_any() and self._in_blocks(job)
         data, status = read(path, job.status)
-        if self._suspicion.of(data):
+        if self._hints.of(data):
             return False
         self._captured(job, status, bytes.fromhex(self._objects.write_blob(data)))
         return True
@@ -247,7 +247,7 @@ class Blobs:
         ]
         if unknown:
             for job, attributes in zip(
-                unknown, self._suspicion.ask([job.path for job in unknown]), strict=True
+                unknown, self._hints.ask([job.path for job in unknown]), strict=True
             ):
                 job.attributes = tuple(attributes)
         return jobs

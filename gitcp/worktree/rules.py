@@ -26,7 +26,7 @@ from gitcp.worktree.records import Past, PlainLine, Record, is_absent
 if TYPE_CHECKING:
     from gitcp.git.objects import Objects
     from gitcp.git.repo import Repository
-    from gitcp.worktree.attributes import Suspicion
+    from gitcp.worktree.attributes import ConversionHints
     from gitcp.worktree.basis import Basis
 
 GITIGNORE = b".gitignore"
@@ -124,13 +124,13 @@ class Rules:
         root: bytes,
         basis: Basis,
         objects: Objects,
-        suspicion: Suspicion,
+        hints: ConversionHints,
         past: Past,
     ) -> None:
         self._root = root
         self._basis = basis
         self._objects = objects
-        self._suspicion = suspicion
+        self._hints = hints
         self._past = past
         self._found: dict[bytes, Ignore] = {}
 
@@ -153,9 +153,9 @@ class Rules:
         attributes = self._special(record, GITATTRIBUTES, names, started)
         record.attributes = _digest(attributes)
         if attributes is not None:
-            self._suspicion.words |= words_in(attributes)
+            self._hints.words |= words_in(attributes)
         elif GITATTRIBUTES in record.folder.files:
-            self._suspicion.words |= set(NAMES)  # git then takes the version in the index
+            self._hints.words |= set(NAMES)  # git then takes the version in the index
             record.attributes = record.folder.files[GITATTRIBUTES][0][1]
         if not record.ignored and not record.included:
             if record.path:

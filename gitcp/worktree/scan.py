@@ -29,7 +29,7 @@ from gitcp.worktree.rules import Rules
 if TYPE_CHECKING:
     from gitcp.fastpath.stat_check import Touched
     from gitcp.git.objects import Objects
-    from gitcp.worktree.attributes import Suspicion
+    from gitcp.worktree.attributes import ConversionHints
     from gitcp.worktree.basis import Basis
     from gitcp.worktree.include import Include
 
@@ -72,12 +72,12 @@ class Scan:
     """
 
     def __init__(
-        self, scope: Scope, basis: Basis, objects: Objects, blobs: Blobs, suspicion: Suspicion
+        self, scope: Scope, basis: Basis, objects: Objects, blobs: Blobs, hints: ConversionHints
     ) -> None:
         self.records: dict[bytes, Record] = {}
         self.gone: list[bytes] = []
         self._scope = scope
-        self._rules = Rules(scope.root, basis, objects, suspicion, scope.past)
+        self._rules = Rules(scope.root, basis, objects, hints, scope.past)
         self._blobs = blobs
         self._jobs: list[Job] = []
         self._ahead: list[tuple[bytes, bool, bool]] = []

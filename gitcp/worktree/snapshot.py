@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gitcp.git.index import Index
     from gitcp.git.objects import Objects
     from gitcp.git.repo import Repository
-    from gitcp.worktree.attributes import Suspicion
+    from gitcp.worktree.attributes import ConversionHints
     from gitcp.worktree.scan import Scan
     from gitcp.worktree.state import Memory
 
@@ -196,12 +196,12 @@ class _Work:
             write_trees(self._objects, {}, Past(memory.lines, None))
             return memory if index is None else memory._replace(index_file=self._kept(found))
         records = dict(memory.records or {}) if len(touched) <= AT_HAND else None
-        scan, suspicion = self._scan(Past(memory.lines, records), index, memory.words, deep=False)
+        scan, hints = self._scan(Past(memory.lines, records), index, memory.words, deep=False)
         scan.at(touched)
         gone = {path for path in memory.lines if scan.is_gone(path)} if scan.gone else set()
         lines = {path: line for path, line in memory.lines.items() if path not in gone}
         notes = {path: said for path, said in memory.notes.items() if path not in gone}
-        now = self._together(scan, suspicion, lines, notes, records, found)
+        now = self._together(scan, hints, lines, notes, records, found)
         changed = {path for path, line in now.lines.items() if line is not memory.lines.get(path)}
         changed_since = (memory.changed or frozenset()).union(changed, gone)
         at_hand = None if records is None else records | scan.records
@@ -224,16 +224,16 @@ class _Work:
         index = git_index.read(self._repo)
         if memory is not None and memory.contents != self._basis.contents:
             memory = None
-        scan, suspicion = self._scan(
+        scan, hints = self._scan(
             Past(memory.lines if memory else {}, None), index, frozenset(), deep=True
         )
         scan.everywhere()
-        return self._together(scan, suspicion, {}, {}, None, found)
+        return self._together(scan, hints, {}, {}, None, found)
 
     def _together(
         self,
         scan: Scan,
-        suspicion: Suspicion,
+        hints: ConversionHints,
         lines: dict[bytes, PlainLine],
         notes: dict[bytes, dict[str, Any]],
         taken: dict[bytes, Record] | None,
@@ -253,7 +253,7 @@ class _Work:
             lines[path] = record.line(trees[path])
             notes[path] = record.notes(basis.umask, file_mode=basis.file_mode)
         notes = {path: said for path, said in notes.items() if said}
-        words = frozenset(suspicion.words)
+        words = frozenset(hints.words)
         said = fold(lines, notes)
         index = self._kept(found)
         return state.Memory(
@@ -297,16 +297,16 @@ class _Work:
         words: frozenset[str],
         *,
         deep: bool,
-    ) -> tuple[Scan, Suspicion]:
-        from gitcp.worktree.attributes import Suspicion
+    ) -> tuple[Scan, ConversionHints]:
+        from gitcp.worktree.attributes import ConversionHints
         from gitcp.worktree.blobs import Blobs
         from gitcp.worktree.include import Include
         from gitcp.worktree.scan import Scan, Scope
 
         repo, basis, objects = self._repo, self._basis, self._objects
-        suspicion = Suspicion(repo, basis.words | words)
+        hints = ConversionHints(repo, basis.words | words)
         blobs = Blobs(
-            repo, objects, suspicion, index=index, file_mode=basis.file_mode, started=self._started
+            repo, objects, hints, index=index, file_mode=basis.file_mode, started=self._started
         )
         scope = Scope(
             root=self._root,
@@ -320,8 +320,8 @@ class _Work:
             past=past,
             trusted=(lambda _: True)
             if self._is_live
-            else (lambda oid: objects.keeps(Oid(oid.hex()))),
+            else (lambda oid: objects.freshen(Oid(oid.hex()))),
             deep=deep,
             started=self._started,
         )
-        return Scan(scope, basis, objects, blobs, suspicion), suspicion
+        return Scan(scope, basis, objects, blobs, hints), hints

@@ -18,7 +18,7 @@ import pytest
 from terminal import on_terminal
 
 from gitcp.automation.install import agents, files, plan, shipped
-from gitcp.automation.install.apply import apply
+from gitcp.automation.install.plan import apply
 from gitcp.model import Host
 
 from driver import SOURCE, File, Project

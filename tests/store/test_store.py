@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from gitcp.errors import DiskFull, Refused, StoreBusy, StoreDamaged
 from gitcp.git import refs, trees
 from gitcp.git.repo import Repository
-from gitcp.git.signature import signature
 from gitcp.model import (
     EXECUTABLE,
     FILE,
@@ -39,7 +38,7 @@ from gitcp.model import (
     Snapshot,
     Trigger,
 )
-from gitcp.store import Store, message, one_line, subject
+from gitcp.store import Store, message, one_line, signature, subject
 from gitcp.value import replace
 
 from driver import Project

@@ -20,7 +20,7 @@ from gitcp.git.objects import Objects
 from gitcp.git.packs import oid_of
 from gitcp.model import Conversion, Entry, Oid
 from gitcp.worktree import blobs, convert
-from gitcp.worktree.attributes import Attributes, Suspicion, words_in
+from gitcp.worktree.attributes import Attributes, ConversionHints, words_in
 from gitcp.worktree.convert import Rule, rule_of
 from gitcp.worktree.snapshot import take
 
@@ -203,7 +203,7 @@ def test_plain_text_needs_nothing(project: Project) -> None:
     project.write("file", "a\nb\n")
     asked: list[object] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Suspicion, "ask", lambda _, paths: asked.append(paths))
+        patch.setattr(ConversionHints, "ask", lambda _, paths: asked.append(paths))
         shot = Camera(project).take()
 
     assert (shot.snapshot.raw, shot.snapshot.converted, asked) == ((), (), [])
@@ -296,7 +296,7 @@ def test_attributes_are_asked_once(project: Project) -> None:
     camera.take()
     project.write("file.txt", b"a\r\nb\r\n")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Suspicion, "ask", lambda *_: pytest.fail("git was asked again"))
+        patch.setattr(ConversionHints, "ask", lambda *_: pytest.fail("git was asked again"))
         snapshot = take(camera.repo, Objects(camera.repo), camera.limits, camera.live).snapshot
 
     assert snapshot.converted == (Conversion(b"file.txt", eol="crlf"),)

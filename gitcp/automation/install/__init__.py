@@ -2,6 +2,6 @@
 out again.
 
 Plan, then apply: `gitcp.automation.install.plan` decides what would change in which file,
-`gitcp.automation.install.apply` does it. Of a file that is the user's, only gitcp's own entries are
-added and removed; every other byte stays.
+`plan.apply` does it. Of a file that is the user's, only gitcp's own entries are added and
+removed; every other byte stays.
 """

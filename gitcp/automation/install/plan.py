@@ -9,8 +9,7 @@ from pathlib import Path
 from gitcp.automation.install import merging, scripts, shipped, trust
 from gitcp.automation.install.agents import GIT, Piece, Target, home, program
 from gitcp.automation.install.appending import appended, cut
-from gitcp.automation.install.files import Seen, Unusable, look
-from gitcp.automation.install.forms import rewritten
+from gitcp.automation.install.files import NoSpace, Seen, Unusable, look, prune_directories, replace
 from gitcp.errors import BadValue
 from gitcp.model import Host
 from gitcp.value import Value
@@ -140,7 +139,9 @@ class _Planner:
         return Step(self._target, tuple(self._changes), tuple(self._left), tuple(self._notes))
 
     def _plan(self, piece: Piece, name: str) -> None:
-        content, ending = rewritten(piece.form, shipped.read(f"{piece.source}/{name}".rstrip("/")))
+        content, ending = shipped.rewritten(
+            piece.form, shipped.read(f"{piece.source}/{name}".rstrip("/"))
+        )
         path = self._base / piece.target / name
         path = path.with_suffix(ending) if ending else path
         try:
@@ -237,3 +238,28 @@ def _text(seen: Seen) -> str | None:
 
 def _bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode("utf-8")
+
+
+# ------------------------------------------------------------ apply
+
+
+class Report(Value):
+    """What was done, and what was left as it is."""
+
+    done: tuple[Change, ...]
+    left: tuple[Left, ...]
+
+
+def apply(plan: Plan) -> Report:
+    """Change the files. Each is replaced whole, and only if it still is as the plan saw it."""
+    done, left = [], list(plan.left)
+    for change in plan.changes:
+        try:
+            replace(change.seen, change.after, runs=change.runs)
+        except Unusable as error:
+            left.append(Left(change.path, str(error), full=isinstance(error, NoSpace)))
+            continue
+        done.append(change)
+        if change.after is None:
+            prune_directories(change.path.parent, change.keep)
+    return Report(tuple(done), tuple(left))
