@@ -193,6 +193,8 @@ def unshared(directory: str | Path) -> Iterator[str]:
         return
     inside = os.path.basename(directory)
     for name in names:
+        if name.endswith(".lock"):
+            continue  # its mode says whose it is (gitcp.git.refs.OURS)
         if inside not in EACH and not (inside == "gitcp" and name.partition(".")[0] in PRIVATE):
             yield from unshared(os.path.join(directory, name))
 
