@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     Stamps = list[tuple[str, tuple[int, ...] | None]]
+    """Paths of files and what stat said of each; None where there was none."""
 
 POLICY = "policy"
 TEAM = ".gitcp.toml"

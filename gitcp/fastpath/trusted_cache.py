@@ -68,7 +68,7 @@ def opened(path: str) -> BinaryIO:
 
 
 def load(path: str) -> Any:
-    """The value that `store` put there; None if there is none, or it is not to be trusted. Never
+    """The value that `dump` wrote there; None if there is none, or it is not to be trusted. Never
     raises.
     """
     try:

@@ -1,5 +1,4 @@
-"""What a save leaves behind so that the next one with nothing to do ends early (see
-gitcp.fastpath).
+"""What a save writes down for gitcp.fastpath, so that the next one with nothing to do ends early.
 
 A save that found nothing new, and every save of a hook, write down what decided so: stamps of the
 files it came from. Both files are caches in `<git dir>/gitcp/`; where one cannot be written the
@@ -12,7 +11,7 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gitcp import adapters
 from gitcp.fastpath import answer, hook_memo, stat_check
@@ -22,8 +21,8 @@ from gitcp.saving.save import Saved
 from gitcp.store import Store
 from gitcp.worktree import basis
 
-Stamps = list[tuple[str, tuple[int, ...] | None]]
-"""Paths of files and what stat said of each; None where there was none."""
+if TYPE_CHECKING:
+    from gitcp.fastpath.hook_memo import Stamps
 
 
 def remember_answer(store: Store, saved: Saved, options: Sequence[str], text: str) -> None:
