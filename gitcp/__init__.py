@@ -1,7 +1,7 @@
 """gitcp: save points for coding agents. Files and conversation, together, as one git commit.
 
-Importing this package imports nothing heavy: no click, no rich. What programs use is loaded when it
-is first asked for: `gitcp.open(path)`, see gitcp.api.
+Importing this package loads no large dependency. The API (`gitcp.open(path)`, see gitcp.api) is
+loaded on first use.
 """
 
 TYPE_CHECKING = False

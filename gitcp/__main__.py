@@ -1,8 +1,8 @@
 """`python -m gitcp`, `gitcp` and `git gitcp`: hands this process to the command line, and ends it.
 
 Nothing else is here, so that what the command line imports, and when, is decided in one place. A
-save asks the first stage (gitcp.fastpath.answer) before any of it is loaded; plain forms
-(gitcp.cli.plain) do without click, and so does a hook.
+save asks the first stage (gitcp.fastpath.answer) before any of it is loaded, and a hook is answered
+without the command line.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import gc
 import os
 import sys
 
-SCANNING = frozenset(("redo", "restore", "rollback", "status", "undo"))
+SCANNING = frozenset(("redo", "restore", "rollback", "save", "status", "undo"))
 """Commands for which the look at the working tree begins before they are loaded."""
 
 
@@ -39,40 +39,32 @@ def _open_closed() -> None:
 
 
 def _run(args: list[str]) -> int:
-    if args[:1] == ["save"]:
-        gc.disable()  # a save ends before there is anything to collect
-        from gitcp.fastpath import answer
-
-        if answer.answered(args[1:]):
-            return 0
+    look = None
     if args[:1] and args[0] in SCANNING:
-        gc.disable()
+        gc.disable()  # it ends before there is anything to collect
         from gitcp.fastpath import answer
 
-        answer.begin()
+        look = answer.begin(args[1:])
+        if look is not None and args[0] == "save" and answer.answered(look, args[1:]):
+            return 0
     if args[:1] == ["hook"] and not {"-h", "--help"} & set(args):
         gc.disable()
         return _hook(args[1:])
-    from gitcp.cli import plain
+    from gitcp.cli.main import run
 
-    code = plain.run(args)
-    if code is not None:
-        return code
-    from gitcp.cli.group import run
-
-    return run(args)
+    return run(args, look)
 
 
 def _hook(args: list[str]) -> int:
-    """`gitcp hook ARGS`: 0, even if what it needs cannot be loaded."""
+    """Run `gitcp hook ARGS` and return 0, whatever happens."""
     try:
         from gitcp.cli import bounded
 
-        until = bounded.begin(args)  # before anything that could be stuck
+        until = bounded.begin(args)  # before anything that could block
         from gitcp.cli.hooking import run
 
         return run(args, until)
-    except BaseException:  # noqa: BLE001 -- an agent calls it, and must not feel it
+    except BaseException:  # noqa: BLE001 -- a hook never fails its agent
         return 0
 
 

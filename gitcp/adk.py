@@ -1,14 +1,12 @@
-"""The Agent Development Kit of Google, checkpointed: each event of a session is a commit with the
-files of then.
+"""Checkpoints for Google's Agent Development Kit: each session event is a commit with the files.
 
     from gitcp.adk import GitSessionService
 
     Runner(app_name="shop", agent=agent, session_service=GitSessionService("/path/to/repository"))
 
-A session of ADK is a session of gitcp. Its first line is what the session began with, each further
-one an event, with its text for people to read. The state is what the events made of the one that it
-began with. State that sessions share (`app:`, `user:`) is kept in sessions of its own, one an app
-and one a user.
+An ADK session is a gitcp session. Its first line is the initial state, each further one an event,
+with its text for display. The current state is the initial one with the events' changes applied.
+Shared state (`app:`, `user:`) is stored in separate sessions, one per app and one per user.
 """
 
 from __future__ import annotations
@@ -36,7 +34,15 @@ except ImportError as error:
 
 from gitcp import api
 from gitcp.errors import BadValue
-from gitcp.integrations.thread import Changes, Given, Held, Thread, encode, parsed, session_name
+from gitcp.integrations.thread import (
+    Changes,
+    Contents,
+    StreamContent,
+    Thread,
+    encode,
+    parsed,
+    session_name,
+)
 from gitcp.lifecycle import delete
 from gitcp.model import Agent, Host, Trigger
 from gitcp.saving.conversation import MAIN
@@ -47,10 +53,10 @@ Fields = dict[str, Any]
 
 
 class GitSessionService(BaseSessionService):
-    """Keeps ADK's sessions in the repository around `path`, each event with the files as they were.
+    """Stores ADK sessions in the repository around `path`, with the files at each event.
 
-    May be shared between tasks and threads, and other processes may write the same sessions. Raises
-    what `gitcp.open` does.
+    Safe to share between tasks and threads; other processes may write the same sessions.
+    Raises what `gitcp.open` raises.
     """
 
     def __init__(self, path: str | os.PathLike[str] = ".", *, host: Host | None = None) -> None:
@@ -64,8 +70,8 @@ class GitSessionService(BaseSessionService):
         state: Fields | None = None,
         session_id: str | None = None,
     ) -> Session:
-        """Begin a session. Raises AlreadyExistsError, and BadValue for a state that JSON cannot
-        hold.
+        """Create a session. Raises AlreadyExistsError, and BadValue for a
+        state that JSON cannot represent.
         """
         id = (session_id or "").strip() or str(uuid.uuid4())
         return await asyncio.to_thread(self._create, (app_name, user_id, id), state or {})
@@ -78,34 +84,34 @@ class GitSessionService(BaseSessionService):
         session_id: str,
         config: GetSessionConfig | None = None,
     ) -> Session | None:
-        """A session with its events, as far as `config` asks for them; None if there is none."""
+        """Return a session with the events that `config` selects; None if it does not exist."""
         return await asyncio.to_thread(self._get, (app_name, user_id, session_id.strip()), config)
 
     async def list_sessions(
         self, *, app_name: str, user_id: str | None = None
     ) -> ListSessionsResponse:
-        """The sessions of an app, or of one user of it, without their events; the one used last
-        comes last.
+        """Return the sessions of an app, or of one of its users, without
+        events, ordered by last update.
         """
-        found = await asyncio.to_thread(lambda: list(self._listed(app_name, user_id)))
+        sessions = await asyncio.to_thread(lambda: list(self._listed(app_name, user_id)))
         return ListSessionsResponse(
-            sessions=sorted(found, key=lambda s: (s.last_update_time, s.user_id, s.id))
+            sessions=sorted(sessions, key=lambda s: (s.last_update_time, s.user_id, s.id))
         )
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
-        """Put a session into the trash, from where `gitcp undo` brings it back."""
+        """Move a session to the trash; `gitcp undo` restores it."""
         await asyncio.to_thread(self._delete, (app_name, user_id, session_id.strip()))
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> Fields:
-        """What a user's sessions share, without the prefix."""
+        """Return the state shared by a user's sessions, without the prefix."""
         return await asyncio.to_thread(self._shared, app_name, user_id)
 
     async def append_event(self, session: Session, event: Event) -> Event:
-        """Keep an event, in one checkpoint with the files of now. One that is there already is not
-        kept again.
+        """Save an event, in one checkpoint with the current files. A known event is not saved
+        again.
 
-        Raises SessionNotFoundError, StaleSessionError if another program went on with the session,
-        and BadValue for a state that JSON cannot hold; nothing was kept then.
+        Raises SessionNotFoundError, StaleSessionError if another program changed the session, and
+        BadValue for a state that JSON cannot represent; nothing was saved then.
         """
         if event.partial:
             return event
@@ -116,41 +122,44 @@ class GitSessionService(BaseSessionService):
             self._commit_event_to_session(session, event)
         return event
 
-    # ------------------------------------------------------------ the same, blocking
+    # ------------------------------------------------------------ synchronous
 
     def _create(self, key: tuple[str, str, str], state: Fields) -> Session:
-        own, shared = _split(_plain(state))
+        session_state, shared = _split(_jsonable(state))
 
-        def begun(held: Held) -> Changes:
-            if held.read():
+        def begun(contents: Contents) -> Changes:
+            if contents.read():
                 raise AlreadyExistsError(f"Session with id {key[2]} already exists.")
             return {
-                MAIN: Given(
-                    encode([{"state": own, "time": self.checkpoints.host.now().timestamp()}])
+                MAIN: StreamContent(
+                    encode(
+                        [{"state": session_state, "time": self.checkpoints.host.now().timestamp()}]
+                    )
                 )
             }
 
         self._share(key, shared)
         self._thread(key).change(begun, trigger=Trigger.MANUAL)
-        return self._found(key)
+        return self._existing(key)
 
     def _append(self, session: Session, event: Event) -> bool:
         key = (session.app_name, session.user_id, session.id)
-        _, shared = _split(_plain(event.actions.state_delta))
+        _, shared = _split(_jsonable(event.actions.state_delta))
         fields = event.model_dump(mode="json", exclude_none=True)
 
-        def added(held: Held) -> Changes | None:
-            lines = parsed(held.read())
+        def added(contents: Contents) -> Changes | None:
+            lines = parsed(contents.read())
             if not lines:
                 raise SessionNotFoundError(f"Session {session.id} not found.")
             if any(line.get("event") == fields for line in lines[1:]):
                 return None
             if _time(lines) > session.last_update_time:
                 raise StaleSessionError(
-                    f"session {session.id} went on meanwhile: the event was not kept, read it again"
+                    f"session {session.id} changed in the meantime; the event was not saved. Read "
+                    "the session again"
                 )
             self._share(key, shared)
-            return {MAIN: Given(held.read() + encode([_line(event, fields)]))}
+            return {MAIN: StreamContent(contents.read() + encode([_line(event, fields)]))}
 
         trigger = Trigger.TOOLS if event.get_function_responses() else Trigger.TURN
         position = {"event": event.id, "invocation": event.invocation_id}
@@ -173,13 +182,13 @@ class GitSessionService(BaseSessionService):
             session.events = session.events[max(early, default=0) :]
         return session
 
-    def _found(self, key: tuple[str, str, str]) -> Session:
+    def _existing(self, key: tuple[str, str, str]) -> Session:
         session = self._read(self._thread(key), key)
         assert session is not None
         return session
 
     def _read(self, thread: Thread, key: tuple[str, str, str]) -> Session | None:
-        lines = parsed(thread.held().read())
+        lines = parsed(thread.contents().read())
         if not lines:
             return None
         events = [Event.model_validate(line["event"]) for line in lines[1:]]
@@ -201,14 +210,14 @@ class GitSessionService(BaseSessionService):
         )
 
     def _listed(self, app: str, user: str | None) -> Iterator[Session]:
-        wanted = [app] if user is None else [app, user]
+        prefix = [app] if user is None else [app, user]
         store = self.checkpoints.store()
         for name, tip in store.sessions().items():
             agent = store.read(tip).agent
             if agent is None or agent.name != AGENT or not agent.session_id:
                 continue
             key = [unquote(part, errors="surrogatepass") for part in agent.session_id.split("/")]
-            if key[: len(wanted)] == wanted and len(key) == 3:
+            if key[: len(prefix)] == prefix and len(key) == 3:
                 session = self._read(
                     Thread(self.checkpoints, name, agent), (key[0], key[1], key[2])
                 )
@@ -225,10 +234,10 @@ class GitSessionService(BaseSessionService):
         name = session_name("/".join((*key, "") if agent == AGENT else ("adk", "state", *key)))
         return Thread(self.checkpoints, name, Agent(agent, id))
 
-    # ------------------------------------------------------------ what sessions share
+    # ------------------------------------------------------------ shared state
 
     def _shared(self, *key: str) -> Fields:
-        return next(iter(parsed(self._thread(key, SHARED).held().read())), {})
+        return next(iter(parsed(self._thread(key, SHARED).contents().read())), {})
 
     def _share(self, key: tuple[str, str, str], shared: Mapping[str, Fields]) -> None:
         for scope, delta in shared.items():
@@ -237,38 +246,39 @@ class GitSessionService(BaseSessionService):
                 thread.change(partial(_with, delta))
 
 
-def _with(delta: Fields, held: Held) -> Changes:
-    return {MAIN: Given(encode([_merged(held, delta)]))}
+def _with(delta: Fields, contents: Contents) -> Changes:
+    return {MAIN: StreamContent(encode([_merged(contents, delta)]))}
 
 
-def _merged(held: Held, delta: Fields) -> Fields:
-    before: Fields = next(iter(parsed(held.read())), {})
+def _merged(contents: Contents, delta: Fields) -> Fields:
+    before: Fields = next(iter(parsed(contents.read())), {})
     return before | delta
 
 
 def _split(state: Fields) -> tuple[Fields, dict[str, Fields]]:
-    """A session's own state, and what it shares, by prefix and without it. What is temporary is
-    left out.
+    """Split a state into the session's own and the shared part, by prefix and without
+    it. Temporary state is dropped.
     """
     shared: dict[str, Fields] = {State.APP_PREFIX: {}, State.USER_PREFIX: {}}
-    own: Fields = {}
+    session_state: Fields = {}
     for name, value in state.items():
         prefix = next((prefix for prefix in shared if name.startswith(prefix)), None)
         if prefix:
             shared[prefix][name.removeprefix(prefix)] = value
         elif not name.startswith(State.TEMP_PREFIX):
-            own[name] = value
-    return own, shared
+            session_state[name] = value
+    return session_state, shared
 
 
-def _plain(state: Fields) -> Fields:
+def _jsonable(state: Fields) -> Fields:
     try:
-        found: Fields = to_jsonable_python(state)
+        jsonable: Fields = to_jsonable_python(state)
     except (PydanticSerializationError, ValueError) as error:
         raise BadValue(
-            f"a state cannot be JSON: {error}. Nothing was saved", hint="keep it out of the state"
+            f"cannot encode the state as JSON: {error}; nothing was saved",
+            hint="remove the value from the state",
         ) from None
-    return found
+    return jsonable
 
 
 def _line(event: Event, fields: Fields) -> Fields:
@@ -282,5 +292,5 @@ def _line(event: Event, fields: Fields) -> Fields:
 
 
 def _time(lines: list[Any]) -> float:
-    """When a session was changed last."""
+    """Return when a session was last changed."""
     return float(lines[-1]["event"]["timestamp"] if len(lines) > 1 else lines[0]["time"])

@@ -1,14 +1,13 @@
-"""The Microsoft Agent Framework, checkpointed: each checkpoint of a workflow is a commit with the
-files of then.
+"""Checkpoints for the Microsoft Agent Framework: one commit per workflow checkpoint, with files.
 
     from gitcp.agent_framework import GitCheckpointStorage
 
     WorkflowBuilder(start_executor=…,
     checkpoint_storage=GitCheckpointStorage("/path/to/repository"))
 
-The checkpoints of a workflow are the conversation of one session of gitcp, a line each, in the
-framework's own encoding. Values that JSON cannot hold are pickled by it; when they are read, its
-list of allowed types decides what is made of them.
+The checkpoints of a workflow are the conversation of one gitcp session, one line each, in the
+framework's own encoding. It pickles values that JSON cannot represent, and only unpickles types
+that it allows.
 """
 
 from __future__ import annotations
@@ -31,7 +30,15 @@ except ImportError as error:
     raise missing("gitcp.agent_framework", "agent-framework", error) from None
 
 from gitcp import api
-from gitcp.integrations.thread import Changes, Given, Held, Thread, encode, parsed, session_name
+from gitcp.integrations.thread import (
+    Changes,
+    Contents,
+    StreamContent,
+    Thread,
+    encode,
+    parsed,
+    session_name,
+)
 from gitcp.model import Agent, Host
 from gitcp.saving.conversation import MAIN
 
@@ -39,10 +46,10 @@ AGENT = "agent-framework"
 
 
 class GitCheckpointStorage:
-    """Keeps workflow checkpoints in the repository around `path`, each with the files as they were.
+    """Stores workflow checkpoints in the repository around `path`, each with the files.
 
-    `allowed_checkpoint_types` are types of your own that may be made when a checkpoint is read, as
-    "module:qualname". Raises what `gitcp.open` does.
+    `allowed_checkpoint_types` are your own types that may be unpickled, as "module:qualname".
+    Raises what `gitcp.open` raises.
     """
 
     def __init__(
@@ -56,72 +63,76 @@ class GitCheckpointStorage:
         self._allowed = frozenset(allowed_checkpoint_types)
 
     async def save(self, checkpoint: WorkflowCheckpoint) -> str:
-        """Keep a checkpoint; one with the same id is replaced. Its id.
+        """Save a checkpoint, replacing one with the same id. Return its id.
 
-        Raises WorkflowCheckpointException, and keeps nothing, for one that could not be read back.
+        Raises WorkflowCheckpointException, and saves nothing, if it could not be loaded again.
         """
         return await asyncio.to_thread(self._save, checkpoint)
 
     async def load(self, checkpoint_id: str) -> WorkflowCheckpoint:
-        """The checkpoint with this id. Raises WorkflowCheckpointException if there is none."""
+        """Return the checkpoint with this id. Raises
+        WorkflowCheckpointException if there is none.
+        """
         return await asyncio.to_thread(self._load, checkpoint_id)
 
     async def list_checkpoints(self, *, workflow_name: str) -> list[WorkflowCheckpoint]:
-        """The checkpoints of a workflow, in the order in which they were saved."""
+        """Return the checkpoints of a workflow, in the order they were saved."""
         return await asyncio.to_thread(lambda: list(map(self._decode, self._lines(workflow_name))))
 
     async def delete(self, checkpoint_id: str) -> bool:
-        """Take a checkpoint away; whether it was there. Earlier checkpoints of gitcp still have
+        """Remove a checkpoint; return whether it existed. Earlier gitcp checkpoints still have
         it.
         """
         return await asyncio.to_thread(self._delete, checkpoint_id)
 
     async def get_latest(self, *, workflow_name: str) -> WorkflowCheckpoint | None:
-        """The checkpoint of a workflow with the latest time, None if it has none."""
-        found = await self.list_checkpoints(workflow_name=workflow_name)
-        return max(found, key=lambda each: datetime.fromisoformat(each.timestamp), default=None)
+        """Return a workflow's checkpoint with the latest timestamp, None if there is none."""
+        checkpoints = await self.list_checkpoints(workflow_name=workflow_name)
+        return max(
+            checkpoints, key=lambda each: datetime.fromisoformat(each.timestamp), default=None
+        )
 
     async def list_checkpoint_ids(self, *, workflow_name: str) -> list[str]:
-        """The ids of a workflow's checkpoints, in the order in which they were saved."""
-        found = await asyncio.to_thread(self._lines, workflow_name)
-        return [line["checkpoint_id"] for line in found]
+        """Return the ids of a workflow's checkpoints, in the order they were saved."""
+        lines = await asyncio.to_thread(self._lines, workflow_name)
+        return [line["checkpoint_id"] for line in lines]
 
-    # ------------------------------------------------------------ the same, blocking
+    # ------------------------------------------------------------ synchronous
 
     def _save(self, checkpoint: WorkflowCheckpoint) -> str:
         line = self._encode(checkpoint)
 
-        def added(held: Held) -> Changes:
+        def added(contents: Contents) -> Changes:
             lines = [
                 each
-                for each in parsed(held.read())
+                for each in parsed(contents.read())
                 if each["checkpoint_id"] != checkpoint.checkpoint_id
             ]
-            return {MAIN: Given(encode([*lines, line]))}
+            return {MAIN: StreamContent(encode([*lines, line]))}
 
         self._thread(checkpoint.workflow_name).change(added)
         return checkpoint.checkpoint_id
 
     def _load(self, checkpoint_id: str) -> WorkflowCheckpoint:
-        found = (line for name in self._workflows() for line in self._lines(name))
-        line = next((line for line in found if line["checkpoint_id"] == checkpoint_id), None)
+        lines = (line for name in self._workflows() for line in self._lines(name))
+        line = next((line for line in lines if line["checkpoint_id"] == checkpoint_id), None)
         if line is None:
             raise WorkflowCheckpointException(f"No checkpoint found with ID {checkpoint_id}")
         return self._decode(line)
 
     def _delete(self, checkpoint_id: str) -> bool:
-        def without(held: Held) -> Changes | None:
-            lines = parsed(held.read())
-            kept = [line for line in lines if line["checkpoint_id"] != checkpoint_id]
-            return {MAIN: Given(encode(kept))} if len(kept) < len(lines) else None
+        def without(contents: Contents) -> Changes | None:
+            lines = parsed(contents.read())
+            remaining = [line for line in lines if line["checkpoint_id"] != checkpoint_id]
+            return {MAIN: StreamContent(encode(remaining))} if len(remaining) < len(lines) else None
 
         return any(self._thread(name).change(without) is not None for name in self._workflows())
 
     def _lines(self, workflow_name: str) -> list[Any]:
-        return parsed(self._thread(workflow_name).held().read())
+        return parsed(self._thread(workflow_name).contents().read())
 
     def _workflows(self) -> list[str]:
-        """The names of the workflows that have checkpoints here."""
+        """Return the names of the workflows with checkpoints in this repository."""
         store = self.checkpoints.store()
         agents = [store.read(tip).agent for tip in store.sessions().values()]
         return [
@@ -142,11 +153,11 @@ class GitCheckpointStorage:
         except WorkflowCheckpointException:
             raise
         except Exception as error:
-            what = (
-                f"checkpoint {checkpoint.checkpoint_id} could not be read back: it was not saved "
-                f"({error})"
+            message = (
+                f"checkpoint {checkpoint.checkpoint_id} could not be loaded again: {error}; it was "
+                "not saved"
             )
-            raise WorkflowCheckpointException(what) from error
+            raise WorkflowCheckpointException(message) from error
         return line
 
     def _decode(self, line: Any) -> WorkflowCheckpoint:

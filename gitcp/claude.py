@@ -1,18 +1,16 @@
-"""The Claude Agent SDK, checkpointed: each turn's transcript and the files are one commit, and go
-back together.
+"""Checkpoints for the Claude Agent SDK: the transcript and the files of each turn in one commit.
 
     from gitcp.claude import options
 
     async for message in query(prompt="…", options=options("/path/to/repository")):
         ...
 
-`GitSessionStore` is a session store of the SDK: what the agent says is mirrored into it, and each
-append is a checkpoint with the files as they are then. The hook that `options` adds says when a
-prompt came, before the agent acts on it, which is where `GitSessionStore.rewind` goes back to. The
-SDK's own file checkpoints know the edit tools only, and cannot be combined with a session store.
+`GitSessionStore` is a session store for the SDK: each append to a transcript is a checkpoint that
+includes the current files. `options` adds a hook that also saves when a prompt arrives, before the
+agent acts on it; `GitSessionStore.rewind` restores that state. The SDK's own file checkpoints only
+track its edit tools, and cannot be combined with a session store.
 
-The sessions are those of Claude Code to every command: `gitcp log`, `gitcp restore`, `claude
---resume` work with them.
+The sessions are Claude Code sessions: `gitcp log`, `gitcp restore` and `claude --resume` work.
 """
 
 from __future__ import annotations
@@ -50,7 +48,16 @@ from gitcp.adapters import base, claude_code
 from gitcp.api.opened import Opened, numbered
 from gitcp.api.session import only
 from gitcp.errors import BadValue, GitcpError, RevisionNotFound
-from gitcp.integrations.thread import LOCK, Changes, Given, Held, Thread, encode, leaving, parsed
+from gitcp.integrations.thread import (
+    LOCK,
+    Changes,
+    Contents,
+    StreamContent,
+    Thread,
+    encode,
+    open_for_restore,
+    parsed,
+)
 from gitcp.lifecycle import delete
 from gitcp.model import Agent, Checkpoint, Host, Oid, Trigger
 from gitcp.restoring import restore, restore_notice
@@ -62,21 +69,19 @@ from gitcp.store import Store, Summary, one_line
 from gitcp.value import replace
 
 PROMPT = "prompt"
-"""The position that says which prompt a checkpoint was made for: the agent's own id of it."""
+"""The position key with the agent's id of the prompt that a checkpoint was made for."""
 
 BELOW = f"{claude_code.SESSION}/"
 LINES = ".jsonl"
 
 FOREIGN = re.compile(r"\.[0-9a-f]{8}\Z")
-"""How the name of a session ends that belongs to another project than this directory."""
+"""Suffix of session names that belong to other projects than this directory."""
 
 
 class GitSessionStore(SessionStore):
-    """Keeps sessions of the SDK as checkpoints of the repository around `path`, the working
-    directory of the agent.
+    """A session store that saves to the repository around `path`, the agent's working directory.
 
-    Every method can be used from several tasks, threads and processes. Raises what `gitcp.open`
-    does.
+    Safe to use from several tasks, threads and processes. Raises what `gitcp.open` raises.
     """
 
     def __init__(self, path: str | os.PathLike[str] = ".", *, host: Host | None = None) -> None:
@@ -87,55 +92,57 @@ class GitSessionStore(SessionStore):
     # ------------------------------------------------------------ the SDK's protocol
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        """Add to a transcript, in one checkpoint with the files of now. An entry whose uuid is
-        there is left out.
+        """Append to a transcript, in one checkpoint with the current files. Entries
+        with a known uuid are skipped.
         """
         if entries:
             await asyncio.to_thread(self._append, key, entries)
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        """The entries of a transcript, None if it was never written."""
+        """Return the entries of a transcript, None if it was never written."""
         return await asyncio.to_thread(self._load, key)
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
-        """The sessions of a project; those of this directory include what `gitcp` saved or fetched
-        by itself.
+        """Return the sessions of a project. For this directory, includes
+        sessions saved or fetched by `gitcp`.
         """
-        found = await asyncio.to_thread(lambda: list(self._sessions(project_key)))
-        return [{"session_id": session_id, "mtime": _mtime(held)} for session_id, held in found]
+        sessions = await asyncio.to_thread(lambda: list(self._sessions(project_key)))
+        return [
+            {"session_id": session_id, "mtime": _mtime(contents)}
+            for session_id, contents in sessions
+        ]
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
-        """What the SDK shows of each session. The first time a session is read whole, then what is
-        new of it.
+        """Return the SDK's summary of each session. A session is read
+        completely once, then incrementally.
         """
         return await asyncio.to_thread(
-            lambda: [self._summary(*found) for found in self._sessions(project_key)]
+            lambda: [self._summary(*each) for each in self._sessions(project_key)]
         )
 
     async def delete(self, key: SessionKey) -> None:
-        """Put a session into gitcp's trash (`gitcp undo` brings it back); with a subpath, end that
-        transcript.
+        """Move a session to the trash (`gitcp undo` restores it); with a
+        subpath, remove that transcript.
         """
         await asyncio.to_thread(self._delete, key)
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
-        """The subpaths of a session: the transcripts of its sub-agents."""
+        """Return the subpaths of a session: the transcripts of its sub-agents."""
         return await asyncio.to_thread(self._subkeys, key)
 
     # ------------------------------------------------------------ going back
 
     async def rewind(self, session_id: str, message: str) -> Report:
-        """Bring back the state before a user message: the files, whatever changed them, and the
-        transcript.
+        """Restore the state before a user message: all files and the transcript.
 
-        `message` is the uuid of the message. What is there now is saved first, and `undo` goes back
-        to it. The session keeps its id: resume it to go on from there. Raises RevisionNotFound, and
-        Refused where a restore is; nothing was changed then.
+        `message` is the uuid of the message. The current state is saved first; `undo` restores it.
+        The session keeps its id: resume it to continue. Raises RevisionNotFound, and Refused as a
+        restore does; nothing was changed then.
         """
         return await asyncio.to_thread(self._rewind, session_id, message)
 
     async def undo(self, session_id: str) -> Report:
-        """Take back the last rewind, files and transcript. Raises Refused if there is none."""
+        """Undo the last rewind, files and transcript. Raises Refused if there is none."""
         return await asyncio.to_thread(self._undo, session_id)
 
     # ------------------------------------------------------------ hooks
@@ -143,66 +150,66 @@ class GitSessionStore(SessionStore):
     async def prompted(
         self, payload: Any, _tool_use_id: str | None = None, _context: Any = None
     ) -> Any:
-        """The callback of UserPromptSubmit: a checkpoint of the files, before the agent does
-        anything about the prompt.
+        """Callback of UserPromptSubmit: save the files before the agent acts on the prompt.
 
-        It never fails the agent: what went wrong is told to the user.
+        Never fails the agent: errors are shown to the user.
         """
         try:
-            told = await asyncio.to_thread(self._prompted, payload)
+            context = await asyncio.to_thread(self._prompted, payload)
         except GitcpError as failed:
-            return {"systemMessage": f"gitcp: there is no checkpoint before this prompt: {failed}"}
-        said = {"hookEventName": "UserPromptSubmit", "additionalContext": told}
-        return {"hookSpecificOutput": said} if told else {}
+            return {"systemMessage": f"gitcp: no checkpoint was made before this prompt: {failed}"}
+        output = {"hookEventName": "UserPromptSubmit", "additionalContext": context}
+        return {"hookSpecificOutput": output} if context else {}
 
-    # ------------------------------------------------------------ the same, blocking
+    # ------------------------------------------------------------ synchronous
 
     def _append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        place = _place(key.get("subpath"))
-        if place is None:
+        path = _place(key.get("subpath"))
+        if path is None:
             raise BadValue(
-                f"{str(key.get('subpath'))[:80]!r} cannot be a transcript of a session: nothing "
-                "was saved"
+                f"invalid transcript subpath {str(key.get('subpath'))[:80]!r}; nothing was saved"
             )
         stream = _stream(key.get("subpath"))
 
-        def added(held: Held) -> Changes | None:
-            there = held.read(stream)
-            new = list(_unknown(parsed(there), entries))
-            return {stream: Given(there + encode(new), place)} if new else None
+        def added(contents: Contents) -> Changes | None:
+            existing = contents.read(stream)
+            new = list(_new_entries(parsed(existing), entries))
+            return {stream: StreamContent(existing + encode(new), path)} if new else None
 
         self._thread(key["project_key"], key["session_id"]).change(added)
 
     def _load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        held = self._held(key["project_key"], key["session_id"])
-        return parsed(held.read(_stream(key.get("subpath")))) or None if held else None
+        contents = self._contents(key["project_key"], key["session_id"])
+        return parsed(contents.read(_stream(key.get("subpath")))) or None if contents else None
 
-    def _sessions(self, project_key: str) -> Iterator[tuple[str, Held]]:
-        """The sessions of a project that have a transcript, by the id that the agent knows."""
+    def _sessions(self, project_key: str) -> Iterator[tuple[str, Contents]]:
+        """Yield the sessions of a project that have a transcript, by the agent's id."""
         store = self.checkpoints.store()
-        for tip in self._named(store, project_key).values():
-            held = Held(store, store.read(tip))
-            agent = held.checkpoint.agent if held.checkpoint else None
-            written = any(stream.name == MAIN and stream.bytes for stream in held.streams)
+        for tip in self._project_sessions(store, project_key).values():
+            contents = Contents(store, store.read(tip))
+            agent = contents.checkpoint.agent if contents.checkpoint else None
+            has_transcript = any(
+                stream.name == MAIN and stream.bytes for stream in contents.streams
+            )
             if (
-                written
+                has_transcript
                 and agent is not None
                 and agent.name == claude_code.NAME
                 and agent.session_id
             ):
-                yield agent.session_id, held
+                yield agent.session_id, contents
 
-    def _summary(self, session_id: str, held: Held) -> SessionSummaryEntry:
-        assert held.checkpoint is not None
-        name, data = held.checkpoint.id.session, held.read()
+    def _summary(self, session_id: str, contents: Contents) -> SessionSummaryEntry:
+        assert contents.checkpoint is not None
+        name, data = contents.checkpoint.id.session, contents.read()
         size, checksum, folded = self._folded.get(name, (0, "", None))
         if sha256(data[:size]).hexdigest() != checksum:
             size, folded = 0, None
         key: SessionKey = {"project_key": self.project_key, "session_id": session_id}
-        made = fold_session_summary(folded, key, parsed(data[size:]))
-        made["mtime"] = _mtime(held)
-        self._folded[name] = len(data), sha256(data).hexdigest(), made
-        return made
+        summary = fold_session_summary(folded, key, parsed(data[size:]))
+        summary["mtime"] = _mtime(contents)
+        self._folded[name] = len(data), sha256(data).hexdigest(), summary
+        return summary
 
     def _delete(self, key: SessionKey) -> None:
         name = self._find(key["project_key"], key["session_id"])
@@ -211,19 +218,21 @@ class GitSessionStore(SessionStore):
         if not key.get("subpath"):
             delete.delete(self.checkpoints.store(), name)
             return
-        gone = _stream(key.get("subpath"))
+        stream = _stream(key.get("subpath"))
         thread = self._thread(key["project_key"], key["session_id"])
         thread.change(
-            lambda held: {gone: None} if any(each.name == gone for each in held.streams) else None
+            lambda contents: (
+                {stream: None} if any(each.name == stream for each in contents.streams) else None
+            )
         )
 
     def _subkeys(self, key: SessionListSubkeysKey) -> list[str]:
-        held = self._held(key["project_key"], key["session_id"])
-        places = [stream.place for stream in held.streams] if held else []
+        contents = self._contents(key["project_key"], key["session_id"])
+        paths = [stream.place for stream in contents.streams] if contents else []
         return [
-            place[len(BELOW) : -len(LINES)]
-            for place in places
-            if place.startswith(BELOW) and place.endswith(LINES)
+            path[len(BELOW) : -len(LINES)]
+            for path in paths
+            if path.startswith(BELOW) and path.endswith(LINES)
         ]
 
     def _prompted(self, payload: Any) -> str | None:
@@ -236,90 +245,91 @@ class GitSessionStore(SessionStore):
     # ------------------------------------------------------------ rewinding
 
     def _rewind(self, session_id: str, message: str) -> Report:
-        with self._going_back(session_id) as (opened, name):
+        with self._open_session(session_id) as (opened, name):
             store = opened.store()
             target, rewound = before_message(store, name, message)
             target = self._before_prompt(name, message) or target
             return restore.restore(store, replace(opened.request(store, target), rewound=rewound))
 
     def _undo(self, session_id: str) -> Report:
-        with self._going_back(session_id) as (opened, _):
+        with self._open_session(session_id) as (opened, _):
             store = opened.store()
             return restore.undo(store, lambda id: opened.request(store, numbered(store, id)))
 
     @contextmanager
-    def _going_back(self, session_id: str) -> Iterator[tuple[Opened, str]]:
-        """The repository as it is opened for a restore. The SDK reads transcripts from the store
-        and nowhere else, so the one that goes back is laid into an agent's home that is gone
-        afterwards, under the session's own id.
+    def _open_session(self, session_id: str) -> Iterator[tuple[Opened, str]]:
+        """Yield the repository prepared for a restore. The SDK only reads transcripts from the
+        store, so the restored one is written to a temporary agent home, under the session's own id.
         """
         name = self._find(self.project_key, session_id)
         if name is None:
             raise RevisionNotFound(
-                f"there is no session {session_id}: nothing was changed", hint="gitcp sessions"
+                f"no session {session_id!r}; nothing was changed", hint="gitcp sessions"
             )
         with (
             tempfile.TemporaryDirectory(prefix="gitcp-") as home,
             only(self.checkpoints.store(), name, LOCK),
         ):
-            yield leaving(self.checkpoints, name, {"CLAUDE_CONFIG_DIR": home}), name
+            yield open_for_restore(self.checkpoints, name, {"CLAUDE_CONFIG_DIR": home}), name
 
     def _before_prompt(self, name: str, message: str) -> Checkpoint | None:
-        """The checkpoint that was made when the message came, by the agent's own id of the
-        prompt.
-        """
+        """Return the checkpoint made when the message arrived, by the agent's id of the prompt."""
         thread = Thread(self.checkpoints, name, Agent(claude_code.NAME))
-        lines = (each for held in thread.history() for each in parsed(held.read()))
+        lines = (each for contents in thread.history() for each in parsed(contents.read()))
         prompt = next((each.get("promptId") for each in lines if each.get("uuid") == message), None)
-        found = (
-            held.checkpoint
-            for held in thread.history()
-            if prompt and _is_prompt(held.checkpoint, prompt)
+        checkpoints = (
+            contents.checkpoint
+            for contents in thread.history()
+            if prompt and _is_prompt(contents.checkpoint, prompt)
         )
-        return next(found, None)
+        return next(checkpoints, None)
 
     # ------------------------------------------------------------ names
 
-    def _held(self, project_key: str, session_id: str) -> Held | None:
+    def _contents(self, project_key: str, session_id: str) -> Contents | None:
         name = self._find(project_key, session_id)
-        return Thread(self.checkpoints, name, Agent(claude_code.NAME)).held() if name else None
+        return Thread(self.checkpoints, name, Agent(claude_code.NAME)).contents() if name else None
 
     def _thread(self, project_key: str, session_id: str) -> Thread:
-        """The session of an agent's session; a new one if it has none."""
+        """Return the gitcp session of an agent's session, a new one if there is none."""
         name = self._find(project_key, session_id)
         if name is None:
             new = self._new_name(project_key, session_id)
-            # Who took the short name meanwhile may have been another process with the same session.
+            # The short name may just have been taken by another process, for the same session.
             name = self._find(project_key, session_id) or new
         return Thread(self.checkpoints, name, Agent(claude_code.NAME, session_id), claude_code.NAME)
 
     def _new_name(self, project_key: str, session_id: str) -> str:
         if project_key == self.project_key:
             return session_op.new_name(self.checkpoints.store(), session_id)
-        plain = re.sub(r"[^A-Za-z0-9]", "", session_id)[:60] or "session"
-        exact = "" if plain == session_id else f"-{sha256(session_id.encode()).hexdigest()[:8]}"
-        return f"{plain}{exact}{self._suffix(project_key)}"
+        compact = re.sub(r"[^A-Za-z0-9]", "", session_id)[:60] or "session"
+        hash_suffix = (
+            "" if compact == session_id else f"-{sha256(session_id.encode()).hexdigest()[:8]}"
+        )
+        return f"{compact}{hash_suffix}{self._suffix(project_key)}"
 
     def _find(self, project_key: str, session_id: str) -> str | None:
-        """The session that holds an agent's session: by what its last checkpoint says, else by an
-        earlier one.
+        """Return the gitcp session of an agent's session, by its last
+        checkpoint, else by an earlier one.
         """
         store = self.checkpoints.store()
-        names = self._named(store, project_key)
-        plain = re.sub(r"[^A-Za-z0-9]", "", session_id)
-        likely = [name for name in names if plain.startswith(name)]
+        names = self._project_sessions(store, project_key)
+        compact = re.sub(r"[^A-Za-z0-9]", "", session_id)
+        candidates = [name for name in names if compact.startswith(name)]
         by_tip = (
             name
-            for name in (*likely, *names)
-            if _holds(store, store.summary(names[name]), session_id)
+            for name in (*candidates, *names)
+            if _belongs_to(store, store.summary(names[name]), session_id)
         )
         by_chain = (
-            n for n in likely if any(_holds(store, s, session_id) for s in store.history(names[n]))
+            n
+            for n in candidates
+            if any(_belongs_to(store, s, session_id) for s in store.history(names[n]))
         )
         return next(by_tip, None) or next(by_chain, None)
 
-    def _named(self, store: Store, project_key: str) -> dict[str, Oid]:
-        """The sessions that belong to a project."""
+    def _project_sessions(self, store: Store, project_key: str) -> dict[str, Oid]:
+        """Return the sessions of a project with their last commits."""
         suffix = self._suffix(project_key)
         return {
             name: tip
@@ -328,7 +338,7 @@ class GitSessionStore(SessionStore):
         }
 
     def _suffix(self, project_key: str) -> str:
-        """What names end in of sessions that belong to another project than this directory."""
+        """Return the suffix of session names that belong to another project than this directory."""
         return (
             ""
             if project_key == self.project_key
@@ -337,11 +347,10 @@ class GitSessionStore(SessionStore):
 
 
 def options(path: str | os.PathLike[str] = ".", **given: Any) -> ClaudeAgentOptions:
-    """Options of the SDK with which every turn becomes a checkpoint of the repository around
-    `path`.
+    """Return SDK options that save each turn to the repository around `path`.
 
-    `given` are any other options; hooks among them are kept. The agent works in `path`. The store
-    is in `session_store`: `options(…).session_store.rewind(…)`.
+    `given` are other options; hooks in them are kept. The agent works in `path`. The store is in
+    `session_store`: `options(…).session_store.rewind(…)`.
     """
     store = given.pop("session_store", None) or GitSessionStore(path)
     hooks = dict(given.pop("hooks", None) or {})
@@ -354,47 +363,49 @@ def options(path: str | os.PathLike[str] = ".", **given: Any) -> ClaudeAgentOpti
     )
 
 
-def _unknown(there: list[Any], entries: Iterable[SessionStoreEntry]) -> Iterator[SessionStoreEntry]:
-    """The entries that are not there yet, by their uuid; those without one are always new."""
-    known = {entry.get("uuid") for entry in there}
+def _new_entries(
+    existing: list[Any], entries: Iterable[SessionStoreEntry]
+) -> Iterator[SessionStoreEntry]:
+    """Yield the entries with an unknown uuid, or without one."""
+    uuids = {entry.get("uuid") for entry in existing}
     for entry in entries:
         uuid = entry.get("uuid")
-        if uuid is None or uuid not in known:
-            known.add(uuid)
+        if uuid is None or uuid not in uuids:
+            uuids.add(uuid)
             yield entry
 
 
 def _place(subpath: str | None) -> str | None:
-    """Where Claude Code keeps a transcript; None for one that it would keep nowhere."""
-    place = f"{BELOW}{subpath}{LINES}" if subpath else f"{claude_code.SESSION}{LINES}"
-    parts = base.place_parts(place)
-    kept = parts is not None and (
+    """Return Claude Code's path for a transcript; None for an invalid subpath."""
+    path = f"{BELOW}{subpath}{LINES}" if subpath else f"{claude_code.SESSION}{LINES}"
+    parts = base.place_parts(path)
+    valid = parts is not None and (
         not subpath or (len(parts) > 2 and parts[1] in claude_code.BESIDE)
     )
-    return place if kept else None
+    return path if valid else None
 
 
 def _stream(subpath: str | None) -> str:
     if not subpath:
         return MAIN
-    kind, _, below = subpath.partition("/")
-    return claude_code.stream_name(kind, f"{below}{LINES}")
+    kind, _, relative = subpath.partition("/")
+    return claude_code.stream_name(kind, f"{relative}{LINES}")
 
 
-def _mtime(held: Held) -> int:
-    """When a session was last written, in milliseconds; a commit knows seconds."""
-    assert held.checkpoint is not None
-    return int(held.checkpoint.created.timestamp()) * 1000
+def _mtime(contents: Contents) -> int:
+    """Return when a session was last written, in milliseconds (with the precision of a second)."""
+    assert contents.checkpoint is not None
+    return int(contents.checkpoint.created.timestamp()) * 1000
 
 
-def _holds(store: Store, summary: Summary, session_id: str) -> bool:
-    """Whether a checkpoint is of this session of the agent. A commit says it on one line, the
-    metadata exactly.
+def _belongs_to(store: Store, summary: Summary, session_id: str) -> bool:
+    """Return whether a checkpoint belongs to this session of the agent. The commit's trailer can be
+    truncated; the metadata is exact.
     """
-    said = (summary.trailers.get("Gitcp-Agent"), summary.trailers.get("Gitcp-Agent-Session"))
-    if said != (claude_code.NAME, one_line(session_id, 200)):
+    recorded = (summary.trailers.get("Gitcp-Agent"), summary.trailers.get("Gitcp-Agent-Session"))
+    if recorded != (claude_code.NAME, one_line(session_id, 200)):
         return False
-    agent = store.read(summary.commit).agent if said[1] != session_id else None
+    agent = store.read(summary.commit).agent if recorded[1] != session_id else None
     return agent is None or agent.session_id == session_id
 
 

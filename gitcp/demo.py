@@ -1,5 +1,6 @@
-"""`gitcp demo`: a short story in a scratch repository, with a recorded session, that checks every
-byte at the end.
+"""`gitcp demo`: an agent's session in a scratch repository, saved, wrecked, restored and undone.
+
+The commands are the real ones, each in a process of its own, and every byte is compared.
 
 Nothing outside the scratch directory is read or written; the agent's home is in it too.
 """
@@ -7,21 +8,19 @@ Nothing outside the scratch directory is read or written; the agent's home is in
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Callable, Iterator
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Protocol
 
 from gitcp import wire
 from gitcp.adapters import claude_code
 from gitcp.errors import GitcpError
 from gitcp.git import process
-from gitcp.git.repo import Repository
-from gitcp.lifecycle.check import check
-from gitcp.model import Checkpoint, CheckpointId, Handoff, Host, Note
-from gitcp.restoring import restore as restore_op
-from gitcp.saving.save import Request, Saved, save
-from gitcp.store import Store
+from gitcp.model import Host
 from gitcp.value import replace
 
 SESSION = "e7baae82-5d1c-4f0a-9b3e-2c6d8f1a7b90"
@@ -42,73 +41,109 @@ FILES = {
 Turn = tuple[str, str]
 
 FIRST: tuple[Turn, ...] = (
-    ("user", "Add an e-mail column to the users table, and a migration for it."),
-    (
-        "assistant",
-        (
-            "I will write migrations/001_email.sql and leave schema.sql as it is, "
-            "so that both can be reviewed."
-        ),
-    ),
+    ("user", "Add an e-mail column to the users table, with a migration for it."),
+    ("assistant", "I will write migrations/001_email.sql and leave schema.sql as it is."),
 )
 SECOND: tuple[Turn, ...] = (
     ("user", "Good. Now move everything to Postgres."),
-    ("assistant", "Rewriting db.py, dropping the SQLite files, and deleting the old schema."),
-    ("user", "Stop! That deleted the wrong files."),
+    ("assistant", "Rewriting db.py and deleting what is no longer needed."),
+    ("user", "Stop! You deleted the wrong files."),
 )
+WRECK = "rm schema.sql logo.bin; echo 'import psycopg' > db.py; echo '# Postgres' > notes.md"
+
+ENVIRONMENT = ("PATH", "PYTHONPATH", "COLUMNS", "TERM", "LANG", "LC_ALL")
+"""Variables of the user's that the commands of the demo get."""
 
 
-def run(directory: Path, host: Host, say: Callable[[str], None]) -> None:
-    """Tell the story in `directory` (which must be empty or absent). Raises GitcpError if a byte is
-    not as it was.
+class Stage(Protocol):
+    """Where the demo is shown."""
+
+    def tell(self, text: str) -> None:
+        """Show a sentence of the story."""
+
+    def message(self, speaker: str, text: str) -> None:
+        """Show what a person, the agent or the agent's shell says."""
+
+    def type(self, command: str) -> None:
+        """Show a command as somebody types it."""
+
+    def output(self, data: bytes) -> None:
+        """Show what the command printed."""
+
+
+def run(directory: Path, host: Host, stage: Stage, *, color: bool) -> None:
+    """Play the demo in `directory` (which must be empty or absent). With `color` the commands are
+    told to use colors. Raises GitcpError if a command fails or a byte is not as it was.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    home, project = directory / "home", directory / "project"
     if any(directory.iterdir()):
-        raise GitcpError(f"{directory} is not empty: the demo was not run", hint="gitcp demo")
-    env = {"PATH": host.env.get("PATH", os.defpath), "HOME": str(home)}
-    scene = _Scene(project, replace(host, env=env, home=home))
-    say("A project with seven files, and an agent at work on it.")
+        raise GitcpError(f"{directory} is not empty; the demo was not run", hint="gitcp demo")
+    home = directory / "home"
+    env = {name: value for name, value in host.env.items() if name in ENVIRONMENT}
+    env |= {"HOME": str(home)} | ({"FORCE_COLOR": "1"} if color else {"NO_COLOR": "1"})
+    scene = _Scene(directory / "project", replace(host, env=env, home=home), stage)
+    _save_and_wreck(scene)
+    compared = _go_back_and_forth(scene)
+    scene.gitcp("check")
+    stage.tell(f"Compared {compared} files and the conversation byte by byte, after each step.")
+    stage.tell("To have your agent save by itself, run: gitcp enable")
+
+
+def _save_and_wreck(scene: _Scene) -> None:
+    scene.stage.tell("A project, and an agent at work on it.")
     scene.begin()
-    first = scene.save("before migration")
-    say(f"$ gitcp save 'before migration'\n  saved {first.checkpoint.id}: {_extent(first)}")
-    before = scene.everything()
+    scene.gitcp('save "before migration"')
+    scene.saved = scene.everything()
+    scene.stage.tell("The agent goes on.")
     scene.wreck()
-    say(
-        "The agent goes on. It rewrites one file, deletes two and makes one, partly from its shell."
-    )
-    say(f"$ gitcp restore {first.checkpoint.id.number} --yes")
-    report = restore_op.restore(scene.store, restore_op.Request(first.checkpoint, project))
-    say(
-        f"  {len(report.written)} files written, {len(report.removed)} removed; what was there is "
-        f"{report.safety}"
-    )
-    scene.compare(before, report)
-    restore_op.undo(scene.store, lambda id: restore_op.Request(scene.checkpoint(id), project))
-    say("$ gitcp undo --yes\n  and the agent's later work is there again")
-    found = check(scene.store)
-    if not found.ok:
-        raise GitcpError(f"the store does not check out: {found.problems[0].what}")
-    scene.compare_wrecked()
-    say(
-        f"Compared {len(before)} files and the conversation, byte by byte; {found.objects} objects "
-        "check out."
-    )
+    scene.gitcp("status")
+
+
+def _go_back_and_forth(scene: _Scene) -> int:
+    """Restore and undo; return the number of files that were compared after the restore."""
+    scene.stage.tell("Go back: the files, and what the agent knows.")
+    scene.gitcp("restore 1 --yes")
+    _same(scene.saved, scene.everything())
+    scene.compare_conversations()
+    scene.stage.tell("That can be undone, too.")
+    scene.gitcp("undo --yes")
+    _same(scene.wrecked, scene.everything())
+    return len(scene.saved)
 
 
 class _Scene:
-    """The scratch project, its agent's home, and what the story does to them."""
+    """The scratch project, its agent's home, and what happens to them."""
 
-    def __init__(self, project: Path, host: Host) -> None:
+    def __init__(self, project: Path, host: Host, stage: Stage) -> None:
         self.project = project
-        self.host = host
+        self.env = dict(host.env)
+        self.stage = stage
         project.mkdir()
         host.home.mkdir()
         process.run(process.INIT, cwd=str(project), env=host.env)
-        self.store = Store(Repository.open(project, host))
         self.transcript = claude_code.transcript(project, SESSION, host)
         self.lines: list[bytes] = []
+        self.saved: dict[str, bytes] = {}
         self.wrecked: dict[str, bytes] = {}
+
+    def gitcp(self, typed: str) -> None:
+        """Show `gitcp TYPED`, run it in the project, and show what it prints."""
+        self.stage.type(f"gitcp {typed}")
+        done = self._run([sys.executable, "-m", "gitcp", *shlex.split(typed)])
+        self.stage.output(done.stdout)
+        if done.returncode:
+            raise GitcpError(f"the demo failed: gitcp {typed} exited with {done.returncode}")
+
+    def _run(self, command: list[str]) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            command,
+            cwd=self.project,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
 
     def begin(self) -> None:
         for name, data in FILES.items():
@@ -118,22 +153,18 @@ class _Scene:
         self.talk(FIRST)
 
     def talk(self, turns: tuple[Turn, ...]) -> None:
+        """Add turns to the agent's transcript, and show them."""
+        for role, text in turns:
+            self.stage.message("you" if role == "user" else "agent", text)
         self.lines += _records(turns, self.project, len(self.lines))
         self.transcript.parent.mkdir(parents=True, exist_ok=True)
         self.transcript.write_bytes(b"".join(self.lines))
 
-    def save(self, label: str) -> Saved:
-        handoff = Handoff(task="add an e-mail column", decisions=("one migration file per change",))
-        note = Note(label=label, phase="schema", facts={"database": "sqlite"}, handoff=handoff)
-        store = self.store
-        return save(store, Request(self.project, note=note, session=SESSION[:8]))
-
     def wreck(self) -> None:
-        (self.project / "db.py").write_bytes(b"import psycopg\n")
-        (self.project / "schema.sql").unlink()
-        (self.project / "logo.bin").unlink()
-        (self.project / "postgres.md").write_bytes(b"# Moving to Postgres\n")
-        self.talk(SECOND)
+        self.talk(SECOND[:2])
+        self.stage.message("shell", WRECK)
+        self._run(["/bin/sh", "-c", WRECK])
+        self.talk(SECOND[2:])
         self.wrecked = self.everything()
 
     def everything(self) -> dict[str, bytes]:
@@ -147,35 +178,24 @@ class _Scene:
             and (path.is_symlink() or path.is_file())
         }
 
-    def checkpoint(self, id: CheckpointId) -> Checkpoint:
-        commit = self.store.find(id)
-        assert commit is not None
-        return self.store.read(commit)
-
-    def compare(self, before: dict[str, bytes], report: restore_op.Report) -> None:
-        _same(before, self.everything())
-        placed = report.placed
-        if placed is None or placed.path is None:
-            raise GitcpError("the conversation was not put back")
-        if placed.path.read_bytes() != b"".join(self.lines[: len(FIRST)]):
-            raise GitcpError("the conversation is not as it was")
+    def compare_conversations(self) -> None:
+        """Check that the agent's transcript is as it was, and that the restored one lies beside it
+        with the bytes that were saved.
+        """
         if self.transcript.read_bytes() != b"".join(self.lines):
-            raise GitcpError("the agent's own file was changed")
-
-    def compare_wrecked(self) -> None:
-        _same(self.wrecked, self.everything())
+            raise GitcpError("the demo failed: the agent's own transcript was changed")
+        restored = [
+            path for path in self.transcript.parent.glob("*.jsonl") if path != self.transcript
+        ]
+        expected = b"".join(self.lines[: len(FIRST)])
+        if [path.read_bytes() for path in restored] != [expected]:
+            raise GitcpError("the demo failed: the restored conversation differs")
 
 
 def _same(expected: dict[str, bytes], actual: dict[str, bytes]) -> None:
     for name in sorted(expected.keys() | actual.keys()):
         if expected.get(name) != actual.get(name):
-            raise GitcpError(f"{name} is not as it was")
-
-
-def _extent(saved: Saved) -> str:
-    snapshot, conversation = saved.checkpoint.snapshot, saved.checkpoint.conversation
-    messages = conversation.digest.messages if conversation else 0
-    return f"{snapshot.total} files, {messages} messages, one commit"
+            raise GitcpError(f"the demo failed: {name} differs")
 
 
 def _records(turns: tuple[Turn, ...], project: Path, start: int) -> Iterator[bytes]:
@@ -200,8 +220,3 @@ def _records(turns: tuple[Turn, ...], project: Path, start: int) -> Iterator[byt
 
 def _uuid(number: int) -> str:
     return f"00000000-0000-4000-8000-{number:012d}"
-
-
-def clean(directory: Path) -> None:
-    """Remove a scratch directory of ours."""
-    shutil.rmtree(directory, ignore_errors=True)

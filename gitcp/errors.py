@@ -1,33 +1,36 @@
-"""Everything that can go wrong and is expected to.
+"""Expected errors, with their exit codes.
 
     GitcpError                     1   failed
-    ├── BadValue                   2   an argument or a file given by the user is not usable
-    ├── RepositoryNotFound        10   no repository here, or one gitcp does not work in
-    ├── StoreBusy                 11   another process holds the store, or won every race
+    ├── BadValue                   2   invalid argument or input file
+    ├── RepositoryNotFound        10   no repository, or one that gitcp does not support
+    ├── StoreBusy                 11   the store is locked, or other processes won every race
     ├── Refused                   12   would lose work, or needs --yes
-    ├── StoreDamaged              13   an object is missing or does not hold what its id says
+    ├── StoreDamaged              13   an object is missing or does not match its id
     │   └── FormatTooNew          13   written by a newer gitcp
-    ├── NotTrusted                14   came from somebody else and was not released with --trust
-    ├── SecretsFound              15   something that leaves the machine holds secrets
+    ├── NotTrusted                14   comes from another repository and needs --trust
+    ├── SecretsFound              15   data that leaves the machine contains secrets
     ├── RevisionNotFound          16   no such checkpoint
     │   └── RevisionAmbiguous     16   more than one; lists the candidates
     ├── DiskFull                  17
-    ├── ConversationUnreadable     1   the agent's files are missing or cannot be read
-    └── GitFailed                  1   a `git` command failed; carries what it said
+    ├── ConversationUnreadable     1   the agent's files are missing or unreadable
+    └── GitFailed                  1   a `git` command failed; has its output
 
-A message says what happened, to what, and what was not changed. `hint` is the next command to type.
-The numbers are exit codes; only `gitcp.cli.failure` turns one into the other.
+A message states what failed, on what, and that nothing was changed. `hint` is a command to run
+next. Only `gitcp.cli.failure` converts errors to exit codes.
 """
 
 from __future__ import annotations
 
 
 class GitcpError(Exception):
-    """Any expected failure: `str(error)` for people, `hint` what to type next ("" where there is
-    nothing).
+    """An expected failure: `str(error)` for people, `hint` is a command to run next, or "".
 
-    `candidates` are lines that belong to it: what could have been meant, what was found.
+    `candidates` are additional lines, such as possible matches or findings. `instead` is a working
+    replacement for the argument `typed`, "" if unknown.
     """
+
+    typed = ""
+    instead = ""
 
     def __init__(self, message: str, candidates: tuple[str, ...] = (), *, hint: str = "") -> None:
         super().__init__(message)
@@ -36,56 +39,54 @@ class GitcpError(Exception):
 
 
 class BadValue(GitcpError):
-    """A value from the user (argument, configuration, payload) that cannot be used."""
+    """An invalid value from the user: an argument, a setting, a payload."""
 
 
 class RepositoryNotFound(GitcpError):
-    """There is no git repository here, or it is of a kind gitcp cannot work in."""
+    """There is no git repository here, or one that gitcp does not support."""
 
 
 class StoreBusy(GitcpError):
-    """Another process holds the lock or kept winning the compare-and-swap."""
+    """The store is locked by another process, or other processes won every race."""
 
 
 class Refused(GitcpError):
-    """The action could lose work, or needs a confirmation that was not given."""
+    """The action could lose work, or needs a confirmation."""
 
 
 class StoreDamaged(GitcpError):
-    """A stored object is missing, unreadable or not what its id says. `objects` names those that it
-    is about.
-    """
+    """A stored object is missing, unreadable, or does not match its id. `objects` are their ids."""
 
     objects: tuple[str, ...] = ()
 
 
 class FormatTooNew(StoreDamaged):
-    """A checkpoint written in a format this version does not know."""
+    """A checkpoint in a format that this version does not know."""
 
 
 class NotTrusted(GitcpError):
-    """A checkpoint of foreign origin was not released with --trust."""
+    """A checkpoint from another repository needs --trust."""
 
 
 class SecretsFound(GitcpError):
-    """Something about to leave the machine holds secrets."""
+    """Data about to leave the machine contains secrets."""
 
 
 class RevisionNotFound(GitcpError):
-    """No checkpoint is meant by this revision."""
+    """No checkpoint matches the revision."""
 
 
 class RevisionAmbiguous(RevisionNotFound):
-    """More than one checkpoint is meant; `candidates` lists them, newest first."""
+    """More than one checkpoint matches; `candidates` lists them, newest first."""
 
 
 class DiskFull(GitcpError):
-    """The disk or the quota is full; nothing was half written."""
+    """The disk or quota is full. Nothing is left half written."""
 
 
 class ConversationUnreadable(GitcpError):
-    """The agent's transcript is missing or cannot be read."""
+    """The agent's transcript is missing or unreadable."""
 
 
 class GitFailed(GitcpError):
-    """A `git` command ended with an error."""
+    """A `git` command failed."""

@@ -1,6 +1,6 @@
-"""The values that travel on the road: frozen, equal by content, ignorant of storage.
+"""The values that all layers share: immutable, compared by content, independent of storage.
 
-Paths inside a working tree are `bytes`, relative to its root, joined by "/", as git stores them.
+Paths in a working tree are `bytes`, relative to its root, separated by "/", as git stores them.
 Oids are 40 hex digits. Times are aware `datetime`s. Sizes are bytes.
 """
 
@@ -23,12 +23,11 @@ GITLINK = 0o160000
 TREE = 0o040000
 
 RESERVED = b".gitcp"
-"""The one name at the root of a working tree that is gitcp's own: never captured, never restored.
-"""
+"""gitcp's own name at the root of a working tree: never captured or restored."""
 
 
 class CheckpointId(NamedTuple):
-    """A checkpoint's stable name: it survives pruning and redaction, which change commit oids."""
+    """A checkpoint's stable name. Unlike the commit, it survives pruning and redaction."""
 
     session: str
     number: int
@@ -38,7 +37,7 @@ class CheckpointId(NamedTuple):
 
 
 class Span(NamedTuple):
-    """The checkpoints after one, up to another, as `A..B` says it."""
+    """The checkpoints after one, up to another: `A..B`."""
 
     after: CheckpointId
     last: CheckpointId
@@ -48,7 +47,7 @@ class Span(NamedTuple):
 
     @classmethod
     def parse(cls, text: str | None) -> Span | None:
-        """The inverse of `str`, None for None. Raises ValueError."""
+        """Parse `str(span)`; None for None. Raises ValueError."""
         if text is None:
             return None
         ids = (end.rpartition("@") for end in text.split("..", 1))
@@ -56,9 +55,7 @@ class Span(NamedTuple):
 
 
 class Host(Value):
-    """What surrounds a command: its environment, its home and its clock. The library reads none of
-    them itself.
-    """
+    """The environment, home directory and clock. The library does not read them itself."""
 
     env: Mapping[str, str]
     home: Path
@@ -66,7 +63,7 @@ class Host(Value):
 
 
 class Trigger(StrEnum):
-    """Why a checkpoint was taken."""
+    """Why a checkpoint was made."""
 
     MANUAL = "manual"
     PROMPT = "prompt"
@@ -84,13 +81,13 @@ class Trigger(StrEnum):
 
 
 class Entry(NamedTuple):
-    """One entry of a tree: what git stores for a path."""
+    """An entry of a git tree."""
 
     mode: int
     oid: Oid
 
 
-# ---------------------------------------------------------------- the files half
+# ---------------------------------------------------------------- files
 
 
 class SkipReason(StrEnum):
@@ -109,7 +106,7 @@ class SkipReason(StrEnum):
 
 
 class Skip(Value):
-    """A path left out of a snapshot. For a directory, everything below it was left out."""
+    """A path that is not in a snapshot, including everything below it."""
 
     path: bytes
     reason: SkipReason
@@ -117,11 +114,10 @@ class Skip(Value):
 
 
 class Conversion(Value):
-    """How the bytes of a file follow from its blob: what git's checkout would do, made explicit.
+    """How a file's bytes are derived from its blob, as git's checkout would do it.
 
-    `eol` is "crlf" or "". `ident` says that `$Id$` is expanded. `encoding` is the working-tree
-    encoding or "". `lfs` says that the blob is an LFS pointer and the bytes lie in the repository's
-    LFS store.
+    `eol` is "crlf" or "". `ident`: `$Id$` is expanded. `encoding` is the working-tree encoding or
+    "". `lfs`: the blob is an LFS pointer to the bytes in the repository's LFS store.
     """
 
     path: bytes
@@ -132,9 +128,7 @@ class Conversion(Value):
 
 
 class Submodule(Value):
-    """A gitlink: the commit the working tree of the submodule is at, and whether it had changes of
-    its own.
-    """
+    """A gitlink: the commit that the submodule has checked out."""
 
     path: bytes
     commit: Oid
@@ -148,7 +142,7 @@ class NestedRepository(Value):
 
 
 class IndexEntry(Value):
-    """One entry of git's index. `stage` is 0, or 1 to 3 in a conflict."""
+    """An entry of git's index. `stage` is 0, or 1 to 3 in a conflict."""
 
     path: bytes
     mode: int
@@ -160,8 +154,8 @@ class IndexEntry(Value):
 
 
 class Base(Value):
-    """Where HEAD stood: its commit (None when unborn), its branch (None when detached), an
-    operation in progress.
+    """The state of HEAD: its commit (None if unborn), its branch (None if
+    detached), and an operation in progress.
     """
 
     commit: Oid | None
@@ -170,15 +164,14 @@ class Base(Value):
 
 
 class Snapshot(Value):
-    """The files half: a tree, and what a tree cannot say.
+    """The files of a checkpoint: a tree, and what a tree cannot represent.
 
-    `tree` holds every captured path. `raw` are paths stored as they lie on disk because git's own
-    checkout would not give the same bytes back. `converted` are paths whose bytes differ from their
-    blob in a way that is written down. `modes` are permission bits that git does not keep. `absent`
-    are tracked paths that sparse checkout left out of the working tree; the tree holds their index
-    blob. `staged` are index entries that differ from the files (or whose file is gone), `untracked`
-    the captured paths that the index does not have (a directory ends in "/" and stands for all
-    below it), `conflicts` the unmerged entries.
+    `tree` has every captured path. `raw` are paths stored verbatim because git's checkout would not
+    reproduce their bytes. `converted` are paths whose bytes differ from their blob in a recorded
+    way. `modes` are permission bits that git does not store. `absent` are tracked paths excluded by
+    sparse checkout, with their index blobs in the tree. `staged` are index entries that differ from
+    the files (or whose file is missing), `untracked` the captured paths that are not in the index
+    (a directory ends in "/" and includes all below it), `conflicts` the unmerged entries.
     """
 
     tree: Oid
@@ -197,11 +190,11 @@ class Snapshot(Value):
     conflicts: tuple[IndexEntry, ...] = ()
 
 
-# ---------------------------------------------------------------- the conversation half
+# ---------------------------------------------------------------- conversation
 
 
 class Agent(Value):
-    """Which agent, as far as its conversation says."""
+    """The agent, as named in its conversation."""
 
     name: str
     session_id: str | None = None
@@ -210,12 +203,12 @@ class Agent(Value):
 
 
 class Source(Value):
-    """One stream of a conversation to be read: a file, or bytes that were given.
+    """A stream of a conversation to be read: a file, or bytes.
 
-    `name` is the stream ("main", "agents/<id>"). `live` says that the agent may be writing: a torn
-    last line is then left out. `place` is where the agent keeps it, relative to the directory of
-    the main stream, for putting it back. `end` is the size that the stream has, however long the
-    file is when it is read. With neither file nor bytes it stands as the checkpoint before has it.
+    `name` is the stream ("main", "agents/<id>"). `live` means that the agent may be writing: an
+    incomplete last line is left out. `place` is the agent's path for it, relative to the main
+    stream's directory. `end` limits the stream to this size in bytes. With neither file nor bytes,
+    the stream is unchanged since the previous checkpoint.
     """
 
     name: str
@@ -231,10 +224,9 @@ class Source(Value):
 
 
 class Capture(Value):
-    """The conversation half as an adapter found it: whose it is, in which format, and its streams.
+    """The conversation as an adapter found it: the agent, the format, and the streams.
 
-    `directory` is the working directory that the agent keeps the session under, None where that is
-    not known.
+    `directory` is the working directory of the agent's session, None if unknown.
     """
 
     agent: Agent | None
@@ -244,7 +236,7 @@ class Capture(Value):
 
 
 class LastMessage(Value):
-    """The last message of a conversation; `text` is cut to what a listing shows."""
+    """The last message of a conversation; `text` is truncated."""
 
     role: str
     text: str
@@ -252,7 +244,7 @@ class LastMessage(Value):
 
 
 class Digest(Value):
-    """What a listing says about a conversation without reading it again."""
+    """What listings show of a conversation, so that it need not be read again."""
 
     messages: int = 0
     last_message: LastMessage | None = None
@@ -263,7 +255,7 @@ class Digest(Value):
 
 
 class Stream(Value):
-    """One stored stream. `torn` are the bytes of an unfinished last line that were left out."""
+    """A stored stream. `torn` is the length of an incomplete last line that was left out."""
 
     name: str
     bytes: int
@@ -273,10 +265,10 @@ class Stream(Value):
 
 
 class Conversation(Value):
-    """The conversation half as stored. `tree` is the git tree of all its streams.
+    """A stored conversation. `tree` is the git tree of its streams.
 
-    `directory` is where in the working tree the agent ran (b"": at its root), None where that is
-    not known; `worktree` then is git's name for that working tree, None for the main one.
+    `directory` is the agent's directory in the working tree (b"": the root), None if unknown;
+    `worktree` is then git's name of the working tree, None for the main one.
     """
 
     format: str
@@ -291,12 +283,12 @@ class Conversation(Value):
         return sum(stream.bytes for stream in self.streams)
 
 
-# ---------------------------------------------------------------- both halves, stored
+# ---------------------------------------------------------------- checkpoint
 
 
 class Handoff(Value):
-    """What the next reader needs: the task, what was decided, what was tried and failed, what comes
-    next.
+    """Information for the next reader: the task, decisions, failed attempts, next steps, active
+    files.
     """
 
     task: str | None = None
@@ -310,7 +302,7 @@ class Handoff(Value):
 
 
 class Note(Value):
-    """What a person or an agent says about a checkpoint."""
+    """What a person or an agent wrote about a checkpoint."""
 
     label: str | None = None
     phase: str | None = None
@@ -322,20 +314,17 @@ class Note(Value):
 
 
 class State(Value):
-    """What a framework keeps with a checkpoint: a tree of its own, and the words by which it finds
-    it again.
-    """
+    """A framework's own data in a checkpoint: its tree, and its key."""
 
     tree: Oid
     key: str
 
 
 class Run(Value):
-    """What was run between a checkpoint and the one before it. `code` is None where its end was not
-    seen.
+    """What ran between a checkpoint and the previous one. `code` is None if the exit was not
+    observed.
 
-    `command` is empty for a part of a program (a transaction); `output` is the end of what was
-    said.
+    `command` is empty for a program's transaction; `output` is the end of the output.
     """
 
     command: tuple[str, ...]
@@ -345,13 +334,12 @@ class Run(Value):
 
 
 class Checkpoint(Value):
-    """One recovery point. `commit`, `root` and `parent` say where it is stored; the rest is what it
-    says.
+    """A checkpoint. `commit`, `root` and `parent` are its storage, the rest its content.
 
-    `root` is the commit's tree: the files plus `.gitcp`. `steps` is the tree of recorded results of
-    steps, `state` what a framework keeps. `compensated` says how the compensations of this session
-    that were run ended, by their key (gitcp.running.compensate). `extra` are metadata fields this
-    version does not know.
+    `root` is the commit's tree: the files plus `.gitcp`. `steps` is the tree of recorded
+    step results, `state` a framework's data. `compensated` has the outcomes of this
+    session's compensations, by key (gitcp.running.compensate). `extra` are metadata fields
+    that this version does not know.
     """
 
     id: CheckpointId
@@ -376,7 +364,7 @@ class Checkpoint(Value):
 
 
 class Kind(StrEnum):
-    """What happened to a path between two trees."""
+    """How a path differs between two trees."""
 
     ADDED = "added"
     MODIFIED = "modified"
@@ -386,7 +374,7 @@ class Kind(StrEnum):
 
 
 class FileChange(Value):
-    """One path that differs: what it was and what it is, None where it is not there."""
+    """A path that differs: its old and new entry, None if it does not exist."""
 
     path: bytes
     old: Entry | None

@@ -1,14 +1,12 @@
-"""The OpenAI Agents SDK, checkpointed: what was said and the files are one commit, and a
-conversation can branch.
+"""Checkpoints for the OpenAI Agents SDK: conversation and files in one commit, with branches.
 
     from gitcp.openai_agents import GitSession
 
     await Runner.run(agent, "…", session=GitSession("chat-42", "/path/to/repository"))
 
-`GitSession` is a session of the SDK: its items are the conversation of a session of gitcp, one line
-each. Whenever a run adds items, or finds files that somebody changed since, there is a checkpoint.
-A branch begins before a turn; it is a session of its own, forked from the checkpoint that was there
-when the turn came.
+`GitSession` is a session of the SDK, whose items are the conversation of a gitcp session, one line
+each. A checkpoint is made whenever a run adds items, or starts with files that changed in between.
+A branch starts before a turn; it is a session of its own, forked from the checkpoint at that turn.
 """
 
 from __future__ import annotations
@@ -41,11 +39,11 @@ from gitcp.git import refs
 from gitcp.integrations import workspace
 from gitcp.integrations.thread import (
     Changes,
-    Given,
-    Held,
+    Contents,
+    StreamContent,
     Thread,
     encode,
-    leaving,
+    open_for_restore,
     parsed,
     session_name,
 )
@@ -58,14 +56,13 @@ from gitcp.saving.save import ChangeScope
 AGENT = "openai-agents"
 TRUNK = "main"
 SEPARATOR = "+"
-"""Stands between the name of a session and that of its branch."""
+"""Separates the name of a session from that of its branch."""
 
 
 class GitSession(SessionABC):
-    """A conversation of the SDK in the repository around `path`, the working directory of the
-    agent.
+    """A session of the SDK, saved to the repository around `path`, the agent's working directory.
 
-    Raises what `gitcp.open` does, and BadValue for a branch that cannot be called so.
+    Raises what `gitcp.open` raises, and BadValue for an invalid branch name.
     """
 
     def __init__(
@@ -84,30 +81,32 @@ class GitSession(SessionABC):
 
     @property
     def name(self) -> str:
-        """The session of gitcp that holds the current branch."""
+        """The gitcp session of the current branch."""
         return self._name(self.branch)
 
     # ------------------------------------------------------------ the SDK's protocol
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """The items, oldest first; with a limit the last ones. Files that changed since the last
-        turn are saved.
+        """Return the items, oldest first; with a limit, the last ones. Saves files
+        that changed since the last turn.
         """
         most = resolve_session_limit(limit, self.session_settings)
-        items = await asyncio.to_thread(self._begin_turn)
+        items = await asyncio.to_thread(self._start_turn)
         return items if most is None else items[max(0, len(items) - most) :]
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        """Add items, in one checkpoint with the files of now."""
+        """Add items, in one checkpoint with the current files."""
         if items:
-            await self._change(lambda held: held.read() + encode(items))
+            await self._change(lambda contents: contents.read() + encode(items))
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Take the last item away; None if there is none. Earlier checkpoints still have it."""
+        """Remove and return the last item; None if there is none. Earlier checkpoints still have
+        it.
+        """
         popped: list[TResponseInputItem] = []
 
-        def shortened(held: Held) -> bytes | None:
-            lines = held.read().splitlines(keepends=True)
+        def shortened(contents: Contents) -> bytes | None:
+            lines = contents.read().splitlines(keepends=True)
             popped.extend(parsed(b"".join(lines[-1:])))
             return b"".join(lines[:-1]) if lines else None
 
@@ -115,89 +114,94 @@ class GitSession(SessionABC):
         return popped[0] if popped else None
 
     async def clear_session(self) -> None:
-        """Take every item away; earlier checkpoints still have them."""
-        await self._change(lambda held: b"" if held.read() else None)
+        """Remove all items. Earlier checkpoints still have them."""
+        await self._change(lambda contents: b"" if contents.read() else None)
 
     # ------------------------------------------------------------ branches
 
     async def turns(self) -> list[dict[str, Any]]:
-        """The turns of the current branch, from 1: `{"turn": 1, "content": …}`, what the user
-        said.
+        """Return the turns of the current branch, from 1: `{"turn": 1,
+        "content": …}` with the user's message.
         """
-        items = await asyncio.to_thread(lambda: parsed(self._thread().held().read()))
-        said = [item.get("content") for item in items if _is_user(item)]
-        return [{"turn": number, "content": content} for number, content in enumerate(said, 1)]
+        items = await asyncio.to_thread(lambda: parsed(self._thread().contents().read()))
+        prompts = [item.get("content") for item in items if _is_user(item)]
+        return [{"turn": number, "content": content} for number, content in enumerate(prompts, 1)]
 
     async def create_branch_from_turn(
         self, turn: int, branch: str | None = None, *, files: bool = False
     ) -> str:
-        """Begin a branch before a turn of the current one, and go on in it; its name.
+        """Start a branch before a turn of the current one and switch to it. Return its name.
 
-        With `files` the files go back to when the turn came, after what is there was saved. Raises
-        RevisionNotFound for a turn that is not there, Refused for a branch that is; nothing was
-        changed then.
+        With `files`, the files are restored to that turn, after the current ones were
+        saved. Raises RevisionNotFound for an unknown turn, and Refused for an existing
+        branch; nothing was changed then.
         """
         return await asyncio.to_thread(self._create_branch, turn, branch, files)
 
     async def switch_to_branch(self, branch: str, *, files: bool = False) -> None:
-        """Go on in another branch; with `files` they go to where it stands, after what is there was
+        """Switch to another branch; with `files`, restore its files, after the current ones were
         saved.
         """
         await asyncio.to_thread(self._switch, branch, files)
 
     async def list_branches(self) -> list[dict[str, Any]]:
-        """The branches: `branch_id`, `message_count`, `user_turns`, `is_current`."""
+        """Return the branches: `branch_id`, `message_count`, `user_turns`, `is_current`."""
         return await asyncio.to_thread(lambda: list(self._branches()))
 
-    # ------------------------------------------------------------ the same, blocking
+    # ------------------------------------------------------------ synchronous
 
-    def _begin_turn(self) -> list[TResponseInputItem]:
+    def _start_turn(self) -> list[TResponseInputItem]:
         thread = self._thread()
         thread.note(Trigger.PROMPT, {}, change_scope=ChangeScope.FILES)
-        return parsed(thread.held().read())
+        return parsed(thread.contents().read())
 
-    async def _change(self, decide: Callable[[Held], bytes | None]) -> None:
-        def changes(held: Held) -> Changes | None:
-            data = decide(held)
-            return None if data is None else {MAIN: Given(data)}
+    async def _change(self, decide: Callable[[Contents], bytes | None]) -> None:
+        def changes(contents: Contents) -> Changes | None:
+            data = decide(contents)
+            return None if data is None else {MAIN: StreamContent(data)}
 
         await asyncio.to_thread(self._thread().change, changes)
 
     def _create_branch(self, turn: int, branch: str | None, files: bool) -> str:
         thread = self._thread()
-        before = _before_turn(thread.held(), turn)
+        before = _before_turn(thread.contents(), turn)
         point = next(
-            (held.checkpoint for held in thread.history() if before.startswith(held.read())), None
+            (
+                contents.checkpoint
+                for contents in thread.history()
+                if before.startswith(contents.read())
+            ),
+            None,
         )
-        if point is None:  # it began with this turn, or was given as a whole
+        if point is None:  # the session started with this turn, or with all items
             point = list(thread.history())[-1].checkpoint
         assert point is not None
         name = _branch(branch) if branch else self._free_branch()
         store = self.checkpoints.store()
         forked = fork.fork(
-            store, fork.Request(point, self.checkpoints.path, self._name(name))
+            store, fork.ForkRequest(point, self.checkpoints.path, self._name(name))
         ).checkpoint
         if files:
-            self._bring_files(forked)
+            self._restore_files(forked)
         self._thread(name).change(
-            lambda held: None if held.read() == before else {MAIN: Given(before)}
+            lambda contents: None if contents.read() == before else {MAIN: StreamContent(before)}
         )
         self.branch = name
         return name
 
     def _switch(self, branch: str, files: bool) -> None:
-        last = self._thread(_branch(branch)).held().checkpoint
+        last = self._thread(_branch(branch)).contents().checkpoint
         if last is None:
             raise RevisionNotFound(
-                f"there is no branch {branch} of {self.session_id}", hint="gitcp sessions"
+                f"session {self.session_id} has no branch {branch!r}", hint="gitcp sessions"
             )
         if files:
-            self._bring_files(last)
+            self._restore_files(last)
         self.branch = branch
 
-    def _bring_files(self, checkpoint: Checkpoint) -> None:
-        """Restore a checkpoint of another branch. What is there now is saved in the current one."""
-        opened = leaving(self.checkpoints, self.name)
+    def _restore_files(self, checkpoint: Checkpoint) -> None:
+        """Restore a checkpoint of another branch. The current state is saved in the current one."""
+        opened = open_for_restore(self.checkpoints, self.name)
         store = opened.store()
         restore.restore(store, opened.request(store, checkpoint))
 
@@ -206,7 +210,7 @@ class GitSession(SessionABC):
             trunk, _, branch = name.partition(SEPARATOR)
             if trunk == self._name(TRUNK) and (branch or name == trunk):
                 branch = branch or TRUNK
-                items = parsed(self._thread(branch).held().read())
+                items = parsed(self._thread(branch).contents().read())
                 yield {
                     "branch_id": branch,
                     "message_count": len(items),
@@ -226,16 +230,15 @@ class GitSession(SessionABC):
         return trunk if branch == TRUNK else f"{trunk}{SEPARATOR}{branch}"
 
     def _free_branch(self) -> str:
-        taken = self.checkpoints.store().sessions()
-        return next(branch for n in count(2) if self._name(branch := f"branch-{n}") not in taken)
+        existing = self.checkpoints.store().sessions()
+        return next(branch for n in count(2) if self._name(branch := f"branch-{n}") not in existing)
 
 
 class GitSnapshot(SnapshotBase):
-    """The workspace of a sandbox, kept in the repository around `path` in a session of its own.
+    """A sandbox's workspace, saved to the repository around `path` in a session of its own.
 
-    Ordinary files are a tree of git: what did not change since costs nothing, and any command can
-    look at it. The archive that comes back has the same members with the same contents, in the same
-    order.
+    Regular files are stored as a git tree: unchanged files cost nothing, and every command can show
+    them. The restored archive has the same members in the same order.
     """
 
     type: Literal["gitcp"] = "gitcp"
@@ -243,27 +246,27 @@ class GitSnapshot(SnapshotBase):
 
     @property
     def name(self) -> str:
-        """The session of gitcp that holds the workspace."""
+        """The gitcp session of the workspace."""
         return session_name(f"sandbox-{self.id}")
 
-    # the SDK's
+    # ARG002: the SDK's signature
     async def persist(self, data: io.IOBase, *, dependencies: Dependencies | None = None) -> None:  # noqa: ARG002
-        """Save an archive as the next checkpoint. Raises SnapshotPersistError, and saves nothing
-        then.
+        """Save an archive as the next checkpoint. On failure, raises
+        SnapshotPersistError and saves nothing.
         """
         try:
             agent = Agent(AGENT, self.id)
             await asyncio.to_thread(
-                lambda: workspace.keep(api.open(self.path), self.name, agent, cast("Any", data))
+                lambda: workspace.save(api.open(self.path), self.name, agent, cast("Any", data))
             )
         except (GitcpError, OSError, tarfile.TarError) as failed:
             raise SnapshotPersistError(
                 snapshot_id=self.id, path=self.path, cause=failed
             ) from failed
 
-    # the SDK's
+    # ARG002: the SDK's signature
     async def restore(self, *, dependencies: Dependencies | None = None) -> io.IOBase:  # noqa: ARG002
-        """The archive that was saved last. Raises SnapshotRestoreError."""
+        """Return the archive saved last. Raises SnapshotRestoreError."""
         try:
             return await asyncio.to_thread(
                 lambda: workspace.content(api.open(self.path), self.name)
@@ -273,16 +276,16 @@ class GitSnapshot(SnapshotBase):
                 snapshot_id=self.id, path=self.path, cause=failed
             ) from failed
 
-    # the SDK's
+    # ARG002: the SDK's signature
     async def restorable(self, *, dependencies: Dependencies | None = None) -> bool:  # noqa: ARG002
-        """Whether one was saved."""
+        """Return whether an archive was saved."""
         return await asyncio.to_thread(
             lambda: api.open(self.path).store().tip(self.name) is not None
         )
 
 
 class GitSnapshotSpec(SnapshotSpec):
-    """Makes a GitSnapshot for each sandbox:
+    """Creates a GitSnapshot for each sandbox:
     `SandboxRunConfig(snapshot=GitSnapshotSpec(path=…))`.
     """
 
@@ -290,15 +293,15 @@ class GitSnapshotSpec(SnapshotSpec):
     path: Path
 
     def build(self, snapshot_id: str) -> SnapshotBase:
-        """The snapshot of the sandbox with this id."""
+        """Return the snapshot of the sandbox with this id."""
         return GitSnapshot(id=snapshot_id, path=self.path)
 
 
 def _branch(name: str) -> str:
     if len(name) > 40 or SEPARATOR in name:
         raise BadValue(
-            f"{name[:80]!r} cannot be a branch: at most 40 characters, and no {SEPARATOR}",
-            hint=name[:40],
+            f"invalid branch name {name[:80]!r}: at most 40 characters, without {SEPARATOR}",
+            hint=f"use a name such as {name[:40].replace(SEPARATOR, '-')}",
         )
     return refs.check_name(name, "branch")
 
@@ -307,12 +310,12 @@ def _is_user(item: Any) -> bool:
     return isinstance(item, dict) and item.get("role") == "user"
 
 
-def _before_turn(held: Held, turn: int) -> bytes:
-    """The lines before the message of the user with this number. Raises RevisionNotFound."""
-    lines = held.read().splitlines(keepends=True)
-    asked = [number for number, line in enumerate(lines) if _is_user(parsed(line)[0])]
-    if not 1 <= turn <= len(asked):
+def _before_turn(contents: Contents, turn: int) -> bytes:
+    """Return the lines before the user message with this number. Raises RevisionNotFound."""
+    lines = contents.read().splitlines(keepends=True)
+    prompt_lines = [number for number, line in enumerate(lines) if _is_user(parsed(line)[0])]
+    if not 1 <= turn <= len(prompt_lines):
         raise RevisionNotFound(
-            f"there is no turn {turn}: the branch has {len(asked)}. Nothing was changed"
+            f"no turn {turn}: the branch has {len(prompt_lines)}; nothing was changed"
         )
-    return b"".join(lines[: asked[turn - 1]])
+    return b"".join(lines[: prompt_lines[turn - 1]])

@@ -1,9 +1,8 @@
-"""`.gitcp/README.md`: a checkpoint for a reader on a forge, where there is no gitcp.
+"""Render `.gitcp/README.md`, which describes a checkpoint to readers on a forge.
 
-Pure: the same checkpoint gives the same text. Everything that people or agents wrote stands in a
-code span or a fenced block, and nowhere else: there Markdown knows no HTML, no links or images, no
-mentions and no references, whatever the forge. Small, since every save writes one: long lists are
-cut, and say so; `checkpoint.json` beside it has all of it.
+Pure and deterministic. Text from people and agents is only put in code spans and fenced blocks,
+where no forge interprets HTML, links, images, mentions or references. Kept small, since every save
+writes one: long lists are truncated; `checkpoint.json` has everything.
 """
 
 from __future__ import annotations
@@ -32,19 +31,17 @@ TOTAL = re.compile(r"(?<= changed of )\d+")
 
 
 def render(checkpoint: Checkpoint, changes: Sequence[FileChange]) -> str:
-    """The README of a checkpoint; `changes` is what it changed. Safe to display, whatever the
-    checkpoint says.
+    """Return the README of a checkpoint. `changes` are its changed files. Safe to
+    display, whatever the content.
     """
     return _page(checkpoint, _changes(changes, checkpoint.snapshot.total))
 
 
 def revised(checkpoint: Checkpoint, before: str) -> str:
-    """The README of a checkpoint that was edited; what it says of changes is taken over from the
-    one before.
-    """
-    found = FILES.search(before)
+    """Return the README of an edited checkpoint, with the list of changes of the old one."""
+    match = FILES.search(before)
     return _page(
-        checkpoint, TOTAL.sub(str(checkpoint.snapshot.total), found[1], count=1) if found else ""
+        checkpoint, TOTAL.sub(str(checkpoint.snapshot.total), match[1], count=1) if match else ""
     )
 
 
@@ -54,8 +51,8 @@ def _page(checkpoint: Checkpoint, changes: str) -> str:
         f"# {code(subject(checkpoint))}",
         _origin(checkpoint),
         _lines(
-            _named("Phase", note.phase),
-            _named("Objective", note.objective),
+            _field("Phase", note.phase),
+            _field("Objective", note.objective),
             _pairs("Position", note.position),
         ),
         _facts(note.facts),
@@ -70,8 +67,10 @@ def _page(checkpoint: Checkpoint, changes: str) -> str:
 
 def _origin(checkpoint: Checkpoint) -> str:
     agent = checkpoint.agent
-    who = [code(part) for part in (agent.name, agent.version, agent.model) if part] if agent else []
-    what = [
+    agent_parts = (
+        [code(part) for part in (agent.name, agent.version, agent.model) if part] if agent else []
+    )
+    parts = [
         f"Checkpoint {code(str(checkpoint.id))}",
         encode_time(checkpoint.created),
         checkpoint.trigger.value,
@@ -82,9 +81,9 @@ def _origin(checkpoint: Checkpoint) -> str:
         ("Reverted", checkpoint.reverted),
     )
     return _lines(
-        ", ".join([*what, *_base(checkpoint.snapshot)]),
-        f"Agent: {' '.join(who)}" if who else "",
-        *(_named(title, str(id)) for title, id in ids if id),
+        ", ".join([*parts, *_base(checkpoint.snapshot)]),
+        f"Agent: {' '.join(agent_parts)}" if agent_parts else "",
+        *(_field(title, str(id)) for title, id in ids if id),
     )
 
 
@@ -108,11 +107,11 @@ def _handoff(handoff: Handoff) -> Iterator[str]:
     if not handoff:
         return
     yield "## Handoff"
-    yield _named("Task", handoff.task)
-    # What was decided and what failed adds up, newest last.
+    yield _field("Task", handoff.task)
+    # Decisions and failures accumulate, newest last.
     lists = (
         ("Decided", handoff.decisions, handoff.decisions[-MOST_ITEMS:]),
-        ("Tried, and failed", handoff.failed, handoff.failed[-MOST_ITEMS:]),
+        ("Tried and failed", handoff.failed, handoff.failed[-MOST_ITEMS:]),
         ("Next", handoff.next, handoff.next[:MOST_ITEMS]),
         ("Active files", handoff.active, handoff.active[:MOST_ITEMS]),
     )
@@ -158,11 +157,11 @@ def _conversation(conversation: Conversation | None) -> Iterator[str]:
 
 
 def _lines(*lines: str) -> str:
-    """Lines of one paragraph, each on a line of its own."""
+    """Join lines into one paragraph with line breaks."""
     return "  \n".join(filter(None, lines))
 
 
-def _named(name: str, value: str | None) -> str:
+def _field(name: str, value: str | None) -> str:
     return f"{name}: {code(value)}" if value else ""
 
 
@@ -175,7 +174,7 @@ def _pairs(name: str, pairs: Mapping[str, str]) -> str:
 
 
 def _list(lines: Sequence[str], total: int) -> str:
-    """A list that shows some of `total`."""
+    """Format a list that shows some of `total` items."""
     return "\n".join([*lines, f"- and {total - len(lines)} more"] if total > len(lines) else lines)
 
 
@@ -184,8 +183,8 @@ def _path(path: bytes) -> str:
 
 
 def code(text: str, longest: int = LONGEST_ITEM) -> str:
-    """A code span on one line: its marks are longer than any run of backticks inside."""
-    text = _shortened(text, longest)
+    """Format text as a code span on one line, delimited by more backticks than it contains."""
+    text = _truncate(text, longest)
     flat = (
         text
         if text.isprintable() and "  " not in text
@@ -202,14 +201,14 @@ def code(text: str, longest: int = LONGEST_ITEM) -> str:
 
 
 def fence(text: str, longest: int = LONGEST_QUOTE, most: int = MOST_LINES) -> str:
-    """A fenced block: its marks are longer than any run of backticks inside."""
-    lines = _shortened(text, longest).replace("\r\n", "\n").expandtabs(4).split("\n")
+    """Format text as a fenced block, delimited by more backticks than it contains."""
+    lines = _truncate(text, longest).replace("\r\n", "\n").expandtabs(4).split("\n")
     body = [printable(line) for line in lines[:most]] + ["…"] * (len(lines) > most)
     marks = "`" * max(3, _longest_run("\n".join(body)) + 1)
     return "\n".join([f"{marks}text", *body, marks])
 
 
-def _shortened(text: str, longest: int) -> str:
+def _truncate(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[:longest] + "…"
 
 
@@ -218,9 +217,7 @@ def _longest_run(text: str) -> int:
 
 
 def printable(text: str) -> str:
-    """Controls, invisible and direction-changing characters as escapes, so that nothing looks like
-    what it is not.
-    """
+    """Escape control, invisible and bidi characters."""
     if text.isprintable():
         return text
     return "".join(

@@ -1,13 +1,11 @@
-"""Which checkpoints are kept. Pure: (checkpoints, policy, now) → a verdict for each, with its
-reason.
+"""Decide which checkpoints are kept. Pure: (checkpoints, policy, now) → a
+verdict with a reason for each.
 
-Some are kept whatever the policy says: the last of a session, what has a tag, what a fork begins
-at, what a restore made of the work before it while that is young, and what somebody still needs. Of
-the others a rule must want one.
+Always kept are the last checkpoint of a session, tagged ones, fork points, recent safety
+checkpoints, and whatever is needed elsewhere. All others need a rule.
 
-The order is that of the chain and never that of the clocks: `last` counts checkpoints. A clock that
-jumped can make a checkpoint look younger, and then it is kept longer; one from the future is as
-young as can be.
+The order is that of the chain, not of clocks: `last` counts checkpoints. If a clock jumped, a
+checkpoint may look younger and is kept longer; one from the future counts as new.
 """
 
 from __future__ import annotations
@@ -19,18 +17,20 @@ from gitcp.model import CheckpointId, Trigger
 from gitcp.value import Value
 
 YOUNG_SAFETY = timedelta(days=7)
-"""A checkpoint that a restore made of the work before it is kept for so long."""
+"""How long a safety checkpoint (before a restore) is kept."""
 YOUNG = timedelta(days=1)
-"""What is younger is never dropped by itself."""
+"""Younger checkpoints are never dropped automatically."""
 
 UNWANTED = "no rule keeps it"
 
 
 class Candidate(Value):
-    """What is known of a checkpoint. `forks` are the sessions that begin at it, `last` says that it
-    is a session's last one, `origin` is set on the first one of a fork, `labelled` says that the
-    user named it, `needed` what else needs it ("" if nothing does), `state` that a framework goes
-    on from it, which alone knows what others build on.
+    """A checkpoint as policies see it.
+
+    `forks` are the sessions that start at it, `last` marks the last one of a session, `origin` is
+    set on the first one of a fork, `labelled` means that the user labeled it, `needed` is the
+    reason it is needed elsewhere ("" if it is not), `state` marks a framework's data, where only
+    the framework knows what depends on it.
     """
 
     id: CheckpointId
@@ -46,9 +46,8 @@ class Candidate(Value):
 
 
 class Policy(Value):
-    """What `prune` keeps of each session: so many of the last ones, all of the last while, and the
-    newest of so many hours, days, weeks and months that have one. `labelled` keeps what has a
-    label.
+    """What `prune` keeps in each session: the last ones, all within a period, and the newest one of
+    each of the last hours, days, weeks and months that have any. `labelled` keeps labeled ones.
     """
 
     last: int = 10
@@ -60,7 +59,7 @@ class Policy(Value):
     labelled: bool = False
 
     def __bool__(self) -> bool:
-        """Whether it keeps anything by itself."""
+        """Return whether it keeps anything by itself."""
         return any(
             (
                 self.last,
@@ -75,8 +74,8 @@ class Policy(Value):
 
 
 class Limits(Value):
-    """What a store may hold before a save prunes it: checkpoints in a session, their age, bytes.
-    None: no limit.
+    """When saving prunes automatically: checkpoints per session, their age, and
+    total bytes. None means no limit.
     """
 
     count: int | None = None
@@ -96,65 +95,69 @@ class Verdict(Value):
 
 
 Rule = Callable[[Candidate], str | None]
-"""Why a checkpoint is kept by this rule, None if it is not. Asked of each in turn, the newest
-first.
-"""
+"""Returns why this rule keeps a checkpoint, None if it does not. Called for each, newest first."""
 
 
 def decide(candidates: Sequence[Candidate], policy: Policy, now: datetime) -> tuple[Verdict, ...]:
-    """The verdicts on the checkpoints of one session, given and returned newest first. `now` must
-    be aware.
+    """Return the verdicts on one session's checkpoints, given and returned
+    newest first. `now` must be aware.
     """
-    return _judged(candidates, [_protected(now), *_rules(policy, now)])
+    return _verdicts(candidates, [_protected(now), *_rules(policy, now)])
 
 
 def overdue(candidates: Sequence[Candidate], limits: Limits, now: datetime) -> tuple[Verdict, ...]:
-    """The same by limits of number and age: what is beyond one is dropped, if nothing protects it
-    (see `droppable`).
+    """Return the verdicts by limits of count and age: what exceeds one is dropped unless it
+    is protected (see `droppable`).
     """
     verdicts = []
-    spared = _judged(candidates, [_protected(now), _labelled, _young(now)])
-    for place, (candidate, verdict) in enumerate(zip(candidates, spared, strict=True)):
-        why = _beyond(limits, place, candidate, now)
+    exempt = _verdicts(candidates, [_protected(now), _labelled, _young(now)])
+    for index, (candidate, verdict) in enumerate(zip(candidates, exempt, strict=True)):
+        reason = _exceeded(limits, index, candidate, now)
         verdicts.append(
-            verdict if verdict.keep else Verdict(candidate.id, not why, why or "within the limits")
+            verdict
+            if verdict.keep
+            else Verdict(candidate.id, not reason, reason or "within the limits")
         )
     return tuple(verdicts)
 
 
 def droppable(candidates: Sequence[Candidate], now: datetime) -> tuple[Candidate, ...]:
-    """What may go to make room: neither young nor labelled nor protected."""
-    spared = _judged(candidates, [_protected(now), _labelled, _young(now)])
-    return tuple(c for c, verdict in zip(candidates, spared, strict=True) if not verdict.keep)
+    """Return the checkpoints that can be dropped to free space: not recent, labeled or
+    protected.
+    """
+    exempt = _verdicts(candidates, [_protected(now), _labelled, _young(now)])
+    return tuple(c for c, verdict in zip(candidates, exempt, strict=True) if not verdict.keep)
 
 
-def _judged(candidates: Sequence[Candidate], rules: Sequence[Rule]) -> tuple[Verdict, ...]:
-    """Every rule sees every checkpoint, since some count; the first that wants it says why."""
+def _verdicts(candidates: Sequence[Candidate], rules: Sequence[Rule]) -> tuple[Verdict, ...]:
+    """Apply every rule to every checkpoint, since some rules count. The first match gives the
+    reason.
+    """
     verdicts = []
     for candidate in candidates:
-        wanted = [reason for reason in [rule(candidate) for rule in rules] if reason is not None]
-        verdicts.append(Verdict(candidate.id, bool(wanted), wanted[0] if wanted else UNWANTED))
+        reasons = [reason for reason in [rule(candidate) for rule in rules] if reason is not None]
+        verdicts.append(Verdict(candidate.id, bool(reasons), reasons[0] if reasons else UNWANTED))
     return tuple(verdicts)
 
 
 def _protected(now: datetime) -> Rule:
-    """What is kept whatever the policy says."""
+    """Return the rule for checkpoints that are always kept."""
 
     def rule(candidate: Candidate) -> str | None:
         if candidate.last:
-            return "the last of its session"
+            return "last of its session"
         if candidate.tags:
             return f"tag {', '.join(candidate.tags)}"
         if candidate.forks:
             return f"{', '.join(candidate.forks)} was forked from it"
         if candidate.origin:
-            return f"it begins a fork of {candidate.origin}"
+            return f"start of a fork of {candidate.origin}"
         if candidate.needed:
             return candidate.needed
         if candidate.state:
-            return "a graph's state: others may need it"
+            return "graph state that others may need"
         if candidate.trigger == Trigger.BEFORE_RESTORE and now - candidate.created < YOUNG_SAFETY:
-            return f"what was there before a restore, for {YOUNG_SAFETY.days} days"
+            return f"safety checkpoint, kept for {YOUNG_SAFETY.days} days"
         return None
 
     return rule
@@ -184,13 +187,13 @@ def _last(count: int) -> Rule:
 
 def _within(length: timedelta, now: datetime) -> Rule:
     return lambda candidate: (
-        f"of the last {_span(length)}" if now - candidate.created <= length else None
+        f"from the last {_span(length)}" if now - candidate.created <= length else None
     )
 
 
 def _newest_of(unit: str, count: int, form: str, now: datetime) -> Rule:
-    """The newest one of each of the last `count` hours, days, … that have one, by the calendar of
-    `now`.
+    """Return the rule for the newest checkpoint of each of the last `count` units that have
+    one, in the time zone of `now`.
     """
     seen: set[str] = set()
 
@@ -201,7 +204,7 @@ def _newest_of(unit: str, count: int, form: str, now: datetime) -> Rule:
         if name in seen:
             return None
         seen.add(name)
-        return f"the last of {unit} {name}"
+        return f"last of {unit} {name}"
 
     return rule
 
@@ -209,28 +212,28 @@ def _newest_of(unit: str, count: int, form: str, now: datetime) -> Rule:
 def _local(time: datetime, now: datetime) -> datetime:
     try:
         return time.astimezone(now.tzinfo)
-    except OverflowError:  # at the very ends of the calendar
+    except OverflowError:  # first or last day of the calendar
         return time
 
 
 def _labelled(candidate: Candidate) -> str | None:
-    return "it has a label" if candidate.labelled else None
+    return "labeled" if candidate.labelled else None
 
 
 def _young(now: datetime) -> Rule:
     return lambda candidate: "younger than a day" if now - candidate.created < YOUNG else None
 
 
-def _beyond(limits: Limits, place: int, candidate: Candidate, now: datetime) -> str:
-    if limits.count is not None and place >= limits.count:
-        return f"more than {limits.count} in its session"
+def _exceeded(limits: Limits, index: int, candidate: Candidate, now: datetime) -> str:
+    if limits.count is not None and index >= limits.count:
+        return f"beyond {limits.count} in its session"
     if limits.age is not None and now - candidate.created > limits.age:
         return f"older than {_span(limits.age)}"
     return ""
 
 
 def _span(length: timedelta) -> str:
-    """A length of time in the largest unit that it is a whole number of."""
+    """Format a duration in the largest unit that divides it."""
     seconds = int(length.total_seconds())
     units = (("week", 604800), ("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
     unit, size = next(each for each in units if seconds % each[1] == 0)
@@ -239,14 +242,12 @@ def _span(length: timedelta) -> str:
 
 
 def ranges(ids: Iterable[CheckpointId]) -> dict[str, tuple[tuple[int, int], ...]]:
-    """Ids by session, numbers that follow each other as first and last: a thousand of them are a
-    few words.
-    """
-    found: dict[str, list[tuple[int, int]]] = {}
+    """Return ids by session as ranges (first, last) of consecutive numbers."""
+    by_session: dict[str, list[tuple[int, int]]] = {}
     for session, number in sorted(set(ids)):
-        runs = found.setdefault(session, [])
+        runs = by_session.setdefault(session, [])
         if runs and runs[-1][1] == number - 1:
             runs[-1] = (runs[-1][0], number)
         else:
             runs.append((number, number))
-    return {session: tuple(runs) for session, runs in found.items()}
+    return {session: tuple(runs) for session, runs in by_session.items()}

@@ -1,9 +1,8 @@
-"""What may stand where in `checkpoint.json`: types, and of what becomes a path or a ref also the
-spelling.
+"""The schema of `checkpoint.json`: types, and the syntax of values that become paths or refs.
 
-Checked when it is written, so that nothing is stored that cannot be read back, and when it is read,
-since a checkpoint may come from somebody else. Fields that are not named here may be there and hold
-anything; what must be there, and what the words mean, the decoder knows.
+Checked on writing, so that everything stored can be read back, and on reading, since a
+checkpoint can come from anywhere. Unknown fields are accepted. Required fields and the meaning
+of values are up to the decoder.
 """
 
 from __future__ import annotations
@@ -86,12 +85,12 @@ CHECKPOINT = {
 }
 
 
-def misfit(value: Any, shape: Any = CHECKPOINT, place: str = "metadata") -> str | None:
-    """Where in `value` something stands that does not belong there ("metadata.files.raw[2]"), None
-    if all is well.
+def misfit(value: Any, shape: Any = CHECKPOINT, path: str = "metadata") -> str | None:
+    """Return the place in `value` that violates the schema
+    ("metadata.files.raw[2]"), None if there is none.
 
-    A shape is a type, a range of integers, a pattern, a tuple of alternatives, a list of one shape
-    for every item, a dict of the shapes of named fields, or `PAIRS`.
+    A shape is a type, a range of integers, a pattern, a tuple of alternatives, a list with the
+    shape of every item, a dict with the shapes of named fields, or `PAIRS`.
     """
     inner: Iterable[tuple[Any, Any, str]]
     if type(shape) is list and isinstance(value, list):
@@ -101,13 +100,13 @@ def misfit(value: Any, shape: Any = CHECKPOINT, place: str = "metadata") -> str 
             (item, shape.get(str) or shape.get(name), f".{name}") for name, item in value.items()
         )
     else:
-        return None if _fits(value, shape) else place
-    for item, wanted, step in inner:
-        # no field of ours, or as most are: seen without a call
-        if wanted is None or type(item) is wanted:
+        return None if _fits(value, shape) else path
+    for item, item_shape, step in inner:
+        # An unknown field, or a plain type, the most common case: no call needed.
+        if item_shape is None or type(item) is item_shape:
             continue
-        if wrong := misfit(item, wanted, place + step):
-            return wrong
+        if problem := misfit(item, item_shape, path + step):
+            return problem
     return None
 
 

@@ -5,12 +5,12 @@
     .gitcp/README.md
     .gitcp/conversation/<stream>/…
     .gitcp/steps/…                    results of steps (gitcp.state.steps)
-    .gitcp/state/…                    what a framework keeps (gitcp.langgraph)
-    .gitcp/staged/<path>              where the index differs from the files
-    .gitcp/conflicts/<stage>/<path>   where the index is unmerged
+    .gitcp/state/…                    a framework's data (gitcp.langgraph)
+    .gitcp/staged/<path>              index entries that differ from the files
+    .gitcp/conflicts/<stage>/<path>   unmerged index entries
 
-A session is a ref; its chain has exactly one parent a commit. Objects are written first, the ref
-moves last.
+A session is a ref; each commit of its chain has at most one parent. Objects are written first, the
+ref moves last.
 """
 
 from __future__ import annotations
@@ -29,12 +29,11 @@ from gitcp.git import locks, refs, shared, trees
 from gitcp.git.fsync import FULL, make_own_directory, open_shared
 from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
-from gitcp.git.trees import TreeEntry
+from gitcp.git.trees import PartOfTree, TreeEntry
 from gitcp.model import FILE, RESERVED, TREE, Checkpoint, CheckpointId, Entry, Oid, Snapshot
 from gitcp.value import Value, replace
 
 if TYPE_CHECKING:
-    from gitcp.git.gathering import Gathering
     from gitcp.git.write_ahead_log import Ahead
 
 FALLBACK_NAME = "gitcp"
@@ -58,13 +57,13 @@ LISTED = (
 )
 
 NEAR = 64
-"""So many checkpoints are read in the time that git takes to start, and damage further back is not
-in their way.
+"""Number of checkpoints that can be read in the time git takes to start. Damage
+beyond these does not affect them.
 """
 
 
 class Summary(Value):
-    """What a commit alone says about a checkpoint: enough for a listing, no blob is read."""
+    """A checkpoint as described by its commit alone: enough for listings, without reading blobs."""
 
     commit: Oid
     root: Oid
@@ -84,24 +83,14 @@ class Store:
     def __init__(self, repo: Repository) -> None:
         self.repo = repo
         self.objects = Objects(repo)
-        self._ahead: Ahead | None = None
-        if (left := self._left()) is not None and left.is_left():
-            with suppress(Refused), self.lock():  # who may only read finds what is there
+        if (log := self._pending_log()) is not None and log.is_left():
+            with suppress(Refused), self.lock():  # a read-only user continues without
                 pass
 
-    def hurry(self, gathering: Gathering) -> None:
-        """Save many times a minute: checkpoints are durable as ever, by gitcp.git.write_ahead_log.
-        For nothing but saves.
-        """
-        from gitcp.git.write_ahead_log import Ahead, running
-
-        self.objects.gathering = gathering
-        self._ahead = Ahead(self.repo.common_dir) if running() else None
-
-    def _left(self) -> Ahead | None:
-        """What somebody promised, None if nobody ever did."""
+    def _pending_log(self) -> Ahead | None:
+        """Return the write-ahead log of a framework, None if there is none."""
         if os.path.exists(f"{self.repo.common_dir}/gitcp/ahead"):
-            from gitcp.git.write_ahead_log import Ahead  # hardly any repository has it
+            from gitcp.git.write_ahead_log import Ahead  # rarely needed
 
             return Ahead(self.repo.common_dir)
         return None
@@ -109,102 +98,106 @@ class Store:
     # ------------------------------------------------------------ refs
 
     def sessions(self) -> dict[str, Oid]:
-        """Every session and the commit of its last checkpoint; of one whose ref is garbage, one
-        that is missing.
-        """
-        return self._named(refs.SESSIONS, refs.NOTHING)
+        """Return every session with its last commit; refs.NOTHING for an unreadable ref."""
+        return self._list_refs(refs.SESSIONS, refs.NOTHING)
 
     def tags(self) -> dict[str, Oid]:
-        """Every tag and the commit it is on."""
-        return {name: self.peel(oid) for name, oid in self._named(refs.TAGS).items()}
+        """Return every tag with its commit."""
+        return {name: self.peel(oid) for name, oid in self._list_refs(refs.TAGS).items()}
+
+    def fetched(self, kind: str = "sessions") -> dict[str, Oid]:
+        """Return every fetched or imported session, as `REMOTE/SESSION`, with its last commit; with
+        `kind` "tags", every such tag and its object.
+        """
+        listed = refs.list_refs(self.repo.common_dir, refs.REMOTES, refs.NOTHING)
+        parts = ((ref.removeprefix(refs.REMOTES).split("/"), tip) for ref, tip in listed.items())
+        return {
+            f"{part[0]}/{part[2]}": tip for part, tip in parts if len(part) == 3 and part[1] == kind
+        }
 
     def tip(self, session: str) -> Oid | None:
-        """The commit of a session's last checkpoint, None if there is no such session. Garbage is
-        taken for NOTHING.
+        """Return a session's last commit, None if there is no such session,
+        refs.NOTHING if the ref is unreadable.
         """
         try:
             return refs.read_ref(self.repo.common_dir, refs.SESSIONS + session)
         except StoreDamaged:
             return refs.NOTHING
 
-    def _named(self, prefix: str, garbage: Oid | None = None) -> dict[str, Oid]:
-        found = refs.list_refs(self.repo.common_dir, prefix, garbage)
-        return {name.removeprefix(prefix): oid for name, oid in found.items()}
+    def _list_refs(self, prefix: str, garbage: Oid | None = None) -> dict[str, Oid]:
+        listed = refs.list_refs(self.repo.common_dir, prefix, garbage)
+        return {name.removeprefix(prefix): oid for name, oid in listed.items()}
 
     def peel(self, oid: Oid) -> Oid:
-        """The commit that an annotated tag is on; a commit is itself. Raises StoreDamaged."""
+        """Return the commit of an annotated tag; a commit is returned
+        unchanged. Raises StoreDamaged.
+        """
         kind, data = self.objects.read(oid)
         if kind != "tag":
             return oid
         target = re.match(rb"object ([0-9a-f]{40})\n", data)
         if target is None:
-            raise StoreDamaged(f"tag object {oid} names no object", hint="gitcp check")
+            raise StoreDamaged(f"tag object {oid} has no object", hint="gitcp check")
         return Oid(target[1].decode("ascii"))
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the store against other gitcp processes. Raises StoreBusy after a minute."""
+        """Hold the store's lock against other gitcp processes. Raises StoreBusy after a minute."""
         try:
             descriptor = _open_lock(self.repo.store_dir)
         except OSError as error:
-            what = (
-                f"gitcp cannot write in {self.repo.store_dir}: {error.strerror}. Nothing was "
-                "changed"
+            problem = (
+                f"cannot write to {self.repo.store_dir}: {error.strerror}; nothing was changed"
             )
             if error.errno in FULL:
-                raise DiskFull(what, hint="free some space") from None
-            raise Refused(what, hint=shared.fix(self.repo.store_dir)) from None
+                raise DiskFull(problem, hint="free some space") from None
+            raise Refused(problem, hint=shared.fix(self.repo.store_dir)) from None
         try:
             if not locks.take(descriptor):
                 raise StoreBusy(
-                    "another gitcp process has held the store for a minute: nothing was changed",
-                    hint="try again when it is done",
+                    "another gitcp process has locked the store for a minute; nothing was changed",
+                    hint="try again when it has finished",
                 )
             shared.repair(self.repo.common_dir / "refs" / "gitcp")
-            if self._ahead is None and (left := self._left()) is not None:
-                left.settle()
+            self._settle()
             yield
         finally:
             self.objects.let_go()
             os.close(descriptor)
 
     def advance(self, checkpoint: Checkpoint) -> None:
-        """Move the session's ref to `checkpoint`: the commit point. Raises StoreBusy if the session
-        moved meanwhile.
+        """Move the session's ref to `checkpoint`: the commit point. Raises
+        StoreBusy if the session has moved.
         """
-        name, ahead = refs.SESSIONS + checkpoint.id.session, self._ahead
-        promise = (lambda: self._promise(ahead, name, checkpoint)) if ahead else None
-        if not refs.update_ref(
-            self.repo.common_dir, name, checkpoint.commit, checkpoint.parent, promise
-        ):
+        if not self._move_session(refs.SESSIONS + checkpoint.id.session, checkpoint):
             raise StoreBusy(
-                f"session {checkpoint.id.session} moved while {checkpoint.id} was made: it was not "
+                f"session {checkpoint.id.session} moved in the meantime; {checkpoint.id} was not "
                 "saved"
             )
-        if ahead is not None and ahead.is_due():
-            ahead.settle()
 
-    def _promise(self, ahead: Ahead, name: str, checkpoint: Checkpoint) -> None:
-        """Promise the move of a ref with all that was written, and only then make that visible."""
-        packs = self.objects.sealed()
-        ahead.promise(name, checkpoint.parent, checkpoint.commit, packs)
-        self.objects.place(packs)
+    def _move_session(self, name: str, checkpoint: Checkpoint) -> bool:
+        return refs.update_ref(self.repo.common_dir, name, checkpoint.commit, checkpoint.parent)
+
+    def _settle(self) -> None:
+        """Make pending writes of a framework durable (gitcp.git.write_ahead_log)."""
+        if (log := self._pending_log()) is not None:
+            log.settle()
 
     def begin(self, checkpoint: Checkpoint) -> None:
-        """Begin a session with `checkpoint`, whose parent is another session's. Raises Refused if
-        it exists.
+        """Create a session whose first checkpoint has a parent in another one. Raises Refused if it
+        exists.
         """
         name = checkpoint.id.session
         self.objects.flush(held=True)
         if not refs.update_ref(self.repo.common_dir, refs.SESSIONS + name, checkpoint.commit, None):
             raise Refused(
-                f"there is a session {name} already: nothing was changed",
-                hint="give another name: --name",
+                f"session {name} already exists; nothing was changed",
+                hint="choose another name with --name",
             )
 
     def move_ref(self, name: str, old: Oid | None, new: Oid | None) -> bool:
-        """Set, make (`old` None) or delete (`new` None) one of our refs. False if it is not at
-        `old` any more.
+        """Update, create (`old` None) or delete (`new` None) one of gitcp's refs.
+        Return False if it is not at `old`.
         """
         if new is not None:
             return refs.update_ref(self.repo.common_dir, name, new, old)
@@ -212,7 +205,7 @@ class Store:
             return True
         if old == refs.NOTHING or refs.read_ref(self.repo.common_dir, name) != old:
             return False
-        self.repo.git("update-ref", "-d", name, old)  # packed: git alone rewrites packed-refs
+        self.repo.git("update-ref", "-d", name, old)  # packed: only git rewrites packed-refs
         return True
 
     # ------------------------------------------------------------ writing
@@ -220,18 +213,21 @@ class Store:
     def commit(
         self, checkpoint: Checkpoint, readme: str, before: Checkpoint | None = None
     ) -> Checkpoint:
-        """Write a checkpoint's metadata, tree and commit; the checkpoint with `commit` and `root`
-        filled in.
+        """Write a checkpoint's metadata, tree and commit. Return it with
+        `commit` and `root` filled in.
 
-        The files' tree and the conversation's tree are stored already. Everything is on disk when
-        this returns (with `hurry`, when `advance` or `begin` does), and no ref names it yet. What
-        the index has is taken from the checkpoint `before`, where it says the same.
+        The trees of files and conversation exist already. Everything is on disk on return,
+        unreferenced. Index entries equal to those of the checkpoint `before` are reused.
         """
         root = self.write_root(checkpoint, readme, before)
         commit = self.objects.write("commit", self._commit_object(checkpoint, root), new=True)
-        if self._ahead is None:
-            self.objects.flush(held=True)
-        return replace(checkpoint, commit=commit, root=root)
+        self._make_durable()
+        snapshot = replace(checkpoint.snapshot, tree=self.files_tree(root))
+        return replace(checkpoint, commit=commit, root=root, snapshot=snapshot)
+
+    def _make_durable(self) -> None:
+        """Sync the objects that a ref is about to name."""
+        self.objects.flush(held=True)
 
     def write_root(
         self, checkpoint: Checkpoint, readme: str, before: Checkpoint | None = None
@@ -260,52 +256,54 @@ class Store:
 
     def _index_trees(self, checkpoint: Checkpoint, before: Checkpoint | None) -> dict[bytes, Entry]:
         reserved = self._reserved(before.root) if before and not self.objects.damaged else []
-        held = {e.name: e.oid for e in reserved if self.objects.freshen(e.oid)}
-        then = _of_index(before.snapshot) if before else {}
-        made = {
-            name: trees.changed(self.objects, held.get(name), then.get(name, {}), entries)
-            for name, entries in _of_index(checkpoint.snapshot).items()
+        existing = {e.name: e.oid for e in reserved if self.objects.freshen(e.oid)}
+        previous = _index_entries(before.snapshot) if before else {}
+        index_trees = {
+            name: trees.changed(self.objects, existing.get(name), previous.get(name, {}), entries)
+            for name, entries in _index_entries(checkpoint.snapshot).items()
         }
-        return {name: Entry(TREE, tree) for name, tree in made.items() if tree}
+        return {name: Entry(TREE, tree) for name, tree in index_trees.items() if tree}
 
     def _reserved(self, root: Oid) -> list[TreeEntry]:
-        """What lies under `.gitcp` in a checkpoint's tree."""
+        """Return the entries of `.gitcp` in a checkpoint's tree."""
         holder = next(
             (e for e in self.objects.read_tree(root) if e.name == RESERVED and e.mode == TREE), None
         )
         return self.objects.read_tree(holder.oid) if holder else []
 
     def _commit_object(self, checkpoint: Checkpoint, root: Oid) -> bytes:
-        who = signature(self.repo, checkpoint.created)
+        identity = signature(self.repo, checkpoint.created)
         parents = [f"parent {checkpoint.parent}"] if checkpoint.parent else []
         lines = [
             f"tree {root}",
             *parents,
-            f"author {who}",
-            f"committer {who}",
+            f"author {identity}",
+            f"committer {identity}",
             "",
             message(checkpoint),
         ]
         return "\n".join(lines).encode("utf-8", "replace")
 
     def write_tag(self, name: str, checkpoint: Checkpoint, text: str, now: datetime) -> Oid:
-        """Write an annotated tag object; no ref names it yet."""
-        who = signature(self.repo, now)
-        body = f"object {checkpoint.commit}\ntype commit\ntag {name}\ntagger {who}\n\n{text}\n"
+        """Write an annotated tag object, unreferenced."""
+        identity = signature(self.repo, now)
+        body = f"object {checkpoint.commit}\ntype commit\ntag {name}\ntagger {identity}\n\n{text}\n"
         oid = self.objects.write("tag", body.encode("utf-8", "replace"))
         self.objects.flush()
         return oid
 
     def reparent(self, commit: Oid, parent: Oid | None) -> Oid:
-        """Write the same checkpoint with another one before it. Visible after `objects.flush`."""
+        """Write a copy of a checkpoint's commit with another parent. Visible after
+        `objects.flush`.
+        """
         head, blank, body = self.objects.read_commit(commit).partition(b"\n\n")
         tree, *rest = (line for line in head.split(b"\n") if not line.startswith(b"parent "))
         before = [b"parent " + parent.encode("ascii")] if parent else []
         return self.objects.write("commit", b"\n".join([tree, *before, *rest]) + blank + body)
 
     def retag(self, tag: Oid, commit: Oid) -> Oid:
-        """Write the same tag for another commit; a ref that names a commit itself names the other
-        one.
+        """Write a copy of a tag object for another commit; for a lightweight tag, return the
+        commit.
         """
         kind, data = self.objects.read(tag)
         if kind != "tag":
@@ -317,50 +315,49 @@ class Store:
     # ------------------------------------------------------------ reading
 
     def read(self, commit: Oid) -> Checkpoint:
-        """The checkpoint a commit holds. Raises StoreDamaged if it is none, FormatTooNew."""
+        """Return the checkpoint of a commit. Raises StoreDamaged and FormatTooNew."""
         summary = self.summary(commit)
-        inside = {e.name: e for e in self._reserved(summary.root)}
-        if METADATA not in inside:
+        entries = {e.name: e for e in self._reserved(summary.root)}
+        if METADATA not in entries:
             raise StoreDamaged(
-                f"commit {commit[:10]} holds no {METADATA.decode()}", hint="gitcp check"
+                f"commit {commit[:10]} has no {METADATA.decode()}", hint="gitcp check"
             )
         return wire.decode_checkpoint(
-            self.objects.read_blob(inside[METADATA].oid),
+            self.objects.read_blob(entries[METADATA].oid),
             commit=commit,
             root=summary.root,
             parent=summary.parent,
             tree=self.files_tree(summary.root),
             held={
-                name: inside[name].oid for name in (CONVERSATION, STEPS, STATE) if name in inside
+                name: entries[name].oid for name in (CONVERSATION, STEPS, STATE) if name in entries
             },
         )
 
     def files_tree(self, root: Oid) -> Oid:
-        """The tree of the files in a checkpoint's tree: all but `.gitcp`. It is named, and can then
-        be read.
+        """Return the tree of the files in a checkpoint's tree: all but `.gitcp`. It is not stored;
+        every store of the repository can read it.
         """
-        return self.objects.name_tree(
-            [e for e in self.objects.read_tree(root) if e.name != RESERVED]
-        )
+        files = [e for e in self.objects.read_tree(root) if e.name != RESERVED]
+        return PartOfTree.named(self.objects.name_tree(files), root, RESERVED)
 
     def summary(self, commit: Oid) -> Summary:
-        """What a commit says by itself. Raises StoreDamaged if it is no checkpoint."""
+        """Return the summary of a commit. Raises StoreDamaged if it is not a checkpoint."""
         head, _, body = self.objects.read_commit(commit).partition(b"\n\n")
         match = HEAD.match(head)
         if match is None:
-            raise _no_checkpoint(commit)
+            raise _not_a_checkpoint(commit)
         tree, parent = match[1].decode("ascii"), (match[2] or b"").decode("ascii")
         return _summary(commit, tree, parent, time_of(match[3]), body.decode("utf-8", "replace"))
 
     def readable(self, tip: Oid | None) -> Iterator[Summary]:
-        """The checkpoints of a chain, newest first, up to the first one that cannot be read."""
+        """Yield the checkpoints of a chain, newest first, up to the first unreadable one."""
         with suppress(StoreDamaged):
             try:
                 for summary in self.history(tip) if tip else ():
                     tip = summary.parent
                     yield summary
                 return
-            except GitFailed:  # it lists all of a chain or nothing
+            except GitFailed:  # git lists all of a chain or nothing
                 pass
             while tip is not None:
                 summary = self.summary(tip)
@@ -368,7 +365,7 @@ class Store:
                 yield summary
 
     def has_summary(self, commit: Oid) -> bool:
-        """Whether a commit can be read and is a checkpoint's."""
+        """Return whether a commit is readable and a checkpoint."""
         try:
             self.summary(commit)
         except StoreDamaged:
@@ -376,10 +373,9 @@ class Store:
         return True
 
     def history(self, tip: Oid, limit: int | None = None) -> Iterator[Summary]:
-        """The checkpoints of a chain, newest first, as their commits tell it.
+        """Yield the checkpoints of a chain, newest first.
 
-        The nearest, which are all that most callers ask for, are read one by one; git lists the
-        rest in one go.
+        The nearest are read one by one, since most callers need no others; git lists the rest.
         """
         before: Oid | None = tip
         for _ in range(NEAR if limit is None else min(NEAR, limit)):
@@ -389,17 +385,29 @@ class Store:
             yield summary
             before = summary.parent
         if before is not None and (limit is None or limit > NEAR):
-            yield from self._listed(
-                (before,), *(() if limit is None else (f"--max-count={limit - NEAR}",))
-            )
+            yield from self._rest(before, None if limit is None else limit - NEAR)
 
-    def forest(self, tips: Iterable[Oid], *limits: str) -> Iterator[Summary]:
-        """Every checkpoint behind these commits, once, each after the one before it; `limits` as
-        git rev-list has.
+    def _rest(self, tip: Oid, limit: int | None) -> Iterator[Summary]:
+        """Yield a chain as git lists it; where that fails, one by one up to what is damaged."""
+        count = () if limit is None else (f"--max-count={limit}",)
+        try:
+            yield from self._listed((tip,), *count)
+            return
+        except GitFailed:  # git lists nothing then
+            pass
+        before: Oid | None = tip
+        while before is not None and limit != 0:
+            summary = self.summary(before)
+            yield summary
+            before, limit = summary.parent, None if limit is None else limit - 1
+
+    def forest(self, tips: Iterable[str], *limits: str) -> Iterator[Summary]:
+        """Yield every checkpoint that these commits reach, once, parents first. `limits` are
+        options of git rev-list; commits can include `^COMMIT`.
         """
         return self._listed(tips, "--topo-order", "--reverse", *limits)
 
-    def _listed(self, tips: Iterable[Oid], *options: str) -> Iterator[Summary]:
+    def _listed(self, tips: Iterable[str], *options: str) -> Iterator[Summary]:
         listed = self.repo.git(
             *LISTED, *options, input="".join(f"{tip}\n" for tip in tips).encode("ascii")
         )
@@ -409,25 +417,27 @@ class Store:
             try:
                 commit, tree, parents, time, body = record.partition("\n")[2].split("\0", 4)
                 created = datetime.fromisoformat(time)
-            except ValueError:  # somebody else's message, with our separators in it
-                raise _no_checkpoint(Oid(record[7:47])) from None
+            except ValueError:  # a foreign message that contains the separators
+                raise _not_a_checkpoint(Oid(record[7:47])) from None
             yield _summary(Oid(commit), tree, parents, created, body)
 
     def find(self, id: CheckpointId) -> Oid | None:
-        """The commit of a checkpoint, None if it does not exist (any more).
+        """Return the commit of a checkpoint, None if it does not exist (any more).
 
-        What a session shared with its forks is found in them once the session itself is deleted.
+        Checkpoints that a deleted session shared with forks are found in the forks.
         """
         tip = self.tip(id.session)
-        own = (s.commit for s in self.readable(tip) if s.id.number == id.number)
-        return next(own, None) or next((s.commit for s in self._everywhere() if s.id == id), None)
+        in_session = (s.commit for s in self.readable(tip) if s.id.number == id.number)
+        return next(in_session, None) or next(
+            (s.commit for s in self._all_checkpoints() if s.id == id), None
+        )
 
     def holds(self, commit: Oid) -> bool:
-        """Whether a session of this repository has this commit."""
-        return any(summary.commit == commit for summary in self._everywhere())
+        """Return whether a session of this repository has this commit."""
+        return any(summary.commit == commit for summary in self._all_checkpoints())
 
-    def _everywhere(self) -> Iterator[Summary]:
-        """Every checkpoint of every session, as far as chains can be read."""
+    def _all_checkpoints(self) -> Iterator[Summary]:
+        """Yield every checkpoint of every session, as far as chains are readable."""
         tips = sorted(set(self.sessions().values()))
         try:
             yield from list(self.forest(tips)) if tips else ()
@@ -440,12 +450,12 @@ def _open_lock(directory: Path) -> int:
     try:
         return open_shared(directory / "lock", os.O_RDWR)
     except FileNotFoundError:
-        make_own_directory(directory)  # it could not be made: now it is said why
+        make_own_directory(directory)  # raises with the reason if it cannot be created
         return open_shared(directory / "lock", os.O_RDWR)
 
 
 def message(checkpoint: Checkpoint) -> str:
-    """The commit message: a subject for people, trailers for listings."""
+    """Return the commit message: a subject, and trailers for listings."""
     snapshot, conversation = checkpoint.snapshot, checkpoint.conversation
     trailers = {
         "Gitcp-Format": str(wire.FORMAT),
@@ -464,7 +474,7 @@ def message(checkpoint: Checkpoint) -> str:
         "Gitcp-Forked-From": str(checkpoint.forked_from or ""),
         "Gitcp-Reverted": str(checkpoint.reverted or ""),
     }
-    # One line each, whoever wrote them: a line more would be a trailer more.
+    # One line each: a line feed in a value would add a trailer.
     lines = [f"{name}: {one_line(value, 200)}" for name, value in trailers.items() if value]
     if checkpoint.state is not None:
         lines.append(f"Gitcp-State: {checkpoint.state.key}")
@@ -472,7 +482,7 @@ def message(checkpoint: Checkpoint) -> str:
 
 
 def subject(checkpoint: Checkpoint) -> str:
-    """One line: the label, or one made from the trigger and the last prompt."""
+    """Return one line: the label, or a description made from the trigger and the last prompt."""
     if label := one_line(checkpoint.note.label or "", 200):
         return label
     if checkpoint.restored_from is not None:
@@ -490,8 +500,20 @@ def subject(checkpoint: Checkpoint) -> str:
     )
 
 
-def _of_index(files: Snapshot) -> dict[bytes, dict[bytes, Entry]]:
-    """What the index has otherwise than the files."""
+def is_generated(summary: Summary) -> bool:
+    """Return whether gitcp generated a checkpoint's subject, as opposed to a label."""
+    trailer, trigger = summary.trailers.get, summary.trailers.get("Gitcp-Trigger", "")
+    generated = {
+        f"restored {trailer('Gitcp-Restored-From')}",
+        f"forked from {trailer('Gitcp-Forked-From')}",
+        f"reverted {trailer('Gitcp-Reverted')}",
+        f"{trigger} {summary.id}",
+    }
+    return summary.subject in generated or summary.subject.startswith(f"{trigger}: ")
+
+
+def _index_entries(files: Snapshot) -> dict[bytes, dict[bytes, Entry]]:
+    """Return the index entries that differ from the files."""
     staged = {e.path: Entry(e.mode, e.oid) for e in files.staged if not e.intent_to_add}
     return {
         STAGED: staged,
@@ -500,8 +522,8 @@ def _of_index(files: Snapshot) -> dict[bytes, dict[bytes, Entry]]:
 
 
 def one_line(text: str, most: int) -> str:
-    """`text` on one line of at most `most` characters, control characters and runs of blanks as one
-    space.
+    """Return `text` on one line of at most `most` characters, with control
+    characters and blanks collapsed.
     """
     if not text.isprintable() or "  " in text:
         text = re.sub(r"[\s\x00-\x1f\x7f-\x9f]+", " ", text)
@@ -515,18 +537,18 @@ def _summary(commit: Oid, tree: str, parents: str, created: datetime, body: str)
     )
     session, number = trailers.get("Gitcp-Session", ""), trailers.get("Gitcp-Number", "")
     if not refs.NAME.match(session) or not NUMBER.fullmatch(number) or " " in parents:
-        raise _no_checkpoint(commit)
+        raise _not_a_checkpoint(commit)
     first = body.partition("\n")[0]
     return Summary(commit, Oid(tree), Oid(parents) if parents else None, created, first, trailers)
 
 
-def _no_checkpoint(commit: Oid) -> StoreDamaged:
-    return StoreDamaged(f"commit {commit[:10]} is no checkpoint", hint="gitcp check")
+def _not_a_checkpoint(commit: Oid) -> StoreDamaged:
+    return StoreDamaged(f"commit {commit[:10]} is not a checkpoint", hint="gitcp check")
 
 
 def signature(repo: Repository, time: datetime) -> str:
-    """`Name <email> seconds zone`: the user where git knows one, else a fixed one. Never asks,
-    never fails.
+    """Return `Name <email> seconds zone`: git's identity if configured, else a
+    fixed one. Never asks or fails.
     """
     env, config = repo.host.env, repo.config
     name = env.get("GIT_AUTHOR_NAME") or config.get("author.name") or config.get("user.name")
@@ -539,11 +561,11 @@ def signature(repo: Repository, time: datetime) -> str:
 
 
 def time_of(author: bytes) -> datetime:
-    """When a commit was made, by its author line. Raises StoreDamaged if that cannot be read."""
+    """Return the time in a commit's author line. Raises StoreDamaged if it cannot be parsed."""
     try:
         seconds, zone = author.rpartition(b"> ")[2].split(b" ")
         minutes = int(zone[1:3]) * 60 + int(zone[3:5])
         sign = -1 if zone[:1] == b"-" else 1
         return datetime.fromtimestamp(int(seconds), timezone(timedelta(minutes=sign * minutes)))
     except (ValueError, OverflowError, OSError):
-        raise StoreDamaged("a checkpoint's commit has no time that can be read") from None
+        raise StoreDamaged("a checkpoint's commit has an invalid time") from None

@@ -1,14 +1,12 @@
-"""Strands Agents, checkpointed: whatever a session manager writes is a commit with the files of
-then.
+"""Checkpoints for Strands Agents: each write of a session manager is a commit with the files.
 
     from gitcp.strands import GitStorage
 
     Agent(session_manager=SnapshotSessionManager("chat-42",
     storage=GitStorage("/path/to/repository")))
 
-`GitStorage` is a storage of Strands: bytes under keys. One storage is one session of gitcp. Its
-main stream lists the keys, a line each; the bytes of each key are a stream of their own, which is
-stored anew only if they change.
+`GitStorage` is a Strands storage: bytes by key. One storage is one gitcp session. Its main stream
+lists the keys, one per line; the bytes of each key are a separate stream, stored only on change.
 """
 
 from __future__ import annotations
@@ -30,7 +28,15 @@ except ImportError as error:
 
 from gitcp import api
 from gitcp.errors import GitcpError
-from gitcp.integrations.thread import Changes, Given, Held, Thread, encode, parsed, session_name
+from gitcp.integrations.thread import (
+    Changes,
+    Contents,
+    StreamContent,
+    Thread,
+    encode,
+    parsed,
+    session_name,
+)
 from gitcp.model import Agent, Host
 from gitcp.saving.conversation import MAIN
 
@@ -40,11 +46,9 @@ T = TypeVar("T")
 
 
 class GitStorage(Storage):
-    """Keeps bytes under keys in the repository around `path`, in the session of gitcp that `name`
-    stands for.
+    """Stores bytes by key in the repository around `path`, in the gitcp session for `name`.
 
-    A key may be any text but the empty one. Raises what `gitcp.open` does; its methods raise
-    StorageError.
+    A key is any non-empty text. Raises what `gitcp.open` raises; its methods raise StorageError.
     """
 
     def __init__(
@@ -54,67 +58,70 @@ class GitStorage(Storage):
         self.thread = Thread(self.checkpoints, session_name(name), Agent(AGENT, name))
 
     async def write(self, key: str, data: bytes) -> None:
-        """Keep bytes under a key, in one checkpoint with the files of now."""
-        await _awaited(self._write, key, bytes(data))
+        """Save bytes under a key, in one checkpoint with the current files."""
+        await _in_thread(self._write, key, bytes(data))
 
     async def read(self, key: str) -> bytes | None:
-        """The bytes under a key, None if there are none."""
-        return await _awaited(self._read, key)
+        """Return the bytes of a key, None if it does not exist."""
+        return await _in_thread(self._read, key)
 
     async def delete(self, key: str) -> None:
-        """Take a key away, if it is there. Earlier checkpoints still have it."""
-        await _awaited(self._delete, key)
+        """Remove a key if it exists. Earlier checkpoints still have it."""
+        await _in_thread(self._delete, key)
 
     async def list(self, query: str = "") -> builtins.list[str]:
-        """The keys that begin so, sorted."""
-        return await _awaited(self._list, query)
+        """Return the keys with this prefix, sorted."""
+        return await _in_thread(self._list, query)
 
-    # ------------------------------------------------------------ the same, blocking
+    # ------------------------------------------------------------ synchronous
 
     def _write(self, key: str, data: bytes) -> None:
         if not key:
-            raise StorageError("a key must not be empty: nothing was saved")
+            raise StorageError("a key must not be empty; nothing was saved")
 
-        def written(held: Held) -> Changes | None:
-            index = _index(held)
+        def written(contents: Contents) -> Changes | None:
+            index = _index(contents)
             checksum = sha256(data).hexdigest()
             if index.get(key) == checksum:
                 return None
-            return {MAIN: _listed({**index, key: checksum}), _stream(key): Given(data)}
+            return {
+                MAIN: _encode_index({**index, key: checksum}),
+                _stream(key): StreamContent(data),
+            }
 
         self.thread.change(written)
 
     def _read(self, key: str) -> bytes | None:
-        held = self.thread.held()
-        return held.read(_stream(key)) if key in _index(held) else None
+        contents = self.thread.contents()
+        return contents.read(_stream(key)) if key in _index(contents) else None
 
     def _delete(self, key: str) -> None:
-        def without(held: Held) -> Changes | None:
-            index = _index(held)
+        def without(contents: Contents) -> Changes | None:
+            index = _index(contents)
             if index.pop(key, None) is None:
                 return None
-            return {MAIN: _listed(index), _stream(key): None}
+            return {MAIN: _encode_index(index), _stream(key): None}
 
         self.thread.change(without)
 
     def _list(self, query: str) -> builtins.list[str]:
-        return sorted(key for key in _index(self.thread.held()) if key.startswith(query))
+        return sorted(key for key in _index(self.thread.contents()) if key.startswith(query))
 
 
-async def _awaited(call: Callable[..., T], *given: object) -> T:
+async def _in_thread(call: Callable[..., T], *given: object) -> T:
     try:
         return await asyncio.to_thread(call, *given)
     except GitcpError as error:
         raise StorageError(str(error)) from error
 
 
-def _index(held: Held) -> dict[str, str]:
-    """The checksum of each key's bytes."""
-    return {line["key"]: line["sha256"] for line in parsed(held.read())}
+def _index(contents: Contents) -> dict[str, str]:
+    """Return the checksum of each key's bytes."""
+    return {line["key"]: line["sha256"] for line in parsed(contents.read())}
 
 
-def _listed(index: dict[str, str]) -> Given:
-    return Given(encode({"key": key, "sha256": index[key]} for key in sorted(index)))
+def _encode_index(index: dict[str, str]) -> StreamContent:
+    return StreamContent(encode({"key": key, "sha256": index[key]} for key in sorted(index)))
 
 
 def _stream(key: str) -> str:

@@ -1,8 +1,8 @@
-"""Frozen values, equal by content: what `dataclasses` makes, without loading it.
+"""Immutable values, compared by content, like frozen dataclasses but without loading `dataclasses`.
 
-A save has a few dozen milliseconds, and every class that `dataclass` builds costs one half of them:
-it writes and compiles its methods. Here they are written once. Type checkers take a subclass for a
-frozen dataclass.
+A save takes a few dozen milliseconds, and each class made by `dataclass` costs half a
+millisecond, since it generates and compiles its methods. Here they exist once. Type checkers
+treat a subclass as a frozen dataclass.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
-"""The default of a field that is a mapping."""
+"""The default of fields that are mappings."""
 
 V = TypeVar("V", bound="Value")
 
 
 @dataclass_transform(frozen_default=True)
 class Value:
-    """The base of all values: its annotated attributes are its fields, given by place or by name.
+    """The base of all values: its annotated attributes are its fields, passed by position or name.
 
-    Raises TypeError for a field that is missing, unknown or given twice, AttributeError for one
-    that is set later.
+    Raises TypeError for a missing, unknown or repeated field, and AttributeError for assignment.
     """
 
     fields: ClassVar[tuple[str, ...]] = ()
@@ -30,7 +29,7 @@ class Value:
     defaults: ClassVar[Mapping[str, Any]] = EMPTY
 
     def __init_subclass__(cls) -> None:
-        # inspect is what this does without
+        # RUF063: inspect would have to be loaded
         own = cls.__dict__.get("__annotations__", {})  # noqa: RUF063
         cls.fields = (*cls.fields, *own)
         cls._known = frozenset(cls.fields)
@@ -69,5 +68,5 @@ class Value:
 
 
 def replace(value: V, **changes: Any) -> V:
-    """The same value with some fields changed."""
+    """Return a copy of a value with some fields changed."""
     return type(value)(**{**value.__dict__, **changes})

@@ -1,12 +1,9 @@
-"""The JSON that is written down: `checkpoint.json`, format 1, and what `--json` prints. Sole user
-of orjson and json.
+"""JSON: `checkpoint.json`, format 1, and the output of `--json`. Sole user of orjson and json.
 
-A value that is absent is left out, so that a checkpoint costs little. Fields this version does not
-know are kept in `Checkpoint.extra` and written back. A format this version does not know is refused
-by name.
+Empty values are omitted. Unknown fields are kept in `Checkpoint.extra` and written back.
+An unknown format is an error.
 
-What a save reads and writes goes through Python's own json: orjson, which prints for programs,
-takes longer to load.
+Saves use Python's own json: orjson, used for output, takes longer to load.
 """
 
 from __future__ import annotations
@@ -58,18 +55,18 @@ Json = dict[str, Any]
 
 
 def dumps(value: object, *, small: bool = False) -> bytes:
-    """One line of JSON, keys in the order given. For what is `small`, orjson is not loaded."""
+    """Encode a value on one line, without sorting keys. `small` values do not load orjson."""
     if not small:
         import orjson  # 20 ms
 
-        # half a surrogate pair, which JSON can escape and UTF-8 cannot hold
+        # TypeError: a lone surrogate, which JSON can escape but UTF-8 cannot encode
         with suppress(TypeError):
             return orjson.dumps(value)
     return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
 def loads(data: bytes) -> Any:
-    """A JSON document. Raises ValueError for anything else."""
+    """Decode a JSON document. Raises ValueError."""
     try:
         return json.loads(data)
     except RecursionError:
@@ -77,12 +74,12 @@ def loads(data: bytes) -> Any:
 
 
 def parse_line(line: bytes) -> Json | None:
-    """The JSON object on a line of a transcript, None for anything that is not one. For looking
-    only: it is lossy.
+    """Decode the JSON object on a line of a transcript; None for anything
+    else. Lossy: only for display.
     """
     try:
         value = json.loads(line)
-        if b"\\ud" in line or b"\\uD" in line:  # half a surrogate pair becomes a question mark
+        if b"\\ud" in line or b"\\uD" in line:  # lone surrogates become question marks
             value = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
@@ -90,7 +87,7 @@ def parse_line(line: bytes) -> Json | None:
 
 
 def encode_path(path: bytes) -> str | dict[str, str]:
-    """A path as a JSON string, or as {"base64": …} where it is not UTF-8."""
+    """Encode a path as a string, or as {"base64": …} if it is not UTF-8."""
     try:
         return path.decode("utf-8")
     except UnicodeDecodeError:
@@ -98,7 +95,7 @@ def encode_path(path: bytes) -> str | dict[str, str]:
 
 
 def decode_path(value: str | Mapping[str, str]) -> bytes:
-    """The inverse of `encode_path`."""
+    """Decode a path encoded by `encode_path`."""
     return (
         value.encode("utf-8")
         if isinstance(value, str)
@@ -107,12 +104,12 @@ def decode_path(value: str | Mapping[str, str]) -> bytes:
 
 
 def encode_time(time: datetime) -> str:
-    """ISO 8601 in UTC, to the second."""
+    """Format a time as ISO 8601 in UTC, to the second."""
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def decode_time(text: str) -> datetime:
-    """The inverse of `encode_time`."""
+    """Parse a time formatted by `encode_time`. Raises ValueError."""
     time = datetime.fromisoformat(text)
     if not text.endswith("Z") or len(text) != 20:
         raise ValueError(f"not a time: {text!r}")
@@ -123,10 +120,9 @@ def decode_time(text: str) -> datetime:
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """`checkpoint.json`: "format" first, then sorted keys, indented. The same checkpoint gives the
-    same bytes.
+    """Encode `checkpoint.json`: "format" first, then sorted keys, indented. Deterministic.
 
-    Raises BadValue for a value that could not be read back.
+    Raises BadValue for a value that could not be decoded again.
     """
     fields = _present(
         {
@@ -150,8 +146,8 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
             "state": {"key": checkpoint.state.key} if checkpoint.state else None,
         }
     )
-    if wrong := misfit(fields):
-        raise BadValue(f"{wrong} of {checkpoint.id} cannot be written down: no checkpoint was made")
+    if field := misfit(fields):
+        raise BadValue(f"invalid {field} in {checkpoint.id}; no checkpoint was made")
     text = json.dumps({**checkpoint.extra, **fields}, indent=2, sort_keys=True, ensure_ascii=False)
     body = text.encode("utf-8", "backslashreplace")
     return b'{\n  "format": %d,%s\n' % (FORMAT, body[1:])
@@ -160,11 +156,11 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
 def decode_checkpoint(
     data: bytes, *, commit: Oid, root: Oid, parent: Oid | None, tree: Oid, held: Mapping[bytes, Oid]
 ) -> Checkpoint:
-    """A checkpoint from its `checkpoint.json` and what holds it: the files' `tree`, and what
-    `.gitcp` has, by name.
+    """Decode `checkpoint.json`. `tree` is the tree of the files, `held` has
+    the entries of `.gitcp` by name.
 
-    Raises FormatTooNew for a format this version does not know, StoreDamaged for anything that is
-    not a checkpoint.
+    Raises FormatTooNew for an unknown format, and StoreDamaged for anything that is not a
+    checkpoint.
     """
     try:
         fields = loads(data)
@@ -173,12 +169,12 @@ def decode_checkpoint(
             and fields["format"] not in READABLE
         ):
             raise FormatTooNew(
-                f"checkpoint {commit[:10]} is written in format {fields['format']}, this gitcp "
-                f"reads up to {FORMAT}",
+                f"checkpoint {commit[:10]} has format {fields['format']}; this gitcp reads up to "
+                f"{FORMAT}",
                 hint="pip install --upgrade gitcp-checkpoints",
             )
-        if wrong := misfit(fields):
-            raise ValueError(f"{wrong} holds something else")
+        if field := misfit(fields):
+            raise ValueError(f"invalid {field}")
         return Checkpoint(
             id=CheckpointId(fields["session"], fields["number"]),
             commit=commit,
@@ -201,14 +197,14 @@ def decode_checkpoint(
             extra={key: value for key, value in fields.items() if key not in KNOWN},
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        what = f"the metadata of checkpoint {commit[:10]} is damaged: {error!r}"
-        raise StoreDamaged(what, hint="gitcp check") from None
+        problem = f"the metadata of checkpoint {commit[:10]} is damaged: {error!r}"
+        raise StoreDamaged(problem, hint="gitcp check") from None
 
 
 def parse_id(text: str | None) -> CheckpointId | None:
-    """`SESSION@NUMBER` as an id, None for None. Raises ValueError, TypeError."""
+    """Parse `SESSION@NUMBER`; None for None. Raises ValueError and TypeError."""
     if text is not None and not ID.fullmatch(text):
-        raise ValueError(f"{text!r} is no id")
+        raise ValueError(f"invalid id {text!r}")
     session, _, number = (text or "").rpartition("@")
     return CheckpointId(session, int(number)) if text else None
 
@@ -289,7 +285,7 @@ def _unpaths(values: Iterable[str | Mapping[str, str]]) -> tuple[bytes, ...]:
 
 
 def encode_skip(skip: Skip) -> Json:
-    """A skipped path and why."""
+    """Encode a skipped path with its reason."""
     return _present(
         {"path": encode_path(skip.path), "reason": skip.reason.value, "detail": skip.detail}
     )

@@ -28,8 +28,9 @@ from tokens import tokens
 
 from gitcp import errors, store, wire
 from gitcp.cli import failure
+from gitcp.cli.commands import COMMANDS
 from gitcp.cli.context import Context
-from gitcp.cli.group import COMMANDS, root
+from gitcp.cli.group import root
 from gitcp.history import dates
 from gitcp.model import (
     Agent,
@@ -67,6 +68,7 @@ PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 
 NOT_RUN_HERE = {
     "README.md": [
+        "uv tool install . && gitcp demo",
         "python3 -m venv .venv && .venv/bin/pip install -q . && .venv/bin/gitcp demo",
         "bash .ci/run",
     ],
@@ -142,6 +144,22 @@ def test_shown_is_printed(page: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     assert not wrong, "\n".join(
         f"{page.name}:{t.start}: $ {t.command}\n" + "\n".join(lines) for t, lines in wrong
     )
+
+
+def test_python_blocks_stand_alone(
+    tmp_path: Path, sealed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every block of python.md can be pasted by itself, in any repository, with or without an
+    agent.
+    """
+    sandbox = Sandbox(tmp_path / "ada", monkeypatch)
+    text = SOURCE.joinpath("docs/python.md").read_text("utf-8")
+    programs = ["\n".join(block.lines) for block in blocks(text) if block.kind == "python"]
+
+    assert len(programs) >= 6
+    for number, program in enumerate(programs):
+        sandbox.cwd = Project(tmp_path / f"repository{number}").root
+        sandbox.python(program)
 
 
 def _wrong(
@@ -249,6 +267,20 @@ def test_every_page_is_found() -> None:
     assert {page.name for page in PAGES[1:]} - {"index.md"} <= linked
 
 
+GUIDES = ("save-and-restore", "agents", "go-back", "share-and-review", "programs", "operate")
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_guides_are_short(name: str) -> None:
+    """A guide says first what the reader can do afterwards, shows it, in at most 150 lines."""
+    text = SOURCE.joinpath(f"docs/{name}.md").read_text("utf-8")
+
+    assert len(text.splitlines()) <= 150
+    assert re.match(r"# .+\n\nThis guide shows you how to ", text)
+    assert any(block.kind == "console" for block in blocks(text))
+    assert f"({name}.md)" in section("docs/index.md", "Guides")
+
+
 @PAGE
 def test_tests_exist(page: Path) -> None:
     """A test that a page names is there."""
@@ -309,7 +341,7 @@ def helps() -> str:
 
 def _help(*command: str) -> str:
     done = CliRunner().invoke(
-        root, [*command, "-h"], prog_name="gitcp", obj=Context(command), terminal_width=100
+        root, [*command, "--help"], prog_name="gitcp", obj=Context(command), terminal_width=100
     )
     assert done.exit_code == 0, done.output
     return done.output
@@ -704,7 +736,7 @@ def test_layers_are_shown() -> None:
         "importlinter"
     ]["contracts"]
     layers = next(rule["layers"] for rule in rules if rule["name"] == "Imports only point down")
-    rows = [names(row[0]) for row in table(section("docs/architecture.md", "Rooms"))]
+    rows = [names(row[0]) for row in table(section("docs/architecture.md", "Packages"))]
 
     assert list(existing(rows)) == list(existing(re.findall(r"\w+", layer) for layer in layers))
     assert {name for row in rows for name in row} <= {
@@ -763,6 +795,17 @@ def test_environment_is_not_recorded(project: Project) -> None:
     assert kept
     assert [path.name for path in kept if b"secret-" in path.read_bytes()] == []
     assert "secret-" not in project.git("cat-file", "--batch-all-objects", "--batch")
+
+
+def test_each_word_is_defined_once() -> None:
+    """The glossary has one entry a word, in order, and no two words have the same meaning."""
+    rows = [row for row in table(text_of("docs/glossary.md")) if names(row[0])]
+    words = [row[0].strip("`") for row in rows]
+    meanings = [row[1] for row in rows]
+
+    assert words == sorted(set(words))
+    assert all(meanings)
+    assert len(set(meanings)) == len(meanings)
 
 
 def test_words_are_used() -> None:

@@ -42,7 +42,8 @@ FORBIDDEN_FUNCTION = re.compile(r"_?(get|handle|process|do)_")
 # click asks a group for its commands under the first, agent frameworks ask for what they keep under
 # the others.
 NAMED_BY_OTHERS = set(
-    "get_command get_items get_latest get_next_version get_session get_tuple get_user_state".split()
+    "get_command get_help_option get_items get_latest get_next_version get_session get_tuple "
+    "get_user_state".split()
 )
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -184,6 +185,49 @@ def test_small_modules() -> None:
 
 def _lines(module: Path) -> int:
     return SOURCE.joinpath(module).read_bytes().count(b"\n")
+
+
+ONE_OF_EACH: dict[str, tuple[str, tuple[str, ...]]] = {
+    "files are written and named by gitcp.git.fsync.replacing": (
+        r"os\.(replace|rename)\(|O_CREAT|mkstemp|NamedTemporaryFile",
+        (
+            # git's own objects, refs and index
+            "git/fsync git/loose git/packs git/refs git/staging",
+            # the working tree
+            "worktree/directories worktree/writer",
+            # a file that has its bytes already; one that is deleted when it was read
+            "state/rename_state sharing/importing",
+        ),
+    ),
+    "a file is told from what it was by gitcp.fastpath.fingerprint": (
+        r"\.st_[mc]time_ns",
+        (
+            "fastpath/fingerprint",
+            # git's format
+            "git/index",
+            # one number for each path and directory of a scan, which is what a look compares
+            "fastpath/stat_check worktree/reading worktree/records worktree/scan worktree/blobs",
+            # other names of one file
+            "restoring/apply",
+        ),
+    ),
+    "nothing is changed that outlives a call": (r"(?m)^\s+global \w", ()),
+}
+
+
+@pytest.mark.parametrize("rule", ONE_OF_EACH)
+def test_one_of_each(rule: str) -> None:
+    """What everything uses is done in one place; those who must do it otherwise are listed, and
+    still do.
+    """
+    pattern, allowed = ONE_OF_EACH[rule]
+    found = {
+        str(module.relative_to("gitcp").with_suffix(""))
+        for module in MODULES
+        if re.search(pattern, SOURCE.joinpath(module).read_text("utf-8"))
+    }
+
+    assert found == set(" ".join(allowed).split())
 
 
 def test_names() -> None:

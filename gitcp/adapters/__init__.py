@@ -1,6 +1,7 @@
-"""The agents gitcp knows, and those that other packages add. One adapter is asked, by name; each is
-imported when it is needed, and by a save only if its agent was ever used here: importing them all
-takes longer than the save.
+"""The built-in adapters, and those of installed packages.
+
+An adapter is imported when it is needed; a save imports only those whose agent was ever used here.
+Importing all takes longer than the save.
 """
 
 from __future__ import annotations
@@ -18,11 +19,10 @@ from gitcp.model import Host
 
 
 class Builtin(NamedTuple):
-    """One of our adapters, and how to tell without it that its agent is not here.
+    """A built-in adapter, and how to detect its agent without importing it.
 
-    The agent is here if `directory`, below the home directory, is there (in which it keeps its
-    sessions), or if one of `variables` is set, which says that it keeps them elsewhere or that it
-    is running us.
+    The agent is present if `directory` (below the home directory, its session store) exists, or if
+    one of `variables` is set: they relocate the store, or identify the running session.
     """
 
     name: str
@@ -60,29 +60,27 @@ BUILTIN = (
 )
 GENERIC = "gitcp.adapters.generic"
 MODULES = {known.name: known.module for known in BUILTIN} | {"generic": GENERIC}
-"""Each built-in adapter by name, the one that belongs to no agent too."""
+"""All built-in adapters by name, including the generic one."""
 
 PLAIN_FORMATS = ("json", "jsonl", "text")
-"""Formats that belong to no agent. Any other format is the name of its adapter."""
+"""Formats without an agent. Any other format is the name of its adapter."""
 
 
 def load(name: str) -> Adapter:
-    """The adapter of this name. Raises BadValue if there is none, or if it cannot be loaded."""
+    """Return the adapter with this name. Raises BadValue if there is none or it cannot be
+    loaded.
+    """
     if name in MODULES:
         return import_module(MODULES[name])
     adapter = installed.load(name)
     if adapter is None:
-        known = ", ".join(sorted(MODULES))
-        raise BadValue(
-            f"there is no adapter for an agent called {name!r}", hint=f"known are {known}"
-        )
+        names = ", ".join(sorted(MODULES))
+        raise BadValue(f"no adapter for an agent called {name!r}", hint=f"use one of {names}")
     return adapter
 
 
 def load_or_generic(name: str) -> Adapter:
-    """The adapter of this name, or the generic one: a stored conversation can be shown whoever
-    wrote it.
-    """
+    """Return the adapter with this name, or the generic one, which can show any conversation."""
     try:
         return load(name)
     except BadValue:
@@ -90,40 +88,42 @@ def load_or_generic(name: str) -> Adapter:
 
 
 def for_format(name: str) -> Adapter:
-    """The adapter that understands conversations of this format."""
+    """Return the adapter for conversations of this format."""
     return load("generic") if name in PLAIN_FORMATS else load_or_generic(name)
 
 
 def find_all(cwd: Path, host: Host) -> tuple[Found, ...]:
-    """The sessions of all agents for this directory, newest first."""
-    found = [session for adapter in _present(host) for session in adapter.find(cwd, host)]
-    return tuple(sorted(found, key=lambda session: -session.modified))
+    """Return the sessions of all agents for this directory, newest first."""
+    sessions = [session for adapter in _present(host) for session in adapter.find(cwd, host)]
+    return tuple(sorted(sessions, key=lambda session: -session.modified))
 
 
 def located(agent: str, session_id: str, host: Host) -> Found | None:
-    """An agent's session by its id, wherever it belongs; None if it is not there, or its adapter
-    cannot tell.
+    """Return an agent's session by id, in any directory; None if it does not exist or
+    the adapter cannot look it up.
     """
     if base.SESSION_ID.fullmatch(session_id) is None:
         return None
     try:
-        look: Callable[[str, Host], Found | None] | None = getattr(load(agent), "located", None)
+        lookup: Callable[[str, Host], Found | None] | None = getattr(load(agent), "located", None)
     except BadValue:
         return None
-    return look(session_id, host) if look else None
+    return lookup(session_id, host) if lookup else None
 
 
 def watched(cwd: Path, host: Host) -> tuple[Path, ...]:
-    """Every path whose change could change what `find_all` and a capture say for this directory."""
-    directories = (host.home / known.directory for known in BUILTIN)
-    own = (path for adapter in _present(host) for path in adapter.watched(cwd, host))
-    return (*directories, *map(Path, installed.places()), *own)
+    """Return the paths whose stat changes whenever `find_all` or a capture for this directory
+    would.
+    """
+    directories = (host.home / builtin.directory for builtin in BUILTIN)
+    adapter_paths = (path for adapter in _present(host) for path in adapter.watched(cwd, host))
+    return (*directories, *map(Path, installed.search_path()), *adapter_paths)
 
 
 def running(host: Host) -> Running | None:
-    """The agent that is running us, if the environment names one."""
-    named = (load(known.name) for known in BUILTIN if _names(host, known))
-    for adapter in (*named, *installed.adapters()):
+    """Return the agent that runs this process, if the environment identifies one."""
+    candidates = (load(builtin.name) for builtin in BUILTIN if _names(host, builtin))
+    for adapter in (*candidates, *installed.adapters()):
         session_id = adapter.running(host)
         if session_id is not None:
             return Running(adapter.NAME, session_id)
@@ -131,24 +131,26 @@ def running(host: Host) -> Running | None:
 
 
 def recognise(lines: Iterable[bytes]) -> Running | None:
-    """Whose transcript it is that begins with these lines, and of which session; None if it is none
-    of ours.
+    """Return the agent and session of the transcript that starts with these lines; None if
+    unknown.
     """
     for line in lines:
         fields = wire.parse_line(line) or {}
-        inner = {
-            name: held for name in ("payload", "data") if isinstance(held := fields.get(name), dict)
+        nested = {
+            name: value
+            for name in ("payload", "data")
+            if isinstance(value := fields.get(name), dict)
         }
-        own = fields.get("sessionId")
+        session = fields.get("sessionId")
         marks = (
-            ("codex", fields.get("type") == "session_meta", inner.get("payload", {}).get("id")),
+            ("codex", fields.get("type") == "session_meta", nested.get("payload", {}).get("id")),
             (
                 "copilot",
                 fields.get("type") == "session.start",
-                inner.get("data", {}).get("sessionId"),
+                nested.get("data", {}).get("sessionId"),
             ),
-            ("gemini", "projectHash" in fields, own),
-            ("claude-code", "uuid" in fields and "message" in fields, own),
+            ("gemini", "projectHash" in fields, session),
+            ("claude-code", "uuid" in fields and "message" in fields, session),
         )
         for agent, is_marked, session_id in marks:
             if is_marked and isinstance(session_id, str) and base.SESSION_ID.fullmatch(session_id):
@@ -157,12 +159,12 @@ def recognise(lines: Iterable[bytes]) -> Running | None:
 
 
 def _present(host: Host) -> Iterator[Adapter]:
-    """The adapters whose agents were ever used here, as far as that can be told from outside."""
-    for known in BUILTIN:
-        if _names(host, known) or (host.home / known.directory).exists():
-            yield load(known.name)
+    """Yield the adapters of agents that were ever used on this machine."""
+    for builtin in BUILTIN:
+        if _names(host, builtin) or (host.home / builtin.directory).exists():
+            yield load(builtin.name)
     yield from installed.adapters()
 
 
-def _names(host: Host, known: Builtin) -> bool:
-    return any(host.env.get(variable) for variable in known.variables)
+def _names(host: Host, builtin: Builtin) -> bool:
+    return any(host.env.get(variable) for variable in builtin.variables)

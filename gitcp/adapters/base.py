@@ -1,10 +1,9 @@
-"""What an adapter is, and the values it speaks in. One adapter knows one agent: where its
-conversations lie, how they are read, and where they go so that the agent's own resume continues.
+"""The adapter protocol and its values. An adapter knows one agent: where its conversations are, how
+to read them, and where to put them so that the agent can resume.
 
-An adapter is a module whose functions satisfy `Adapter`. It decides and never does: nothing here or
-in an adapter writes a file. Environment, home and working directory are arguments. Formats drift,
-so whatever a line holds that is not understood is passed over, never refused: the bytes are kept by
-`gitcp.conversation` whatever they say.
+An adapter is a module whose functions satisfy `Adapter`. It never writes a file; environment, home
+and working directory are arguments. Agents change their formats, so lines that are not understood
+are skipped, never an error: `gitcp.conversation` keeps the bytes either way.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, Protocol
 
 from gitcp import wire
-from gitcp.errors import StoreDamaged
+from gitcp.errors import Refused, StoreDamaged
 from gitcp.model import Agent, Capture, Digest, Host, Stream
 from gitcp.value import Value, replace
 
 SHOWN = 200
-"""Characters of a message that a digest keeps."""
+"""Characters of a message in a digest."""
 
 SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 STREAM_PART = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
@@ -36,23 +35,25 @@ IMAGES = {
     "gif": "image/gif",
     "webp": "image/webp",
 }
-"""Types of images, by how their names end."""
+"""Media types by file extension."""
 
 LONGEST_LINE = 16 << 20
 
 NOTHING = "nothing was written"
+"""The end of each error of a placement."""
+
 CHECK = "gitcp check"
 
 How = Literal["create", "append", "same"]
 Reader = Callable[[], Iterator[bytes]]
-"""Gives a stream's bytes in chunks, from its beginning, each time it is called."""
+"""Returns a stream's bytes in chunks, from the start on each call."""
 
 
 # ---------------------------------------------------------------- values
 
 
 class Found(Value):
-    """A session of an agent: its id, its main file, and when that was last written (seconds since
+    """A session of an agent: its id, its main file, and its modification time (seconds since
     1970).
     """
 
@@ -63,16 +64,15 @@ class Found(Value):
 
 
 class Running(NamedTuple):
-    """The agent that is running us, and its session."""
+    """The agent that runs this process, and its session."""
 
     agent: str
     session_id: str
 
 
 class Image(Value):
-    """An image in a message. The agent keeps its bytes (`data`, as base64 text) or says where it is
-    (`place`, a path or a URL). `media` is its type, like "image/png", or "image" where that is not
-    known.
+    """An image in a message: its bytes (`data`, base64) or its location (`place`, a path or URL).
+    `media` is its media type, such as "image/png", or "image" if unknown.
     """
 
     media: str
@@ -80,18 +80,18 @@ class Image(Value):
     place: str | None = None
 
     def size(self) -> int | None:
-        """How many bytes it has, None where the agent does not keep them."""
+        """Return the size in bytes, None if the agent does not store the image."""
         return None if self.data is None else len(self.data.rstrip("=")) * 3 // 4
 
 
 class Message(Value):
-    """One part of a turn, as it is shown.
+    """One displayed part of a turn.
 
-    `role` is "user", "assistant", "thinking", "tool" (what a tool gave back), "summary" (of a
-    compacted conversation) or "system" (said by the agent's program itself). `tool` names the tool
-    where the part is its call (role "assistant", `text` is its input) or its result. `time` is as
-    the agent wrote it. `call` is the agent's id of that call, in both; `failed` says that it
-    failed, by the agent's own word. A message that is nothing but `images` has the text IMAGE.
+    `role` is "user", "assistant", "thinking", "tool" (a tool's result), "summary" (of a compacted
+    conversation) or "system" (from the agent's program). `tool` is the tool's name, for a call
+    (role "assistant", `text` is the input) or its result. `time` is the agent's own format.
+    `call` is the agent's id of the call, on both; `failed` marks a failed call. A message that
+    only has `images` has the text IMAGE.
     """
 
     role: str
@@ -104,13 +104,15 @@ class Message(Value):
     images: tuple[Image, ...] = ()
 
     def is_shown(self) -> bool:
-        """Whether it says anything. A result does without a text too: that the call has ended."""
+        """Return whether there is something to show. A result without text
+        still shows that the call ended.
+        """
         return bool(self.text) or (self.role == "tool" and self.call is not None)
 
 
 class Stored(Value):
-    """A stored conversation: whose it is, its streams, and how each is read. `aside` is a directory
-    of gitcp's own, for what an agent does not find by itself.
+    """A stored conversation: its agent, and its streams with their readers. `aside` is a directory
+    of gitcp's, for files that the agent does not discover itself.
     """
 
     agent: Agent
@@ -119,10 +121,11 @@ class Stored(Value):
 
 
 class Write(Value):
-    """A file that a conversation needs, whole in `content`.
+    """A file to write for a conversation.
 
-    "create": it is not there, and is made with mode 0600 (directories 0700). "append": its `skip`
-    bytes are the beginning of the content, and the rest is added. "same": it is there already.
+    `how` is "create": the file does not exist and is created with mode 0600 (directories
+    0700); "append": its `skip` bytes are a prefix of `content`, and the rest is appended;
+    "same": it already has this content.
     """
 
     path: Path
@@ -132,19 +135,19 @@ class Write(Value):
 
 
 class Latest(NamedTuple):
-    """The session that an agent's own `command` for "the latest one" continues."""
+    """The session that the agent's own `command` for resuming the latest one picks."""
 
     session_id: str
     command: tuple[str, ...]
 
 
 class Placement(Value):
-    """Where a conversation goes, and how it is continued.
+    """Where a conversation is written, and how to resume it.
 
-    `session_id` is the agent's (None: no agent resumes it), `files` begin with the main one, `note`
-    is for people ("" where there is nothing to say). `prepare` are commands to be run before
-    `command`, in the same directory. Nobody but the person runs any of them. `latest` is what the
-    agent takes for its latest session in that directory where that is another one than this.
+    `session_id` is None if no agent can resume it. `files` starts with the main one. `note`
+    is a remark for people, or "". `prepare` are commands to run before `command`, in the
+    same directory; gitcp runs none of them. `latest` is set if the agent's latest session in
+    that directory is another one.
     """
 
     session_id: str | None
@@ -156,48 +159,44 @@ class Placement(Value):
 
 
 class Adapter(Protocol):
-    """One agent. `NAME` is its name, and the format of the conversations it captures."""
+    """One agent. `NAME` is also the format of the conversations it captures."""
 
     NAME: str
 
     def find(self, cwd: Path, host: Host) -> tuple[Found, ...]:
-        """The agent's sessions for this directory, newest first. Raises nothing: what cannot be
-        read is not found.
+        """Return the sessions for this directory, newest first. Never raises;
+        unreadable sessions are skipped.
         """
 
     def watched(self, cwd: Path, host: Host) -> tuple[Path, ...]:
-        """Paths, there or not, whose stat changes whenever `find` or `capture` could say something
-        else.
+        """Return the paths, existing or not, whose stat changes whenever `find` or `capture`
+        would.
         """
 
     def running(self, host: Host) -> str | None:
-        """The session id of the agent that is running us, by the environment."""
+        """Return the session id of the agent that runs this process, from the environment."""
 
     def capture(self, found: Found) -> Capture:
-        """The streams of a session, and the directory that it is resumed in. A file is read when it
-        is stored.
+        """Return a session's streams and its working directory. Files are read later, when they are
+        stored.
         """
 
     def digest(self, before: Digest, lines: Iterable[bytes]) -> Digest:
-        """What listings show after these lines of the main stream, given what they showed before
-        them.
-        """
+        """Update a digest with more lines of the main stream."""
 
     def messages(self, lines: Iterable[bytes]) -> Iterator[Message]:
-        """The parts of a stream that are shown, in its order."""
+        """Yield the displayed parts of a stream, in order."""
 
     def before(self, lines: Iterable[bytes], message_id: str) -> int | None:
-        """The offset at which the user message with this id begins, None if the stream does not
-        have it.
-        """
+        """Return the byte offset of the user message with this id, None if there is none."""
 
     def place(self, stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
-        """Where the files go so that the agent, run in `cwd`, continues. Reads what is there,
-        writes nothing.
+        """Plan where the files go so that the agent can resume in `cwd`. Reads the
+        existing files and writes nothing.
 
-        An existing file is kept: it is the same, or it is a beginning and is completed; if any says
-        something else, everything goes under `new_id`. Raises StoreDamaged for a stored name that
-        would lead elsewhere, Refused if `new_id` is taken too.
+        An existing file is kept: it is identical, or a prefix that is completed. If one differs,
+        everything goes under `new_id`. Raises StoreDamaged for a stored path that leads elsewhere,
+        and Refused if `new_id` exists too.
         """
 
 
@@ -205,7 +204,7 @@ class Adapter(Protocol):
 
 
 def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines of a stream with their ends; joined they are the stream."""
+    """Yield the lines of a stream, with their line endings."""
     rest: list[bytes] = []
     for chunk in chunks:
         *whole, last = chunk.split(b"\n")
@@ -219,7 +218,7 @@ def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def offsets(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Each line, with or without its end, and the offset at which it begins."""
+    """Yield each line, with or without line ending, with its byte offset."""
     offset = 0
     for line in lines:
         yield offset, line
@@ -227,20 +226,20 @@ def offsets(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def string(fields: dict[str, Any], name: str) -> str | None:
-    """A field that is a string, None for any other."""
+    """Return a field that is a string, else None."""
     value = fields.get(name)
     return value if isinstance(value, str) else None
 
 
 def message_of(fields: dict[str, Any]) -> dict[str, Any]:
-    """The object in a line's field `message`, empty where there is none."""
+    """Return the object in a line's field `message`, empty if there is none."""
     message = fields.get("message")
     return message if isinstance(message, dict) else {}
 
 
 def text_of(content: Any) -> str:
-    """The text in a message's content: a string, or a list of strings and parts that have a
-    text.
+    """Return the text of a message's content: a string, or a list of strings and parts with a
+    `text`.
     """
     parts = content if isinstance(content, list) else [content]
     texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
@@ -248,13 +247,13 @@ def text_of(content: Any) -> str:
 
 
 def with_images(message: Message, images: Iterable[Image]) -> Message:
-    """The message with these images."""
-    held = tuple(images)
-    return replace(message, text=message.text or IMAGE, images=held) if held else message
+    """Return the message with these images."""
+    collected = tuple(images)
+    return replace(message, text=message.text or IMAGE, images=collected) if collected else message
 
 
 def image_at(url: str, media: str | None = None) -> Image:
-    """The image that a URL or a path is of; one in the URL itself (`data:`) with its bytes."""
+    """Return the image at a URL or path; a `data:` URL includes its bytes."""
     head, _, data = url.partition(",")
     if head.startswith("data:") and head.endswith(";base64"):
         return Image(media or head[5:].partition(";")[0], data)
@@ -263,19 +262,17 @@ def image_at(url: str, media: str | None = None) -> Image:
 
 
 def objects(value: Any) -> list[dict[str, Any]]:
-    """The objects in a list, none of what is no list."""
+    """Return the objects in a list; nothing if `value` is no list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def shown(text: str) -> str:
-    """As much of a message as a digest keeps."""
+    """Truncate a message for a digest."""
     return text.strip()[:SHOWN]
 
 
 def first_line(path: Path) -> dict[str, Any]:
-    """The object on the first line of a file, empty where there is none or it is too long to be
-    one.
-    """
+    """Parse the first line of a file. Return {} if it is not an object or too long."""
     try:
         with open(path, "rb") as file:
             return wire.parse_line(file.readline(LONGEST_LINE)) or {}
@@ -284,8 +281,8 @@ def first_line(path: Path) -> dict[str, Any]:
 
 
 def renamed(content: Reader, old: str, new: str) -> Reader:
-    """The content with another session id for `old` in its first line, where some agents look for
-    it; no other byte differs. With "" for `old`, it stays as it is.
+    """Return a reader that replaces the session id in the first line, where some agents store it.
+    No other byte changes, and none at all if `old` is "".
     """
 
     def chunks() -> Iterator[bytes]:
@@ -300,14 +297,18 @@ def renamed(content: Reader, old: str, new: str) -> Reader:
 
 
 def roots(cwd: Path) -> set[str]:
-    """A directory and the root of its repository, by their real paths."""
+    """Return the real paths of a directory and of its repository's root.
+
+    By the agents' rule, not git's (gitcp.fastpath.discovery): the root is
+    wherever something is called `.git`.
+    """
     place = Path(os.path.realpath(cwd))
     root = next((d for d in (place, *place.parents) if os.path.lexists(d / ".git")), place)
     return {str(place), str(root)}
 
 
 def found(agent: str, session_id: str, path: Path) -> Found | None:
-    """A session whose main file is this one; None if it is no regular file."""
+    """Return the session with this main file; None if it is not a regular file."""
     try:
         status = path.lstat()
     except OSError:
@@ -316,7 +317,7 @@ def found(agent: str, session_id: str, path: Path) -> Found | None:
 
 
 def modified(path: Path) -> float:
-    """When a file was last written, in seconds since 1970; 0 if it is not there."""
+    """Return a file's modification time in seconds since 1970; 0 if it does not exist."""
     try:
         return path.stat().st_mtime
     except OSError:
@@ -326,8 +327,8 @@ def modified(path: Path) -> float:
 def newer(
     sessions: Iterable[Found], session_id: str, since: float, command: tuple[str, ...]
 ) -> Latest | None:
-    """The newest of these sessions, if it is another one than `session_id`, written after
-    `since`.
+    """Return the newest of these sessions if it is not `session_id` and was
+    written after `since` (seconds).
     """
     later = [
         session
@@ -339,49 +340,78 @@ def newer(
 
 
 def check_session_id(session_id: str) -> str:
-    """A session id that may become part of a path. Raises StoreDamaged for any other."""
+    """Return a session id that is safe in a path. Raises StoreDamaged for any other."""
     if SESSION_ID.fullmatch(session_id) is None:
-        raise StoreDamaged(f"{session_id[:80]!r} cannot be a session id: {NOTHING}", hint=CHECK)
+        raise StoreDamaged(f"invalid session id {session_id[:80]!r}; {NOTHING}", hint=CHECK)
     return session_id
 
 
 def place_parts(place: str) -> tuple[str, ...] | None:
-    """The components of a relative path that stays below where it starts; None for any other."""
+    """Return the components of a relative path that stays below its start, else None."""
     parts = tuple(place.split("/"))
-    sound = all(PLACE_PART.fullmatch(part) and part not in {".", ".."} for part in parts)
-    return parts if sound and len(parts) <= 8 else None
+    valid = all(PLACE_PART.fullmatch(part) and part not in {".", ".."} for part in parts)
+    return parts if valid and len(parts) <= 8 else None
 
 
 def check_distinct(paths: Sequence[Path]) -> None:
-    """Raises StoreDamaged if two streams would be one file."""
+    """Raise StoreDamaged if two streams map to the same file."""
     if len(set(paths)) < len(paths):
-        raise StoreDamaged(f"two streams of the conversation have one place: {NOTHING}", hint=CHECK)
+        raise StoreDamaged(f"two streams map to the same file; {NOTHING}", hint=CHECK)
+
+
+def bad_target(place: str) -> StoreDamaged:
+    """Return the error for a stored path outside the agent's directory."""
+    return StoreDamaged(
+        f"unsafe path {place[:200]!r} in the stored conversation; {NOTHING}", hint=CHECK
+    )
+
+
+def occupied(target: str) -> Refused:
+    """Return the error for a file or session that exists with other content."""
+    return Refused(f"{target} already exists with other content; {NOTHING}")
+
+
+def move_away(directory: Path) -> str:
+    """Return the command that renames a directory which is in the way."""
+    import shlex  # rarely needed
+
+    return shlex.join(("mv", str(directory), f"{directory}.old"))
+
+
+def renamed_note(session_id: str | None, new_id: str) -> str:
+    """Return the note for a conversation that is restored under a new id; "" if it had none."""
+    if session_id is None:
+        return ""
+    return (
+        f"session {session_id} has newer messages and was kept; "
+        f"the restored conversation is {new_id}"
+    )
 
 
 def plan_writes(files: Sequence[tuple[Path, Reader]]) -> tuple[Write, ...] | None:
-    """How each file is to be written, None if one of them is there and says something else.
+    """Plan how to write each file. Return None if one exists with different content.
 
-    Raises StoreDamaged if two streams would be one file.
+    Raises StoreDamaged if two streams map to the same file.
     """
     check_distinct([path for path, _ in files])
     writes = []
     for path, content in files:
-        met = _meet(path, content)
-        if met is None:
+        match = _meet(path, content)
+        if match is None:
             return None
-        writes.append(Write(path, content, *met))
+        writes.append(Write(path, content, *match))
     return tuple(writes)
 
 
 def _meet(path: Path, content: Reader) -> tuple[How, int] | None:
-    """What is to be done to a file so that it holds `content`, and how much of it is there; None if
-    it cannot.
+    """Compare a file with `content`: return the write mode and the bytes
+    already there, None if it differs.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
-        # Where nothing can be, making it will say why; what is there and cannot be read says
-        # something else.
+        # A file that exists and is unreadable counts as different. If even the directory is
+        # inaccessible, creating the file reports it.
         return None if os.path.lexists(path) else ("create", 0)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -391,12 +421,12 @@ def _meet(path: Path, content: Reader) -> tuple[How, int] | None:
 
 
 def _compare(file: BinaryIO, content: Iterator[bytes]) -> tuple[How, int] | None:
-    there = 0
+    matched = 0
     for chunk in content:
-        have = file.read(len(chunk))
-        there += len(have)
-        if not chunk.startswith(have):
+        existing = file.read(len(chunk))
+        matched += len(existing)
+        if not chunk.startswith(existing):
             return None
-        if len(have) < len(chunk):
-            return "append", there
-    return None if file.read(1) else ("same", there)
+        if len(existing) < len(chunk):
+            return "append", matched
+    return None if file.read(1) else ("same", matched)

@@ -1,15 +1,13 @@
 """Claude Code: transcripts below `~/.claude/projects`, one directory for each working directory.
 
-    <projects>/<directory>/<session>.jsonl                     the main stream, only ever appended
-    to <projects>/<directory>/<session>/subagents/agent-<id>.jsonl, agent-<id>.meta.json
-    <projects>/<directory>/<session>/tool-results/<name>       large outputs that the transcript
-    only names
+    <projects>/<directory>/<session>.jsonl                main stream, append-only
+    <projects>/<directory>/<session>/subagents/agent-<id>.jsonl, agent-<id>.meta.json
+    <projects>/<directory>/<session>/tool-results/<name>  large outputs, referenced by name
 
-The name of a directory follows from the path and cannot be turned back, so that two paths may share
-one; what the lines say of their `cwd` decides then. To resume elsewhere, or under another id, only
-names need to change.
+Directory names are derived from the path by a lossy mapping, so two paths can share one; the `cwd`
+in the lines disambiguates. Resuming elsewhere, or under another id, only changes file names.
 
-Lines are looked at and never rewritten.
+Lines are never rewritten.
 """
 
 from __future__ import annotations
@@ -24,7 +22,6 @@ from typing import Any
 from gitcp import wire
 from gitcp.adapters import base
 from gitcp.adapters.base import Found, Image, Latest, Message, Placement, Stored, Write
-from gitcp.errors import Refused, StoreDamaged
 from gitcp.model import Agent, Capture, Digest, Host, LastMessage, Source
 from gitcp.value import replace
 
@@ -33,7 +30,7 @@ NAME = "claude-code"
 MAIN = "main"
 TURNS = ("user", "assistant")
 SESSION = "{session}"
-"""Stands for the session id in a stored place."""
+"""Placeholder for the session id in a stored path."""
 
 BESIDE = ("subagents", "tool-results")
 LONGEST = 200
@@ -54,73 +51,75 @@ NOT_TYPED = (
     "<user-memory-input>",
     "[Request interrupted by user",
 )
-"""How texts begin that stand in the place of a prompt and that nobody typed."""
+"""Prefixes of texts in the role of a prompt that no person typed."""
 
 
 # ---------------------------------------------------------------- finding
 
 
 def find(cwd: Path, host: Host) -> tuple[Found, ...]:
-    """The sessions started in `cwd` or at the root of its repository, and the one that is running
-    us; newest first.
+    """Return the sessions started in `cwd` or its repository's root, and the running one, newest
+    first.
     """
-    places = base.roots(cwd)
-    found = {}
-    for directory in _directories(places, host):
+    paths = base.roots(cwd)
+    by_path = {}
+    for directory in _directories(paths, host):
         for path in _transcripts(directory):
-            if _belongs(path, places):
-                found[path] = _found(path)
-    own = running(host)
-    if own is not None:
-        found |= {path: _found(path) for path in _projects(host).glob(f"*/{own}.jsonl")}
-    known = [session for session in found.values() if session is not None]
-    return tuple(sorted(known, key=lambda session: (-session.modified, session.session_id)))
+            if _belongs(path, paths):
+                by_path[path] = _found(path)
+    current = running(host)
+    if current is not None:
+        by_path |= {path: _found(path) for path in _projects(host).glob(f"*/{current}.jsonl")}
+    sessions = [session for session in by_path.values() if session is not None]
+    return tuple(sorted(sessions, key=lambda session: (-session.modified, session.session_id)))
 
 
 def located(session_id: str, host: Host) -> Found | None:
-    """The session of this id, wherever it was started."""
+    """Return the session with this id, in any directory."""
     paths = _projects(host).glob(f"*/{session_id}.jsonl")
-    known = [session for session in map(_found, paths) if session is not None]
-    return max(known, key=lambda session: session.modified, default=None)
+    sessions = [session for session in map(_found, paths) if session is not None]
+    return max(sessions, key=lambda session: session.modified, default=None)
 
 
 def watched(cwd: Path, host: Host) -> tuple[Path, ...]:
-    """The directories of this directory's sessions, and for each session its transcript and what
-    lies beside it.
-    """
-    places = base.roots(cwd)
-    names = {directory_name(place) for place in places} | {_chosen_name(host) or ""} - {""}
-    beside = (path for found in find(cwd, host) for path in (found.path, *_places(found.path)))
-    return (_projects(host), *(_projects(host) / name for name in names), *beside)
+    """Return the session directories of this directory, and the files of each session."""
+    paths = base.roots(cwd)
+    names = {directory_name(start) for start in paths} | {_chosen_name(host) or ""} - {""}
+    session_paths = (
+        path
+        for session in find(cwd, host)
+        for path in (session.path, *_session_paths(session.path))
+    )
+    return (_projects(host), *(_projects(host) / name for name in names), *session_paths)
 
 
-def _places(transcript: Path) -> list[Path]:
-    own = transcript.with_suffix("")
-    return [own, *(own / kind for kind in BESIDE)]
+def _session_paths(transcript: Path) -> list[Path]:
+    directory = transcript.with_suffix("")
+    return [directory, *(directory / kind for kind in BESIDE)]
 
 
 def running(host: Host) -> str | None:
-    """The session named by the environment of a command that Claude Code runs."""
+    """Return the session id from the environment of a command run by Claude Code."""
     session_id = host.env.get("CLAUDE_CODE_SESSION_ID", "")
     return session_id if base.SESSION_ID.fullmatch(session_id) else None
 
 
 def transcript(cwd: Path, session_id: str, host: Host) -> Path:
-    """The main file of a session started in `cwd`, whether or not it is there. Raises StoreDamaged
-    for an odd id.
+    """Return the path of a session's main file, existing or not. Raises
+    StoreDamaged for an invalid id.
     """
     return _project_directory(cwd, host) / f"{base.check_session_id(session_id)}.jsonl"
 
 
 def directory_name(path: str) -> str:
-    """The name Claude Code gives the directory for an absolute path: all but letters and digits
-    become dashes.
+    """Return Claude Code's directory name for an absolute path: each
+    non-alphanumeric becomes a dash.
     """
     if not path.isascii():
         from unicodedata import normalize  # rarely needed
 
         path = normalize("NFC", path)
-    # It counts in UTF-16 units, as JavaScript does.
+    # Claude Code counts UTF-16 units (JavaScript).
     name = "".join(c if c.isascii() and c.isalnum() else "-" * (1 + (c > "\uffff")) for c in path)
     return name if len(name) <= LONGEST else f"{name[:LONGEST]}-{_base36(abs(_java_hash(path)))}"
 
@@ -128,8 +127,8 @@ def directory_name(path: str) -> str:
 def _java_hash(text: str) -> int:
     units = text.encode("utf-16-le", "surrogatepass")
     value = 0
-    for place in range(0, len(units), 2):
-        value = (value * 31 + int.from_bytes(units[place : place + 2], "little")) & 0xFFFFFFFF
+    for at in range(0, len(units), 2):
+        value = (value * 31 + int.from_bytes(units[at : at + 2], "little")) & 0xFFFFFFFF
     return value - (1 << 32) if value >> 31 else value
 
 
@@ -146,34 +145,33 @@ def _projects(host: Host) -> Path:
 
 
 def _chosen_name(host: Host) -> str | None:
-    """The directory name that the environment asks for, if it is one."""
+    """Return the directory name set in the environment, if it is a valid one."""
     name = host.env.get("CLAUDE_CODE_PROJECT_DIR_NAME", "")
     return name if name and base.place_parts(name) == (name,) else None
 
 
 def _project_directory(cwd: Path, host: Host) -> Path:
-    """Where a session started in `cwd` lies."""
-    place = os.path.realpath(cwd)
-    computed = _projects(host) / (_chosen_name(host) or directory_name(place))
+    """Return the directory for sessions started in `cwd`."""
+    start = os.path.realpath(cwd)
+    computed = _projects(host) / (_chosen_name(host) or directory_name(start))
     if len(computed.name) <= LONGEST or os.path.isdir(computed):
         return computed
-    # Versions differ in the hash at the end of a long name; what a version has made for this very
-    # path is right.
-    others = _directories({place}, host)
+    # The hash at the end of a long name differs between versions; prefer an existing directory.
+    others = _directories({start}, host)
     return next(
-        (d for d in others if any(_cwd(path) == place for path in _transcripts(d))), computed
+        (d for d in others if any(_cwd(path) == start for path in _transcripts(d))), computed
     )
 
 
-def _directories(places: Iterable[str], host: Host) -> list[Path]:
-    """The existing directories that may hold sessions started at these paths."""
+def _directories(paths: Iterable[str], host: Host) -> list[Path]:
+    """Return the existing directories that may have sessions started at these paths."""
     projects = _projects(host)
-    names = {directory_name(place) for place in places} | {_chosen_name(host) or ""} - {""}
-    found = {projects / name for name in names}
+    names = {directory_name(path) for path in paths} | {_chosen_name(host) or ""} - {""}
+    directories = {projects / name for name in names}
     for name in names:
         if len(name) > LONGEST:
-            found |= set(projects.glob(f"{name[:LONGEST]}-*"))
-    return sorted(directory for directory in found if os.path.isdir(directory))
+            directories |= set(projects.glob(f"{name[:LONGEST]}-*"))
+    return sorted(directory for directory in directories if os.path.isdir(directory))
 
 
 def _transcripts(directory: Path) -> list[Path]:
@@ -182,7 +180,7 @@ def _transcripts(directory: Path) -> list[Path]:
     except OSError:
         return []
     stems = [name.removesuffix(".jsonl") for name in names if name.endswith(".jsonl")]
-    # Older versions keep their sub-agents here too.
+    # Older versions store sub-agents here too.
     return [
         directory / f"{s}.jsonl"
         for s in stems
@@ -194,29 +192,31 @@ def _found(path: Path) -> Found | None:
     return base.found(NAME, path.stem, path)
 
 
-def _belongs(path: Path, places: set[str]) -> bool:
-    """Whether a transcript was not started at another path that only shares the name of its
-    directory.
+def _belongs(path: Path, paths: set[str]) -> bool:
+    """Return whether a transcript belongs to one of these paths, not to
+    another with the same directory name.
     """
     cwd, name = _cwd(path), path.parent.name
-    if cwd is None or cwd in places:
+    if cwd is None or cwd in paths:
         return True
-    # A transcript that was brought here from another path or machine still names the old one.
-    return directory_name(cwd) != name and any(directory_name(place) == name for place in places)
+    # A transcript restored from another path or machine still names the old one.
+    return directory_name(cwd) != name and any(
+        directory_name(cwd_here) == name for cwd_here in paths
+    )
 
 
 def _cwd(path: Path) -> str | None:
-    """The working directory that the first lines of a transcript name."""
-    left = HEAD
+    """Return the working directory named in the first lines of a transcript."""
+    remaining = HEAD
     try:
         with open(path, "rb") as file:
-            while left > 0 and (line := file.readline(left)):
-                left -= len(line)
+            while remaining > 0 and (line := file.readline(remaining)):
+                remaining -= len(line)
                 cwd = base.string(wire.parse_line(line) or {}, "cwd")
                 if cwd is not None:
                     return os.path.realpath(cwd)
     except (OSError, ValueError):
-        pass  # unreadable, or a path that is none
+        pass  # unreadable, or not a valid path
     return None
 
 
@@ -224,28 +224,28 @@ def _cwd(path: Path) -> str | None:
 
 
 def capture(found: Found) -> Capture:
-    """The transcript, its sub-agents' and the tool results kept beside it. Regular files only, no
-    links.
+    """Capture the transcript, its sub-agents' and the tool results next to it. Regular files
+    only.
     """
     session_id = found.session_id if base.SESSION_ID.fullmatch(found.session_id) else None
     main = Source(MAIN, path=found.path, live=True, place=f"{SESSION}.jsonl")
-    sources = (main, *_beside(found.path.with_suffix("")))
+    sources = (main, *_extra_sources(found.path.with_suffix("")))
     return Capture(Agent(NAME, session_id), NAME, sources, _directory(found.path))
 
 
 def _directory(path: Path) -> Path | None:
-    """The working directory whose sessions lie where this transcript does, as one of its lines
-    names it.
+    """Return the working directory of a transcript: the `cwd` in its lines that maps to its
+    directory.
 
-    A session that changes its directory stays where it began; one that was restored elsewhere names
-    its old directory until it goes on.
+    A session that changes directory stays where it started; one restored elsewhere has its
+    old directory until it continues.
     """
     name = path.parent.name
-    first = _cwd(path)
-    if first is not None and directory_name(first) == name:
-        return Path(first)
-    named = {os.path.realpath(cwd) for cwd in _last_cwds(path)}
-    return next((Path(cwd) for cwd in sorted(named) if directory_name(cwd) == name), None)
+    first_cwd = _cwd(path)
+    if first_cwd is not None and directory_name(first_cwd) == name:
+        return Path(first_cwd)
+    candidates = {os.path.realpath(cwd) for cwd in _last_cwds(path)}
+    return next((Path(cwd) for cwd in sorted(candidates) if directory_name(cwd) == name), None)
 
 
 def _last_cwds(path: Path) -> Iterator[str]:
@@ -260,42 +260,42 @@ def _last_cwds(path: Path) -> Iterator[str]:
         return
 
 
-def _beside(directory: Path) -> Iterator[Source]:
+def _extra_sources(directory: Path) -> Iterator[Source]:
     for kind in BESIDE:
         for path in _files(directory / kind):
-            below = str(path.relative_to(directory / kind))
-            name = stream_name(kind, below)
-            place = f"{SESSION}/{kind}/{below}"
-            if base.place_parts(place) is None:
-                place = f"{SESSION}/{kind}/{name.rpartition('/')[2]}"
-            yield Source(name, path=path, live=below.endswith(".jsonl"), place=place)
+            relative = str(path.relative_to(directory / kind))
+            name = stream_name(kind, relative)
+            target = f"{SESSION}/{kind}/{relative}"
+            if base.place_parts(target) is None:
+                target = f"{SESSION}/{kind}/{name.rpartition('/')[2]}"
+            yield Source(name, path=path, live=relative.endswith(".jsonl"), place=target)
 
 
 def _files(directory: Path) -> list[Path]:
-    found = [Path(here, name) for here, _, names in os.walk(directory) for name in names]
-    return sorted(path for path in found if _found(path) is not None)
+    paths = [Path(folder, name) for folder, _, names in os.walk(directory) for name in names]
+    return sorted(path for path in paths if _found(path) is not None)
 
 
-def stream_name(kind: str, below: str) -> str:
-    """The stream that a file of a session is kept in; `below` is its path in the directory `kind`.
-    Odd ones by hash.
+def stream_name(kind: str, relative: str) -> str:
+    """Return the stream for a file of a session. `below` is its path below the directory
+    `kind`. Unusual names are hashed.
     """
-    group, plain = "tool-results", below
+    group, name = "tool-results", relative
     if kind == "subagents":
-        agent, meta = SUBAGENT.fullmatch(below), SUBAGENT_META.fullmatch(below)
-        group = "agents" if below.endswith(".jsonl") else "meta"
-        plain = agent[1] if agent else meta[1] if meta else ""
-    if base.STREAM_PART.fullmatch(plain) is None:
-        plain = sha256(os.fsencode(below)).hexdigest()[:32]
-    return f"{group}/{plain}"
+        agent, meta = SUBAGENT.fullmatch(relative), SUBAGENT_META.fullmatch(relative)
+        group = "agents" if relative.endswith(".jsonl") else "meta"
+        name = agent[1] if agent else meta[1] if meta else ""
+    if base.STREAM_PART.fullmatch(name) is None:
+        name = sha256(os.fsencode(relative)).hexdigest()[:32]
+    return f"{group}/{name}"
 
 
 # ---------------------------------------------------------------- understanding
 
 
 def digest(before: Digest, lines: Iterable[bytes]) -> Digest:
-    """Counts every line of a user or the assistant, tool results too, but none that was put in for
-    the model alone.
+    """Count the lines of user and assistant, with tool results, without those added for the model
+    alone.
     """
     for line in lines:
         fields = wire.parse_line(line)
@@ -311,7 +311,7 @@ def _digest_line(before: Digest, fields: dict[str, Any]) -> Digest:
     if kind in TURNS and not fields.get("isMeta") and not fields.get("isSidechain"):
         return _digest_message(replace(before, messages=before.messages + 1), fields)
     title = _title(fields)
-    # What a person called it stands; what was made up for it only fills the gap.
+    # A title set by a person wins over a generated one.
     return (
         replace(before, title=title)
         if title and (kind == "custom-title" or before.title is None)
@@ -327,7 +327,7 @@ def _digest_message(before: Digest, fields: dict[str, Any]) -> Digest:
             base.text_of(message.get("content")),
             base.string(message, "model"),
         )
-        # Claude Code's own notices come in the model's name.
+        # Claude Code's own notices have the model "<synthetic>".
         before = replace(before, model=model) if model and model != "<synthetic>" else before
     else:
         role, text = "user", prompt(fields)
@@ -343,9 +343,7 @@ def _title(fields: dict[str, Any]) -> str | None:
 
 
 def prompt(fields: dict[str, Any]) -> str:
-    """What a person typed, "" for a line that is none: a tool's result, a summary, a slash command,
-    a notice.
-    """
+    """Return what a person typed, "" for tool results, summaries, slash commands and notices."""
     if (
         fields.get("isMeta")
         or fields.get("isCompactSummary")
@@ -363,9 +361,7 @@ def prompt(fields: dict[str, Any]) -> str:
 
 
 def messages(lines: Iterable[bytes]) -> Iterator[Message]:
-    """The parts of turns in the order of the file, whichever branch of the conversation they are
-    on.
-    """
+    """Yield the parts of turns in file order, from all branches of the conversation."""
     tools: dict[str, str] = {}
     for line in lines:
         fields = wire.parse_line(line) or {}
@@ -374,34 +370,34 @@ def messages(lines: Iterable[bytes]) -> Iterator[Message]:
             for part in (
                 content if isinstance(content, list) else [{"type": "text", "text": content}]
             ):
-                message = _shown(fields, part, tools) if isinstance(part, dict) else None
+                message = _message(fields, part, tools) if isinstance(part, dict) else None
                 if message is not None and message.is_shown():
                     yield message
 
 
-def _shown(fields: dict[str, Any], part: dict[str, Any], tools: dict[str, str]) -> Message | None:
-    shown = Message(
+def _message(fields: dict[str, Any], part: dict[str, Any], tools: dict[str, str]) -> Message | None:
+    message = Message(
         str(fields["type"]), "", base.string(fields, "uuid"), base.string(fields, "timestamp")
     )
     match part.get("type"):
         case "text":
-            return replace(shown, role=_role(fields, part), text=base.text_of(part))
+            return replace(message, role=_role(fields, part), text=base.text_of(part))
         case "thinking":
-            return replace(shown, role="thinking", text=base.string(part, "thinking") or "")
+            return replace(message, role="thinking", text=base.string(part, "thinking") or "")
         case "tool_use":
             name = tools[str(part.get("id"))] = base.string(part, "name") or "?"
-            given = wire.dumps(part.get("input")).decode()
-            return replace(shown, text=given, tool=name, call=base.string(part, "id"))
+            arguments = wire.dumps(part.get("input")).decode()
+            return replace(message, text=arguments, tool=name, call=base.string(part, "id"))
         case "tool_result":
             name = tools.get(str(part.get("tool_use_id")), "?")
             call, failed = base.string(part, "tool_use_id"), part.get("is_error") is True
-            result = replace(shown, role="tool", tool=name, call=call, failed=failed)
+            result = replace(message, role="tool", tool=name, call=call, failed=failed)
             result = replace(result, text=base.text_of(part.get("content")))
             return base.with_images(result, _images(part.get("content")))
         case "image":
-            return base.with_images(replace(shown, text=base.IMAGE), _images([part]))
+            return base.with_images(replace(message, text=base.IMAGE), _images([part]))
         case other:
-            return replace(shown, text=f"[{other}]") if isinstance(other, str) else None
+            return replace(message, text=f"[{other}]") if isinstance(other, str) else None
 
 
 def _images(parts: Any) -> Iterator[Image]:
@@ -427,7 +423,7 @@ def _role(fields: dict[str, Any], part: dict[str, Any]) -> str:
 
 
 def before(lines: Iterable[bytes], message_id: str) -> int | None:
-    """The offset of the `user` line with this uuid."""
+    """Return the offset of the `user` line with this uuid."""
     needle = message_id.encode("utf-8", "replace")
     for offset, line in base.offsets(lines):
         if needle in line:
@@ -441,28 +437,24 @@ def before(lines: Iterable[bytes], message_id: str) -> int | None:
 
 
 def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
-    """Into the directory for `cwd`, under the session's own id, or under `new_id` where that went
-    on meanwhile.
+    """Place the conversation in the directory for `cwd`, under its own id, or under
+    `new_id` if that has newer messages.
 
-    The bytes stay as they are under a new id too: the agent goes by the file's name, and the next
-    save finds every segment stored.
+    The bytes are the same under a new id: the agent uses the file name, and the
+    next save reuses all segments.
     """
     directory = _project_directory(cwd, host)
-    own = stored.agent.session_id
-    if own is not None:
-        files = _plan(stored, directory, own)
+    session_id = stored.agent.session_id
+    if session_id is not None:
+        files = _plan(stored, directory, session_id)
         if files is not None:
-            return Placement(own, files, _command(own), latest=_latest(own, files[0]))
+            return Placement(
+                session_id, files, _command(session_id), latest=_latest(session_id, files[0])
+            )
     files = _plan(stored, directory, new_id)
     if files is None:
-        raise Refused(
-            f"session {new_id} of Claude Code exists and says something else: it was left as it is"
-        )
-    note = (
-        f"session {own} has gone on since: it was left as it is, and this one goes on as {new_id}"
-        if own
-        else ""
-    )
+        raise base.occupied(f"Claude Code session {new_id}")
+    note = base.renamed_note(session_id, new_id)
     return Placement(new_id, files, _command(new_id), note, latest=_latest(new_id, files[0]))
 
 
@@ -472,8 +464,8 @@ def _latest(session_id: str, main: Write) -> Latest | None:
     """
     if main.how != "same":
         return None
-    there = filter(None, map(_found, _transcripts(main.path.parent)))
-    return base.newer(there, session_id, base.modified(main.path), ("claude", "--continue"))
+    sessions = filter(None, map(_found, _transcripts(main.path.parent)))
+    return base.newer(sessions, session_id, base.modified(main.path), ("claude", "--continue"))
 
 
 def _command(session_id: str) -> tuple[str, ...]:
@@ -490,12 +482,10 @@ def _plan(stored: Stored, directory: Path, session_id: str) -> tuple[Write, ...]
 
 
 def _target(name: str, place: str, session_id: str) -> tuple[str, ...]:
-    """Where a stream belongs, below the directory. What a checkpoint says of it is not trusted."""
+    """Return where a stream goes, below the directory. The stored path is not trusted."""
     if name == MAIN:
         return (f"{session_id}.jsonl",)
     parts = base.place_parts(place)
     if parts is None or len(parts) < 3 or parts[0] != SESSION or parts[1] not in BESIDE:
-        raise StoreDamaged(
-            f"a stream would be written to {place[:200]!r}: {base.NOTHING}", hint=base.CHECK
-        )
+        raise base.bad_target(place)
     return (session_id, *parts[1:])

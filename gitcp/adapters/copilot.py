@@ -1,16 +1,14 @@
 """Copilot CLI: a directory for each session below `~/.copilot/session-state`.
 
-    <session-state>/<session>/events.jsonl        what was said and done, only ever appended to
-    <session-state>/<session>/workspace.yaml      where the session works; made again where it is
-    missing <session-state>/<session>/checkpoints/, files/, research/, plan.md       what the agent
-    wrote down beside it
+    <session-state>/<session>/events.jsonl    events, append-only
+    <session-state>/<session>/workspace.yaml  working directory; recreated when missing
+    <session-state>/<session>/checkpoints/, files/, research/, plan.md  the agent's own files
 
-Its resume needs the events. It goes to the directory that workspace.yaml names, wherever it was
-started; so a session that works elsewhere is never continued in its own place. Not kept are
-workspace.yaml, locks, Copilot's own copies of files for its rewind, and session.db, which is
-changed while it runs.
+A resume needs the events, and changes to the directory in workspace.yaml, wherever it is started.
+So a session of another directory is always restored under a new id. Not stored: workspace.yaml,
+locks, the file copies for Copilot's own rewind, and session.db, which changes while it runs.
 
-To resume under another id, the directory's name and the id in the first line change.
+Resuming under another id changes the directory name and the id in the first line.
 """
 
 from __future__ import annotations
@@ -25,7 +23,6 @@ from typing import Any
 from gitcp import wire
 from gitcp.adapters import base
 from gitcp.adapters.base import Found, Image, Message, Placement, Reader, Stored, Write
-from gitcp.errors import Refused, StoreDamaged
 from gitcp.model import Agent, Capture, Digest, Host, LastMessage, Source
 from gitcp.value import replace
 
@@ -35,14 +32,14 @@ MAIN = "main"
 EVENTS = "events.jsonl"
 WORKSPACE = "workspace.yaml"
 SESSION = "{session}"
-"""Stands for the session id in a stored place."""
+"""Placeholder for the session id in a stored path."""
 
 COUNTED = ("user.message", "assistant.message", "tool.execution_complete")
 HEAD = 64 << 10
 TOLERANCE = 2
-"""Milliseconds by which the times that Copilot gives one call may differ."""
+"""Milliseconds by which Copilot's timestamps of one call may differ."""
 LEFT_OUT = ("rewind-file-snapshots", "session.db", WORKSPACE, EVENTS)
-"""How names begin that are no part of the conversation."""
+"""Prefixes of files that are not part of the conversation."""
 
 CWD = re.compile(rb'"cwd":\s*("(?:[^"\\]|\\.)*")')
 
@@ -51,36 +48,38 @@ CWD = re.compile(rb'"cwd":\s*("(?:[^"\\]|\\.)*")')
 
 
 def find(cwd: Path, host: Host) -> tuple[Found, ...]:
-    """The sessions that work in `cwd` or at the root of its repository, and the one that runs us;
-    newest first.
-    """
-    places, own = base.roots(cwd), running(host)
-    found = [
+    """Return the sessions of `cwd` or its repository's root, and the running one, newest first."""
+    paths, current = base.roots(cwd), running(host)
+    sessions = [
         session
         for name in _names(_state(host))
         if (session := base.found(NAME, name, _state(host) / name / EVENTS))
-        and (name == own or _workplace(session.path.parent) in places)
+        and (name == current or _workplace(session.path.parent) in paths)
     ]
-    return tuple(sorted(found, key=lambda session: (-session.modified, session.session_id)))
+    return tuple(sorted(sessions, key=lambda session: (-session.modified, session.session_id)))
 
 
 def located(session_id: str, host: Host) -> Found | None:
-    """The session of this id, wherever it works."""
+    """Return the session with this id, in any directory."""
     return base.found(NAME, session_id, _state(host) / session_id / EVENTS)
 
 
 def watched(cwd: Path, host: Host) -> tuple[Path, ...]:
-    """What every session says of where it works, and everything of this directory's sessions."""
+    """Return the workspace files of all sessions, and all files of this directory's sessions."""
     state = _state(host)
-    named = (path for name in _names(state) for path in (state / name, state / name / WORKSPACE))
-    own = (
-        path for found in find(cwd, host) for path in (found.path, *_directories(found.path.parent))
+    workspaces = (
+        path for name in _names(state) for path in (state / name, state / name / WORKSPACE)
     )
-    return (state, *named, *own)
+    session_paths = (
+        path
+        for session in find(cwd, host)
+        for path in (session.path, *_directories(session.path.parent))
+    )
+    return (state, *workspaces, *session_paths)
 
 
 def running(host: Host) -> str | None:
-    """The session named by the environment of a command that Copilot runs."""
+    """Return the session id from the environment of a command run by Copilot."""
     session_id = host.env.get("COPILOT_AGENT_SESSION_ID", "")
     return session_id if base.SESSION_ID.fullmatch(session_id) else None
 
@@ -97,18 +96,18 @@ def _names(state: Path) -> list[str]:
 
 
 def _workplace(directory: Path) -> str | None:
-    """The real path of where a session works: as last written down, else where it was started."""
-    named = _named_workplace(directory)
-    if named is None:
-        begun = CWD.search(_head(directory / EVENTS))
-        named = _string(begun[1]) if begun else None
-    return os.path.realpath(named) if named and "\0" not in named else None
-
-
-def _named_workplace(directory: Path) -> str | None:
-    """What workspace.yaml says; None where it is not there, or is not written as Copilot writes
-    it.
+    """Return the real path of a session's working directory: the recorded one, else where it
+    started.
     """
+    path = _recorded_workplace(directory)
+    if path is None:
+        match = CWD.search(_head(directory / EVENTS))
+        path = _string(match[1]) if match else None
+    return os.path.realpath(path) if path and "\0" not in path else None
+
+
+def _recorded_workplace(directory: Path) -> str | None:
+    """Return the directory in workspace.yaml; None if it is missing or not in Copilot's format."""
     for line in _head(directory / WORKSPACE).splitlines():
         if line.startswith(b"cwd: "):
             value = line[5:].strip()
@@ -140,55 +139,55 @@ def _head(path: Path) -> bytes:
 
 
 def capture(found: Found) -> Capture:
-    """The events, and the files that the agent wrote beside them. Regular files only, no links."""
+    """Capture the events and the agent's files next to them. Regular files only."""
     start = _data(base.first_line(found.path))
-    own = (
+    session_id = (
         found.path.parent.name
         if found.path.name == EVENTS
         else base.string(start, "sessionId") or ""
     )
     main = Source(MAIN, path=found.path, live=True, place=f"{SESSION}/{EVENTS}")
-    beside = _beside(found.path.parent) if found.path.name == EVENTS else ()
+    extra = _extra_sources(found.path.parent) if found.path.name == EVENTS else ()
     directory = _workplace(found.path.parent) if found.path.name == EVENTS else None
-    agent = Agent(NAME, own if base.SESSION_ID.fullmatch(own) else None)
-    return Capture(agent, NAME, (main, *beside), Path(directory) if directory else None)
+    agent = Agent(NAME, session_id if base.SESSION_ID.fullmatch(session_id) else None)
+    return Capture(agent, NAME, (main, *extra), Path(directory) if directory else None)
 
 
-def _beside(directory: Path) -> Iterator[Source]:
-    for below in sorted(_files(directory)):
-        plain = (
-            below
-            if base.STREAM_PART.fullmatch(below)
-            else sha256(os.fsencode(below)).hexdigest()[:32]
+def _extra_sources(directory: Path) -> Iterator[Source]:
+    for relative in sorted(_files(directory)):
+        name = (
+            relative
+            if base.STREAM_PART.fullmatch(relative)
+            else sha256(os.fsencode(relative)).hexdigest()[:32]
         )
-        place = (
-            f"{SESSION}/{below}"
-            if base.place_parts(f"{SESSION}/{below}")
-            else f"{SESSION}/files/{plain}"
+        target = (
+            f"{SESSION}/{relative}"
+            if base.place_parts(f"{SESSION}/{relative}")
+            else f"{SESSION}/files/{name}"
         )
-        yield Source(f"beside/{plain}", path=directory / below, live=False, place=place)
+        yield Source(f"beside/{name}", path=directory / relative, live=False, place=target)
 
 
 def _files(directory: Path) -> Iterator[str]:
-    """The paths, below a session's directory, of the files that are part of it."""
-    for here in _directories(directory):
-        for name in _listed(here):
-            below = str((here / name).relative_to(directory))
+    """Yield the paths, below a session's directory, of its files."""
+    for folder in _directories(directory):
+        for name in _listed(folder):
+            relative = str((folder / name).relative_to(directory))
             if (
-                not below.startswith(LEFT_OUT)
+                not relative.startswith(LEFT_OUT)
                 and not name.endswith(".lock")
-                and base.found(NAME, "", here / name)
+                and base.found(NAME, "", folder / name)
             ):
-                yield below
+                yield relative
 
 
 def _directories(directory: Path) -> list[Path]:
-    """A session's directory and those below it that are part of it."""
-    walked = (Path(here) for here, _, _ in os.walk(directory))
+    """Return a session's directory and its subdirectories that belong to it."""
+    walked = (Path(folder) for folder, _, _ in os.walk(directory))
     return [
-        here
-        for here in walked
-        if here == directory or not _below(here, directory).startswith(LEFT_OUT)
+        folder
+        for folder in walked
+        if folder == directory or not _below(folder, directory).startswith(LEFT_OUT)
     ]
 
 
@@ -212,9 +211,7 @@ def _data(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def digest(before: Digest, lines: Iterable[bytes]) -> Digest:
-    """Counts what the user and the assistant said and what tools gave back; a sub-agent's are not
-    counted.
-    """
+    """Count messages of user and assistant and tool results, without those of sub-agents."""
     for line in lines:
         fields = wire.parse_line(line) or {}
         data, kind = _data(fields), fields.get("type")
@@ -240,38 +237,38 @@ def _digest_message(before: Digest, fields: dict[str, Any]) -> Digest:
 
 
 def _role(fields: dict[str, Any]) -> str:
-    """Who said it: what came to the model as the user's may have been put in by the program."""
+    """Return the role; a user message may have been added by the program."""
     data, role = _data(fields), str(fields["type"]).partition(".")[0]
     typed = data.get("source") in (None, "user") and not data.get("isAutopilotContinuation")
     return role if role != "user" or typed else "system"
 
 
 def messages(lines: Iterable[bytes]) -> Iterator[Message]:
-    """What was said, with tool calls and what they gave back, in the order of the file."""
+    """Yield messages, tool calls and results, in file order."""
     tools: dict[str, str] = {}
     for line in lines:
         fields = wire.parse_line(line) or {}
-        for message in _shown(fields, tools):
+        for message in _messages(fields, tools):
             if message.is_shown():
                 yield message
 
 
 def has_called(events: bytes, hook: str, stamp: int) -> bool:
-    """Whether these events say that a hook was called at `stamp` (milliseconds since 1970), or
-    later.
+    """Return whether the events record a call of `hook` at or after `stamp` (milliseconds since
+    1970).
 
-    Of some hooks Copilot writes down the very payload, which has that time; of others only when it
-    wrote.
+    For some hooks Copilot records the payload, which has that time; for others only the time of the
+    record.
     """
-    from datetime import datetime  # not where sessions are looked for
+    from datetime import datetime  # not needed to find sessions
 
     for line in events.splitlines():
         fields = (wire.parse_line(line) or {}) if b'"hook.start"' in line else {}
         data = _data(fields)
-        given = data.get("input")
+        payload = data.get("input")
         if data.get("hookType") != hook:
             continue
-        if isinstance(given, dict) and given.get("timestamp") == stamp:
+        if isinstance(payload, dict) and payload.get("timestamp") == stamp:
             return True
         try:
             written = (
@@ -284,37 +281,37 @@ def has_called(events: bytes, hook: str, stamp: int) -> bool:
     return False
 
 
-def _shown(fields: dict[str, Any], tools: dict[str, str]) -> Iterator[Message]:
+def _messages(fields: dict[str, Any], tools: dict[str, str]) -> Iterator[Message]:
     data = _data(fields)
-    shown = Message("user", base.string(data, "content") or "", base.string(fields, "id"))
-    shown = replace(shown, time=base.string(fields, "timestamp"))
+    message = Message("user", base.string(data, "content") or "", base.string(fields, "id"))
+    message = replace(message, time=base.string(fields, "timestamp"))
     match fields.get("type"):
         case "user.message":
             yield base.with_images(
-                replace(shown, role=_role(fields)), _images(data.get("attachments"))
+                replace(message, role=_role(fields)), _images(data.get("attachments"))
             )
         case "assistant.message":
-            yield replace(shown, role="thinking", text=base.string(data, "reasoningText") or "")
-            yield replace(shown, role="assistant")
-            yield from _calls(shown, data, tools)
+            yield replace(message, role="thinking", text=base.string(data, "reasoningText") or "")
+            yield replace(message, role="assistant")
+            yield from _calls(message, data, tools)
         case "tool.execution_complete":
-            yield _result(shown, data, tools)
+            yield _result(message, data, tools)
         case "session.compaction_complete":
-            yield replace(shown, role="summary", text=base.string(data, "summaryContent") or "")
+            yield replace(message, role="summary", text=base.string(data, "summaryContent") or "")
 
 
-def _result(shown: Message, data: dict[str, Any], tools: dict[str, str]) -> Message:
+def _result(message: Message, data: dict[str, Any], tools: dict[str, str]) -> Message:
     result, error = data.get("result"), data.get("error")
     text = base.text_of(result.get("content") if isinstance(result, dict) else result)
     text = text or base.text_of(error.get("message") if isinstance(error, dict) else error)
     id = base.string(data, "toolCallId")
-    called = replace(shown, role="tool", text=text, tool=tools.get(str(id), "?"), call=id)
+    answer = replace(message, role="tool", text=text, tool=tools.get(str(id), "?"), call=id)
     images = _images(result.get("contents")) if isinstance(result, dict) else ()
-    return base.with_images(replace(called, failed=data.get("success") is False), images)
+    return base.with_images(replace(answer, failed=data.get("success") is False), images)
 
 
 def _images(parts: Any) -> Iterator[Image]:
-    """The images that are attached to a prompt, or that a tool gave back."""
+    """Yield the images attached to a prompt or returned by a tool."""
     for part in base.objects(parts):
         media, data = base.string(part, "mimeType") or "", base.string(part, "data")
         path = base.string(part, "path")
@@ -326,19 +323,19 @@ def _images(parts: Any) -> Iterator[Image]:
             yield base.image_at(path)
 
 
-def _calls(shown: Message, data: dict[str, Any], tools: dict[str, str]) -> Iterator[Message]:
+def _calls(message: Message, data: dict[str, Any], tools: dict[str, str]) -> Iterator[Message]:
     requests = data.get("toolRequests")
     for request in requests if isinstance(requests, list) else []:
         if isinstance(request, dict):
             name = tools[str(request.get("toolCallId"))] = base.string(request, "name") or "?"
-            called = replace(shown, tool=name, call=base.string(request, "toolCallId"))
+            call = replace(message, tool=name, call=base.string(request, "toolCallId"))
             yield replace(
-                called, role="assistant", text=wire.dumps(request.get("arguments")).decode()
+                call, role="assistant", text=wire.dumps(request.get("arguments")).decode()
             )
 
 
 def before(lines: Iterable[bytes], message_id: str) -> int | None:
-    """The offset of the `user.message` with this id."""
+    """Return the offset of the `user.message` with this id."""
     needle = message_id.encode("utf-8", "replace")
     for offset, line in base.offsets(lines):
         if needle in line:
@@ -352,23 +349,27 @@ def before(lines: Iterable[bytes], message_id: str) -> int | None:
 
 
 def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
-    """Under the session's own id, or under `new_id` where that went on meanwhile or works
-    elsewhere.
+    """Place the conversation under its own id, or under `new_id` if that has newer
+    messages or another directory.
 
-    A file of ours says that it works in `cwd`, where Copilot has written none.
+    Adds a workspace.yaml for `cwd` if Copilot has written none.
     """
-    state, own, note = _state(host), stored.agent.session_id, ""
-    session_id = new_id if own is None else own
-    files = None if own is None else _plan(stored, state / base.check_session_id(own), cwd)
+    state, original, note = _state(host), stored.agent.session_id, ""
+    session_id = new_id if original is None else original
+    files = (
+        None if original is None else _plan(stored, state / base.check_session_id(original), cwd)
+    )
     if files is None:
         session_id = new_id
         files = _plan(stored, state / base.check_session_id(new_id), cwd)
-        why = "has gone on since, or works elsewhere: it was left as it is"
-        note = f"session {own} {why}, and this one goes on as {new_id}" if own else ""
-    if files is None:
-        raise Refused(
-            f"session {new_id} of Copilot exists and says something else: it was left as it is"
+        reason = "has newer messages or another directory and was kept"
+        note = (
+            f"session {original} {reason}; the restored conversation is {new_id}"
+            if original
+            else ""
         )
+    if files is None:
+        raise base.occupied(f"Copilot session {new_id}")
     latest = None
     if files[0].how == "same":
         since = base.modified(files[0].path)
@@ -377,8 +378,8 @@ def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
 
 
 def _plan(stored: Stored, directory: Path, cwd: Path) -> tuple[Write, ...] | None:
-    there = _named_workplace(directory)
-    if there is not None and base.roots(Path(there)).isdisjoint(base.roots(cwd)):
+    recorded = _recorded_workplace(directory)
+    if recorded is not None and base.roots(Path(recorded)).isdisjoint(base.roots(cwd)):
         return None
     files = []
     for stream, read in sorted(stored.streams, key=lambda item: item[0].name != MAIN):
@@ -386,15 +387,15 @@ def _plan(stored: Stored, directory: Path, cwd: Path) -> tuple[Write, ...] | Non
             files.append((directory / EVENTS, _renamed(read, stored, directory.name)))
         else:
             files.append((directory.joinpath(*_target(stream.place)), read))
-    writes, here = base.plan_writes(files), os.path.realpath(cwd)
-    if writes is None or there is not None or not here.isprintable():
+    writes, workplace = base.plan_writes(files), os.path.realpath(cwd)
+    if writes is None or recorded is not None or not workplace.isprintable():
         return writes
-    text = b"id: %s\ncwd: %s\n" % (directory.name.encode(), wire.dumps(here))
+    text = b"id: %s\ncwd: %s\n" % (directory.name.encode(), wire.dumps(workplace))
     return (*writes, Write(directory / WORKSPACE, lambda: iter([text]), "create"))
 
 
 def _renamed(read: Reader, stored: Stored, session_id: str) -> Reader:
-    """The events as those of a session: they say in their first line whose they are."""
+    """Return the events with the session's id in their first line."""
     if session_id == stored.agent.session_id:
         return read
     first = next(base.lines(read()), b"")
@@ -404,9 +405,7 @@ def _renamed(read: Reader, stored: Stored, session_id: str) -> Reader:
 
 
 def _target(place: str) -> tuple[str, ...]:
-    """Where a file goes, below the session's directory. What a checkpoint says of it is not
-    trusted.
-    """
+    """Return where a file goes, below the session's directory. The stored path is not trusted."""
     parts = base.place_parts(place)
     if (
         parts is None
@@ -414,7 +413,5 @@ def _target(place: str) -> tuple[str, ...]:
         or parts[0] != SESSION
         or "/".join(parts[1:]).startswith(LEFT_OUT)
     ):
-        raise StoreDamaged(
-            f"a stream would be written to {place[:200]!r}: {base.NOTHING}", hint=base.CHECK
-        )
+        raise base.bad_target(place)
     return parts[1:]

@@ -1,9 +1,9 @@
-"""Any conversation of any agent: a file or bytes given by hand, kept byte for byte, understood as
-far as it goes.
+"""Conversations of no particular agent: a file or bytes, stored verbatim and parsed as far as
+possible.
 
-The formats are "jsonl" (a JSON value on each line), "json" (one document) and "text". It stands in,
-too, for an agent whose adapter is not here. Nothing resumes such a conversation, so a restore only
-puts it where people find it.
+The formats are "jsonl" (a JSON value per line), "json" (one document) and "text". Also
+used for agents without an adapter. No agent can resume such a conversation; a restore
+writes it where people can read it.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def find(cwd: Path, host: Host) -> tuple[Found, ...]:  # noqa: ARG001 -- the protocol's
-    """Nothing: no place is known to look at."""
+    """Return nothing: these conversations are always given explicitly."""
     return ()
 
 
 def watched(cwd: Path, host: Host) -> tuple[Path, ...]:  # noqa: ARG001 -- the protocol's
-    """None: nothing is found by itself."""
+    """Return nothing: no files are discovered."""
     return ()
 
 
 def running(host: Host) -> str | None:  # noqa: ARG001 -- the protocol's
-    """Never: it is not an agent."""
+    """Return None: this is not an agent."""
     return None
 
 
@@ -52,14 +52,14 @@ def running(host: Host) -> str | None:  # noqa: ARG001 -- the protocol's
 
 
 def capture(found: Found) -> Capture:
-    """The file as one stream."""
+    """Return the file as one stream."""
     return from_file(found.path)
 
 
 def from_file(path: Path) -> Capture:
-    """A file given by hand, to its last byte; what comes out of a pipe is read here and now.
+    """Capture a whole file. A pipe is read immediately.
 
-    Raises ConversationUnreadable if it is not there, is a directory or cannot be read.
+    Raises ConversationUnreadable if it does not exist, is a directory, or cannot be read.
     """
     try:
         mode = path.stat().st_mode
@@ -67,7 +67,8 @@ def from_file(path: Path) -> Capture:
             return from_bytes(path.read_bytes())
         if not stat.S_ISREG(mode):
             raise ConversationUnreadable(
-                f"{path} is no ordinary file: nothing was saved", hint="give a file, or - and pipe"
+                f"{path} is not a regular file; nothing was saved",
+                hint="pass a file, or - to read stdin",
             )
         with path.open("rb") as file:
             head = file.read(HEAD)
@@ -76,20 +77,18 @@ def from_file(path: Path) -> Capture:
             whole = not file.read(1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ConversationUnreadable(
-            f"{path} cannot be read ({reason}): nothing was saved"
-        ) from None
-    place = path.name if base.place_parts(path.name) else ""
-    return Capture(None, _format(head, whole=whole), (Source(MAIN, path=path, place=place),))
+        raise ConversationUnreadable(f"cannot read {path}: {reason}; nothing was saved") from None
+    name = path.name if base.place_parts(path.name) else ""
+    return Capture(None, _format(head, whole=whole), (Source(MAIN, path=path, place=name),))
 
 
 def from_bytes(data: bytes) -> Capture:
-    """A conversation given as bytes."""
+    """Capture a conversation given as bytes."""
     return Capture(None, _format(data[:HEAD], whole=len(data) <= HEAD), (Source(MAIN, data=data),))
 
 
 def _format(head: bytes, *, whole: bool) -> str:
-    """What the beginning looks like; `whole` says that nothing follows it."""
+    """Guess the format from the first bytes. `whole` means that there are no others."""
     lines = [line for line in base.lines([head]) if line.strip()]
     if lines and not whole and not lines[-1].endswith(b"\n"):
         lines.pop()
@@ -105,14 +104,14 @@ def _format(head: bytes, *, whole: bool) -> str:
 
 
 def digest(before: Digest, lines: Iterable[bytes]) -> Digest:
-    """Counts what looks like a message: an object with a role, a type or a message."""
+    """Count messages: objects with a role, type or message."""
     for entry in _entries(lines):
         before = _digest_entry(before, entry)
     return before
 
 
 def messages(lines: Iterable[bytes]) -> Iterator[Message]:
-    """Every message that has a text."""
+    """Yield every message that has text."""
     for entry in _entries(lines):
         text = _text(entry)
         if text:
@@ -120,7 +119,7 @@ def messages(lines: Iterable[bytes]) -> Iterator[Message]:
 
 
 def before(lines: Iterable[bytes], message_id: str) -> int | None:
-    """The offset of the line that is the user message with this id. A document cannot be cut."""
+    """Return the offset of the line with this user message. A single document cannot be split."""
     for offset, line in base.offsets(lines):
         entry = wire.parse_line(line) or {}
         if _id(entry) == message_id and _role(entry) in USERS:
@@ -129,7 +128,7 @@ def before(lines: Iterable[bytes], message_id: str) -> int | None:
 
 
 def _entries(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """The messages on the lines, or in the one document that the lines make up together."""
+    """Yield the messages, one per line or from a single document."""
     for value in _values(iter(lines)):
         listed = _listed(value)
         for entry in [value] if listed is None else listed:
@@ -138,8 +137,8 @@ def _entries(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def _values(lines: Iterator[bytes]) -> Iterator[Any]:
-    """The value of each line; or one, where they make a document, which must be small enough to be
-    read at once.
+    """Yield the value of each line, or a single value if the lines are one document of limited
+    size.
     """
     first = next((line for line in lines if line.strip()), b"")
     value = _value(first)
@@ -147,22 +146,22 @@ def _values(lines: Iterator[bytes]) -> Iterator[Any]:
         yield value
         yield from map(_value, lines)
         return
-    held, size = [first], len(first)
+    pending, size = [first], len(first)
     for line in lines:
-        held.append(line)
+        pending.append(line)
         size += len(line)
         if size > LARGEST_DOCUMENT:
             break
     else:
-        document = _value(b"\n".join(held))
+        document = _value(b"\n".join(pending))
         if document is not None:
             yield document
             return
-    yield from map(_value, chain(held, lines))
+    yield from map(_value, chain(pending, lines))
 
 
 def _value(text: bytes) -> Any:
-    """The JSON value that a text is, None for any other."""
+    """Parse JSON, None if it is not."""
     try:
         return wire.loads(text)
     except ValueError:
@@ -170,7 +169,7 @@ def _value(text: bytes) -> Any:
 
 
 def _listed(value: Any) -> list[Any] | None:
-    """The messages of a document: it is a list, or has one called so."""
+    """Return the messages of a document, which is a list or has a list `messages`."""
     messages = value.get("messages") if isinstance(value, dict) else value
     return messages if isinstance(messages, list) else None
 
@@ -201,12 +200,12 @@ def _role(entry: dict[str, Any]) -> str:
 
 
 def _text(entry: dict[str, Any]) -> str:
-    said = [
+    contents = [
         holder.get(key)
         for holder in (entry, base.message_of(entry))
         for key in ("content", "text", "parts")
     ]
-    texts = (base.text_of(content) for content in (*said, base.string(entry, "message")))
+    texts = (base.text_of(content) for content in (*contents, base.string(entry, "message")))
     return next((text for text in texts if text.strip()), "")
 
 
@@ -227,15 +226,15 @@ def _id(entry: dict[str, Any]) -> str | None:
 
 # the protocol's
 def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:  # noqa: ARG001
-    """Into a directory of its own where restored conversations are kept: no agent reads it.
+    """Put the conversation below gitcp's own directory for restored
+    conversations. No agent reads it.
 
-    The directory is named by the content, so that the same conversation is there once however often
-    it is restored.
+    The directory is named after the content: restoring twice makes one copy.
     """
     main = next((stream for stream, _ in stored.streams if stream.name == MAIN), None)
     if main is None or SHA256.fullmatch(main.sha256) is None:
         raise StoreDamaged(
-            f"the stored conversation does not say what it is: {base.NOTHING}", hint=base.CHECK
+            f"the stored conversation has no main stream; {base.NOTHING}", hint=base.CHECK
         )
     assert stored.aside is not None
     directory = stored.aside / main.sha256[:16]
@@ -245,29 +244,26 @@ def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:  
     )
     if files is None:
         raise Refused(
-            f"{directory} holds other files: they were left as they are",
-            hint=f"move {directory} away",
+            f"{directory} has other files; {base.NOTHING}", hint=base.move_away(directory)
         )
-    who = (
+    reader = (
         "no agent"
         if stored.agent.name == NAME
-        else f"no adapter for {stored.agent.name} is here, and no agent"
+        else f"no adapter for {stored.agent.name} is installed, so no agent"
     )
     return Placement(
-        None, files, (), f"{who} continues this conversation by itself: it is in {files[0].path}"
+        None, files, (), f"{reader} can resume this conversation; it was written to {files[0].path}"
     )
 
 
 def _target(stream: Stream) -> tuple[str, ...]:
-    """Where a stream goes: under the name that its file had where that is a plain one, else under
-    its own.
+    """Return where a stream goes: the file's original name if it is a plain one, else the stream's
+    name.
     """
     name, place = stream.name, base.place_parts(stream.place)
     if name == MAIN and place is not None and len(place) == 1 and "{" not in place[0]:
         return place
     parts = tuple(name.split("/"))
     if len(parts) > 2 or not all(base.STREAM_PART.fullmatch(part) for part in parts):
-        raise StoreDamaged(
-            f"{name[:80]!r} cannot be the name of a stream: {base.NOTHING}", hint=base.CHECK
-        )
+        raise StoreDamaged(f"invalid stream name {name[:80]!r}; {base.NOTHING}", hint=base.CHECK)
     return parts

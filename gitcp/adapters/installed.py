@@ -1,7 +1,6 @@
-"""Adapters that other installed packages bring, through the entry-point group `gitcp.adapters`.
+"""Adapters from installed packages, through the entry-point group `gitcp.adapters`.
 
-The packages' `entry_points.txt` are read here without importlib.metadata, which takes thirty
-milliseconds: most people have none of these, and every save asks.
+Reads `entry_points.txt` directly: importlib.metadata takes 30 ms, on every save.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ GROUP = "gitcp.adapters"
 
 
 def load(name: str) -> Adapter | None:
-    """The installed adapter of this name, None if there is none. Raises BadValue if it cannot be
-    loaded.
+    """Return the installed adapter with this name, None if there is none.
+    Raises BadValue if it fails to load.
     """
     target = names().get(name)
     return None if target is None else _load(name, target)
 
 
 def adapters() -> Iterator[Adapter]:
-    """All of them that can be loaded. One that cannot says so when it is asked for by its name:
-    somebody else's broken package is no reason not to save.
+    """Yield all adapters that load. A broken one is skipped, so that it cannot
+    prevent a save; `load` reports it.
     """
     for name, target in names().items():
         try:
@@ -37,45 +36,47 @@ def adapters() -> Iterator[Adapter]:
             continue
 
 
-def places() -> tuple[str, ...]:
-    """Where packages are looked for; the stat of a directory changes when one comes or goes."""
+def search_path() -> tuple[str, ...]:
+    """Return the directories that packages are installed in. Their stat
+    changes with each (un)install.
+    """
     return tuple(dict.fromkeys(filter(None, sys.path)))
 
 
 def names() -> dict[str, str]:
-    """What is installed, by name: where it is, as "module" or "module:attribute". The first on the
-    path counts.
+    """Return the targets of the installed adapters by name, as "module" or
+    "module:attribute". The first on the path wins.
     """
-    return _names(places())
+    return _names(search_path())
 
 
 @cache
-def _names(places: tuple[str, ...]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for place in places:
-        for text in _described(place):
-            found = dict(_entries(text)) | found
-    return found
+def _names(directories: tuple[str, ...]) -> dict[str, str]:
+    targets: dict[str, str] = {}
+    for directory in directories:
+        for text in _entry_point_files(directory):
+            targets = dict(_entries(text)) | targets
+    return targets
 
 
-def _described(place: str) -> Iterator[str]:
-    """The entry points of every package installed in a directory."""
+def _entry_point_files(directory: str) -> Iterator[str]:
+    """Yield the entry points of every package installed in a directory."""
     try:
         packages = sorted(
-            name for name in os.listdir(place) if name.endswith((".dist-info", ".egg-info"))
+            name for name in os.listdir(directory) if name.endswith((".dist-info", ".egg-info"))
         )
     except OSError:
         return
     for package in packages:
         try:
-            with open(os.path.join(place, package, "entry_points.txt"), "rb") as file:
+            with open(os.path.join(directory, package, "entry_points.txt"), "rb") as file:
                 yield file.read().decode("utf-8", "replace")
         except OSError:
             continue
 
 
 def _entries(text: str) -> Iterator[tuple[str, str]]:
-    """The lines of our group."""
+    """Yield names and targets of the group `gitcp.adapters`."""
     section = ""
     for line in map(str.strip, text.splitlines()) if GROUP in text else ():
         if line.startswith("["):
@@ -91,12 +92,11 @@ def _load(name: str, target: str) -> Adapter:
         adapter = import_module(module)
         for attribute in filter(None, attributes.split(".")):
             adapter = getattr(adapter, attribute)
-    # somebody else's code: whatever it raises, it cannot be used
+    # third-party code: it may raise anything
     except Exception as error:  # noqa: BLE001
-        raise BadValue(f"the adapter for {name} cannot be loaded: {error}") from None
+        raise BadValue(f"cannot load the adapter for {name}: {error}") from None
     if getattr(adapter, "NAME", None) != name:
         raise BadValue(
-            f"the adapter for {name} cannot be loaded: it calls itself "
-            f"{getattr(adapter, 'NAME', None)!r}"
+            f"cannot load the adapter for {name}: its NAME is {getattr(adapter, 'NAME', None)!r}"
         )
     return adapter

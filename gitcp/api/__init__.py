@@ -1,8 +1,7 @@
-"""gitcp for programs: `gitcp.open(path)` gives a Checkpoints. Here is where the environment, home
-and clock come from.
+"""The Python API: `gitcp.open(path)` returns Checkpoints. Environment, home and clock enter here.
 
-Nothing is printed, nothing is asked, and no state is kept between two calls but what the repository
-holds: the objects may be shared between threads, and other processes may work beside them.
+Nothing is printed or asked, and no state is kept between calls except in the repository: objects
+can be shared between threads, and other processes can work in the same repository.
 """
 
 from __future__ import annotations
@@ -17,19 +16,19 @@ from gitcp.model import Host
 
 
 def open(path: str | os.PathLike[str] = ".", *, host: Host | None = None) -> Checkpoints:
-    """The checkpoints of the repository around `path`.
+    """Return the checkpoints of the repository around `path`.
 
-    `host` is the environment, home and clock to go by; those of this process unless it is given.
-    Raises RepositoryNotFound, or Refused where gitcp does not work. Writes nothing.
+    `host` overrides this process's environment, home and clock. Raises RepositoryNotFound, and
+    Refused for a repository that gitcp does not support. Writes nothing.
     """
-    surroundings = host or Host(
+    actual_host = host or Host(
         os.environ, Path(os.path.expanduser("~")), lambda: datetime.now().astimezone()
     )
-    return Checkpoints(Path(os.path.realpath(path)), surroundings)
+    return Checkpoints(Path(os.path.realpath(path)), actual_host)
 
 
 async def aopen(
     path: str | os.PathLike[str] = ".", *, host: Host | None = None
 ) -> AsyncCheckpoints:
-    """The same for asyncio: every call runs in a thread of its own."""
+    """Return the checkpoints of the repository around `path` for asyncio. See `open`."""
     return AsyncCheckpoints(open(path, host=host))

@@ -1,4 +1,4 @@
-"""The same for asyncio: each call runs in a thread, so that the event loop goes on meanwhile."""
+"""The API for asyncio: each call runs in a thread, so that it does not block the event loop."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from gitcp.history.sessions import Session as Listed
 from gitcp.history.show import Listing
 from gitcp.lifecycle.check import CheckReport
 from gitcp.lifecycle.fork import Forked
-from gitcp.lifecycle.prune import Plan as PrunePlan
+from gitcp.lifecycle.prune import PrunePlan
 from gitcp.lifecycle.prune import Report as PruneReport
 from gitcp.model import Checkpoint, FileChange
-from gitcp.restoring.restore import Plan, Report
-from gitcp.restoring.revert import Plan as RevertPlan
+from gitcp.restoring.restore import Report, RestorePlan
+from gitcp.restoring.revert import RevertPlan
 from gitcp.retention import Policy
 from gitcp.saving.save import Saved
 from gitcp.store import Summary
 
 
 class AsyncCheckpoints:
-    """Checkpoints whose calls are awaited; `blocking` is what they are calls of. Arguments are the
-    same.
+    """Checkpoints with awaitable methods, which call those of `blocking` with the same
+    arguments.
     """
 
     def __init__(self, blocking: Checkpoints) -> None:
@@ -98,7 +98,7 @@ class AsyncCheckpoints:
         """See Checkpoints.prune."""
         return await asyncio.to_thread(self.blocking.prune, policy, **given)
 
-    async def plan(self, revision: str = "@", **given: Any) -> Plan:
+    async def plan(self, revision: str = "@", **given: Any) -> RestorePlan:
         """See Checkpoints.plan."""
         return await asyncio.to_thread(self.blocking.plan, revision, **given)
 
@@ -120,7 +120,7 @@ class AsyncCheckpoints:
 
 
 class AsyncTransaction:
-    """A transaction around awaited things; `blocking` says what was done about a failure."""
+    """A transaction for `async with`; `blocking.failure` describes a failure."""
 
     def __init__(self, blocking: TransactionBlock) -> None:
         self.blocking = blocking
@@ -143,7 +143,7 @@ class AsyncTransaction:
 
 
 class AsyncSession:
-    """A session whose calls are awaited."""
+    """A session with awaitable methods."""
 
     def __init__(self, blocking: Session) -> None:
         self.blocking = blocking
@@ -171,10 +171,10 @@ class AsyncSession:
             return await asyncio.to_thread(self.blocking.step, name, key=key)
         loop = asyncio.get_running_loop()
 
-        async def done() -> Any:
+        async def run_in_loop() -> Any:
             return await do()
 
         def wait() -> Any:
-            return asyncio.run_coroutine_threadsafe(done(), loop).result()
+            return asyncio.run_coroutine_threadsafe(run_in_loop(), loop).result()
 
         return await asyncio.to_thread(self.blocking.step, name, wait, key=key)

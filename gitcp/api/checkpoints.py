@@ -1,6 +1,4 @@
-"""The checkpoints of one repository, as a program sees them. Thin: each method makes a request of
-one operation.
-"""
+"""The checkpoints of one repository. Each method is a request to one operation."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from gitcp.lifecycle import check
 from gitcp.lifecycle.check import CheckReport
 from gitcp.model import Checkpoint, FileChange
 from gitcp.restoring import restore
-from gitcp.restoring.restore import Plan, Report
+from gitcp.restoring.restore import Report, RestorePlan
 from gitcp.running.compensate import LIMIT
 from gitcp.saving import session as session_op
 from gitcp.saving.conversation import MAIN
@@ -26,17 +24,17 @@ from gitcp.store import Summary
 
 
 class Checkpoints(Moves):
-    """The checkpoints of one repository. Each call opens the store anew, so threads may share this
-    object.
+    """The checkpoints of one repository. Each call opens the store again, so
+    threads can share this object.
 
-    A revision is what the command line takes: `@`, `@~2`, `12`, `SESSION@12`, a tag, `:/text`.
-    `session` says which one is current, by its very name or a beginning; `save` alone wants the
-    very name, since it may make a new one.
+    A revision is what the command line accepts: `@`, `@~2`, `12`, `SESSION@12`, a tag, a label,
+    `yesterday`, `:/text`. `session` selects the current session, by name or unique prefix; `save`
+    requires the full name, since it can create a session.
     """
 
     def session(self, name: str) -> Session:
-        """The session of this name, new or not: for `with`, with its position and steps. Raises
-        BadValue.
+        """Return the session with this name, existing or not, with its
+        position and steps. Raises BadValue.
         """
         return Session(self, refs.check_name(name, "session"))
 
@@ -49,23 +47,23 @@ class Checkpoints(Moves):
         compensate: Sequence[str] = (),
         limit: float = LIMIT,
     ) -> TransactionBlock:
-        """For `with`: a checkpoint before the block; if the block fails, compensations are run and
-        files go back.
+        """Return a context manager that saves a checkpoint first; if the block fails, it runs
+        compensations and restores the files.
 
-        `compensate` are commands that would undo what the block does outside of the files; each is
-        ended after `limit` seconds. Transactions may be nested. One that was killed is finished
-        when the next one begins.
+        `compensate` are commands that undo the block's effects outside the files; each is
+        killed after `limit` seconds. Transactions can be nested. An interrupted one is
+        finished when the next one starts.
         """
         return TransactionBlock(
             self, label, session=session, rollback=rollback, compensate=compensate, limit=limit
         )
 
-    # ------------------------------------------------------------ name and look
+    # ------------------------------------------------------------ tag and show
 
     def tag(
         self, name: str, revision: str = "@", *, text: str | None = None, force: bool = False
     ) -> None:
-        """Name a checkpoint. Raises BadValue, RevisionNotFound, Refused if the name is on another
+        """Tag a checkpoint. Raises BadValue, RevisionNotFound, and Refused if the tag is on another
         one.
         """
         store = self.store()
@@ -81,61 +79,65 @@ class Checkpoints(Moves):
         limit: int | None = None,
         phase: str | None = None,
     ) -> tuple[Summary, ...]:
-        """The checkpoints up to a revision, or of a range `A..B`, newest first; none where there
-        are none at all.
+        """Return the checkpoints up to a revision, or in a range `A..B`, newest
+        first; empty if there are none.
         """
         store = self.store()
         current = session_op.current(store, session)
         if current is None and revision == "@":
             return ()
-        after, tip = revisions.resolve_range(store, revision, current)
+        after, tip = revisions.resolve_range(
+            store, revision, current, current if session is not None else None
+        )
         return tuple(log.select(store, [tip], log.Selection(after=after, limit=limit, phase=phase)))
 
     def show(self, revision: str = "@", *, session: str | None = None) -> Checkpoint:
-        """One checkpoint. Raises RevisionNotFound, RevisionAmbiguous."""
+        """Return one checkpoint. Raises RevisionNotFound and RevisionAmbiguous."""
         return self._read(self.store(), revision, session)
 
     def file(
         self, revision: str, path: str | bytes, *, session: str | None = None
     ) -> bytes | Listing:
-        """The bytes that a file had, or the names in a directory; `path` is relative to the
+        """Return the content of a file, or a directory's listing. `path` is relative to the
         root.
         """
         store = self.store()
-        where = path if isinstance(path, bytes) else path.encode("utf-8", "surrogateescape")
-        return show.file(store, self._read(store, revision, session), where)
+        name = path if isinstance(path, bytes) else path.encode("utf-8", "surrogateescape")
+        return show.file(store, self._read(store, revision, session), name)
 
     def conversation(
         self, revision: str = "@", stream: str = MAIN, *, session: str | None = None
     ) -> bytes:
-        """A stream of the conversation, byte for byte. Raises RevisionNotFound if there is none."""
+        """Return a stream of the conversation, verbatim. Raises
+        RevisionNotFound if there is none.
+        """
         store = self.store()
         return b"".join(show.stream(store, self._read(store, revision, session), stream))
 
     def diff(
         self, old: str = "@", new: str | None = None, *, session: str | None = None
     ) -> tuple[FileChange, ...]:
-        """The paths that differ between two checkpoints, or between one and the files as they are
-        now.
+        """Return the paths that differ between two checkpoints, or between one and the current
+        files.
         """
         store = self.store()
         before = self._read(store, old, session)
         if new is not None:
             return diff.compare(store, before.root, self._read(store, new, session).root).changes
-        with diff.compare_with_now(store, before, settings.limits(store.repo), text=False) as found:
-            return found.changes
+        with diff.compare_with_now(
+            store, before, settings.limits(store.repo), text=False
+        ) as comparison:
+            return comparison.changes
 
     def sessions(self) -> tuple[sessions.Session, ...]:
-        """Every session that can be read, the one saved last first."""
+        """Return every readable session, most recently saved first."""
         return sessions.listing(self.store())[0]
 
     def check(self) -> CheckReport:
-        """Read everything that is stored, and compare it with its names. Damage raises nothing: it
-        is in the report.
-        """
+        """Verify everything that is stored. Never raises for damage, which is in the report."""
         return check.check(self.store())
 
-    # ------------------------------------------------------------ go back
+    # ------------------------------------------------------------ restore
 
     def plan(
         self,
@@ -145,8 +147,8 @@ class Checkpoints(Moves):
         files: bool = True,
         conversation: bool = True,
         paths: Sequence[bytes] = (),
-    ) -> Plan:
-        """What `restore` would do now. Writes nothing."""
+    ) -> RestorePlan:
+        """Return what `restore` would do now. Writes nothing."""
         store = self.store()
         request = self.request(
             store,
@@ -165,12 +167,12 @@ class Checkpoints(Moves):
         files: bool = True,
         conversation: bool = True,
         paths: Sequence[bytes] = (),
-        agreed: Plan | None = None,
+        agreed: RestorePlan | None = None,
     ) -> Report:
-        """Bring a checkpoint back, after saving what is there.
+        """Restore a checkpoint, after saving the current state.
 
-        `agreed` is a plan that was looked at: where the files are no longer those that it was made
-        for, nothing is done and Refused is raised.
+        `agreed` is a plan; if the files have changed since it was made, raises Refused and changes
+        nothing.
         """
         store = self.store()
         request = self.request(
@@ -183,18 +185,18 @@ class Checkpoints(Moves):
         return restore.restore(store, request, agreed)
 
     def undo(self) -> Report:
-        """Go back to the state before the last restore. Raises Refused if there is none."""
+        """Undo the last restore. Raises Refused if there is none."""
         store = self.store()
         return restore.undo(store, lambda id: self.request(store, numbered(store, id)))
 
     def redo(self) -> Report:
-        """Take back the last undo. Raises Refused if there is none."""
+        """Redo the last undo. Raises Refused if there is none."""
         store = self.store()
         return restore.redo(store, lambda id: self.request(store, numbered(store, id)))
 
     def finish(self, *, forward: bool) -> Report:
-        """Carry an interrupted restore to its target, or back. Raises Refused if none was
-        interrupted.
+        """Finish an interrupted restore, or with `forward=False` roll it back.
+        Raises Refused if there is none.
         """
         store = self.store()
         return restore.finish(

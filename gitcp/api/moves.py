@@ -1,6 +1,4 @@
-"""Forks, reverts and prunes, as a program makes them. Thin: each method makes a request of one
-operation.
-"""
+"""Forks, reverts and prunes. Each method is a request to one operation."""
 
 from __future__ import annotations
 
@@ -12,10 +10,10 @@ from gitcp.api.opened import Opened
 from gitcp.errors import Refused
 from gitcp.history import revisions
 from gitcp.lifecycle import fork, prune
-from gitcp.lifecycle.prune import Request as Pruning
+from gitcp.lifecycle.prune import PruneRequest
 from gitcp.model import Checkpoint
 from gitcp.restoring import revert
-from gitcp.restoring.request import Request
+from gitcp.restoring.request import RestoreRequest
 from gitcp.restoring.restore import Report
 from gitcp.retention import Policy
 from gitcp.saving import session as session_op
@@ -25,7 +23,7 @@ from gitcp.worktree.paths import display
 
 
 class Moves(Opened):
-    """What changes sessions, or undoes a part of one."""
+    """The methods that change sessions, or revert a part of one."""
 
     def fork(
         self,
@@ -37,26 +35,27 @@ class Moves(Opened):
         branch: str | None = None,
         trust: bool = False,
     ) -> fork.Forked:
-        """Begin a new session at a checkpoint, in a new working tree of git's if `worktree` names a
-        directory.
+        """Start a new session at a checkpoint, in a new git working tree if `worktree` is given.
 
-        Raises BadValue for a name that is taken, Untrusted for a checkpoint of others without
-        `trust`.
+        Raises Refused for a name that is taken, and NotTrusted for a checkpoint from
+        another repository without `trust`.
         """
         store = self.store()
         point = self._read(store, revision, session)
-        return fork.fork(store, fork.Request(point, self.path, name, worktree, branch, trust))
+        return fork.fork(store, fork.ForkRequest(point, self.path, name, worktree, branch, trust))
 
     def plan_revert(
         self, revision: str, *, session: str | None = None, paths: Sequence[bytes] = ()
-    ) -> revert.Plan:
-        """What `revert` would do now, with its conflicts. `revision` is a checkpoint or a range
-        `A..B`.
+    ) -> revert.RevertPlan:
+        """Return what `revert` would do now, with its conflicts. `revision` is
+        a checkpoint or a range `A..B`.
         """
         store = self.store()
-        target, before = revert.meant(store, revision, session_op.current(store, session))
+        current = session_op.current(store, session)
+        within = current if session is not None else None
+        target, before = revert.resolve_step(store, revision, current, within)
         limits = settings.limits(store.repo)
-        request = Request(
+        request = RestoreRequest(
             target,
             self.path,
             conversation=False,
@@ -66,16 +65,16 @@ class Moves(Opened):
         )
         return revert.plan(store, request)
 
-    def revert(self, agreed: revert.Plan, *, keep: bool = False) -> Report:
-        """Take back what the plan says, and keep everything later; what is there is saved first.
+    def revert(self, agreed: revert.RevertPlan, *, keep: bool = False) -> Report:
+        """Revert what is planned, keeping all later changes; the current state is saved first.
 
-        Raises Refused, with nothing changed, where the plan has conflicts; with `keep` what is in
-        conflict stays as it is. Also where the files are no longer those that it was made for.
+        Raises Refused, with nothing changed, if the plan has conflicts (with `keep`, conflicting
+        paths are kept) or the files have changed since it was made.
         """
         if agreed.conflicts and not keep:
-            named = ", ".join(display(conflict.path) for conflict in agreed.conflicts[:3])
+            conflicting = ", ".join(display(conflict.path) for conflict in agreed.conflicts[:3])
             raise Refused(
-                f"{named} changed since in a way that cannot be both: nothing was changed"
+                f"later changes conflict with the revert in {conflicting}; nothing was changed"
             )
         return revert.revert(self.store(), agreed)
 
@@ -85,10 +84,8 @@ class Moves(Opened):
         *,
         session: str | None = None,
         expire: timedelta = trash.KEPT_FOR,
-    ) -> prune.Plan:
-        """What `prune` would drop, with the reason for each that stays. Without a policy the last
-        ten are kept.
-        """
+    ) -> prune.PrunePlan:
+        """Return what `prune` would drop, with reasons. Without a policy the last ten are kept."""
         return prune.plan(self.store(), self._pruning(policy, session, expire))
 
     def prune(
@@ -97,20 +94,21 @@ class Moves(Opened):
         *,
         session: str | None = None,
         expire: timedelta = trash.KEPT_FOR,
-        agreed: prune.Plan | None = None,
+        agreed: prune.PrunePlan | None = None,
     ) -> prune.Report:
-        """Drop what the policy does not keep, and of that only what was `agreed`, if a plan is
-        given.
+        """Drop what the policy does not keep; with `agreed`, only what that plan drops.
 
-        It goes to the trash, from which `undo` on the command line brings it back. Raises BadValue
+        Dropped checkpoints go to the trash; `gitcp undo` restores them. Raises BadValue
         for a policy that keeps nothing.
         """
         return prune.prune(self.store(), self._pruning(policy, session, expire), agreed)
 
-    def _pruning(self, policy: Policy | None, session: str | None, expire: timedelta) -> Pruning:
-        return Pruning(Policy() if policy is None else policy, session, expire)
+    def _pruning(
+        self, policy: Policy | None, session: str | None, expire: timedelta
+    ) -> PruneRequest:
+        return PruneRequest(Policy() if policy is None else policy, session, expire)
 
     def _read(self, store: Store, revision: str, session: str | None = None) -> Checkpoint:
-        return store.read(
-            revisions.resolve(store, revision, current=session_op.current(store, session))
-        )
+        current = session_op.current(store, session)
+        within = current if session is not None else None
+        return store.read(revisions.resolve(store, revision, current=current, within=within))

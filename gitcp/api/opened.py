@@ -1,6 +1,4 @@
-"""A repository that was opened by a program: where it is, by whose clock, and how it is saved and
-restored.
-"""
+"""A repository opened by a program, with the methods to save and to prepare a restore."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ from gitcp.value import EMPTY
 
 
 class Opened:
-    """What Checkpoints and Session stand on. Each call opens the store anew, so threads may share
+    """The base of Checkpoints and Session. Each call opens the store again, so threads can share
     it.
     """
 
@@ -34,9 +32,7 @@ class Opened:
         self.root = self.store().repo.root
 
     def store(self) -> Store:
-        """A store for the calling thread: what all operations below take, for what has no method
-        here.
-        """
+        """Return a store for the calling thread, for operations without a method here."""
         return Store(Repository.open(self.path, self.host))
 
     # ------------------------------------------------------------ save
@@ -60,25 +56,23 @@ class Opened:
         include: Sequence[str] = (),
         force: bool = False,
     ) -> Saved:
-        """Save files and conversation. Raises a GitcpError, and leaves no checkpoint, if anything
-        could not be done.
+        """Save files and conversation. On any error, raises a GitcpError and makes no checkpoint.
 
-        With `session` the checkpoint goes to that session and no agent is asked: its conversation
-        is what is given (bytes, a file, or streams by name, "main" among them), else the one it
-        had. Without, it is as `gitcp save` decides. Where nothing changed, none is made; what is
-        returned has the last one.
+        With `session`, the checkpoint goes to that session without looking for an agent: its
+        conversation is `conversation` (bytes, a file, or streams by name), else the previous one.
+        Without, works like `gitcp save`. If nothing changed, returns the last checkpoint.
         """
-        texts, place = (
+        texts, spot = (
             {key: str(value) for key, value in pairs.items()} for pairs in (facts, position)
         )
-        note = Note(label, phase, objective, texts, handoff or Handoff(), place, tuple(compensate))
+        note = Note(label, phase, objective, texts, handoff or Handoff(), spot, tuple(compensate))
         store = self.store()
         choice = (
             None
             if session is None and conversation is None
             else _choice(session, conversation, agent, format)
         )
-        request = save.Request(
+        request = save.SaveRequest(
             cwd=self.path,
             note=note,
             trigger=_trigger(trigger),
@@ -88,7 +82,7 @@ class Opened:
             force=force,
             choice=choice,
         )
-        return within_limits(store, save.save(store, request))
+        return with_housekeeping(store, save.save(store, request))
 
     def request(
         self,
@@ -98,9 +92,11 @@ class Opened:
         files: bool = True,
         conversation: bool = True,
         paths: Sequence[bytes] = (),
-    ) -> restore.Request:
-        """What a restore is asked to do. Paths are of files: with them the conversation stays."""
-        return restore.Request(
+    ) -> restore.RestoreRequest:
+        """Return the request for a restore. `paths` restores only these files, without the
+        conversation.
+        """
+        return restore.RestoreRequest(
             target,
             self.path,
             files=files,
@@ -110,15 +106,15 @@ class Opened:
         )
 
 
-def within_limits(store: Store, saved: Saved) -> Saved:
-    """What was saved; if it is anything, what is due after it has begun in the background."""
+def with_housekeeping(store: Store, saved: Saved) -> Saved:
+    """Start housekeeping in the background if a checkpoint was made. Return `saved`."""
     if saved.saved:
-        keep_house(store, saved.checkpoint.id)
+        start_housekeeping(store, saved.checkpoint.id)
     return saved
 
 
-def keep_house(store: Store, saved: CheckpointId) -> None:
-    """Begin in the background what is due after a save. The save stands, whatever becomes of it."""
+def start_housekeeping(store: Store, saved: CheckpointId) -> None:
+    """Start housekeeping in the background. Errors are ignored: the checkpoint exists already."""
     with suppress(GitcpError):
         housekeeping.after_save(store, saved)
 
@@ -130,9 +126,7 @@ def _choice(
     format: str | None,
 ) -> session_op.Choice:
     if session is None:
-        raise BadValue(
-            "a conversation that is given needs the session it belongs to: nothing was saved"
-        )
+        raise BadValue("conversation= requires session=; nothing was saved")
     capture = None if conversation is None else pushed.capture(conversation, agent, format)
     return session_op.Choice(refs.check_name(session, "session"), capture, session_op.GIVEN)
 
@@ -141,17 +135,17 @@ def _trigger(name: str) -> Trigger:
     try:
         return Trigger(name)
     except ValueError:
-        known = ", ".join(trigger.value for trigger in Trigger)
+        names = ", ".join(trigger.value for trigger in Trigger)
         raise BadValue(
-            f"{name!r} is no trigger: nothing was saved", hint=f"one of: {known}"
+            f"unknown trigger {name!r}; nothing was saved", hint=f"use one of {names}"
         ) from None
 
 
 def numbered(store: Store, id: CheckpointId) -> Checkpoint:
-    """The checkpoint with this id. Raises RevisionNotFound."""
+    """Return the checkpoint with this id. Raises RevisionNotFound."""
     commit = store.find(id)
     if commit is None:
         raise RevisionNotFound(
-            f"checkpoint {id} does not exist any more: nothing was changed", hint="gitcp log"
+            f"checkpoint {id} no longer exists; nothing was changed", hint="gitcp log"
         )
     return store.read(commit)

@@ -1,4 +1,4 @@
-"""A conversation that a program hands over: bytes, files, streams by name → a Capture."""
+"""Convert a conversation passed by a program (bytes, files, or streams by name) to a Capture."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ Pushed = Stream | Mapping[str, Stream]
 
 
 def capture(pushed: Pushed, agent: Agent | str | None, format: str | None) -> Capture:
-    """The conversation as a save takes it. Each stream is kept to its last byte; a file is read
-    when it is stored.
+    """Return the capture of a conversation. Streams are stored verbatim; a
+    file is read when it is stored.
 
-    `format` is the name of an adapter, or "jsonl", "json", "text"; found out from the first bytes
-    unless it is given. Raises BadValue for a stream that cannot be called so,
-    ConversationUnreadable for a file that is not there.
+    `format` is the name of an adapter, or "jsonl", "json" or "text"; default: detected
+    from the first bytes. Raises BadValue for an invalid stream name, and
+    ConversationUnreadable for a missing file.
     """
     streams = pushed if isinstance(pushed, Mapping) else {MAIN: pushed}
     if MAIN not in streams:
-        raise BadValue(f"a conversation needs a stream {MAIN!r}: nothing was saved")
+        raise BadValue(f"the conversation has no stream {MAIN!r}; nothing was saved")
     for name in streams:
         parts = name.split("/")
         if len(parts) > 2 or not all(map(base.STREAM_PART.fullmatch, parts)):
-            raise BadValue(f"{name[:80]!r} cannot be the name of a stream: nothing was saved")
+            raise BadValue(f"invalid stream name {name[:80]!r}; nothing was saved")
     captured = {name: _capture(stream) for name, stream in streams.items()}
     sources = tuple(
         _named(name, captured[name].sources[0])
         for name in sorted(streams, key=lambda name: name != MAIN)
     )
-    who = Agent(agent) if isinstance(agent, str) else agent
-    return Capture(who, format or captured[MAIN].format, sources)
+    owner = Agent(agent) if isinstance(agent, str) else agent
+    return Capture(owner, format or captured[MAIN].format, sources)
 
 
 def _capture(stream: Stream) -> Capture:

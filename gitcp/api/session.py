@@ -1,4 +1,4 @@
-"""One session of a program: its position, and steps that are done once."""
+"""A program's session: its position, and steps that run once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from gitcp.api.opened import Opened, numbered, within_limits
+from gitcp.api.opened import Opened, numbered, with_housekeeping
 from gitcp.errors import RevisionNotFound
 from gitcp.git.fsync import make_own_directory, open_shared
 from gitcp.model import Checkpoint, Trigger
@@ -24,11 +24,9 @@ from gitcp.store import Store
 
 
 class Session:
-    """A line of checkpoints that belongs to a program, under a name of its choosing. No agent is
-    asked for anything.
+    """A session that belongs to a program, under a name of its choice. No agent is involved.
 
-    `with` saves what is there when the block ends well; when it does not, the files stay as they
-    are.
+    `with` saves when the block succeeds; when it fails, the files are left as they are.
     """
 
     def __init__(self, opened: Opened, name: str) -> None:
@@ -53,85 +51,86 @@ class Session:
 
     @property
     def position(self) -> Mapping[str, str]:
-        """Where the last checkpoint says that the program stands; empty before the first."""
+        """The program's position in the last checkpoint; empty before the first."""
         last = self.last
         return last.note.position if last else {}
 
     def save(self, label: str | None = None, **given: Any) -> Saved:
-        """Save into this session: see Checkpoints.save."""
+        """Save to this session. See Checkpoints.save."""
         return self.opened.save(label, session=self.name, **given)
 
     def resume(self) -> Report | None:
-        """Bring the files back to the last checkpoint, as they must be for a program to go on from
-        its position.
+        """Restore the files of the last checkpoint, for the program to continue at its position.
 
-        What a crash left behind is saved first, and a restore that was interrupted is finished. A
-        checkpoint that was only made to be safe (before a restore) is passed over. Where there is
-        none yet, what is there now is saved as the beginning, and None is returned.
+        The current state is saved first, and an interrupted restore is finished. Safety
+        checkpoints (before a restore) are skipped. If there is no checkpoint yet, one
+        is made, and None is returned.
         """
         store = self.opened.store()
         if journal.unfinished(store.repo) is not None:
             restore.finish(
                 store, lambda id: self.opened.request(store, numbered(store, id)), forward=True
             )
-        target = self._settled(store)
+        target = self._last_intended(store)
         if target is None:
-            self.save(f"the beginning of {self.name}")
+            self.save(f"start of {self.name}")
             return None
         return restore.restore(store, self.opened.request(store, target))
 
-    def _settled(self, store: Store) -> Checkpoint | None:
-        """The last checkpoint that somebody meant to make."""
+    def _last_intended(self, store: Store) -> Checkpoint | None:
+        """Return the last checkpoint that is not a safety checkpoint."""
         tip = store.tip(self.name)
         safety = Trigger.BEFORE_RESTORE.value
         history = store.history(tip) if tip else iter(())
-        found = next((s.commit for s in history if s.trailers.get("Gitcp-Trigger") != safety), None)
-        return store.read(found) if found else None
+        commit = next(
+            (s.commit for s in history if s.trailers.get("Gitcp-Trigger") != safety), None
+        )
+        return store.read(commit) if commit else None
 
     # ------------------------------------------------------------ steps
 
     def step(self, name: str, do: Callable[[], Any] | None = None, *, key: str = "") -> Any:
-        """The result of a step: the recorded one if it was done before, else what `do` gives back,
-        now recorded.
+        """Return the result of a step: the recorded one, else that of `do`, which is recorded.
 
-        `name` and `key` together say which step it is. The result, a JSON value, and the files that
-        the step wrote are in one checkpoint. Of several threads or processes that come to the same
-        step, one does it and the others get its result. A crash before it is recorded means that it
-        is done again. Without `do` only what is recorded is given back. Raises RevisionNotFound if
-        that is nothing, BadValue if the result is not JSON.
+        `name` and `key` identify the step. The result, a JSON value, is in one checkpoint with the
+        files that the step wrote. If several threads or processes reach the same step, one runs it
+        and the others get its result. After a crash before it is recorded, it runs again. Without
+        `do`, only a recorded result is returned. Raises RevisionNotFound if there is none, and
+        BadValue if the result is not JSON.
         """
-        known = self._recorded(name, key)
-        if known is None and do is None:
+        recorded = self._recorded(name, key)
+        if recorded is None and do is None:
             raise RevisionNotFound(
-                f"step {name!r} of session {self.name} was not done yet", hint="give what it does"
+                f"step {name!r} of session {self.name} has not run yet",
+                hint="pass the function to run",
             )
-        if known is None:
+        if recorded is None:
             with only(self.opened.store(), self.name, steps.place(name, key)):
-                known = self._recorded(name, key) or [self._done(name, key, do)]
-        return known[0]
+                recorded = self._recorded(name, key) or [self._run_step(name, key, do)]
+        return recorded[0]
 
     def _recorded(self, name: str, key: str) -> Any:
         store = self.opened.store()
         tip = store.tip(self.name)
-        return steps.found(store, store.read(tip).steps, name, key) if tip else None
+        return steps.lookup(store, store.read(tip).steps, name, key) if tip else None
 
-    def _done(self, name: str, key: str, do: Callable[[], Any] | None) -> Any:
+    def _run_step(self, name: str, key: str, do: Callable[[], Any] | None) -> Any:
         assert do is not None
         result = steps.encode(name, key, do())
         store = self.opened.store()
-        request = save.Request(
+        request = save.SaveRequest(
             cwd=self.opened.path,
             limits=settings.limits(store.repo),
             choice=Choice(self.name, None, GIVEN),
             results=(result,),
         )
-        within_limits(store, save.save(store, request))
+        with_housekeeping(store, save.save(store, request))
         return steps.decode(result)
 
 
 @contextmanager
 def only(store: Store, session: str, digest: str) -> Iterator[None]:
-    """Be the only one at a part of a session. The system gives the lock back when its holder
+    """Hold an exclusive lock on a part of a session. The system releases it when the process
     dies.
     """
     directory = store.repo.store_dir / "steps"
@@ -146,8 +145,8 @@ def only(store: Store, session: str, digest: str) -> Iterator[None]:
 
 
 def _locked(path: Path) -> int:
-    """A descriptor of the locked file that is at `path` now: who waited may have got one that was
-    removed.
+    """Return a descriptor of the locked file at `path`. The file may have been removed while
+    waiting.
     """
     while True:
         descriptor = open_shared(path, os.O_RDWR)

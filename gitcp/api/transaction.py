@@ -1,6 +1,4 @@
-"""`with checkpoints.transaction("…")`: if the block fails, files go back and compensations are
-run.
-"""
+"""`with checkpoints.transaction("…")`: on failure, restore files and run compensations."""
 
 from __future__ import annotations
 
@@ -10,13 +8,13 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from gitcp.api.opened import Opened, keep_house
+from gitcp.api.opened import Opened, start_housekeeping
 from gitcp.errors import GitcpError
 from gitcp.git import refs
 from gitcp.model import CheckpointId, Note, Run
 from gitcp.running import transaction
 from gitcp.running.compensate import LIMIT
-from gitcp.running.transaction import Failure, Open
+from gitcp.running.transaction import Failure, OpenTransaction
 from gitcp.saving import save
 from gitcp.saving.session import GIVEN, Choice
 from gitcp.state import settings
@@ -25,12 +23,10 @@ from gitcp.store import Store
 
 
 class TransactionBlock:
-    """One transaction, used once. Where it failed, `failure` says afterwards what was done about
-    it.
+    """A transaction, usable once. After a failure, `failure` describes what was done.
 
-    The exception goes on its way. If files cannot go back, or a checkpoint cannot be made, a
-    GitcpError is raised from it, and the transaction is finished when the next one begins, or by
-    `gitcp run --recover`.
+    The exception propagates. If the rollback or a checkpoint fails, a GitcpError is raised from it,
+    and the transaction is finished when the next one starts, or by `gitcp run --recover`.
     """
 
     def __init__(
@@ -46,9 +42,9 @@ class TransactionBlock:
         self.failure: Failure | None = None
         self._opened = opened
         self._limit = limit
-        self._held: Open | None = None
-        self._begun = 0.0
-        self._request = transaction.Request(
+        self._transaction: OpenTransaction | None = None
+        self._started = 0.0
+        self._request = transaction.TransactionRequest(
             cwd=opened.path,
             label=label,
             rollback=rollback,
@@ -60,15 +56,15 @@ class TransactionBlock:
 
     @property
     def before(self) -> CheckpointId:
-        """The checkpoint that was made at the beginning."""
+        """The checkpoint made at the start."""
         return self._open().transaction.before
 
     def compensate(self, command: str) -> None:
-        """Record what would undo something that was just done outside of the files. Before doing it
-        is safer still.
+        """Record a command that undoes an effect outside the files. Best called before the
+        effect.
         """
         store = self._opened.store()
-        request = save.Request(
+        request = save.SaveRequest(
             cwd=self._opened.path,
             note=Note(compensations=(command,)),
             session=self.before.session,
@@ -79,8 +75,8 @@ class TransactionBlock:
     def __enter__(self) -> Self:
         store = self._opened.store()
         transaction.recover(store, limit=self._limit)
-        self._held = transaction.begin(store, self._request)
-        self._begun = time.monotonic()
+        self._transaction = transaction.begin(store, self._request)
+        self._started = time.monotonic()
         return self
 
     def __exit__(
@@ -91,18 +87,18 @@ class TransactionBlock:
     ) -> None:
         store = self._opened.store()
         self._end(store, error)
-        keep_house(store, self.before)
+        start_housekeeping(store, self.before)
 
     def _end(self, store: Store, error: BaseException | None) -> None:
-        held, took = self._open(), int((time.monotonic() - self._begun) * 1000)
+        opened, milliseconds = self._open(), int((time.monotonic() - self._started) * 1000)
         if error is None:
-            transaction.succeed(store, held, Run((), 0, took))
+            transaction.succeed(store, opened, Run((), 0, milliseconds))
             return
-        said = "".join(traceback.format_exception_only(error)).rstrip()
-        run = Run((), None, took, masked(said, self._opened.host.env))
-        self.failure = transaction.fail(store, held, run, limit=self._limit)
+        message = "".join(traceback.format_exception_only(error)).rstrip()
+        run = Run((), None, milliseconds, masked(message, self._opened.host.env))
+        self.failure = transaction.fail(store, opened, run, limit=self._limit)
 
-    def _open(self) -> Open:
-        if self._held is None:
-            raise GitcpError("the transaction was not begun: use it with `with`")
-        return self._held
+    def _open(self) -> OpenTransaction:
+        if self._transaction is None:
+            raise GitcpError("the transaction has not started; use it with `with`")
+        return self._transaction

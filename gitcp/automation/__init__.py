@@ -1,1 +1,1 @@
-"""Saves that nobody types: agents' hooks, what installs them, and `watch`."""
+"""Automatic saves: agents' hooks, their installation, and `watch`."""

@@ -1,6 +1,4 @@
-"""What an event of an agent leads to: a checkpoint of that agent's session, by the same road as any
-other.
-"""
+"""Save a checkpoint of an agent's session for a hook event."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from gitcp.adapters.base import Found
 from gitcp.errors import BadValue, ConversationUnreadable, RevisionAmbiguous
 from gitcp.model import Agent, Host, Trigger
 from gitcp.saving import session
-from gitcp.saving.save import ChangeScope, Request, Saved, save
+from gitcp.saving.save import ChangeScope, Saved, SaveRequest, save
 from gitcp.saving.session import Choice
 from gitcp.state import journal
 from gitcp.store import Store
@@ -25,23 +23,23 @@ CHANGE_SCOPES = {
     Trigger.PROMPT: ChangeScope.MESSAGES,
     Trigger.TURN: ChangeScope.MESSAGES,
 }
-"""What must have changed, by trigger; for all others anything will do."""
+"""What must have changed, by trigger; for all others, anything."""
 
 PAUSE = 0.01
 QUIET = 2.0
-"""Seconds without a change of the transcript after which what is awaited is not about to come."""
+"""Seconds without a change of the transcript after which awaited text is no longer expected."""
 TAIL = 1 << 18
 
 
-class Occasion(Value):
-    """An event that calls for a checkpoint.
+class HookEvent(Value):
+    """An event that triggers a checkpoint.
 
-    `session_id` is the agent's ("": it did not say), `transcript` the file that it named. `awaited`
-    is what the agent is about to write into it, beyond the first `seen` bytes: some say what they
-    did before it is on disk. Of Copilot CLI it is the record of a hook, by the hook's name and its
-    time. File and text are waited for so many seconds (`patience`); what comes later is taken at
-    the next event. `late` says that nobody is at work in this session: what it had written is taken
-    up by another one's start. `session` is that of ours which was given by name.
+    `session_id` is the agent's, "" if unknown; `transcript` the file it named. `awaited` is text
+    that the agent is about to write to it beyond the first `seen` bytes: some agents send the
+    event before the text is on disk. For Copilot CLI it is a hook's name and time. Gitcp waits up
+    to `patience` seconds for file and text; what comes later is saved at the next event. `late`
+    means that the session is not active, and another one's start saves its last messages.
+    `session` is the gitcp session, if named.
     """
 
     cwd: Path
@@ -57,91 +55,92 @@ class Occasion(Value):
     session: str | None = None
 
 
-def record(store: Store, occasion: Occasion) -> Saved | None:
-    """Save, if anything changed that matters for this trigger; None while a restore is under way
-    here, and where there is nothing to take up.
+def record(store: Store, event: HookEvent) -> Saved | None:
+    """Save if something changed that matters for this trigger. Return None during a restore,
+    or if there is nothing to save.
 
-    Writes what `save` writes. Raises a GitcpError if that cannot be done.
+    Writes what `save` writes. Raises a GitcpError if it fails.
     """
     if journal.is_running(store.repo):
         return None
-    choice = _choice(store, occasion)
-    if occasion.late and not _is_to_take_up(store, occasion, choice):
+    choice = _choice(store, event)
+    if event.late and not _has_unsaved(store, event, choice):
         return None
-    if occasion.awaited:
-        choice = _wait(store, occasion, choice)
-    request = Request(
-        cwd=occasion.cwd,
-        trigger=occasion.trigger,
-        limits=occasion.limits,
+    if event.awaited:
+        choice = _wait(store, event, choice)
+    request = SaveRequest(
+        cwd=event.cwd,
+        trigger=event.trigger,
+        limits=event.limits,
         choice=choice,
-        change_scope=CHANGE_SCOPES.get(occasion.trigger, ChangeScope.ALL),
+        change_scope=CHANGE_SCOPES.get(event.trigger, ChangeScope.ALL),
     )
     try:
         return save(store, request)
-    except ConversationUnreadable:  # the files need not wait for it
+    except ConversationUnreadable:  # save at least the files
         return save(store, replace(request, choice=choice._replace(capture=None)))
 
 
-def _is_to_take_up(store: Store, occasion: Occasion, choice: Choice) -> bool:
-    """Whether what a session had written is still its own to save, and is there. Where a restore
-    took our session on under another id of the agent's, what the old one had is in the safety
-    checkpoint, unless it went on after that.
+def _has_unsaved(store: Store, event: HookEvent, choice: Choice) -> bool:
+    """Return whether an inactive session has messages to save. After a restore to another agent
+    session, the old one's messages are in the safety checkpoint, unless it continued after that.
     """
-    main = choice.capture.sources[0].path if choice.capture else None
-    if main is None:
+    transcript = choice.capture.sources[0].path if choice.capture else None
+    if transcript is None:
         return False
     tip = store.tip(choice.session)
-    last = session.end(store, tip) if tip else None
-    if last is None or session.is_of(last, Agent(occasion.agent, occasion.session_id)):
+    last = session.last_summary(store, tip) if tip else None
+    if last is None or session.is_of(last, Agent(event.agent, event.session_id)):
         return True
     try:
-        return main.stat().st_mtime >= last.created.timestamp() + 1  # a commit knows whole seconds
+        return (
+            transcript.stat().st_mtime >= last.created.timestamp() + 1
+        )  # commits have whole seconds
     except OSError:
         return False
 
 
-def _choice(store: Store, occasion: Occasion) -> Choice:
-    if occasion.session_id:
-        whose = (store, occasion.agent, occasion.session_id)
+def _choice(store: Store, event: HookEvent) -> Choice:
+    if event.session_id:
+        key = (store, event.agent, event.session_id)
         try:
-            return session.of_agent(*whose, _found(store.repo.host, occasion))
-        except ConversationUnreadable:  # of an agent whose conversation is in no file
-            return session.of_agent(*whose, None)
+            return session.of_agent(*key, _find(store.repo.host, event))
+        except ConversationUnreadable:  # an agent whose conversation is not in a file
+            return session.of_agent(*key, None)
     try:
-        return session.choose(store, occasion.cwd, session=occasion.session)
+        return session.choose(store, event.cwd, session=event.session)
     except RevisionAmbiguous:
-        return session.present(store, occasion.cwd, session.current(store) or session.manual(store))
+        return session.choose_for_restore(
+            store, event.cwd, session.current(store) or session.manual(store)
+        )
 
 
-def _found(host: Host, occasion: Occasion) -> Found | None:
-    """The agent's conversation: the file it named if that is one of its own, else what its adapter
-    finds.
+def _find(host: Host, event: HookEvent) -> Found | None:
+    """Return the agent's conversation: the named file if it is the agent's
+    own, else what its adapter finds.
     """
-    named = _named(host, occasion)
-    if named is not None:
-        return named
+    from_event = _from_transcript(host, event)
+    if from_event is not None:
+        return from_event
     try:
-        found = adapters.load(occasion.agent).find(occasion.cwd, host)
+        sessions = adapters.load(event.agent).find(event.cwd, host)
     except BadValue:
         return None
-    here = next((each for each in found if each.session_id == occasion.session_id), None)
-    return here or adapters.located(occasion.agent, occasion.session_id, host)
+    session = next((each for each in sessions if each.session_id == event.session_id), None)
+    return session or adapters.located(event.agent, event.session_id, host)
 
 
-def _named(host: Host, occasion: Occasion) -> Found | None:
-    """The file that was named, if it is this session's and lies where the agent keeps its
-    sessions.
-    """
-    known = next((each for each in adapters.BUILTIN if each.name == occasion.agent), None)
-    if known is None or not occasion.transcript:
+def _from_transcript(host: Host, event: HookEvent) -> Found | None:
+    """Return the named file if it is this session's and inside the agent's session directory."""
+    builtin = next((each for each in adapters.BUILTIN if each.name == event.agent), None)
+    if builtin is None or not event.transcript:
         return None
     homes = [
-        str(host.home / known.directory),
-        *(host.env.get(name, "") for name in known.variables),
+        str(host.home / builtin.directory),
+        *(host.env.get(name, "") for name in builtin.variables),
     ]
     try:
-        path = os.path.realpath(occasion.transcript)
+        path = os.path.realpath(event.transcript)
         status = os.lstat(path)
     except (OSError, ValueError):
         return None
@@ -149,27 +148,27 @@ def _named(host: Host, occasion: Occasion) -> Found | None:
         path.startswith(os.path.realpath(home) + os.sep) for home in homes if os.path.isabs(home)
     )
     stem, directory = Path(path).stem, Path(path).parent.name
-    its_own = occasion.session_id in (stem, directory) or stem.endswith(f"-{occasion.session_id}")
-    if not (inside and its_own and os.path.isfile(path)):
+    is_own = event.session_id in (stem, directory) or stem.endswith(f"-{event.session_id}")
+    if not (inside and is_own and os.path.isfile(path)):
         return None
-    return Found(occasion.agent, occasion.session_id, Path(path), status.st_mtime)
+    return Found(event.agent, event.session_id, Path(path), status.st_mtime)
 
 
-def _wait(store: Store, occasion: Occasion, choice: Choice) -> Choice:
-    """Wait until the agent has written what it said, or patience is at its end; the choice, with a
-    file that came.
+def _wait(store: Store, event: HookEvent, choice: Choice) -> Choice:
+    """Wait until the agent has written the awaited text or patience runs out.
+    Return the choice with the file.
     """
-    until = time.monotonic() + occasion.patience
+    until = time.monotonic() + event.patience
     size, since = -1, time.monotonic()
     while time.monotonic() < min(until, since + QUIET):
         if choice.capture is None:
-            choice = _choice(store, occasion)
-        main = choice.capture.sources[0].path if choice.capture else None
-        if choice.capture is not None and (main is None or _has(main, occasion)):
+            choice = _choice(store, event)
+        transcript = choice.capture.sources[0].path if choice.capture else None
+        if choice.capture is not None and (transcript is None or _has(transcript, event)):
             break
-        now = _size(main) if main is not None else -1
-        if now != size:
-            size, since = now, time.monotonic()
+        new_size = _size(transcript) if transcript is not None else -1
+        if new_size != size:
+            size, since = new_size, time.monotonic()
         time.sleep(PAUSE)
     return choice
 
@@ -181,16 +180,16 @@ def _size(path: Path) -> int:
         return -1
 
 
-def _has(path: Path, occasion: Occasion) -> bool:
+def _has(path: Path, event: HookEvent) -> bool:
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            file.seek(max(occasion.seen, size - TAIL) if occasion.seen <= size else 0)
+            file.seek(max(event.seen, size - TAIL) if event.seen <= size else 0)
             new = file.read()
     except OSError:
         return False
-    if isinstance(occasion.awaited, bytes):
-        return occasion.awaited in new
-    from gitcp.adapters import copilot  # of this one only
+    if isinstance(event.awaited, bytes):
+        return event.awaited in new
+    from gitcp.adapters import copilot  # only Copilot needs it
 
-    return copilot.has_called(new, *occasion.awaited)
+    return copilot.has_called(new, *event.awaited)

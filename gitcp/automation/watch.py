@@ -1,5 +1,5 @@
-"""Watch: saves for agents that call no hook, when a working tree has been quiet for a while, and at
-least so often.
+"""Watch a working tree and save when it has been quiet for a while, and at a minimum
+rate, for agents without hooks.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Protocol
 from gitcp import adapters
 from gitcp.adapters import installed
 from gitcp.automation import hook
-from gitcp.automation.hook import Occasion
+from gitcp.automation.hook import HookEvent
 from gitcp.errors import GitcpError, RepositoryNotFound
 from gitcp.lifecycle import housekeeping
 from gitcp.model import Host, Trigger
@@ -22,26 +22,26 @@ from gitcp.value import Value
 from gitcp.worktree.snapshot import Limits
 
 AGAIN = 30.0
-"""Seconds after which a save that failed is tried again."""
+"""Seconds until a failed save is retried."""
 
 
-Heard = dict[tuple[str, str], float]
-"""When each agent's session was last written, by agent and id."""
+LastWrites = dict[tuple[str, str], float]
+"""When each agent session was last written (seconds since 1970), by agent and id."""
 
 ANY = ("", "")
-"""The session that a save takes by itself."""
+"""Stands for the session that a save selects itself."""
 
 
 class Pace(Value):
-    """When to save: after so many seconds without a change, and while changes go on, after `every`
-    (0: never).
+    """When to save: after `quiet` seconds without a change, and during changes
+    every `every` seconds (0: never).
     """
 
     quiet: float
     every: float
 
     def due(self, first: float, last: float) -> tuple[float, Trigger]:
-        """When what changed first and last at these times is to be saved, and why then."""
+        """Return when to save changes between the times `first` and `last`, and the trigger."""
         calm = last + self.quiet
         if self.every and first + self.every < calm:
             return first + self.every, Trigger.INTERVAL
@@ -49,15 +49,15 @@ class Pace(Value):
 
 
 class Changes(Protocol):
-    """Where changes come from: gitcp.worktree.watcher, in earnest."""
+    """A source of changes, such as gitcp.worktree.watcher."""
 
     def wait(self, seconds: float | None) -> bool:
-        """Whether something changed within that time."""
+        """Return whether something changed within that time; None waits forever."""
         ...
 
 
 class Task(Value):
-    """What is saved each time."""
+    """What to save each time."""
 
     cwd: Path
     session: str | None = None
@@ -65,15 +65,12 @@ class Task(Value):
 
 
 def elsewhere(cwd: Path, host: Host) -> tuple[Path, ...]:
-    """Paths outside of the working tree whose change can mean that an agent's conversation went
-    on.
-    """
-    packages = {*map(Path, installed.places())}
-    # What an agent keeps in its own directory beside its sessions says nothing; that it is there
-    # now would.
+    """Return the paths outside the working tree whose change can mean new messages."""
+    packages = {*map(Path, installed.search_path())}
+    # Other files in an agent's directory do not matter; only whether a missing directory appears.
     homes = {
         path
-        for path in (host.home / known.directory for known in adapters.BUILTIN)
+        for path in (host.home / builtin.directory for builtin in adapters.BUILTIN)
         if path.is_dir()
     }
     return tuple(path for path in adapters.watched(cwd, host) if path not in packages | homes)
@@ -86,63 +83,61 @@ def watch(
     changes: Changes,
     is_stopped: Callable[[], bool],
 ) -> Iterator[Saved | Exception]:
-    """Save what is there, then what changes, until it is stopped, and then what is left.
+    """Save the current state, then changes, until stopped, and finally what is left.
 
-    Gives each checkpoint that was made, and each error of a save; it goes on after an error. Writes
-    what `save` writes. Raises RepositoryNotFound when the repository is gone.
+    Yields each checkpoint made and each error; continues after errors. Writes what `save` writes.
+    Raises RepositoryNotFound when the repository is gone.
     """
     first: float | None = None
     last, trigger = 0.0, Trigger.TURN
-    heard: Heard = {}
-    found = _save(open_store, task, trigger, heard)
+    last_writes: LastWrites = {}
+    results = _save(open_store, task, trigger, last_writes)
     while True:
-        yield from found
-        if any(isinstance(each, Exception) for each in found):
+        yield from results
+        if any(isinstance(each, Exception) for each in results):
             first = last = time.monotonic() + AGAIN - pace.quiet
         if is_stopped():
             break
         due, trigger = (None, trigger) if first is None else pace.due(first, last)
-        found, now = [], time.monotonic()
+        results, now = [], time.monotonic()
         if due is not None and due <= now:
-            found, first = _save(open_store, task, trigger, heard), None
+            results, first = _save(open_store, task, trigger, last_writes), None
         elif changes.wait(None if due is None else due - now):
             last = time.monotonic()
             first = last if first is None else first
-    yield from _save(open_store, task, Trigger.SESSION_END, heard)
+    yield from _save(open_store, task, Trigger.SESSION_END, last_writes)
 
 
 def _save(
-    open_store: Callable[[], Store], task: Task, trigger: Trigger, heard: Heard
+    open_store: Callable[[], Store], task: Task, trigger: Trigger, last_writes: LastWrites
 ) -> list[Saved | Exception]:
-    """Save what is new: the checkpoints and errors that came of it. `heard` is brought up to
-    date.
-    """
-    found: list[Saved | Exception] = []
+    """Save what is new and update `last_writes`. Return the checkpoints and errors."""
+    results: list[Saved | Exception] = []
     try:
         store = open_store()
         now = {
             (f.agent, f.session_id): f.modified
             for f in adapters.find_all(task.cwd, store.repo.host)
         }
-        for agent, session_id in _to_save(task, heard, now):
-            occasion = Occasion(
+        for agent, session_id in _to_save(task, last_writes, now):
+            event = HookEvent(
                 task.cwd, agent, session_id, trigger, limits=task.limits, session=task.session
             )
-            saved = hook.record(store, occasion)
+            saved = hook.record(store, event)
             if saved is not None and saved.saved:
-                found.append(saved)
+                results.append(saved)
                 housekeeping.after_save(store, saved.checkpoint.id)
-        heard.update({**now, ANY: 0.0})
+        last_writes.update({**now, ANY: 0.0})
     except RepositoryNotFound:
         raise
     except (GitcpError, OSError) as error:
-        found.append(error)
-    return found
+        results.append(error)
+    return results
 
 
-def _to_save(task: Task, heard: Heard, now: Heard) -> list[tuple[str, str]]:
-    """The agents' sessions that went on since the last look; if none did, or at the beginning, what
-    any save takes.
+def _to_save(task: Task, last_writes: LastWrites, now: LastWrites) -> list[tuple[str, str]]:
+    """Return the agent sessions with new messages; if there are none, or
+    initially, what any save selects.
     """
-    went_on = [key for key, modified in now.items() if heard.get(key) != modified]
-    return went_on if went_on and ANY in heard and task.session is None else [ANY]
+    changed = [key for key, modified in now.items() if last_writes.get(key) != modified]
+    return changed if changed and ANY in last_writes and task.session is None else [ANY]

@@ -1,4 +1,4 @@
-"""Work in a process of its own, which outlives the one that began it and whoever waits for that."""
+"""Run work in a detached process that outlives the caller."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ def apart(
     *,
     goes_on: bool = True,
 ) -> bytes:
-    """Do `work` in a process of its own, which nobody stops with ours; return what it printed until
-    then.
+    """Run `work` in a detached process and return what it printed before `until`.
 
-    It is waited for until `time.monotonic` is at `until`. Then it goes on by itself, or else is
-    killed.
+    Waits until the process ends or `time.monotonic()` reaches `until`. After that the process
+    continues by itself, or is killed unless `goes_on`.
     """
     reading, writing = os.pipe()
     child = os.fork()
@@ -46,7 +45,7 @@ def apart(
 
 
 def _leave(writing: int) -> None:
-    """Leave the session and the streams of who began us. What is printed goes to the pipe."""
+    """Detach from the caller's session and streams; send output to the pipe `writing`."""
     os.setsid()
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor, stream in ((nowhere, 0), (writing, 1), (nowhere, 2)):

@@ -1,8 +1,7 @@
-"""The time that an agent waits for a hook at most, whatever happens in it.
+"""Limits on how long an agent waits for a hook.
 
-The kernel ends a process that is stuck, and what takes time is done by a process of its own, which
-the hook leaves when its time is up. That one goes on; it is in a session of its own, and has none
-of the agent's streams.
+The kernel ends a stuck process. Slow work runs in a detached process without the agent's streams;
+the hook stops waiting for it at the limit, and it continues.
 """
 
 from __future__ import annotations
@@ -64,11 +63,10 @@ BEHIND = b"\0"
 
 
 def begin(arguments: Sequence[str]) -> float:
-    """Return when `gitcp hook ARGUMENTS` must have ended, as `time.monotonic` counts.
+    """Return the `time.monotonic()` time at which `gitcp hook ARGUMENTS` must have ended.
 
-    From now on the kernel sees to it, a little later, since a handler of Python's would not run in
-    a process that is stuck: it ends it by a signal, which the shell of an agent's hook turns into 0
-    (`|| true`).
+    Also sets a timer in the kernel, a little later: a Python handler would not run in a stuck
+    process. The signal ends it, and the shell of an agent's hook turns that into 0 (`|| true`).
     """
     event = arguments[1] if len(arguments) > 1 else ""
     seconds = (
@@ -79,7 +77,7 @@ def begin(arguments: Sequence[str]) -> float:
 
 
 def end_work() -> None:
-    """Have the kernel end this process when its lifetime is over: nobody waits for it any more."""
+    """Have the kernel end this detached process after LIFETIME."""
     _end_after(LIFETIME)
 
 
@@ -90,8 +88,8 @@ def _end_after(seconds: float) -> None:
 
 
 def payload(until: float) -> str:
-    """Read standard input to its end, unless it is a terminal. Half of the time that is left is
-    kept for the work.
+    """Return standard input, unless it is a terminal. Leaves half of the remaining time for the
+    work.
     """
     read: list[bytes] = []
     size = 0
@@ -109,7 +107,7 @@ def payload(until: float) -> str:
 
 
 def printed(reading: int, until: float) -> tuple[bytes, bool]:
-    """Return what work wrote to its pipe until its end, or until time is up; and whether it
+    """Return what the process wrote to its pipe before it ended or time was up, and whether it
     ended.
     """
     read: list[bytes] = []

@@ -2,43 +2,34 @@
 
 from __future__ import annotations
 
-import click
-
 from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import CODES, end
-from gitcp.cli.options import Command, json_option, pass_context, session_option
+from gitcp.cli.options import json_option, session_option, takes
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.errors import StoreDamaged
 from gitcp.lifecycle.check import CheckReport, check
 
 
-@click.command(cls=Command)
-@session_option
-@json_option
-@pass_context
-# --session is on every command
+@takes(
+    session_option,
+    json_option,
+)
 def command(context: Context, session: str | None, *, as_json: bool) -> None:  # noqa: ARG001
-    """Verify that every checkpoint is whole
+    """Verify that every checkpoint is intact
 
-    Each object that a checkpoint is made of is read and compared with its name, each conversation
-    with its digest. What is damaged is listed, with the checkpoints it belongs to.
+    Reads every object and compares it with its name, and every conversation with its digest. Lists
+    damaged objects and the checkpoints that need them.
 
       gitcp check
       gitcp check --json
     """
-    report = check(context.store, lambda done, of: _progress(context, done, of))
-    context.output.progress("")
+    report = check(context.store)
     if as_json:
         context.output.document(objects.document("check", _fields(report)))
     else:
         _print(context, report)
     end(0 if report.ok else CODES[StoreDamaged])
-
-
-def _progress(context: Context, done: int, of: int) -> None:
-    if done * 100 // of != (done - 1) * 100 // of:
-        context.output.progress(f"checking {done:,} of {humanize.count(of, 'checkpoint')}")
 
 
 def _fields(report: CheckReport) -> dict[str, object]:
@@ -67,10 +58,10 @@ def _print(context: Context, report: CheckReport) -> None:
     if report.promised:
         extent += f", {report.promised:,} of them only on the remote"
     if report.ok:
-        output.line(Styled("whole", GREEN), f"  ({extent})")
+        output.line(Styled("OK", GREEN), f": {extent}")
         return
     for problem in report.problems:
         output.line(Styled("damaged", RED), f"  {problem.object}: {problem.what}")
         for affected in problem.checkpoints:
             output.line(f"    {affected}")
-    output.line(f"{humanize.count(len(report.problems), 'problem')}  ({extent})")
+    output.line(f"{humanize.count(len(report.problems), 'problem')} in {extent}")

@@ -1,9 +1,8 @@
-"""Runs the user's command as if it were run by itself: terminal, signals, exit code; and keeps the
-end of its output.
+"""Run the user's command transparently (terminal, signals, exit code) and record the end of its
+output.
 
-On a terminal it gets one of its own, so that it behaves as on ours: what is typed goes to it byte
-by byte, ^C too, and our size is its size. Elsewhere its output passes through pipes. Its input is
-ours.
+On a terminal the command gets a pseudo-terminal of the same size, and input is forwarded byte by
+byte, including ^C. Otherwise its output passes through pipes. It inherits standard input.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, sign
 
 
 class Ended(NamedTuple):
-    """How a command ended, as a shell says it (128 and the signal's number), how long it took, what
-    it said last.
+    """A command's exit code as a shell reports it (128 plus the signal's number), its duration and
+    the end of its output.
     """
 
     code: int
@@ -44,7 +43,7 @@ class Ended(NamedTuple):
 
 
 class Started(NamedTuple):
-    """A running command, and where its output is read from and written to."""
+    """A running command and, for each descriptor to read, the one to write to."""
 
     process: subprocess.Popen[bytes]
     routes: Mapping[int, int]
@@ -53,9 +52,7 @@ class Started(NamedTuple):
 def run(
     command: Sequence[str], cwd: Path, env: Mapping[str, str], keep: int, *, out: int = 1
 ) -> Ended:
-    """Run a command to its end. `keep` is a descriptor that it inherits, `out` where its output
-    goes.
-    """
+    """Run a command to its end. It inherits the descriptor `keep`; `out` receives its output."""
     begun = time.monotonic()
     held = bytearray()
     with ExitStack() as stack:
@@ -133,8 +130,8 @@ def _copy_size(ours: int) -> None:
 
 
 def _pump(started: Started, held: bytearray) -> None:
-    """Pass everything on until the command is gone and has said what it had to say. What it left
-    running may go on, and is not listened to for longer than a moment.
+    """Forward input and output until the command has ended and its output is read. Output of
+    processes it left running is read for at most MOMENT seconds.
     """
     gone = None
     with selectors.DefaultSelector() as selector:
@@ -152,21 +149,21 @@ def _pump(started: Started, held: bytearray) -> None:
 
 
 def _pass_on(source: int, target: int, held: bytearray) -> bool:
-    """Pass on what can be read; whether there may be more."""
+    """Forward the available data; return whether there may be more."""
     try:
         data = os.read(source, CHUNK)
-    except OSError:  # how Linux says that the other end of a terminal was closed
+    except OSError:  # Linux: the other end of the terminal was closed
         return False
     if source != 0:
         held += data
         del held[:-KEPT]
-    with suppress(OSError):  # nobody reads what the command says; it runs on
+    with suppress(OSError):  # nobody reads the output; the command continues
         write_all(target, data)
     return bool(data)
 
 
 class _Receiver:
-    """Whom signals for us go to. What comes before it is there is kept for it."""
+    """Forwards signals to the command; signals that arrive before it starts are queued."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -186,9 +183,7 @@ class _Receiver:
 
 @contextmanager
 def _signals_passed_on() -> Iterator[_Receiver]:
-    """Signals for us go to the command; ^C reaches it by itself, and it is for the command to end
-    by it.
-    """
+    """Forward our signals to the command. ^C reaches it directly, and is ignored here."""
     receiver = _Receiver()
     with ExitStack() as stack:
         for number in PASSED_ON:

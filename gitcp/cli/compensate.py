@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import click
-
 from gitcp.cli import effects, objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
@@ -14,13 +12,15 @@ from gitcp.cli.options import (
     REVISION,
     SECONDS,
     WORDS,
-    Command,
+    argument,
+    flag,
     json_option,
-    pass_context,
+    option,
     session_option,
+    takes,
     trust_option,
 )
-from gitcp.errors import Refused, RevisionNotFound
+from gitcp.errors import BadValue, Refused, RevisionNotFound
 from gitcp.restoring import trust
 from gitcp.running import compensate as op
 from gitcp.running.compensate import LIMIT
@@ -28,37 +28,41 @@ from gitcp.state import effects as recorded
 from gitcp.state.effects import DONE, Effect
 
 
-@click.command(cls=Command)
-@click.argument("revision", required=False, type=REVISION, metavar="[REV]")
-@click.option(
-    "--run",
-    "keys",
-    metavar="KEY",
-    type=WORDS,
-    multiple=True,
-    help="run this one unasked (can be repeated)",
+@takes(
+    argument("revision", REVISION, required=False, metavar="[REV]"),
+    option(
+        "--run",
+        target="keys",
+        metavar="KEY",
+        multiple=True,
+        kind=WORDS,
+        help="run this one without asking (repeatable)",
+    ),
+    flag("--list", "-l", target="listing", help="list compensations and run nothing"),
+    option(
+        "--limit",
+        metavar="SECONDS",
+        default=LIMIT,
+        kind=SECONDS,
+        help="time limit for each one (600)",
+    ),
+    trust_option,
+    session_option,
+    json_option,
 )
-@click.option("--list", "-l", "listing", is_flag=True, help="list them, and run nothing")
-@click.option(
-    "--limit", metavar="SECONDS", type=SECONDS, default=LIMIT, help="end one after it (600)"
-)
-@trust_option
-@session_option
-@json_option
-@pass_context
 def command(context: Context, /, revision: str | None, session: str | None, **given: Any) -> None:
-    """Run compensations: what undoes effects outside of the files
+    """Run compensations for effects outside the files
 
-    Those recorded after REV, or all of the session, the newest first. Each is shown and asked
-    about, and runs at most once, whatever happens. A restore runs none of them.
+    Runs those recorded after REV, or all of the session, newest first. Asks before each one. Each
+    runs at most once, even if it fails. A restore never runs them.
 
-      gitcp save "database made" --compensate "dropdb shop"
+      gitcp save "database created" --compensate "dropdb shop"
       gitcp compensate --list
       gitcp compensate before-migration
       gitcp compensate --run e7baae82@4:0
     """
     if given["listing"] and given["keys"]:
-        raise click.UsageError("--list runs nothing: leave out --run")
+        raise BadValue("--list and --run cannot be used together", hint="gitcp compensate -h")
     target = context.checkpoint(revision, session) if revision else None
     if target is not None and not given["listing"]:
         trust.admit(context.store, target, trusted=given["trust"])
@@ -86,19 +90,19 @@ def _run(
 
 
 def _chosen(context: Context, found: tuple[Effect, ...], given: dict[str, Any]) -> Iterator[Effect]:
-    """Those that somebody agreed to. One that was run is never among them."""
+    """Yield the confirmed compensations. Raises Refused for one that has already run."""
     open_ones = [effect for effect in found if effect.outcome is None]
     if given["keys"]:
         by_key = {effect.key: effect for effect in found}
         for key in given["keys"]:
             if key not in by_key:
                 raise RevisionNotFound(
-                    f"there is no compensation {key} here: nothing was run",
+                    f"no compensation {key} in this session: nothing was run",
                     hint="gitcp compensate -l",
                 )
             if by_key[key].outcome is not None:
                 raise Refused(
-                    f"the compensation {key} was run already: it is not run again",
+                    f"compensation {key} has already run: nothing was run",
                     hint="gitcp compensate -l",
                 )
         yield from (by_key[key] for key in dict.fromkeys(given["keys"]))
@@ -108,11 +112,11 @@ def _chosen(context: Context, found: tuple[Effect, ...], given: dict[str, Any]) 
         agreed = context.output.ask("Run it?")
         if agreed is None:
             hint = f"gitcp compensate --run {effect.key}"
-            raise Refused("there is nobody to ask: nothing was run", hint=hint)
+            raise Refused("not a terminal: pass --run KEY to confirm; nothing was run", hint=hint)
         if agreed:
             yield effect
     if not open_ones:
-        context.output.say("there is nothing to compensate")
+        context.output.say("nothing to compensate")
 
 
 def _print(context: Context, found: tuple[Effect, ...], *, as_json: bool) -> None:

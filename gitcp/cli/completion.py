@@ -2,29 +2,52 @@
 
 from __future__ import annotations
 
-import click
-from click.shell_completion import get_completion_class
-
 from gitcp.cli.context import Context
-from gitcp.cli.group import COMPLETE
-from gitcp.cli.options import Command, pass_context
+from gitcp.cli.options import OneOf, argument, takes
 
 SHELLS = ("bash", "zsh", "fish")
 
+BASH = r"""_gitcp_completion() {
+    local line
+    COMPREPLY=()
+    while IFS= read -r line; do
+        case $line in
+            dir,*) compopt -o dirnames ;;
+            file,*) compopt -o default ;;
+            plain,*)
+                line=${line#plain,}
+                # 63: readline lists what is possible, and inserts nothing
+                [[ $COMP_TYPE == 63 ]] && line=${line/$'\t'/  -- }
+                COMPREPLY+=("${line%%$'\t'*}") ;;
+        esac
+    done < <(IFS=$'\n'; env COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD="$COMP_CWORD" \
+        _GITCP_COMPLETE=described_complete "$1")
+}
+complete -o nosort -F _gitcp_completion gitcp
+"""
+"""bash lists words without descriptions; on the second Tab, when it only lists, they are added."""
 
-@click.command(cls=Command)
-@click.argument("shell", type=click.Choice(SHELLS))
-@pass_context
+
+@takes(argument("shell", OneOf(SHELLS), metavar="{bash|zsh|fish}"))
 def command(context: Context, shell: str) -> None:
     """Print the completion script for a shell
 
-    Commands, options, tags and sessions are then completed.
+    Completes commands, options, checkpoint numbers, tags, sessions and phases, with labels as
+    descriptions.
 
       gitcp completion bash >> ~/.bashrc
       gitcp completion zsh >> ~/.zshrc
       gitcp completion fish > ~/.config/fish/completions/gitcp.fish
     """
-    found = get_completion_class(shell)
-    assert found is not None
-    script = found(click.get_current_context().find_root().command, {}, "gitcp", COMPLETE).source()
-    context.output.data(script.encode("utf-8") + b"\n")
+    if shell == "bash":
+        context.output.data(BASH.encode("utf-8"))
+        return
+    from click.shell_completion import get_completion_class  # only for this
+
+    from gitcp.cli.commands import COMPLETE
+    from gitcp.cli.group import root
+
+    script = get_completion_class(shell)
+    assert script is not None
+    source = script(root, {}, "gitcp", COMPLETE).source()
+    context.output.data(source.encode("utf-8") + b"\n")

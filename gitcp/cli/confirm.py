@@ -1,6 +1,4 @@
-"""The question before what was shown is done: a person answers it at a terminal, and without one it
-is refused.
-"""
+"""Confirmation before a change: asked on a terminal, refused without one."""
 
 from __future__ import annotations
 
@@ -8,6 +6,10 @@ from collections.abc import Iterable
 
 from gitcp.cli.context import Context
 from gitcp.errors import Refused
+
+
+class Declined(Refused):
+    """The user answered no."""
 
 
 def ask(
@@ -19,17 +21,17 @@ def ask(
     no: str,
     hint: str | None = None,
 ) -> None:
-    """Show the lines and ask. Raises Refused unless a person says yes: with `no`, or `nobody` where
-    nobody is there.
+    """Show the lines and ask. Raises Declined(`no`) unless the answer is yes, and Refused with
+    `nobody` without a terminal.
 
-    Both say what was not changed; `hint` is how to do without the question, unless it is the same
-    with --yes.
+    Both texts state what was not changed. `hint` is the command that needs no confirmation
+    (default: this command with --yes).
     """
     for line in lines:
         context.output.say(line)
     agreed = context.output.ask(question)
     if agreed is None:
         hint = context.with_option("--yes") if hint is None else hint
-        raise Refused(f"there is nobody to ask: {nobody}", hint=hint)
+        raise Refused(f"not a terminal: pass --yes to confirm; {nobody}", hint=hint)
     if not agreed:
-        raise Refused(no)
+        raise Declined(no)

@@ -1,8 +1,6 @@
-"""What every command starts from: the host, the repository, the current session. Opened when first
-asked for.
+"""What every command needs: the host, the repository, the current session, opened on first use.
 
-The environment, the home directory, the clock and the working directory are read here and nowhere
-below.
+Only this module reads the environment, the home directory, the clock and the working directory.
 """
 
 from __future__ import annotations
@@ -15,19 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gitcp.cli.output import Output
-from gitcp.errors import BadValue, GitcpError, RevisionNotFound, StoreDamaged
+from gitcp.errors import BadValue, GitcpError, RevisionAmbiguous, RevisionNotFound, StoreDamaged
 from gitcp.model import Checkpoint, CheckpointId, Host, Oid
 
 if TYPE_CHECKING:
+    from gitcp.fastpath.stat_check import Look
     from gitcp.store import Store
     from gitcp.worktree.snapshot import Limits
 
 
 class Context:
-    """One run of the command line."""
+    """One run of the command line; `look` is a scan of the working tree already in progress."""
 
-    def __init__(self, arguments: Sequence[str]) -> None:
+    def __init__(self, arguments: Sequence[str], look: Look | None = None) -> None:
         self.arguments = tuple(arguments)
+        self.look = look
         self.host = Host(
             os.environ, Path(os.path.expanduser("~")), lambda: datetime.now().astimezone()
         )
@@ -38,41 +38,41 @@ class Context:
 
     @cached_property
     def cwd(self) -> Path:
-        """Where the command runs: the working directory, or that of `-C`."""
+        """The directory the command runs in: the working directory, or that of `-C`."""
         try:
             return Path(os.path.realpath(self.directory, strict=True))
         except FileNotFoundError:
             what = self.directory or "the current directory"
-            raise BadValue(f"{what} does not exist", hint="cd to a directory that does") from None
+            raise BadValue(f"{what} does not exist", hint="cd ~") from None
 
     @cached_property
     def store(self) -> Store:
-        """The store of the repository around `cwd`. Says so if a restore was interrupted there."""
+        """The store of the repository around `cwd`. Prints a note about an interrupted restore."""
         from gitcp.git.repo import Repository  # not for --help
         from gitcp.store import Store
 
-        store = Store(Repository.open(self.cwd, self.host))
+        repo = Repository.open(self.cwd, self.host)
+        repo.look = self.look
+        store = Store(repo)
         self._finish_moves(store)
         if not self.finishing:
             self._mention_unfinished(store)
         return store
 
     def _finish_moves(self, store: Store) -> None:
-        """Finish a prune or the like that was interrupted. What cannot be is said, and is in
-        nobody's way.
-        """
+        """Finish an interrupted prune, delete or purge. Prints a note on success and on failure."""
         if not os.path.exists(store.repo.common_dir / "gitcp" / "moves.json"):
             return
         from gitcp.state import rewrite
 
         try:
             with store.lock():
-                found = rewrite.finish(store)
+                finished = rewrite.finish(store)
         except GitcpError as error:
-            self.output.say("note: something that was interrupted is not finished: ", str(error))
+            self.output.say("note: an interrupted operation could not be finished: ", str(error))
             return
-        if found is not None:
-            self.output.say(f"note: an interrupted {found.what} was finished: {found.said}")
+        if finished is not None:
+            self.output.say(f"note: an interrupted {finished.what} was finished: {finished.said}")
 
     def _mention_unfinished(self, store: Store) -> None:
         if not any(
@@ -89,9 +89,8 @@ class Context:
             return
         if begun is not None:
             self.output.say(
-                f"note: a restore of {begun.target} was interrupted here; gitcp restore --continue "
-                "finishes it, "
-                "gitcp restore --abort takes it back"
+                f"note: a restore of {begun.target} was interrupted here; finish it with "
+                "gitcp restore --continue, undo it with gitcp restore --abort"
             )
         if journal.runs(store.repo):
             self._mention_runs(store)
@@ -102,12 +101,12 @@ class Context:
 
         for each in transaction.interrupted(store.repo):
             self.output.say(
-                f"note: the run of {each.label} was interrupted here; gitcp run --recover finishes "
-                "it"
+                f"note: the run of {each.label} was interrupted here; finish it with "
+                "gitcp run --recover"
             )
 
     def with_option(self, option: str) -> str:
-        """The command that is running, with an option more: what to type next."""
+        """Return the running command line with `option` added, as a hint."""
         import shlex  # only where something went wrong
 
         given = list(self.arguments)
@@ -115,7 +114,7 @@ class Context:
         return shlex.join(["gitcp", *given])
 
     def interrupted(self) -> str:
-        """What to type after ^C: nothing, unless a restore was under way."""
+        """Return the hint after ^C: empty, unless a restore was in progress."""
         from gitcp.state import journal
 
         try:
@@ -125,8 +124,8 @@ class Context:
         return "gitcp restore --continue  (or --abort)" if begun else ""
 
     def limits(self, include: tuple[str, ...] = ()) -> Limits:
-        """What a save takes here. A setting that cannot be read has its default, and that is said
-        once.
+        """Return the limits of a save here. An unreadable setting has its default, with one
+        warning.
         """
         from gitcp.state import settings
 
@@ -136,7 +135,7 @@ class Context:
         return found
 
     def warn_of(self, mistakes: Iterable[BadValue]) -> None:
-        """Print each mistake in the settings on one line of stderr, once a command."""
+        """Print each mistake in the settings on one line of stderr, once per command."""
         for each in map(str, mistakes):
             if each not in self.warned:
                 self.warned.add(each)
@@ -144,10 +143,35 @@ class Context:
 
     @cached_property
     def tags(self) -> dict[Oid, tuple[str, ...]]:
-        """The names of tags by the commit they are on."""
+        """The tags of each commit."""
         from gitcp.history import log
 
         return log.tags(self.store)
+
+    @cached_property
+    def shown_tags(self) -> dict[Oid, tuple[str, ...]]:
+        """The tags of each commit for display: also fetched ones, as `REMOTE/TAG`, unless a local
+        tag has the same name.
+        """
+        found = dict(self.tags)
+        for name, oid in self.store.fetched("tags").items():
+            commit = self.store.peel(oid)
+            known = found.get(commit, ())
+            if name.partition("/")[2] not in known:
+                found[commit] = (*known, name)
+        return found
+
+    @cached_property
+    def _other_ids(self) -> dict[Oid, str]:
+        from gitcp.history import revisions
+
+        return revisions.other_ids(self.store) if self.store.fetched() else {}
+
+    def id_of(self, commit: Oid, id: object) -> str:
+        """Return the id to type for a checkpoint: with its remote if the id alone is another
+        checkpoint.
+        """
+        return self._other_ids.get(commit) or str(id)
 
     @property
     def core_pager(self) -> str | None:
@@ -155,60 +179,129 @@ class Context:
         return self.store.repo.config.get("core.pager")
 
     def current(self, given: str | None) -> str | None:
-        """The current session; `given` is what --session said."""
+        """Return the current session; `given` is the value of --session."""
         from gitcp.saving import session
 
         return session.current(self.store, given)
 
+    def viewed(self, given: str | None) -> str | None:
+        """Return the session to show: the current one, or without local sessions the fetched one
+        saved last, as `REMOTE/SESSION`.
+        """
+        from gitcp.history import revisions
+
+        fetched = self.store.fetched()
+        try:
+            found = self.current(given)
+        except RevisionAmbiguous:
+            raise
+        except RevisionNotFound:
+            return revisions.session_named(self.store, given or "")
+        if found is None and fetched:
+            readable = {n: tip for n, tip in fetched.items() if self.store.has_summary(tip)}
+            return max(
+                readable, key=lambda n: self.store.summary(readable[n]).created, default=None
+            )
+        return found
+
+    def viewed_session(self, given: str | None) -> str:
+        """Return `viewed(given)`. Raises RevisionNotFound if there is none."""
+        return self._existing(self.viewed(given))
+
+    def viewed_tip(self, given: str | None) -> Oid:
+        """Return the last commit of the session to show."""
+        return self.ends("@", given)[1]
+
     def session(self, given: str | None) -> str:
-        """The current session, where there must be one."""
-        found = self.current(given)
+        """Return the current session. Raises RevisionNotFound if there is none."""
+        return self._existing(self.current(given))
+
+    def _existing(self, found: str | None) -> str:
         if found is None:
-            raise RevisionNotFound("there is no checkpoint here yet", hint="gitcp save")
+            raise RevisionNotFound("no checkpoints yet", hint="gitcp save")
         return found
 
     def noting_damage(self, run: Callable[[], int]) -> int:
-        """Run a command. An object that it could not read is written down, so that the next save
-        trusts it no more.
+        """Run a command. Records objects that it could not read, so that the next save stores them
+        again.
         """
         try:
-            return run()
+            with self.output.progress():
+                return run()
         except StoreDamaged as error:
             if error.objects and "store" in self.__dict__:
                 from gitcp.git import damage
 
                 damage.record(self.store.repo, error.objects)
             raise
+        except GitcpError as error:
+            self._hint_instead(error)
+            raise
+
+    def _hint_instead(self, error: GitcpError) -> None:
+        """Set the hint to the typed command with the corrected argument."""
+        given = list(self.arguments)
+        places = [n for n, text in enumerate(given) if error.typed in text]
+        places += [n for n, text in enumerate(given) if text == error.typed]
+        if not error.instead or not places:
+            return
+        import shlex  # only where something went wrong
+
+        place = places[-1]  # a label may be the same word, and comes first
+        given[place] = given[place].replace(error.typed, error.instead, 1)
+        error.hint = shlex.join(["gitcp", *given])
 
     def readable_tips(self) -> list[Oid]:
-        """The last commit of every session; one that cannot be read is said, and hides no other."""
+        """Return the last commit of every session, local before fetched ones. Prints a note for
+        each one that cannot be read.
+        """
         found = []
-        for name, tip in self.store.sessions().items():
+        for name, tip in {**self.store.sessions(), **self.store.fetched()}.items():
             if self.store.has_summary(tip):
                 found.append(tip)
             else:
                 self.output.say(
-                    f"note: session {name} is damaged and left out; gitcp check names what cannot "
-                    "be read"
+                    f"note: session {name} is damaged and not listed; gitcp check lists the "
+                    "damaged objects"
                 )
         return found
 
     def checkpoint(self, revision: str, session: str | None) -> Checkpoint:
-        """The checkpoint that a revision means."""
+        """Return the checkpoint of a revision. For a time, prints the match on stderr."""
         from gitcp.history import revisions
 
-        current = self.current(session) if revision != "@" else self.session(session)
-        return self.store.read(revisions.resolve(self.store, revision, current=current))
+        current = self.viewed(session) if revision != "@" else self.viewed_session(session)
+        within = current if session is not None else None
+        commit = revisions.resolve(self.store, revision, current=current, within=within)
+        found = self.store.read(commit)
+        if revisions.is_time(revision, self.host.now()):
+            self.say_meant(revision, found)
+        return found
+
+    def say_meant(self, what: str, found: Checkpoint) -> None:
+        """Print on stderr which checkpoint a time or a phase matches."""
+        from gitcp.cli import humanize
+
+        label = f' "{found.note.label}"' if found.note.label else ""
+        self.output.say(f"{what}: {found.id}{label}, {humanize.moment(found.created)}")
+
+    def ends(self, revision: str, session: str | None) -> tuple[Oid | None, Oid]:
+        """Return the two ends of a range, like `resolve_range`."""
+        from gitcp.history import revisions
+
+        current = self.viewed(session) if revision != "@" else self.viewed_session(session)
+        within = current if session is not None else None
+        return revisions.resolve_range(self.store, revision, current, within)
 
     def looking(self, revision: str) -> Context:
-        """The same context, over what was fetched without its files, if `revision` is there
-        alone.
+        """Return a context over sessions fetched without files if only they have `revision`, else
+        this one.
         """
         if "/" not in revision:
             return self
         from gitcp.sharing import partial_fetch
 
-        found = partial_fetch.beside(self.store, revision)
+        found = partial_fetch.find_store(self.store, revision)
         if found is None:
             return self
         from copy import copy  # a millisecond
@@ -218,36 +311,43 @@ class Context:
         other.__dict__.pop("tags", None)
         return other
 
-    def with_path(
-        self, error: RevisionNotFound, given: Iterable[object], command: str
-    ) -> RevisionNotFound:
-        """The error of a revision that is not found, with the hint that it lacks its `--` where it
-        names a path.
+    def is_path(self, word: str, session: str | None) -> bool:
+        """Return whether a word is a path: not a revision, but a path here or in the last
+        checkpoint.
         """
-        words = (word for word in given if isinstance(word, str))
-        path = next((word for word in words if os.path.lexists(self.cwd / word)), None)
-        if path is None or type(error) is not RevisionNotFound:
-            return error
-        return RevisionNotFound(str(error), hint=f"{command} -- {path}")
+        from gitcp.history import revisions
+
+        if word == "@" or word.isdecimal() or revisions.is_known(self.store, word, session):
+            return False
+        if os.path.lexists(self.cwd / word):
+            return True
+        from gitcp.git import trees
+
+        try:
+            last = self.checkpoint("@", session)
+            (path,) = self.inside((os.fsencode(word),))
+        except (GitcpError, ValueError):
+            return False
+        return trees.lookup(self.store.objects, last.root, path) is not None
 
     def numbered(self, id: CheckpointId) -> Checkpoint:
-        """The checkpoint with this id."""
+        """Return the checkpoint with this id. Raises RevisionNotFound."""
         commit = self.store.find(id)
         if commit is None:
             raise RevisionNotFound(
-                f"checkpoint {id} does not exist any more: nothing was changed", hint="gitcp log"
+                f"checkpoint {id} no longer exists: nothing was changed", hint="gitcp log"
             )
         return self.store.read(commit)
 
     def inside(self, paths: tuple[bytes, ...]) -> tuple[bytes, ...]:
-        """Paths as given, relative to `cwd`, as paths of the repository. Empty if one of them is
-        all of it.
+        """Convert paths relative to `cwd` to paths of the repository. Empty if one of them is its
+        root.
         """
         found = tuple(map(self._inside, paths))
         return () if b"" in found else found
 
     def _inside(self, path: bytes) -> bytes:
-        """Only the directory is resolved: the last name may be a link, and is meant itself."""
+        """Resolve links in the directory only: the last name may itself be a link."""
         whole = os.path.join(os.fsencode(self.cwd), path).rstrip(b"/")
         directory, name = os.path.split(whole)
         if name in (b"", b".", b".."):
@@ -256,6 +356,6 @@ class Context:
         root = os.fsencode(self.store.repo.root)
         if full != root and not full.startswith(root + b"/"):
             raise BadValue(
-                f"{os.fsdecode(path)} is outside of {self.store.repo.root}: nothing was changed"
+                f"{os.fsdecode(path)} is outside {self.store.repo.root}: nothing was changed"
             )
         return full[len(root) + 1 :]

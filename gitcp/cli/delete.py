@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-import click
-
 from gitcp.cli import confirm, humanize, objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import WORDS, Command, json_option, pass_context, session_option, yes_option
+from gitcp.cli.options import (
+    SESSION,
+    argument,
+    flag,
+    json_option,
+    session_option,
+    takes,
+    yes_option,
+)
 from gitcp.cli.output import GREEN, Styled
 from gitcp.lifecycle import delete as op
-from gitcp.lifecycle.delete import Plan, Report
+from gitcp.lifecycle.delete import DeletePlan, Report
 from gitcp.saving import session as session_op
 from gitcp.state.oplog import Operation
 from gitcp.wire import Json
 
 
-@click.command(cls=Command)
-@click.argument("name", type=WORDS, metavar="SESSION")
-@click.option("--dry-run", "-n", is_flag=True, help="show what would go and change nothing")
-@yes_option
-@session_option
-@json_option
-@pass_context
+@takes(
+    argument("name", SESSION, metavar="SESSION"),
+    flag("--dry-run", "-n", help="show the plan and change nothing"),
+    yes_option,
+    session_option,
+    json_option,
+)
 def command(
     context: Context,
     name: str,
@@ -31,17 +37,17 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Drop a whole session
+    """Delete a session
 
-    With its checkpoints and the tags on them. What another session was forked from stays with that
-    one. It is in the trash for 14 days: `gitcp undo` brings it back. Your files and the agent's
-    conversation are not touched, nor is what a remote has.
+    Deletes its checkpoints and their tags. Checkpoints that a fork shares stay with the fork. A
+    deleted session stays in the trash for 14 days; `gitcp undo` restores it. Your files, the
+    agent's conversation and remotes are not changed.
 
       gitcp delete e7ba
       gitcp delete e7ba --dry-run
       gitcp delete origin/e7ba
     """
-    known = op.fetched(context.store) if "/" in name else context.store.sessions()
+    known = context.store.fetched() if "/" in name else context.store.sessions()
     found = "/" not in name or any(each.startswith(name) for each in known)
     whole = session_op.expand(known, name) if found else name
     if dry_run:
@@ -53,15 +59,15 @@ def command(
 def carry_out(
     context: Context, session: str, *, yes: bool, as_json: bool, of: Operation | None = None
 ) -> None:
-    """Delete a session, after asking. `of`: the operation that this redoes."""
-    agreed = None if yes else op.plan(context.store, session)
+    """Delete a session, asking first unless `yes`. `of` is the operation that this redoes."""
+    agreed = None if yes else op.plan(context.store, session, of)
     if agreed is not None:
         no = "not deleted: nothing was changed"
         confirm.ask(context, "Delete?", _lines(agreed), nobody="nothing was deleted", no=no)
     _report(context, op.delete(context.store, session, agreed, of), as_json=as_json)
 
 
-def _show(context: Context, plan: Plan, *, as_json: bool) -> None:
+def _show(context: Context, plan: DeletePlan, *, as_json: bool) -> None:
     if as_json:
         context.output.document(objects.document("delete-plan", _fields(plan, None)))
         return
@@ -69,17 +75,17 @@ def _show(context: Context, plan: Plan, *, as_json: bool) -> None:
         context.output.line(line)
 
 
-def _lines(plan: Plan) -> list[str]:
+def _lines(plan: DeletePlan) -> list[str]:
     lines = [
         f"delete session {plan.session}: {humanize.count(len(plan.checkpoints), 'checkpoint')}"
     ]
-    lines += [f"  tags that go with it: {', '.join(plan.tags)}"] if plan.tags else []
+    lines += [f"  tags to delete: {', '.join(plan.tags)}"] if plan.tags else []
     lines += (
-        [f"  {humanize.count(len(plan.shared), 'checkpoint')} that a fork begins with would stay"]
+        [f"  {humanize.count(len(plan.shared), 'checkpoint')} shared with a fork would stay"]
         if plan.shared
         else []
     )
-    return lines + [f"  {id} is what undo or redo go to next" for id in plan.needed]
+    return lines + [f"  {id} is the next target of undo or redo" for id in plan.needed]
 
 
 def _report(context: Context, done: Report, *, as_json: bool) -> None:
@@ -93,8 +99,8 @@ def _report(context: Context, done: Report, *, as_json: bool) -> None:
     context.output.line("undo with: gitcp undo")
 
 
-def _fields(plan: Plan, trash: str | None) -> Json:
-    """A deletion for programs."""
+def _fields(plan: DeletePlan, trash: str | None) -> Json:
+    """Return the JSON fields of a deletion."""
     return {
         "session": plan.session,
         "checkpoints": [str(id) for id in plan.checkpoints],

@@ -6,48 +6,41 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-import click
-
 from gitcp.adapters.base import Message
 from gitcp.cli import objects, rendering
 from gitcp.cli.context import Context
 from gitcp.cli.failure import end
-from gitcp.cli.options import (
-    REVISION,
-    WithPaths,
-    json_option,
-    pass_context,
-    paths_given,
-    session_option,
-)
+from gitcp.cli.options import PATHS, REVISION, argument, flag, json_option, session_option, takes
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.history import diff as op
+from gitcp.history import revisions
 from gitcp.model import Capture, Checkpoint, Conversation
 from gitcp.worktree.paths import display
 
 
-@click.command(cls=WithPaths)
-@click.argument("old", default="@", type=REVISION, metavar="[A]")
-@click.argument("new", required=False, type=REVISION, metavar="[B]")
-@click.option("--stat", is_flag=True, help="show how much differs in which files")
-@click.option("--name-only", is_flag=True, help="show the paths alone")
-@click.option("--conversation", is_flag=True, help="show the messages that only one side has")
-@click.option("--exit-code", is_flag=True, help="exit with 1 if anything differs")
-@session_option
-@json_option
-@pass_context
+@takes(
+    argument("old", REVISION, default="@", metavar="[A]"),
+    argument("new", REVISION, required=False, metavar="[B]"),
+    flag("--stat", help="show the number of changed lines in each file"),
+    flag("--name-only", help="show only the paths"),
+    flag("--conversation", help="compare the conversations instead"),
+    flag("--exit-code", help="exit with 1 if anything differs"),
+    session_option,
+    json_option,
+    PATHS,
+)
 def command(
     context: Context, /, old: str, new: str | None, session: str | None, **given: Any
 ) -> None:
-    """Show what differs between a checkpoint and now, or another checkpoint
+    """Compare a checkpoint with your files, or with another one
 
-    From A (the last checkpoint, unless it is said) to B, or to what is in the working tree now.
+    Compares A (default: the last checkpoint) with B, or with the working tree.
 
       gitcp diff
       gitcp diff 12 --stat
       gitcp diff before-migration @ -- src
     """
-    if new is None and ".." in old and not old.startswith(":/"):
+    if new is None and revisions.is_range(context.store, old):
         old, _, new = old.partition("..")
     a = context.checkpoint(old or "@", session)
     b = context.checkpoint(new or "@", session) if new is not None else None
@@ -58,7 +51,7 @@ def command(
 
 
 def _files(context: Context, a: Checkpoint, b: Checkpoint | None, given: dict[str, Any]) -> bool:
-    paths = context.inside(paths_given())
+    paths = context.inside(given["paths"])
     with _compared(
         context, a, b, paths, text=not (given["as_json"] or given["name_only"])
     ) as found:
@@ -98,7 +91,7 @@ def _messages(context: Context, a: Checkpoint, b: Checkpoint | None, given: dict
 
 
 def _conversation_now(context: Context, a: Checkpoint) -> Conversation | Capture | None:
-    """The conversation as its agent has it, where that can be found; else the one stored last."""
+    """Return the agent's current conversation if it can be found, else the one saved last."""
     from gitcp.saving.session import choose
 
     capture = choose(context.store, context.cwd, session=a.id.session).capture

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from gitcp.automation.install import plan
 from gitcp.cli import enabling
 from gitcp.cli.context import Context
-from gitcp.cli.options import Command, json_option, pass_context, yes_option
+from gitcp.cli.options import flag, json_option, takes, yes_option
 
 
-@click.command(cls=Command)
-@enabling.agents_argument
-@enabling.user_option
-@click.option("--dry-run", "-n", is_flag=True, help="show what would change, and change nothing")
-@yes_option
-@json_option
-@pass_context
+@takes(
+    enabling.agents_argument,
+    enabling.user_option,
+    flag("--dry-run", "-n", help="show the plan and change nothing"),
+    yes_option,
+    json_option,
+)
 def command(context: Context, /, **given: Any) -> None:
-    """Take back what enable set up
+    """Remove what enable installed
 
-    Exactly what gitcp put into an agent's settings is taken out again, and its own files are
-    removed; everything else stays as it is. Without AGENT, for every agent. The checkpoints stay.
+    Removes exactly what gitcp added to an agent's settings, and gitcp's own files there; everything
+    else is unchanged. Without AGENT, for every agent. Checkpoints are kept.
 
       gitcp disable
       gitcp disable codex --user

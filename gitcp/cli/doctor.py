@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import click
-
 from gitcp import __version__, wire
 from gitcp.automation.install.health import AgentHealth, Health, examine
 from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import end
-from gitcp.cli.options import Command, json_option, pass_context
+from gitcp.cli.options import json_option, takes
 from gitcp.cli.output import DIM, GREEN, RED, YELLOW, Styled
 from gitcp.errors import RepositoryNotFound
 from gitcp.wire import Json
 
 
-@click.command(cls=Command)
-@json_option
-@pass_context
+@takes(
+    json_option,
+)
 def command(context: Context, *, as_json: bool) -> None:
-    """Look whether everything is in place
+    """Check the installation
 
-    Which agents are installed, where they are enabled, when a hook last saved here, what went wrong
-    in hooks, and what to type next. Ends with 1 if there is a problem. Nothing is changed.
+    Shows which agents are installed, where they are enabled, when a hook last saved here, recent
+    errors of hooks, and what to run next. Changes nothing. Exit code 1: there is a problem.
 
       gitcp doctor
     """
@@ -52,30 +50,32 @@ def _print(context: Context, health: Health) -> None:
             f"in {health.store.root}"
         )
     if health.agents:
-        names = ("agent", "version", "here", "at home", "last saved by a hook")
+        names = ("agent", "version", "project", "user", "last hook save")
         show(
             context.output,
             tuple(map(Column, names)),
             (_row(context, agent) for agent in health.agents),
         )
     else:
-        line("no agent that has hooks is installed")
+        line("no agent with hooks is installed")
     for logged in health.log:
         line(Styled("hook.log  ", DIM), logged)
+    for note in health.notes:
+        line("note  ", note)
     for problem in health.problems:
         line(Styled("problem  ", RED), problem.what)
         line("         ", Styled(problem.hint, YELLOW))
     if not health.problems:
-        line(Styled("all is well", GREEN), _next(health))
+        line(Styled("no problems", GREEN), _next(health))
 
 
 def _row(context: Context, agent: AgentHealth) -> tuple[str, ...]:
     saved = humanize.ago(agent.last_hook, context.host.now()) if agent.last_hook else "never"
-    return agent.target.title, agent.version or "not on the PATH", agent.project, agent.user, saved
+    return agent.target.title, agent.version or "not on PATH", agent.project, agent.user, saved
 
 
 def _next(health: Health) -> str:
-    """What to type where nothing is wrong, but nothing saves by itself either."""
+    """Return a hint if there is no problem but no agent is enabled either."""
     if not health.agents or any(
         agent.project != "no" or agent.user != "no" for agent in health.agents
     ):
@@ -106,4 +106,5 @@ def _fields(health: Health) -> Json:
         ],
         "log": list(health.log),
         "problems": [{"what": problem.what, "hint": problem.hint} for problem in health.problems],
+        "notes": list(health.notes),
     }

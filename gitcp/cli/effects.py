@@ -1,4 +1,4 @@
-"""How effects outside of the files and their compensations are said."""
+"""Display of compensations for effects outside the files."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from gitcp.state.effects import DONE, FAILED, TIMEOUT, Effect
 SAID = {
     None: "not run",
     DONE: "done",
-    FAILED: "failed; it is not run again",
-    TIMEOUT: "ended, since it took too long; it is not run again",
+    FAILED: "failed; will not run again",
+    TIMEOUT: "timed out; will not run again",
 }
 
 
 def tell(line: Callable[..., None], effect: Effect) -> None:
-    """One compensation, and how it ended."""
-    how = SAID.get(effect.outcome, "cut off, nobody knows how far it came; it is not run again")
+    """Print one compensation and its outcome."""
+    how = SAID.get(effect.outcome, "interrupted, result unknown; will not run again")
     colour = GREEN if effect.outcome == DONE else RED if effect.outcome else ""
     line("  ", effect.key, "  ", effect.command, "  (", Styled(how, colour), ")")

@@ -4,37 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from gitcp.automation.install import plan
 from gitcp.cli import enabling
 from gitcp.cli.context import Context
-from gitcp.cli.options import Command, json_option, pass_context, yes_option
+from gitcp.cli.options import flag, json_option, takes, yes_option
 
 
-@click.command(cls=Command)
-@enabling.agents_argument
-@enabling.user_option
-@click.option("--dry-run", "-n", is_flag=True, help="show what would change, and change nothing")
-@yes_option
-@json_option
-@pass_context
+@takes(
+    enabling.agents_argument,
+    enabling.user_option,
+    flag("--dry-run", "-n", help="show the plan and change nothing"),
+    yes_option,
+    json_option,
+)
 def command(context: Context, /, **given: Any) -> None:
-    """Set up agents so that they save by themselves
+    """Set up agents to save automatically
 
-    Hooks, a skill and slash commands are put where each agent looks for them: in this project, for
-    everybody who works in it, or with --user in your home, for every project of yours. Without
-    AGENT, for every agent that is installed here. What would change is shown first; of your own
-    settings every other byte stays as it is.
+    Installs hooks, a skill and slash commands for each agent: in this project, for everyone who
+    works on it, or with --user in your home directory, for all your projects. Without AGENT, for
+    every installed agent. Shows the changes and asks first; the rest of your settings is unchanged.
 
       gitcp enable
       gitcp enable claude codex --user
       gitcp enable cursor
 
-    Agents with hooks: claude, codex, gemini, opencode, copilot. By name only, as they have none:
-    cursor (a rule), openclaw (a skill), agents-md (a section in AGENTS.md), git (its commits name
-    the checkpoint they come from).
+    Agents with hooks: claude, codex, gemini, opencode, copilot. Without hooks, by name only: cursor
+    (a rule), openclaw (a skill), agents-md (a section in AGENTS.md), git (a trailer in each commit
+    with its checkpoint).
     """
+    enabling.require_program(context)
     targets, scope = enabling.meant(context, given["agents"], user=given["user"])
     made = plan.enable(targets, scope, context.host)
     enabling.carry_out(context, made, given, verb="enable")

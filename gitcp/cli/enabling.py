@@ -1,6 +1,4 @@
-"""What enable and disable share: which agents, the plan as it is shown, the question, the
-report.
-"""
+"""Shared by enable and disable: the agents, the plan, the confirmation, the report."""
 
 from __future__ import annotations
 
@@ -9,30 +7,36 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import click
-
-from gitcp.automation.install import scripts
+from gitcp.automation.install import command, scripts
 from gitcp.automation.install.agents import GIT, NAMES, TARGETS, Target, detected, named
-from gitcp.automation.install.plan import Change, Left, Plan, Report, Scope, apply
+from gitcp.automation.install.plan import Change, InstallPlan, Left, Report, Scope, apply
 from gitcp.cli import confirm, humanize, objects
+from gitcp.cli.agent_names import canonical
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
+from gitcp.cli.options import OneOf, argument, flag
 from gitcp.cli.output import BOLD, CYAN, GREEN, RED, YELLOW, Part, Styled
 from gitcp.errors import BadValue, DiskFull, GitcpError
 from gitcp.wire import Json
 
 COLOURS = {"+": GREEN, "-": RED, "@": CYAN}
 
-agents_argument = click.argument("agents", nargs=-1, type=click.Choice(NAMES), metavar="[AGENT]...")
-user_option = click.option(
-    "--user", is_flag=True, help="in your home, for every project, not in this one"
-)
+
+class InstallName(OneOf):
+    """An agent to enable or disable, by any of its names."""
+
+    def read(self, text: str) -> str:
+        return super().read(canonical(text))
+
+
+agents_argument = argument("agents", InstallName(NAMES), several=True, metavar="[AGENT]...")
+user_option = flag("--user", help="for all your projects, not only this one")
 
 
 def meant(
     context: Context, agents: tuple[str, ...], *, user: bool, all_known: bool = False
 ) -> tuple[tuple[Target, ...], Scope]:
-    """The agents and the place that are meant. Raises BadValue if no agent is installed."""
+    """Return the agents and the scope. Raises BadValue if no agent is installed."""
     scope = (
         Scope(None, user=True)
         if user
@@ -45,15 +49,24 @@ def meant(
     found = detected(context.host)
     if not found:
         raise BadValue(
-            "no agent is installed here that has hooks: nothing was changed",
-            hint="gitcp enable AGENT",
+            "no agent with hooks is installed: nothing was changed",
+            hint="gitcp enable -h",
         )
     return found, scope
 
 
-def carry_out(context: Context, plan: Plan, given: Mapping[str, Any], *, verb: str) -> None:
-    """Show the plan, ask, apply, report. Ends the command if it was done in part. Raises Refused if
-    nobody agreed, DiskFull or GitcpError if nothing could be done.
+def require_program(context: Context) -> None:
+    """Raise BadValue if agents could not run gitcp: its hooks would do nothing, silently."""
+    if command.on_path(context.host) is None:
+        raise BadValue(
+            "gitcp is not on your PATH, so no agent could run it: nothing was changed",
+            hint=command.fix(),
+        )
+
+
+def carry_out(context: Context, plan: InstallPlan, given: Mapping[str, Any], *, verb: str) -> None:
+    """Show the plan, ask, apply and report. Ends the command if only part of it was done. Raises
+    Refused without consent, DiskFull or GitcpError if nothing could be done.
     """
     as_json, changes = given["as_json"], plan.changes
     report = None
@@ -64,7 +77,7 @@ def carry_out(context: Context, plan: Plan, given: Mapping[str, Any], *, verb: s
     if as_json:
         context.output.document(objects.document("enable", _fields(plan, report)))
     elif not plan.steps:
-        context.output.line("nothing of gitcp's is set up here")
+        context.output.line("gitcp is not set up here")
     elif report is None:
         print_plan(context, plan, context.output.line)
     else:
@@ -84,16 +97,14 @@ def _nothing_done(context: Context, left: tuple[Left, ...]) -> GitcpError:
     )
 
 
-def _agree(context: Context, plan: Plan, verb: str) -> None:
+def _agree(context: Context, plan: InstallPlan, verb: str) -> None:
     print_plan(context, plan, context.output.say)
     no = f"not {verb}d: nothing was changed"
     confirm.ask(context, f"{verb.capitalize()}?", nobody="nothing was changed", no=no)
 
 
-def print_plan(context: Context, plan: Plan, line: Callable[..., None]) -> None:
-    """What would change, file by file, with the lines that do; of files that are gitcp's own only
-    the name.
-    """
+def print_plan(context: Context, plan: InstallPlan, line: Callable[..., None]) -> None:
+    """Print the plan: changed lines of the user's files, and the names of gitcp's own files."""
     for step in plan.steps:
         line(
             Styled(step.target.title, BOLD),
@@ -109,7 +120,7 @@ def print_plan(context: Context, plan: Plan, line: Callable[..., None]) -> None:
             line("  note: ", note)
 
 
-def _print_report(context: Context, plan: Plan, report: Report) -> None:
+def _print_report(context: Context, plan: InstallPlan, report: Report) -> None:
     line = context.output.line
     for step in plan.steps:
         done = [change for change in step.changes if change in report.done]
@@ -125,7 +136,7 @@ def _print_report(context: Context, plan: Plan, report: Report) -> None:
         for note in step.notes:
             line("  note: ", note)
     if report.done:
-        line("sessions that are running see it when they are started anew")
+        line("restart running sessions to apply this")
 
 
 def _print_left(context: Context, left: tuple[Left, ...], line: Callable[..., None]) -> None:
@@ -140,7 +151,7 @@ def _where(context: Context, change: Change) -> Iterator[Part]:
 
 
 def _shown(context: Context, path: Path) -> str:
-    """A path as its reader would write it."""
+    """Return a path relative to the current directory or to the home directory, if inside."""
     home = context.host.home
     if path.is_relative_to(context.cwd):
         return str(path.relative_to(context.cwd))
@@ -158,7 +169,7 @@ def _difference(change: Change) -> Iterator[str]:
     return (line for number, line in enumerate(lines) if number > 1)
 
 
-def _fields(plan: Plan, report: Report | None) -> Json:
+def _fields(plan: InstallPlan, report: Report | None) -> Json:
     left = plan.left if report is None else report.left
     return {
         "scope": "user" if plan.scope.user else "project",

@@ -7,17 +7,26 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import click
-
 from gitcp import wire
 from gitcp.cli import humanize, objects, output_file
 from gitcp.cli.context import Context
-from gitcp.cli.options import REVISION, WORDS, Command, json_option, pass_context, session_option
+from gitcp.cli.options import (
+    REVISION,
+    WORDS,
+    OneOf,
+    argument,
+    flag,
+    json_option,
+    option,
+    rare,
+    session_option,
+    takes,
+)
 from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.errors import BadValue
 from gitcp.model import Checkpoint
 from gitcp.sharing import export as op
-from gitcp.sharing.export import Exported, Format, Request
+from gitcp.sharing.export import Exported, ExportRequest, Format
 from gitcp.state import settings
 
 ENDINGS = {
@@ -29,39 +38,52 @@ ENDINGS = {
 FORMATS = [each.value for each in Format]
 
 
-@click.command(cls=Command)
-@click.argument("revision", default="@", type=REVISION, metavar="[REV]")
-@click.option(
-    "--format",
-    "-f",
-    "form",
-    type=click.Choice(FORMATS),
-    help="what to make; FILE's ending says it too",
+@takes(
+    argument("revision", REVISION, default="@", metavar="[REV]"),
+    option(
+        "--format",
+        "-f",
+        target="form",
+        metavar="FORMAT",
+        kind=OneOf(FORMATS),
+        help=f"one of {', '.join(FORMATS)} (default: by extension)",
+    ),
+    option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        default="-",
+        help="write to FILE instead of standard output (-)",
+    ),
+    rare(
+        option(
+            "--stream",
+            metavar="NAME",
+            default="main",
+            kind=WORDS,
+            help="with -f transcript: the stream (main)",
+        )
+    ),
+    rare(flag("--redact", help="replace secrets with [REDACTED:…]")),
+    rare(
+        option(
+            "--allow",
+            multiple=True,
+            metavar="ID",
+            kind=WORDS,
+            help="allow this secret this time (repeatable)",
+        )
+    ),
+    flag("--force", help="replace FILE if it exists"),
+    session_option,
+    json_option,
 )
-@click.option(
-    "--output", "-o", metavar="FILE", default="-", help="write FILE instead of standard output (-)"
-)
-@click.option(
-    "--stream", metavar="NAME", default="main", type=WORDS, help="of a transcript: this stream"
-)
-@click.option("--redact", is_flag=True, help="put [REDACTED:…] where a secret is")
-@click.option(
-    "--allow",
-    multiple=True,
-    metavar="ID",
-    type=WORDS,
-    help="let this secret pass, this time (can be repeated)",
-)
-@click.option("--force", is_flag=True, help="replace FILE if it exists")
-@session_option
-@json_option
-@pass_context
 def command(context: Context, /, **given: Any) -> None:
     """Write a session or a conversation to a file
 
-    A bundle holds the session up to REV: files, conversation, tags. The others hold the
+    A bundle contains the session up to REV: files, conversation, tags. Other formats contain the
     conversation of REV: json and atif for programs, transcript as the agent wrote it, markdown for
-    people. What is written is scanned for secrets first; with one in it nothing is written.
+    people. The output is scanned for secrets first; if it contains one, nothing is written.
 
       gitcp export -o session.bundle
       gitcp export 12 -o talk.md
@@ -69,9 +91,9 @@ def command(context: Context, /, **given: Any) -> None:
     """
     path = None if given["output"] == "-" else context.cwd / given["output"]
     if given["as_json"] and path is None:
-        raise click.UsageError("--json says what was written: give -o FILE")
+        raise BadValue("--json needs -o FILE: nothing was written", hint="gitcp export -h")
     checkpoint = context.checkpoint(given["revision"], given["session"])
-    request = Request(
+    request = ExportRequest(
         checkpoint=checkpoint,
         format=_format(given["form"], path, terminal=context.output.terminal),
         stream=given["stream"],
@@ -99,18 +121,18 @@ def _format(given: str | None, path: Path | None, *, terminal: bool) -> Format:
     form = Format(given) if given else ENDINGS.get(path.suffix.lower()) if path else None
     if form is None:
         raise BadValue(
-            f"say which format: {', '.join(FORMATS)}. Nothing was written",
+            f"unknown format: pass --format {'|'.join(FORMATS)}; nothing was written",
             hint="gitcp export --format json",
         )
     if form is Format.BUNDLE and path is None and terminal:
         raise BadValue(
-            "a bundle is not for a terminal: nothing was written",
-            hint="gitcp export -o FILE.bundle",
+            "a bundle cannot be written to a terminal: nothing was written",
+            hint="gitcp export -o session.bundle",
         )
     return form
 
 
-def _fields(request: Request, path: Path, made: Exported) -> wire.Json:
+def _fields(request: ExportRequest, path: Path, made: Exported) -> wire.Json:
     return {
         "checkpoint": str(request.checkpoint.id),
         "format": request.format.value,
@@ -134,4 +156,4 @@ def _print(context: Context, checkpoint: Checkpoint, name: str, made: Exported) 
 def _say_redacted(context: Context, made: Exported) -> None:
     if made.redacted:
         count = humanize.count(len({finding.id for finding in made.redacted}), "secret")
-        context.output.say(f"{count} left out; what is stored here is as it was")
+        context.output.say(f"{count} redacted; the stored checkpoints are unchanged")

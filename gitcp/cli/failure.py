@@ -1,7 +1,6 @@
-"""Errors → exit codes and two lines on stderr. The only place that knows which error has which
-code.
+"""Map errors to exit codes and two lines on stderr. Only this module knows the exit codes.
 
-No traceback reaches a user; a mistake of ours says how to get one.
+A user sees no traceback; an internal error tells how to get one.
 """
 
 from __future__ import annotations
@@ -32,17 +31,15 @@ CODES: dict[type[BaseException], int] = {
     errors.DiskFull: 17,
     KeyboardInterrupt: 130,
 }
-"""A class that is not listed has the code of the nearest one above it."""
+"""A class that is not listed has the code of its nearest listed base class."""
 
 IN_PART = 3
 NOBODY_READS = 141
-"""What a shell reports of a program that wrote where nobody reads any more."""
+"""The exit code that a shell reports for SIGPIPE."""
 
 
 class Failure(NamedTuple):
-    """What is said of an error: its exit code, what happened, what to type next, and what could
-    have been meant.
-    """
+    """What to print for an error: exit code, message, hint and candidates."""
 
     code: int
     message: str
@@ -51,8 +48,8 @@ class Failure(NamedTuple):
 
 
 class NotWritten(Exception):
-    """What a command prints could not be written, with the system's error; what the command did
-    before stands.
+    """A command's output could not be written, for the reason `error`. What the command did before
+    is kept.
     """
 
     def __init__(self, error: OSError) -> None:
@@ -62,9 +59,7 @@ class NotWritten(Exception):
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """What is done inside writes to stdout, and nothing else. Raises NotWritten; BrokenPipeError is
-    no failure.
-    """
+    """Convert an OSError of writing to stdout to NotWritten. BrokenPipeError passes through."""
     try:
         yield
     except BrokenPipeError:
@@ -74,7 +69,7 @@ def writing() -> Iterator[None]:
 
 
 class Ended(Exception):
-    """A command is done, and ends with this exit code."""
+    """Ends the command with an exit code."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -82,16 +77,16 @@ class Ended(Exception):
 
 
 def end(code: int) -> NoReturn:
-    """End the command that is running, with this exit code."""
+    """End the running command with this exit code."""
     raise Ended(code)
 
 
 def guarded(
     run: Callable[[], int], env: Mapping[str, str], *, as_json: bool, interrupted: Callable[[], str]
 ) -> int:
-    """`run`, with every error turned into its exit code and said on stderr.
+    """Call `run` and return its exit code. Prints errors on stderr and returns their code.
 
-    `interrupted` says how to go on where a restore stopped half-way, "" where none did.
+    `interrupted` returns the hint for an unfinished restore, "" if there is none.
     """
     try:
         code = _code_of(run)
@@ -129,20 +124,18 @@ def _code_of(run: Callable[[], int]) -> int:
 
 
 def _interrupted(hint: str) -> Failure:
-    what = "interrupted" if hint else "interrupted: nothing half done is left"
+    what = "interrupted" if hint else "interrupted: no partial result was left behind"
     return Failure(CODES[KeyboardInterrupt], what, hint)
 
 
 def _is_click(error: Exception, name: str) -> bool:
-    """Whether it is this error of click's; where click is not loaded (gitcp.cli.saving) there is
-    none.
-    """
+    """Return whether `error` is click's class `name`, without importing click."""
     click = sys.modules.get("click")
     return click is not None and isinstance(error, getattr(click, name))
 
 
 def describe(error: Exception) -> Failure:
-    """What to say of an error."""
+    """Return what to print for an error."""
     if isinstance(error, errors.GitcpError):
         return Failure(_code(error), str(error), error.hint, error.candidates)
     if _is_click(error, "ClickException"):
@@ -164,7 +157,7 @@ def describe(error: Exception) -> Failure:
         )
         return Failure(1, f"{error.strerror}{where}")
     if isinstance(error, MemoryError):
-        return Failure(1, "there is not enough memory: no checkpoint was made")
+        return Failure(1, "out of memory: no checkpoint was made")
     shown = f"{type(error).__name__}: {error}".rstrip(": ")
     return Failure(1, f"internal error: {shown}", "set GITCP_DEBUG=1 and run it again to see where")
 
@@ -172,21 +165,15 @@ def describe(error: Exception) -> Failure:
 def _not_written(error: OSError) -> Failure:
     if error.errno in FULL:
         what = (
-            "the disk is full: the output could not be written. What the command did before that "
-            "stands"
+            "the disk is full: the output could not be written. What the command did before is kept"
         )
-        return Failure(
-            CODES[errors.DiskFull], what, "free some space, then see what was saved: gitcp log"
-        )
-    what = (
-        f"the output could not be written: {error.strerror}. What the command did before that "
-        "stands"
-    )
-    return Failure(1, what, "gitcp log")
+        return Failure(CODES[errors.DiskFull], what, "free some space")
+    what = f"the output could not be written: {error.strerror}. What the command did before is kept"
+    return Failure(1, what)
 
 
 def tell(failure: Failure, *, as_json: bool) -> None:
-    """Say it on stderr: for people, or as one line of JSON."""
+    """Print a failure on stderr: for people, or as one line of JSON."""
     if as_json:
         fields = {
             "schema": "gitcp.error/1",
@@ -218,9 +205,7 @@ def _utf8(text: str) -> str:
 
 
 def _stop_writing() -> None:
-    """What is still in buffers and cannot be written goes nowhere, so that nothing complains about
-    it at the end.
-    """
+    """Discard buffered output that cannot be written, so that Python does not report it at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -4,46 +4,40 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from gitcp import wire
 from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
-from gitcp.cli.options import WORDS, Command, json_option, pass_context
+from gitcp.cli.options import WORDS, argument, flag, json_option, takes
 from gitcp.cli.output import GREEN, RED, Styled
-from gitcp.errors import StoreDamaged
+from gitcp.errors import BadValue, StoreDamaged
 from gitcp.sharing import fetch as op
 from gitcp.sharing import partial_fetch, remotes
 from gitcp.sharing.fetch import Fetched
 from gitcp.sharing.push import State
 
 SAID = {
-    State.SAME: "as here",
+    State.SAME: "up to date",
     State.AHEAD: "you have more: gitcp push",
-    State.BEHIND: "goes on where yours ends: gitcp restore {name} --trust",
-    State.NEW: "look: gitcp show {name}, continue: gitcp restore {name} --trust",
-    State.REWRITTEN: "the same checkpoints, rewritten there or here (pruned, purged or redacted)",
-    State.DIVERGED: "yours went another way, and they are never merged: gitcp fork {name} --trust",
+    State.BEHIND: "has newer checkpoints than yours: gitcp restore {name} --trust",
+    State.NEW: "show: gitcp show {name}, continue: gitcp restore {name} --trust",
+    State.REWRITTEN: "same checkpoints, rewritten there or here (pruned, purged or redacted)",
+    State.DIVERGED: "diverged from yours; sessions are never merged: gitcp fork {name} --trust",
 }
 
 
-@click.command(cls=Command)
-@click.argument("remote", required=False, type=WORDS, metavar="[REMOTE]")
-@click.argument("sessions", nargs=-1, type=WORDS, metavar="[SESSION]...")
-@click.option(
-    "--list", "-l", "listing", is_flag=True, help="list the remote's sessions and download nothing"
+@takes(
+    argument("remote", WORDS, required=False, metavar="[REMOTE]"),
+    argument("sessions", WORDS, several=True, metavar="[SESSION]..."),
+    flag("--list", "-l", target="listing", help="list the remote's sessions, download nothing"),
+    flag("--no-files", help="skip file contents; enough for log and show"),
+    json_option,
 )
-@click.option(
-    "--no-files", is_flag=True, help="leave the contents of files there: enough for log and show"
-)
-@json_option
-@pass_context
 def command(context: Context, /, **given: Any) -> None:
-    """Get sessions from a remote, to look at or to go on with
+    """Fetch sessions from a remote
 
-    What arrives is checked whole before it gets a name, and your own sessions stay as they are. It
-    is then called REMOTE/SESSION. Restoring it needs --trust: it comes from somebody else.
+    Fetched sessions are verified, then named REMOTE/SESSION; your own sessions are unchanged.
+    Restoring one needs --trust, because it comes from another repository.
 
       gitcp fetch
       gitcp fetch private --list
@@ -52,7 +46,7 @@ def command(context: Context, /, **given: Any) -> None:
     """
     source = remotes.choose(context.store.repo, given["remote"])
     if given["listing"] and given["no_files"]:
-        raise click.UsageError("--list downloads nothing at all: leave out --no-files")
+        raise BadValue("--list and --no-files cannot be used together", hint="gitcp fetch -h")
     if given["no_files"]:
         found = partial_fetch.fetch_part(context.store, source, given["sessions"])
     elif given["listing"]:
@@ -77,7 +71,7 @@ def _end(found: tuple[Fetched, ...], *, listing: bool) -> None:
     refused = [one for one in found if one.refused]
     if refused and len(refused) == len(found) and not listing:
         raise StoreDamaged(
-            f"nothing was taken. {refused[0].session}: {refused[0].refused}",
+            f"nothing was fetched. {refused[0].session}: {refused[0].refused}",
             hint="gitcp fetch --list",
         )
     end(IN_PART if refused else 0)
@@ -102,7 +96,7 @@ def _print(context: Context, remote: str, one: Fetched, *, listing: bool, whole:
         context.output.line(f"{name}  {one.tip[:10]}")
     elif not whole:
         count = humanize.count(one.checkpoints, "checkpoint") + " new, without their files"
-        said = f"look: gitcp show {name}, all of it: gitcp fetch {remote} {one.session}"
+        said = f"show: gitcp show {name}, with files: gitcp fetch {remote} {one.session}"
         context.output.line(Styled("fetched", GREEN), f" {name}  ({count}); {said}")
     else:
         said = SAID[one.state].format(name=name) if one.state else ""

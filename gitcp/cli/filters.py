@@ -1,4 +1,4 @@
-"""What several listings are narrowed by: times and patterns, as a person types them."""
+"""Filters shared by several listings: times and patterns as typed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gitcp.errors import BadValue
 
 
 def time(context: Context, text: str | None, *, end: bool) -> datetime | None:
-    """The time that was typed, None where none was; of a day alone its start, or its end."""
+    """Parse a time; None stays None. A day without a time means its start, or its end if `end`."""
     if text is None:
         return None
     from gitcp.history import dates
@@ -19,7 +19,7 @@ def time(context: Context, text: str | None, *, end: bool) -> datetime | None:
 
 
 def pattern(text: str | None, hint: str) -> re.Pattern[str] | None:
-    """The regular expression of `--grep`, whatever its case; None where none was typed."""
+    """Compile the expression of `--grep`, ignoring case; None stays None. Raises BadValue."""
     try:
         return re.compile(text, re.IGNORECASE) if text is not None else None
     except re.error as error:

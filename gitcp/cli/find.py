@@ -6,12 +6,21 @@ import re
 from contextlib import nullcontext
 from typing import Any
 
-import click
-
 from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import WORDS, Command, json_option, pass_context, session_option
+from gitcp.cli.options import (
+    NUMBER,
+    WORDS,
+    Kind,
+    argument,
+    flag,
+    json_option,
+    option,
+    session_option,
+    takes,
+)
 from gitcp.cli.output import CYAN, DIM, RED, YELLOW, Styled
+from gitcp.errors import BadValue
 from gitcp.history.find import PLACES, Hit, Needle, find
 from gitcp.worktree.paths import display
 
@@ -19,75 +28,67 @@ AROUND = 60
 """Characters shown before and after a match."""
 
 
-class Places(click.ParamType):  # type: ignore[type-arg]
+class Places(Kind):
     """`prompts,files`."""
 
     name = "places"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        found = (
-            tuple(part.strip() for part in value.split(","))
-            if isinstance(value, str)
-            else tuple(value)
-        )
-        wrong = next((part for part in found if part not in PLACES), None)
+    def read(self, text: str) -> tuple[str, ...]:
+        places = tuple(part.strip() for part in text.split(","))
+        wrong = next((part for part in places if part not in PLACES), None)
         if wrong is not None:
-            self.fail(f"{wrong!r} is none of {', '.join(PLACES)}", param, ctx)
-        return found
+            raise ValueError(f"{wrong!r} is none of {', '.join(PLACES)}")
+        return places
 
 
-@click.command(cls=Command)
-@click.argument("text", type=WORDS)
-@click.option(
-    "--in",
-    "places",
-    metavar="WHERE",
-    type=Places(),
-    default=PLACES,
-    help=f"some of {','.join(PLACES)} (all)",
+@takes(
+    argument("text", WORDS),
+    option(
+        "--in",
+        target="places",
+        metavar="WHERE",
+        default=PLACES,
+        kind=Places(),
+        help=f"where to search: {','.join(PLACES)} (all)",
+    ),
+    flag("--regex", "-E", help="TEXT is a regular expression"),
+    flag("--ignore-case", "-i", help="ignore case"),
+    option("-n", target="limit", metavar="N", kind=NUMBER, help="limit the number shown"),
+    session_option,
+    json_option,
 )
-@click.option("--regex", "-E", is_flag=True, help="TEXT is a regular expression")
-@click.option("--ignore-case", "-i", is_flag=True, help="upper and lower case are the same")
-@click.option("-n", "limit", metavar="N", type=click.IntRange(min=0), help="show at most so many")
-@session_option
-@json_option
-@pass_context
 def command(context: Context, /, **given: Any) -> None:
-    """Find a text in the conversations, notes and files of all checkpoints
+    """Search conversations, notes and files of all checkpoints
 
-    Each hit is shown with the checkpoint that it came in with, the newest first. Binary files
-    are not searched. With --session only that one.
+    Shows each match with the checkpoint that introduced it, newest first. Searches all sessions, or
+    the one given with --session. Binary files are not searched.
 
       gitcp find "connection refused"
       gitcp find migration --in prompts,notes -i
       gitcp find -E "def (get|list)_users" --in files -n 5
     """
     store = context.store
-    tips = (
-        [store.sessions()[context.session(given["session"])]]
-        if given["session"]
-        else context.readable_tips()
-    )
+    tips = [context.viewed_tip(given["session"])] if given["session"] else context.readable_tips()
     hits = find(store, tips, _needle(given), given["places"])[: given["limit"]]
     if given["as_json"]:
         for hit in hits:
             context.output.document(objects.document("find", objects.hit(hit)))
         return
     if not hits:
-        context.output.say("nothing found")
+        context.output.say("no matches")
     with context.output.paged(context.core_pager) if hits else nullcontext():
         _print(context, hits)
 
 
 def _needle(given: dict[str, Any]) -> Needle:
     if not given["text"]:
-        raise click.UsageError("there is no text to look for")
+        raise BadValue("TEXT is empty: nothing to search for", hint="gitcp find -h")
     try:
         return Needle(given["text"], regex=given["regex"], ignore_case=given["ignore_case"])
     except re.error as error:
-        raise click.UsageError(f"{given['text']!r} is not a regular expression: {error}") from None
+        raise BadValue(
+            f"{given['text']!r} is not a regular expression: {error}", hint="gitcp find -h"
+        ) from None
 
 
 def _print(context: Context, hits: list[Hit]) -> None:
@@ -96,7 +97,9 @@ def _print(context: Context, hits: list[Hit]) -> None:
         if hit.summary.id != last:
             when = Styled(humanize.ago(hit.summary.created, now), DIM)
             context.output.line(
-                Styled(str(hit.summary.id), YELLOW), f"  {hit.summary.subject}  ", when
+                Styled(context.id_of(hit.summary.commit, hit.summary.id), YELLOW),
+                f"  {hit.summary.subject}  ",
+                when,
             )
             last = hit.summary.id
         where = display(hit.where) + (f":{hit.line}" if hit.line else "")

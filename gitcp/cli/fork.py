@@ -7,18 +7,17 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-import click
-
 from gitcp.cli import objects, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import (
     REVISION,
     WORDS,
-    Command,
+    argument,
     json_option,
-    pass_context,
+    option,
     session_option,
+    takes,
     trust_option,
 )
 from gitcp.cli.output import BOLD, GREEN, Styled
@@ -27,27 +26,29 @@ from gitcp.lifecycle import fork as op
 from gitcp.lifecycle.fork import Forked
 
 
-@click.command(cls=Command)
-@click.argument("revision", default="@", type=REVISION, metavar="[REV]")
-@click.option("--name", metavar="NAME", type=WORDS, help="call the new session so")
-@click.option(
-    "--worktree", metavar="DIR", help="make a working tree of git's in DIR, with the files of REV"
+@takes(
+    argument("revision", REVISION, default="@", metavar="[REV]"),
+    option("--name", metavar="NAME", kind=WORDS, help="name of the new session"),
+    option(
+        "--worktree",
+        metavar="DIR",
+        help="create a git worktree in DIR with the files of REV",
+    ),
+    option(
+        "--branch",
+        metavar="NAME",
+        kind=WORDS,
+        help="create a branch at the commit REV was saved on",
+    ),
+    trust_option,
+    session_option,
+    json_option,
 )
-@click.option(
-    "--branch",
-    metavar="NAME",
-    type=WORDS,
-    help="make a branch where REV stands, for that working tree",
-)
-@trust_option
-@session_option
-@json_option
-@pass_context
 def command(context: Context, /, **given: Any) -> None:
-    """Begin a new session at a checkpoint, beside the old one
+    """Start a new session from a checkpoint
 
-    Both go on, each with a conversation of its own. Files, HEAD and branches of this working tree
-    stay as they are: go there with `gitcp restore`, or take a working tree for it.
+    Both sessions can continue, each with its own conversation. The files, HEAD and branches of this
+    working tree are unchanged: switch with `gitcp restore`, or add a working tree with --worktree.
 
       gitcp fork
       gitcp fork 12 --name postgres
@@ -62,10 +63,10 @@ def command(context: Context, /, **given: Any) -> None:
     end(IN_PART if forked.failed else 0)
 
 
-def _request(context: Context, given: dict[str, Any]) -> op.Request:
+def _request(context: Context, given: dict[str, Any]) -> op.ForkRequest:
     if given["worktree"] == "":
-        raise BadValue("--worktree names no directory: nothing was changed", hint="--worktree DIR")
-    return op.Request(
+        raise BadValue("--worktree is empty: nothing was changed", hint="gitcp fork --worktree DIR")
+    return op.ForkRequest(
         point=context.checkpoint(given["revision"], given["session"]),
         cwd=context.cwd,
         name=given["name"],
@@ -84,12 +85,12 @@ def _print(context: Context, forked: Forked, directory: str) -> None:
     )
     if forked.worktree is not None:
         on = f", on branch {forked.branch}" if forked.branch else ""
-        output.line(f"its files are in {directory}{on}")
+        output.line(f"files are in {directory}{on}")
     elif forked.branch is not None:
-        output.line(f"branch {forked.branch} is made; HEAD stays where it is")
-    restore_view.kept(output.line, "not as they were", forked.kept)
+        output.line(f"created branch {forked.branch}; HEAD is unchanged")
+    restore_view.kept(output.line, "differ from the checkpoint", forked.kept)
     if forked.worktree is None:
-        output.line(f"the files here stay as they are; go there with: gitcp restore {made.id}")
+        output.line(f"the files here are unchanged; switch with: gitcp restore {made.id}")
     if forked.placed is not None:
         restore_view.print_resume(context, forked.placed, directory)
     elif forked.worktree is not None:

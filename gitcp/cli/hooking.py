@@ -1,9 +1,9 @@
-"""`gitcp hook AGENT EVENT`: what agents call, many times a turn. It never fails them, never blocks
-them, says nothing.
+"""`gitcp hook AGENT EVENT`, which agents call many times a turn. It never fails, never blocks the
+agent, and normally prints nothing.
 
-The event is judged first (gitcp.policy), then what is remembered (gitcp.fastpath.hook_memo): most
-events end there, with nothing else loaded. What is saved is saved by a process of its own, which
-outlives the agent and is waited for only so long (gitcp.cli.bounded).
+It first checks the event (gitcp.policy), then the cached state (gitcp.fastpath.hook_memo): most
+events end there, with nothing else imported. Saving runs in a detached process, for which the hook
+waits only up to a limit (gitcp.cli.bounded).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 
 from gitcp.cli import bounded
 from gitcp.cli.background import apart
-from gitcp.fastpath import answer, hook_memo, stat_check
+from gitcp.fastpath import answer, discovery, hook_memo
 from gitcp.git import shared
 from gitcp.policy import events, payload, triggers
 from gitcp.state import turn_start
@@ -33,33 +33,26 @@ if TYPE_CHECKING:
 LOG_SIZE = 1 << 17
 BUSY = "hook.busy"
 LAGGING = {"claude-code": 0.5, "copilot": 5.0}
-"""Agents that write into their transcript after they called, and the seconds that this is waited
-for.
-"""
+"""Agents that write their transcript after calling the hook, and the seconds to wait for it."""
 
 LAGGING_BEFORE_TOOL = 2.0
 
 REWRITING = ("gemini",)
-"""Agents that delete the transcript of a session that they resume and write it anew: it is whole at
-the next prompt.
-"""
+"""Agents that rewrite the transcript of a resumed session: it is complete at the next prompt."""
 
 TOLD = ("claude-code", "codex", "copilot", "gemini", "opencode")
-"""Agents that take words from a hook."""
+"""Agents that read a hook's output."""
 
 STARTED = {"claude-code": "CLAUDE_PROJECT_DIR"}
-"""Where agents say that they were started, of those that change their directory as they work."""
+"""Environment variables with the start directory, for agents that change their directory."""
 
 DEAF_AT_START = ("gemini", "opencode")
-"""Agents told with a prompt only: one does not listen before, one forgets the prompt that comes
-after words.
+"""Agents that get notices only with a prompt: one ignores them earlier, one then loses the prompt.
 """
 
 
 def run(arguments: Sequence[str], until: float) -> int:
-    """`gitcp hook ARGUMENTS`, which ends when `time.monotonic` is at `until`; the exit code, which
-    is 0.
-    """
+    """Run `gitcp hook ARGUMENTS` until `time.monotonic()` reaches `until`; return 0."""
     called: list[_Called] = []
     try:
         if arguments[:1] == ["git"]:
@@ -78,9 +71,7 @@ def run(arguments: Sequence[str], until: float) -> int:
 
 
 def _answer_git(arguments: Sequence[str], until: float) -> None:
-    """Do what git called for. What does not end in time is killed: git's files are not changed
-    behind its back.
-    """
+    """Handle a git hook. Killed at the limit, so that git's files do not change later."""
 
     def work() -> None:
         name, file, source = (*arguments, "", "", "")[:3]
@@ -97,9 +88,7 @@ def _answer_git(arguments: Sequence[str], until: float) -> None:
 
 
 def _answer(called: Sequence[_Called], until: float) -> None:
-    """Do what the event calls for, in each working tree. They share the time that the agent waits,
-    and one tells.
-    """
+    """Handle the event in each working tree. They share the time limit, and one prints."""
     told = False
     for each in called:
         telling = not told and each.may_tell()
@@ -119,20 +108,19 @@ class _Called:
         self.event, self.root, self.git_dir = event, root, git_dir
         self.settings = hook_memo.settings(git_dir)
         self.last = hook_memo.last(git_dir, event.agent, event.session_id)
+        self.look = answer.look_at(root, git_dir)
 
     def calls_for_a_save(self) -> bool:
-        """Whether there may be something to save, as far as that can be told at once."""
+        """Return whether there may be something to save, from cached state."""
         return self.settings is None or self._calls_for_a_save(self.settings)
 
     def begin_turn(self) -> None:
-        """Where this is a prompt for which nothing is saved, write down that the turn begins at the
-        last checkpoint.
-        """
+        """For a prompt without a save, record that the turn starts at the last checkpoint."""
         if self.event.kind == events.PROMPT and self.last is not None:
             turn_start.write(self.git_dir, self.last.tip[1])
 
     def worker(self, *, telling: bool) -> Callable[[], None]:
-        """Give the work to be done in a process of its own: tell, and save."""
+        """Return the function to run in a detached process: print the notice, then save."""
 
         def work() -> None:
             bounded.end_work()
@@ -157,16 +145,12 @@ class _Called:
             return bool(self._behind())
         if self.last is None or (self.event.kind == events.TURN and self.event.stamp):
             return True  # a transcript that is written later looks as it did
-        if not hook_memo.is_unchanged(
-            self.root, self.git_dir, self.last, files_alone=trigger == "tools"
-        ):
+        if not hook_memo.is_unchanged(self.look, self.last, files_alone=trigger == "tools"):
             return True
         return self.event.kind == events.TURN and not self._has_written()
 
     def _has_written(self) -> bool:
-        """Whether the transcript has what the agent said at the end of its turn; True where that is
-        never to come.
-        """
+        """Return whether the transcript has the agent's last message; True if it never will."""
         awaited = _awaited(self.event)
         if (
             not isinstance(awaited, bytes)
@@ -178,8 +162,8 @@ class _Called:
         return hook_memo.ends_with(self.last.transcript or self.event.transcript, awaited)
 
     def _waited_in_vain(self) -> bool:
-        """Whether the transcript of this session was waited for, did not come, and is not there now
-        either.
+        """Return whether an earlier wait for this session's transcript timed out and it is still
+        missing.
         """
         return self.last is not None and self.last.is_missing
 
@@ -190,8 +174,8 @@ class _Called:
             return 0
 
     def _save(self) -> None:
-        """Do everything that takes time."""
-        stat_check.start(os.fsencode(self.root), os.path.join(self.git_dir, "gitcp", answer.STATE))
+        """Save, in the detached process."""
+        self.look.begin()
         with _Busy(os.path.join(self.git_dir, "gitcp")):
             self._save_here()
 
@@ -209,9 +193,7 @@ class _Called:
             self._record(context, trigger, session_id, transcript, late=True)
 
     def _behind(self) -> list[tuple[str, str]]:
-        """The agent's sessions whose last words are not saved, but one that it is writing anew at
-        this moment.
-        """
+        """Return the agent's sessions with unsaved messages, except one it is rewriting now."""
         found = hook_memo.behind(self.git_dir, self.event.agent)
         resumed = self.event.session_id if self.event.agent in REWRITING else ""
         return [
@@ -219,7 +201,7 @@ class _Called:
         ]
 
     def _asked(self, context: Context) -> Settings:
-        """The settings as they are; what cannot be read is passed over."""
+        """Return the settings. Logs and skips what cannot be read."""
         from gitcp.errors import BadValue
         from gitcp.saving import unchanged
         from gitcp.state import settings
@@ -249,7 +231,7 @@ class _Called:
 
         store = context.store
         files = unchanged.deciding(store)
-        occasion = hook.Occasion(
+        hook_event = hook.HookEvent(
             cwd=context.cwd,
             agent=self.event.agent,
             session_id=session_id,
@@ -261,7 +243,7 @@ class _Called:
             late=late,
             limits=self._limits(context),
         )
-        saved = hook.record(store, occasion)
+        saved = hook.record(store, hook_event)
         if saved is not None and self.event.kind == events.PROMPT:
             turn_start.write(str(store.repo.git_dir), saved.checkpoint.commit)
         if saved is not None and saved.damage:
@@ -269,15 +251,13 @@ class _Called:
         if saved is not None and saved.saved:
             self._retain(store, saved.checkpoint.id)
         if saved is not None and session_id:
-            missing = self._waited_in_vain() or bool(occasion.awaited)
+            missing = self._waited_in_vain() or bool(hook_event.awaited)
             unchanged.remember_hook(
                 store, self.event.agent, session_id, saved, files, transcript, missing=missing
             )
 
     def _report(self, store: Store, found: str) -> None:
-        """Write down that a session was damaged, for `gitcp doctor` and for the agent's next
-        prompt.
-        """
+        """Log a damaged session for `gitcp doctor`, and leave a notice for the agent."""
         from gitcp.errors import StoreDamaged
         from gitcp.restoring import restore_notice
 
@@ -306,7 +286,7 @@ class _Called:
         return found
 
     def may_tell(self) -> bool:
-        """Whether the agent listens now, and a note may lie here for it."""
+        """Return whether the agent reads output now and a notice may be pending."""
         event = self.event
         listens = event.kind == events.PROMPT or (
             event.kind == events.START and event.agent not in DEAF_AT_START
@@ -315,9 +295,7 @@ class _Called:
         return listens and event.agent in TOLD and any(map(os.path.exists, left))
 
     def _tell(self) -> None:
-        """Print what the agent is to know: that files went back to a checkpoint, or that a session
-        was damaged.
-        """
+        """Print pending notices for the agent: files were restored, or a session was damaged."""
         from gitcp.restoring import restore_notice
 
         try:
@@ -344,8 +322,8 @@ class _Called:
     def _context(self) -> Context:
         from gitcp.cli.context import Context
 
-        context = Context(("hook",))
-        inside = _is_inside(self.event.cwd, self.root) and answer.discover(self.event.cwd) == (
+        context = Context(("hook",), self.look)
+        inside = _is_inside(self.event.cwd, self.root) and discovery.discover(self.event.cwd) == (
             self.root,
             self.git_dir,
         )
@@ -354,9 +332,7 @@ class _Called:
         return context
 
     def log(self, error: BaseException) -> None:
-        """Write down what went wrong. Not that there is no repository that gitcp could work in:
-        that is no error.
-        """
+        """Log an error, unless it is that there is no repository to work in."""
         from gitcp.cli.failure import describe
         from gitcp.cli.safe import safe
         from gitcp.errors import RepositoryNotFound
@@ -374,7 +350,7 @@ class _Called:
 
 
 def _wait_less() -> None:
-    """Have whoever waits for this process leave it soon."""
+    """Ask the waiting hook to stop waiting soon."""
     try:
         os.write(1, bounded.BEHIND)
     except OSError:
@@ -382,12 +358,11 @@ def _wait_less() -> None:
 
 
 class _Busy:
-    """Marks a working tree as one in which a hook is at work, and shortens the agent's wait if
-    another has been for too long: that one hangs, and this one may do the same.
+    """Marks a working tree while a hook works in it. Shortens the agent's wait if another hook has
+    been working for too long, because this one may hang as well.
 
     The mark is a lock on an empty file, which the system releases however the process ends; the
-    file's time says since when. Nothing waits for the lock, and without it the work is done all the
-    same.
+    file's time is the start. Nothing waits for the lock, and the work is done without it too.
     """
 
     def __init__(self, directory: str) -> None:
@@ -419,9 +394,7 @@ class _Busy:
 
 
 def _append(path: str, line: str) -> None:
-    """Add a line to the log; when it has become long, its older half goes. Where it cannot be
-    written there is none.
-    """
+    """Append a line to the log and drop its older half if it is too long. Ignores write errors."""
     from pathlib import Path  # only where something went wrong
 
     from gitcp.git.fsync import open_shared, replace_file
@@ -433,7 +406,7 @@ def _append(path: str, line: str) -> None:
             with open(path, "rb") as file:
                 file.seek(-LOG_SIZE // 2, os.SEEK_END)
                 newer = file.read().partition(b"\n")[2]
-            replace_file(Path(path), newer, sync=False)
+            replace_file(Path(path), newer, durable=False)
         shared.make_directory(os.path.dirname(path))
         descriptor = open_shared(Path(path), os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK)
         with open(descriptor, "a", encoding="utf-8", errors="backslashreplace") as log:
@@ -443,31 +416,29 @@ def _append(path: str, line: str) -> None:
 
 
 def _places(event: Event) -> list[tuple[str, str]]:
-    """The working tree that the event is about, and those of other repositories that the agent was
-    started in: one that went into a submodule still works on the project, and what is in one is in
-    no checkpoint of the other.
+    """Return the event's working tree, and those of other repositories that the agent was started
+    in: an agent that entered a submodule still works on the project, and neither's checkpoints
+    contain the other's files.
     """
     started = os.environ.get(STARTED.get(event.agent, ""), "")
     found = (
         _where(event),
-        answer.discover("."),
-        answer.discover(started) if os.path.isabs(started) else None,
+        discovery.discover("."),
+        discovery.discover(started) if os.path.isabs(started) else None,
     )
     by_repository: dict[str, tuple[str, str]] = {}
     for place in found:
         if place is not None:
-            by_repository.setdefault(answer.common(place[1]), place)
+            by_repository.setdefault(os.path.realpath(discovery.common(place[1])), place)
     return list(by_repository.values())
 
 
 def _where(event: Event) -> tuple[str, str] | None:
-    """The working tree that the event is about: the one we run in, unless the agent names one
-    inside of it.
-    """
-    here = answer.discover(".")
+    """Return the event's working tree: the current one, unless the event names one inside it."""
+    here = discovery.discover(".")
     named = event.cwd if os.path.isabs(event.cwd) else ""
     if here is None or (named and _is_inside(named, here[0])):
-        return answer.discover(named) if named else here
+        return discovery.discover(named) if named else here
     return here
 
 
@@ -480,17 +451,14 @@ def _is_inside(path: str, root: str) -> bool:
 
 
 def _patience(event: Event) -> float:
-    """The seconds for which what the agent is about to write is waited for. It stands still before
-    a tool.
-    """
+    """Return the seconds to wait for the agent's transcript. Before a tool the agent is blocked."""
     patience = LAGGING.get(event.agent, 0.0)
     return min(patience, LAGGING_BEFORE_TOOL) if event.kind == events.BEFORE_TOOL else patience
 
 
 def _awaited(event: Event) -> bytes | tuple[str, int]:
-    """What the agent is about to write into its transcript: the call of its tool, or the end of
-    what it said; of one that writes down that it calls, the event and the time that it gave this
-    call.
+    """Return what the agent is about to write to its transcript: the tool call's id, or the end of
+    its message. For an agent that logs hook calls: the event's name and time.
     """
     if event.agent not in LAGGING or event.kind not in (events.BEFORE_TOOL, events.TURN):
         return b""

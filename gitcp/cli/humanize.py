@@ -1,4 +1,4 @@
-"""How numbers, times and sizes are said to people. Pure: text from values."""
+"""Format numbers, times and sizes for people. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def count(number: int, what: str, plural: str = "") -> str:
 
 
 def ago(time: datetime, now: datetime) -> str:
-    """How long before `now`, in the largest unit that fits: `3 hours ago`."""
+    """Return the time before `now` in the largest unit that fits: `3 hours ago`."""
     amount = (now - time).total_seconds()
     if amount < -60:
         return "in the future"
@@ -27,12 +27,12 @@ def ago(time: datetime, now: datetime) -> str:
 
 
 def moment(time: datetime) -> str:
-    """The time in the local zone, whole: `2026-11-20 17:02:11 +0100`."""
+    """Return the full time in the local zone: `2026-11-20 17:02:11 +0100`."""
     return time.astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
 
 
 def size(number: int) -> str:
-    """A number of bytes: `812 bytes`, `1.4 MiB`."""
+    """Format a number of bytes: `812 bytes`, `1.4 MiB`."""
     if number < 1024:
         return count(number, "byte")
     power = min((number.bit_length() - 1) // 10, 3)
@@ -40,6 +40,11 @@ def size(number: int) -> str:
 
 
 def listed(items: list[str], most: int) -> list[str]:
-    """At most `most` of the items, then how many more there are."""
+    """Return at most `most` items, then a line with the number of the rest."""
     rest = len(items) - most
     return items if rest <= 0 else [*items[:most], f"… and {rest:,} more"]
+
+
+def cut(text: str, room: int) -> str:
+    """Return the text, shortened to `room` characters with an ellipsis if it is longer."""
+    return text[: room - 1] + "…" if len(text) > room > 1 else text

@@ -1,42 +1,41 @@
-"""`gitcp import`. The module cannot have the command's name: Python keeps that for itself."""
+"""`gitcp import`. The module cannot have the command's name: `import` is a keyword of Python."""
 
 from __future__ import annotations
 
-import click
-
 from gitcp import wire
 from gitcp.cli import humanize, objects
+from gitcp.cli.agent_names import RECORDED_NAME
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
-from gitcp.cli.options import WORDS, Command, json_option, pass_context
+from gitcp.cli.options import argument, json_option, option, takes
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.errors import StoreDamaged
 from gitcp.sharing import importing as op
 from gitcp.sharing.importing import Imported
 
 
-@click.command("import", cls=Command)
-@click.argument("file", metavar="FILE")
-@click.option(
-    "--agent",
-    metavar="NAME",
-    type=WORDS,
-    help="say whose transcript it is, where that is not found out",
+@takes(
+    argument("file", metavar="FILE"),
+    option(
+        "--agent",
+        metavar="NAME",
+        kind=RECORDED_NAME,
+        help="the transcript's agent, if it is not detected",
+    ),
+    json_option,
 )
-@json_option
-@pass_context
 def command(context: Context, /, *, file: str, agent: str | None, as_json: bool) -> None:
-    """Take in what somebody exported: a bundle, JSON, or an agent's transcript
+    """Import a bundle, JSON messages or a transcript
 
-    What is in FILE is checked whole before it gets a name, and your own sessions stay as they are.
-    It is then called imported/SESSION. Restoring it needs --trust: it comes from somebody else.
+    Imported sessions are verified, then named imported/SESSION; your own sessions are unchanged.
+    Restoring one needs --trust, because it comes from another repository.
 
       gitcp import session.bundle
       gitcp log imported/e7baae82
       gitcp restore imported/e7baae82 --trust
     """
-    request = op.Request(context.cwd / file, agent, context.limits())
-    found = op.take(context.store, request)
+    request = op.ImportRequest(context.cwd / file, agent, context.limits())
+    found = op.import_file(context.store, request)
     for one in found:
         if as_json:
             context.output.document(objects.document("imported", _fields(one)))
@@ -65,4 +64,4 @@ def _print(context: Context, one: Imported) -> None:
         return
     new = humanize.count(one.checkpoints, "checkpoint") + " new"
     context.output.line(Styled("imported", GREEN), f" {name}  ({new})")
-    context.output.line(f"look: gitcp show {name}, continue: gitcp restore {name} --trust")
+    context.output.line(f"show: gitcp show {name}, continue: gitcp restore {name} --trust")

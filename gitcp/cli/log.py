@@ -2,44 +2,308 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
 
-import click
-
-from gitcp.cli import history
+from gitcp.cli import filters, humanize, rendering
 from gitcp.cli.context import Context
-from gitcp.cli.options import REVISION, WORDS, Command, json_option, pass_context, session_option
-
-
-@click.command(cls=Command)
-@click.argument("revision", required=False, type=REVISION, metavar="[REV|A..B]")
-@click.option("-n", "limit", metavar="N", type=click.IntRange(min=0), help="show at most so many")
-@click.option("--since", metavar="TIME", type=WORDS, help="only those of this time or later")
-@click.option("--until", metavar="TIME", type=WORDS, help="only those of this time or before")
-@click.option(
-    "--grep",
-    metavar="REGEX",
-    type=WORDS,
-    help="only those whose subject matches, whatever its case",
+from gitcp.cli.options import (
+    NUMBER,
+    PATHS,
+    PHASE,
+    REVISION,
+    WORDS,
+    argument,
+    flag,
+    json_option,
+    option,
+    rare,
+    session_option,
+    takes,
 )
-@click.option("--phase", metavar="NAME", type=WORDS, help="only those of this phase")
-@session_option
-@click.option("--all", "everything", is_flag=True, help="show the checkpoints of every session")
-@click.option("--reverse", is_flag=True, help="show the oldest first")
-@click.option("--graph", is_flag=True, help="draw sessions and their forks, one line for each")
-@click.option("--oneline", is_flag=True, help="show one line for each")
-@click.option("--stat", is_flag=True, help="show how much changed in which files")
-@click.option("-p", "--patch", is_flag=True, help="show what changed")
-@json_option
-@pass_context
+from gitcp.cli.output import CYAN, DIM, YELLOW, Styled
+from gitcp.errors import BadValue
+from gitcp.history.folding import Row, fold
+from gitcp.history.log import Line, Selection, graph, line, lines, select
+from gitcp.model import Oid
+from gitcp.store import Summary
+from gitcp.value import replace
+from gitcp.worktree.paths import display
+
+CHUNK = 500
+TABLE_ROWS = 20
+HELP = "gitcp log -h"
+UNDRAWN = ("table", "reverse", "stat", "patch", "as_json")
+
+T = TypeVar("T")
+
+
+@takes(
+    argument("revision", REVISION, required=False, metavar="[REV|A..B]"),
+    option("-n", target="limit", metavar="N", kind=NUMBER, help="limit the number of rows"),
+    option("--since", metavar="TIME", kind=WORDS, help="only checkpoints made at TIME or later"),
+    rare(option("--until", metavar="TIME", kind=WORDS, help="only checkpoints of TIME or earlier")),
+    option(
+        "--grep",
+        metavar="REGEX",
+        kind=WORDS,
+        help="only checkpoints whose subject matches, ignoring case",
+    ),
+    rare(option("--phase", metavar="NAME", kind=PHASE, help="only checkpoints of this phase")),
+    rare(session_option),
+    flag("--all", target="everything", help="show all sessions"),
+    rare(flag("--reverse", help="oldest first")),
+    rare(flag("--graph", help="draw sessions and forks")),
+    rare(flag("--table", help="a table, newest last (the last 20, or -n)")),
+    flag("--oneline", help="one line for every checkpoint"),
+    flag("--all-steps", target="steps", help="a row for every automatic step and every restore"),
+    rare(flag("--stat", help="show the number of changed lines in each file")),
+    flag("-p", "--patch", help="show the changes as a patch"),
+    json_option,
+    PATHS,
+)
 def command(context: Context, /, **given: Any) -> None:
     """Show checkpoints, newest first
 
-    Those of the current session, or those up to REV, or those after A up to B.
+    Lists the current session, or the checkpoints up to REV, or those after A up to B. With PATH,
+    only those that changed it. Automatic steps of one prompt are one row, and so are restores.
 
-      gitcp log --oneline -n 20
+      gitcp log -5 --oneline
       gitcp log --since "yesterday 09:00" --grep migration
       gitcp log before-migration..@ --stat
-      gitcp log --graph --all
+      gitcp log src/app.py
     """
-    history.perform(context, given)
+    context = context.looking(given["revision"] or "")
+    tips, selection = _tips(context, given), _selection(context, given)
+    if given["graph"] and (selection.filters or any(given[name] for name in UNDRAWN)):
+        raise BadValue(
+            "--graph can only be combined with -n, --all and a revision",
+            hint=HELP,
+        )
+    with nullcontext() if given["as_json"] else context.output.paged(context.core_pager):
+        _show(context, tips, selection, given)
+
+
+def _show(
+    context: Context, tips: list[Oid], selection: Selection, given: Mapping[str, Any]
+) -> None:
+    store = context.store
+    if given["graph"]:
+        _draw(context, graph(store, tips, selection.limit))
+    elif given["as_json"]:
+        _print_json(context, _ordered(select(store, tips, _table_limit(selection, given)), given))
+    elif given["table"]:
+        _print_table(context, tips, selection, given)
+    elif given["oneline"] and not (given["stat"] or given["patch"]):
+        _print_lines(context, _ordered(lines(store, tips, selection), given))
+    else:
+        _print(context, tips, selection, given)
+
+
+def _ordered(found: Iterable[T], given: Mapping[str, Any]) -> Iterable[T]:
+    return reversed(list(found)) if given["reverse"] or given["table"] else found
+
+
+def _tips(context: Context, given: Mapping[str, Any]) -> list[Oid]:
+    if given["everything"]:
+        if given["revision"]:
+            raise BadValue("--all and a revision cannot be used together", hint=HELP)
+        return context.readable_tips()
+    return [_range(context, given)[1]]
+
+
+def _selection(context: Context, given: Mapping[str, Any]) -> Selection:
+    return Selection(
+        after=_range(context, given)[0] if given["revision"] else None,
+        limit=given["limit"],
+        since=filters.time(context, given["since"], end=False),
+        until=filters.time(context, given["until"], end=True),
+        grep=filters.pattern(given["grep"], HELP),
+        phase=given["phase"],
+        paths=context.inside(given["paths"]),
+    )
+
+
+def _range(context: Context, given: Mapping[str, Any]) -> tuple[Oid | None, Oid]:
+    return context.ends(given["revision"] or "@", given["session"])
+
+
+def _print_json(context: Context, summaries: Iterable[Summary]) -> None:
+    for summary in summaries:
+        from gitcp.cli import objects  # only for programs
+
+        found = context.store.read(summary.commit)
+        fields = objects.checkpoint(found, context.tags.get(found.commit, ()))
+        context.output.document(objects.document("checkpoint", fields))
+
+
+def _print_lines(context: Context, found: Iterable[Line]) -> None:
+    """Print one line per checkpoint. Without color in chunks, which makes long lists faster."""
+    output, none = context.output, rendering.decoration(())
+    names: dict[str, Styled] = {
+        commit: rendering.decoration(tags) for commit, tags in context.shown_tags.items()
+    }
+    if output.colour:
+        for each in found:
+            id = context.id_of(Oid(each.commit), each.id)
+            output.line(Styled(id, YELLOW), names.get(each.commit, none), " ", each.subject)
+        return
+    texts = (
+        f"{context.id_of(Oid(commit), f'{session}@{number}')}{names.get(commit, none).text} {said}"
+        for commit, said, session, number in found
+    )
+    chunk: list[str] = []
+    try:
+        for text in texts:
+            chunk.append(text)
+            if len(chunk) == CHUNK:
+                output.line("\n".join(chunk))
+                chunk.clear()
+    finally:  # where a chain is damaged, what can be read is listed first
+        if chunk:
+            output.line("\n".join(chunk))
+
+
+def _draw(context: Context, rows: Iterable[tuple[str, Line | None]]) -> None:
+    trees = _worktrees(context)
+    for drawing, found in rows:
+        if found is None:
+            context.output.line(drawing)
+        else:
+            commit = Oid(found.commit)
+            names = rendering.decoration(context.shown_tags.get(commit, ()))
+            id = Styled(context.id_of(commit, found.id), YELLOW)
+            tree = Styled(trees.get(commit, ""), CYAN)
+            context.output.line(drawing, id, names, tree, " ", found.subject)
+
+
+def _worktrees(context: Context) -> dict[Oid, str]:
+    """The other working trees, as they are shown beside the last checkpoint of their session."""
+    from gitcp.saving import session
+
+    sessions = context.store.sessions()
+    return {
+        sessions[name]: f" (worktree: {', '.join(_relative(context, path) for path in paths)})"
+        for name, paths in session.in_worktrees(context.store).items()
+        if name in sessions
+    }
+
+
+def _relative(context: Context, path: Path) -> str:
+    return display(os.fsencode(os.path.relpath(path, context.cwd)))
+
+
+def _print(
+    context: Context, tips: Sequence[Oid], selection: Selection, given: Mapping[str, Any]
+) -> None:
+    """Print rows. The limit counts rows, not the steps folded into them."""
+    from gitcp.cli import log_view  # not for one-liners and programs
+
+    rows = _rows(context, tips, selection, given)
+    current = None if given["everything"] else context.current(None)
+    folded = 0
+    shown = _ordered(islice(rows, selection.limit), given)
+    if given["oneline"]:
+        for row in shown:
+            _print_lines(context, [line(row.newest)])
+            _print_texts(context, row, given)
+        return
+    view = log_view.View(context, current)
+    for number, counted in enumerate(log_view.counted(context.store, shown)):
+        if number and (given["stat"] or given["patch"]):
+            context.output.line()
+        view.show(counted)
+        _print_texts(context, counted.row, given)
+        folded += len(counted.row.folded)
+    _mention_folded(context, folded)
+
+
+def _rows(
+    context: Context, tips: Sequence[Oid], selection: Selection, given: Mapping[str, Any]
+) -> Iterator[Row]:
+    summaries = select(context.store, tips, replace(selection, limit=None))
+    if given["steps"] or given["oneline"]:
+        return map(Row, summaries)
+    return fold(summaries, context.shown_tags)
+
+
+def _table_limit(selection: Selection, given: Mapping[str, Any]) -> Selection:
+    """The selection with the limit that a table has where none was given."""
+    if given["table"] and selection.limit is None:
+        return replace(selection, limit=TABLE_ROWS)
+    return selection
+
+
+def _mention_folded(context: Context, folded: int) -> None:
+    if folded and context.output.terminal:
+        steps = humanize.count(folded, "step")
+        context.output.line(Styled(f"{steps} not shown: gitcp log --all-steps", DIM))
+
+
+def _print_texts(context: Context, row: Row, given: Mapping[str, Any]) -> None:
+    for text in filter(None, _texts(context, row, given)):
+        context.output.line()
+        rendering.patch(context.output, text)
+
+
+def _texts(context: Context, row: Row, given: Mapping[str, Any]) -> Iterator[bytes]:
+    """Yield the requested stat and patch of a row."""
+    if not (given["stat"] or given["patch"]):
+        return
+    from gitcp.history.diff import base_tree, compare  # the whole of saving is behind it
+
+    store, oldest = context.store, row.oldest
+    base = Oid(oldest.trailers.get("Gitcp-Base", ""))
+    old = store.summary(oldest.parent).root if oldest.parent else base_tree(store, base or None)
+    found = compare(store, old, row.newest.root)
+    width = context.output.width
+    if given["stat"]:
+        yield found.text(f"--stat={width}" if width else "--stat")
+    if given["patch"]:
+        yield found.text()
+
+
+def _print_table(
+    context: Context, tips: Sequence[Oid], selection: Selection, given: Mapping[str, Any]
+) -> None:
+    """The newest row comes last, nearest to where you type."""
+    from gitcp.cli import log_view
+    from gitcp.cli.table import Column, show  # rich: only for a table
+
+    most = _table_limit(selection, given).limit or 0
+    rows = list(islice(_rows(context, tips, selection, given), most + 1))
+    older, rows = rows[most:], rows[:most][::-1]
+    now, here = context.host.now(), context.viewed_session(given["session"])
+    whole = given["everything"] or given["revision"] or "/" in here
+    columns = (
+        Column("id" if whole else "#", "yellow", right=not whole),
+        Column("when"),
+        Column("trigger", "dim"),
+        Column("files", right=True),
+        Column("messages", right=True),
+        Column("steps", "dim", right=True),
+        Column("tags", "yellow"),
+        Column("subject", cut=True),
+    )
+    cells = (
+        (
+            context.id_of(row.newest.commit, row.newest.id) if whole else str(row.newest.id.number),
+            humanize.ago(row.newest.created, now),
+            row.newest.trailers.get("Gitcp-Trigger", ""),
+            str(log_view.changed_files(row)),
+            row.newest.trailers.get("Gitcp-Messages", ""),
+            f"+{len(row.folded)}" if row.folded else "",
+            ", ".join(context.shown_tags.get(row.newest.commit, ())),
+            log_view.title(row.newest),
+        )
+        for row in rows
+    )
+    show(context.output, columns, cells)
+    _mention_folded(context, sum(len(row.folded) for row in rows))
+    if older and context.output.terminal:
+        more = f"older checkpoints: gitcp log --table -n {most * 5 or TABLE_ROWS}"
+        context.output.line(Styled(more, DIM))

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import click
-
 from gitcp.cli.context import Context
-from gitcp.cli.options import Command, pass_context
+from gitcp.cli.options import takes
 from gitcp.errors import GitcpError
 
 MISSING = "gitcp mcp needs the package mcp, which is not installed"
 INSTALL = "pip install 'gitcp-checkpoints[mcp]'"
 
 
-@click.command(cls=Command)
-@pass_context
+@takes()
 def command(context: Context) -> None:
-    """Serve checkpoints to any MCP client, on standard input and output
+    """Serve checkpoints to MCP clients on stdin and stdout
 
-    The tools are save, list, show, diff, note and restore. A restore gives a plan first, and is
-    done only for that plan. It works in the directory that it is started in.
+    The tools are save, list, show, diff, note and restore. restore returns a plan first, and runs
+    only with that plan's digest. The server works in the directory it is started in.
 
       gitcp mcp
       claude mcp add gitcp -- gitcp mcp

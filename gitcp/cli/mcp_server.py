@@ -1,9 +1,8 @@
-"""The tools of `gitcp mcp`: what a command does, for any client of the Model Context Protocol. Sole
-user of mcp.
+"""The tools of `gitcp mcp`, for any client of the Model Context Protocol. Sole user of mcp.
 
-Each call opens the repository anew, as a command does, and one runs at a time. What is given back
-are documents as `--json` prints them. A restore is shown first; it is done only for the digest of
-the very plan that was shown.
+Each call opens the repository again, like a command, and calls run one at a time. Results are the
+documents that `--json` prints. A restore returns a plan first, and runs only with the digest of
+that plan.
 """
 
 from __future__ import annotations
@@ -24,18 +23,17 @@ from gitcp import __version__, adapters, wire
 from gitcp.cli import objects, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.failure import describe
+from gitcp.cli.options import note_of
 from gitcp.cli.safe import safe
-from gitcp.cli.saving import note_of
 from gitcp.errors import GitcpError, Refused
 from gitcp.history import diff as diff_op
 from gitcp.history import show as show_op
 from gitcp.history.log import Selection, select
 from gitcp.lifecycle import housekeeping
 from gitcp.restoring import restore as restore_op
-from gitcp.restoring.restore import Plan, Request
+from gitcp.restoring.restore import RestorePlan, RestoreRequest
 from gitcp.saving import session as session_op
-from gitcp.saving.save import Request as SaveRequest
-from gitcp.saving.save import Saved
+from gitcp.saving.save import Saved, SaveRequest
 from gitcp.saving.save import save as save_op
 from gitcp.state import note as note_op
 from gitcp.value import replace
@@ -45,13 +43,17 @@ R = TypeVar("R")
 
 Json = dict[str, Any]
 Revision = Annotated[
-    str, Field(description="@ (the last checkpoint), @~2, a number, SESSION@NUMBER, or a tag")
+    str,
+    Field(
+        description="@ (the last checkpoint), @~2, a number, SESSION@NUMBER, a tag, an exact "
+        "label, or a time (yesterday)"
+    ),
 ]
-Session = Annotated[str | None, Field(description="the session that counts as the current one")]
+Session = Annotated[str | None, Field(description="use this session instead of the current one")]
 Text = Annotated[str | None, Field()]
 Texts = Annotated[list[str] | None, Field()]
 Facts = Annotated[
-    dict[str, str] | None, Field(description="small facts by name; an empty value drops one")
+    dict[str, str] | None, Field(description="facts by name; an empty value removes one")
 ]
 Paths = Annotated[
     list[str] | None, Field(description="only these paths, from the root of the repository")
@@ -76,14 +78,14 @@ INSTRUCTIONS = (
 
 
 class Tools:
-    """The tools, for the repository around one directory."""
+    """The tools for the repository around one directory."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self._one = Lock()
 
     def server(self) -> MCPServer:
-        """A server that has them all."""
+        """Return a server with all tools."""
         server = MCPServer(
             "gitcp", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR"
         )
@@ -99,9 +101,7 @@ class Tools:
         return server
 
     def _alone(self, function: Callable[P, R]) -> Callable[P, R]:
-        """One call at a time, with its errors as a client is told them: what happened, and what to
-        do.
-        """
+        """Serialize calls, and convert errors to ToolError with message, candidates and hint."""
 
         @wraps(function)
         def called(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -140,9 +140,7 @@ class Tools:
         tags: Texts = None,
         session: Session = None,
     ) -> Json:
-        """Save files and conversation as a checkpoint, with what the next reader needs to know of
-        it.
-        """
+        """Save files and conversation as a checkpoint, with a note for the next reader."""
         context = self._context()
         note = _note(phase, objective, facts, task, decided, failed, next, active)
         request = SaveRequest(
@@ -171,8 +169,7 @@ class Tools:
     ) -> Json:
         """List checkpoints, newest first."""
         context = self._context()
-        sessions = context.store.sessions()
-        tips = [*sessions.values()] if every_session else [sessions[context.session(session)]]
+        tips = context.readable_tips() if every_session else [context.viewed_tip(session)]
         found = [
             {**objects.summary(each), "tags": [*context.tags.get(each.commit, ())]}
             for each in select(context.store, tips, Selection(limit=limit))
@@ -182,12 +179,12 @@ class Tools:
     def show(
         self,
         revision: Revision = "@",
-        path: Annotated[str | None, Field(description="give the text of this file instead")] = None,
+        path: Annotated[
+            str | None, Field(description="return the text of this file instead")
+        ] = None,
         session: Session = None,
     ) -> Json:
-        """Show what a checkpoint says: facts, handoff, conversation, files. Or one file as it
-        was.
-        """
+        """Show a checkpoint (facts, handoff, conversation, files), or one file in it."""
         context = self._context()
         found = context.checkpoint(revision, session)
         if path is None:
@@ -207,12 +204,12 @@ class Tools:
         self,
         old: Revision = "@",
         new: Annotated[
-            str | None, Field(description="a revision; what is in the working tree now if left out")
+            str | None, Field(description="a revision (default: the working tree)")
         ] = None,
         paths: Paths = None,
         session: Session = None,
     ) -> Json:
-        """Show what differs between a checkpoint and another, or now: the paths, and a patch."""
+        """Compare a checkpoint with another one, or with the working tree: paths and a patch."""
         context = self._context()
         a, store = context.checkpoint(old, session), context.store
         wanted = _paths(paths)
@@ -234,9 +231,7 @@ class Tools:
         active: Texts = None,
         session: Session = None,
     ) -> Json:
-        """Say now what the next checkpoint shall say, whoever makes it. Gives back everything that
-        waits for it.
-        """
+        """Add a note to the next checkpoint, whoever saves it. Returns the whole pending note."""
         store = self._context().store
         named = session_op.named(store, session)
         given = _note(phase, objective, facts, task, decided, failed, next, active)
@@ -247,21 +242,21 @@ class Tools:
         self,
         revision: Revision,
         digest: Annotated[
-            str | None, Field(description="of the plan to be carried out; first call without it")
+            str | None, Field(description="digest of the plan to apply; omit it to get the plan")
         ] = None,
         what: Literal["both", "files", "conversation"] = "both",
         paths: Paths = None,
         session: Session = None,
     ) -> Json:
-        """Bring files and conversation back from a checkpoint. Without a digest nothing changes: it
-        gives a plan.
+        """Restore files and conversation from a checkpoint. Without a digest, changes nothing and
+        returns a plan.
 
-        What is there now is saved first, so it can be undone. A conversation goes where its agent
-        resumes it; the one that is running is not changed.
+        The current state is saved first, so a restore can be undone. The conversation is written
+        where its agent resumes it; the running conversation is not changed.
         """
         context = self._context()
         wanted = _paths(paths)
-        request = Request(
+        request = RestoreRequest(
             context.checkpoint(revision, session),
             context.cwd,
             files=what != "conversation",
@@ -275,8 +270,8 @@ class Tools:
             return {**restore_view.plan_document(plan, request), "digest": current}
         if digest != current:
             raise Refused(
-                "this is not the digest of what a restore would do now: nothing was changed",
-                hint="call restore without a digest, and look at the plan",
+                "the digest does not match the current plan: nothing was changed",
+                hint="call restore without a digest and review the plan",
             )
         report = restore_op.restore(context.store, request, plan)
         fields = objects.report(report, request.stored[0], plan.effects, saved_first=True)
@@ -340,10 +335,8 @@ def _paths(paths: list[str] | None) -> tuple[bytes, ...]:
     return tuple(path.removeprefix(b"./") for path in found)
 
 
-def _digest(request: Request, plan: Plan) -> str:
-    """What tells a plan from every other: its document, and each file of it as it is and as it
-    would be.
-    """
+def _digest(request: RestoreRequest, plan: RestorePlan) -> str:
+    """Return a digest of a plan: its document, and each file before and after."""
     document = wire.dumps(restore_view.plan_document(plan, request))
     return hashlib.sha256(
         document + repr((request.target.commit, plan.files)).encode("utf-8", "replace")

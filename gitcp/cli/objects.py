@@ -18,27 +18,27 @@ from gitcp.wire import Json
 if TYPE_CHECKING:
     from gitcp.adapters.base import Message
     from gitcp.history.find import Hit
-    from gitcp.history.why import Known, Line
+    from gitcp.history.why import LineOrigin, PathHistory
     from gitcp.lifecycle.fork import Forked
     from gitcp.restoring import revert as revert_op
     from gitcp.restoring.placing import Placed
     from gitcp.restoring.plan import Kept
-    from gitcp.restoring.restore import Plan, Report
+    from gitcp.restoring.restore import Report, RestorePlan
     from gitcp.restoring.rollback import Choice
     from gitcp.state.effects import Effect
-    from gitcp.state.note import Waiting
+    from gitcp.state.note import PendingNote
     from gitcp.store import Summary
 
 MAIN = "main"
 
 
 def document(schema: str, fields: Json) -> Json:
-    """The fields of a document, headed by the name and version of what it is."""
+    """Return the fields of a document, headed by its schema's name and version."""
     return {"schema": f"gitcp.{schema}/1", **fields}
 
 
 def checkpoint(found: Checkpoint, tags: Sequence[str]) -> Json:
-    """A whole checkpoint."""
+    """Return the fields of a checkpoint."""
     base, note = found.snapshot.base, found.note
     return {
         "id": str(found.id),
@@ -74,7 +74,7 @@ def checkpoint(found: Checkpoint, tags: Sequence[str]) -> Json:
 
 
 def agent(found: Agent | None) -> Json | None:
-    """Which agent, null where there is none."""
+    """Return the fields of an agent, null if there is none."""
     if found is None:
         return None
     return {
@@ -86,7 +86,7 @@ def agent(found: Agent | None) -> Json | None:
 
 
 def conversation(found: Conversation | None) -> Json | None:
-    """The conversation half; `sha256` is that of the main stream."""
+    """Return the fields of a conversation; `sha256` is that of the main stream."""
     if found is None:
         return None
     last = found.digest.last_message
@@ -101,7 +101,7 @@ def conversation(found: Conversation | None) -> Json | None:
 
 
 def run(found: Run | None) -> Json | None:
-    """What was run, null where nothing was; `exit_code` is null where its end was not seen."""
+    """Return the fields of a run, null if none; `exit_code` is null if its end was not seen."""
     if found is None:
         return None
     return {
@@ -120,7 +120,7 @@ def effect(found: Effect) -> Json:
 
 
 def handoff(found: Handoff) -> Json:
-    """What the next reader needs."""
+    """Return the fields of a handoff."""
     return {
         "task": found.task,
         "decisions": list(found.decisions),
@@ -130,8 +130,8 @@ def handoff(found: Handoff) -> Json:
     }
 
 
-def waiting(found: Waiting) -> Json:
-    """What the next save of a session is to say."""
+def waiting(found: PendingNote) -> Json:
+    """Return the fields of a pending note."""
     note = found.note
     return {
         "session": found.session,
@@ -144,7 +144,7 @@ def waiting(found: Waiting) -> Json:
 
 
 def skipped(found: Iterable[Skip]) -> list[Json]:
-    """Paths left out, and why."""
+    """Return the skipped paths with their reasons."""
     return [
         {"path": wire.encode_path(s.path), "reason": s.reason.value, "detail": s.detail}
         for s in found
@@ -152,7 +152,7 @@ def skipped(found: Iterable[Skip]) -> list[Json]:
 
 
 def change(found: FileChange) -> Json:
-    """A path that differs."""
+    """Return the fields of a changed path."""
     return {
         "path": wire.encode_path(found.path),
         "kind": found.kind.value,
@@ -162,7 +162,7 @@ def change(found: FileChange) -> Json:
 
 
 def summary(found: Summary) -> Json:
-    """What a commit alone says of its checkpoint."""
+    """Return the fields that a checkpoint's commit alone contains."""
     return {
         "id": str(found.id),
         "created": wire.encode_time(found.created),
@@ -172,7 +172,7 @@ def summary(found: Summary) -> Json:
 
 
 def message(kind: str, found: Message) -> Json:
-    """A message that only one of two conversations has; `kind` is "added" or "deleted"."""
+    """Return the fields of a message with its `kind`, "added" or "deleted"."""
     return {
         "kind": kind,
         "role": found.role,
@@ -197,7 +197,7 @@ def report(
     """
     return {
         "target": str(found.target.id),
-        "safety": str(found.safety) if saved_first else None,
+        "safety": str(found.safety) if saved_first and found.safety else None,
         "checkpoint": str(found.checkpoint) if found.checkpoint else None,
         "written": paths(found.written),
         "removed": paths(found.removed),
@@ -207,8 +207,8 @@ def report(
     }
 
 
-def plan(found: Plan, brought: Conversation | None, choice: Choice | None = None) -> Json:
-    """What a restore would do, under the same keys."""
+def plan(found: RestorePlan, brought: Conversation | None, choice: Choice | None = None) -> Json:
+    """Return what a restore would do, under the keys of `restored`."""
     files = found.files
     return {
         "target": str(found.target.id),
@@ -223,7 +223,7 @@ def plan(found: Plan, brought: Conversation | None, choice: Choice | None = None
 
 
 def hit(found: Hit) -> Json:
-    """A line that was found."""
+    """Return the fields of a match."""
     return {
         "id": str(found.summary.id),
         "created": wire.encode_time(found.summary.created),
@@ -235,8 +235,8 @@ def hit(found: Hit) -> Json:
     }
 
 
-def why_line(path: bytes, found: Line) -> Json:
-    """Where a line comes from."""
+def why_line(path: bytes, found: LineOrigin) -> Json:
+    """Return the fields of a line's origin."""
     made = found.made
     return {
         "path": wire.encode_path(path),
@@ -250,8 +250,8 @@ def why_line(path: bytes, found: Line) -> Json:
     }
 
 
-def why_path(path: bytes, found: Known) -> Json:
-    """What changed a path, under the same keys."""
+def why_path(path: bytes, found: PathHistory) -> Json:
+    """Return the history of a path, under the keys of a line's origin."""
     return {
         "path": wire.encode_path(path),
         "line": None,
@@ -264,8 +264,8 @@ def why_path(path: bytes, found: Known) -> Json:
     }
 
 
-def revert_plan(found: revert_op.Plan) -> Json:
-    """What a revert would do."""
+def revert_plan(found: revert_op.RevertPlan) -> Json:
+    """Return what a revert would do."""
     files = found.files
     return {
         "reverted": str(found.request.span),
@@ -284,8 +284,8 @@ def revert_plan(found: revert_op.Plan) -> Json:
     }
 
 
-def revert(found: revert_op.Plan, done: Report) -> Json:
-    """What a revert did, under the same keys."""
+def revert(found: revert_op.RevertPlan, done: Report) -> Json:
+    """Return what a revert did, under the keys of its plan."""
     return {
         **revert_plan(found),
         "safety": str(done.safety),
@@ -297,7 +297,7 @@ def revert(found: revert_op.Plan, done: Report) -> Json:
 
 
 def forked(found: Forked) -> Json:
-    """What a fork made."""
+    """Return the fields of a new fork."""
     made = found.checkpoint
     return {
         "session": made.id.session,
@@ -311,7 +311,7 @@ def forked(found: Forked) -> Json:
 
 
 def path(found: Path | None) -> str | Json | None:
-    """A path of the host."""
+    """Return a path of the host as JSON has it."""
     return wire.encode_path(os.fsencode(found)) if found is not None else None
 
 
@@ -329,7 +329,7 @@ def _brought_back(
 
 
 def _chosen(choice: Choice | None) -> Json:
-    """Why a rollback takes its target, and older candidates; null and empty for other restores."""
+    """Return a rollback's reason and older candidates; null and empty for other restores."""
     others = choice.others if choice else ()
     return {
         "reason": choice.why if choice else None,
@@ -346,7 +346,7 @@ def _chosen(choice: Choice | None) -> Json:
 
 
 def resume(placed: Placed) -> Json:
-    """How an agent continues."""
+    """Return how an agent continues."""
     return {
         "agent": placed.agent,
         "session_id": placed.session_id,
@@ -359,23 +359,23 @@ def resume(placed: Placed) -> Json:
 
 
 def _latest(placed: Placed) -> Json | None:
-    """What the agent's own command for its latest session continues instead."""
+    """Return the session that the agent's own `--continue` would continue instead."""
     latest = placed.placement.latest
     return {"session_id": latest.session_id, "command": list(latest.command)} if latest else None
 
 
 def kept(found: Iterable[Kept]) -> list[Json]:
-    """Paths that were left alone, and why."""
+    """Return the paths that were not changed, with the reasons."""
     return [{"path": wire.encode_path(one.path), "reason": one.reason} for one in found]
 
 
 def paths(found: Iterable[bytes]) -> list[str | dict[str, str]]:
-    """Paths of the working tree."""
+    """Return paths of the working tree as JSON has them."""
     return [wire.encode_path(path) for path in found]
 
 
 def _utf8(text: str) -> str:
-    """A JSON string may hold half a character where JSON itself cannot."""
+    """Return a text without lone surrogates, which JSON cannot contain."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

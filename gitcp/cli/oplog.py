@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import click
-
 from gitcp import wire
 from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import Command, json_option, pass_context, session_option
+from gitcp.cli.options import NUMBER, json_option, option, session_option, takes
 from gitcp.state import oplog
 from gitcp.state.oplog import Operation
 
 
-@click.command(cls=Command)
-@click.option("-n", "limit", metavar="N", type=click.IntRange(0), help="show at most so many")
-@session_option
-@json_option
-@pass_context
-# --session is on every command
+@takes(
+    option("-n", target="limit", metavar="N", kind=NUMBER, help="limit the number shown"),
+    session_option,
+    json_option,
+)
 def command(context: Context, limit: int | None, session: str | None, *, as_json: bool) -> None:  # noqa: ARG001
-    """List what was done besides saving
+    """List operations other than saves
 
-    Restores and the like, the last one first, of all working trees.
+    Shows restores, prunes and the like in all working trees, newest first.
 
       gitcp oplog
       gitcp oplog -n 5

@@ -1,8 +1,7 @@
-"""Where a command speaks: data to stdout, talk to stderr, a question to a person.
+"""Output of commands: data to stdout, messages to stderr, questions to the terminal.
 
-Everything said passes `safe` here, part by part, and only a `Styled` part gets colour: there is no
-way for what was stored to reach the terminal as more than text. rich is not imported here; tables
-are in `gitcp.cli.table`.
+All text passes `safe`, part by part, and only a `Styled` part is colored, so stored text never
+reaches the terminal as more than text. Does not import rich; tables are in `gitcp.cli.table`.
 """
 
 from __future__ import annotations
@@ -11,11 +10,15 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from gitcp import wire
 from gitcp.cli.failure import writing
 from gitcp.cli.safe import safe
+from gitcp.progress import shown_by
+
+if TYPE_CHECKING:
+    from gitcp.cli.progress import Bars
 
 BOLD = "1"
 DIM = "2"
@@ -26,7 +29,7 @@ CYAN = "36"
 
 
 class Styled(NamedTuple):
-    """Text, and the colour it is shown in where colours are shown."""
+    """Text and its color, used if colors are enabled."""
 
     text: str
     colour: str
@@ -36,19 +39,18 @@ Part = str | Styled
 
 
 class Output:
-    """The standard streams of this process, as its environment wants them used."""
+    """The standard streams of this process, configured by its environment."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self._env = env
         self.paging = True
+        self._bars: Bars | None = None
         self.terminal = _is_terminal(sys.stdout)
         self.colour = _wants_colour(env, terminal=self.terminal)
 
     @property
     def width(self) -> int | None:
-        """Columns to write in; None where nobody looks (a pipe, a file), and nothing needs to be
-        cut.
-        """
+        """The width in columns; None for a pipe or a file, where nothing is cut."""
         columns = self._env.get("COLUMNS", "")
         if columns.isdecimal() and int(columns):
             return int(columns)
@@ -60,22 +62,24 @@ class Output:
             return 80
 
     def line(self, *parts: Part) -> None:
-        """One line (or more, where a part has line ends) to stdout."""
+        """Print the parts as a line to stdout."""
         self.data(encoded("".join(map(self.shown, parts)) + "\n", sys.stdout))
 
     def data(self, data: bytes) -> None:
-        """Bytes as they are to stdout."""
+        """Write bytes unchanged to stdout."""
+        self._clear_progress()
         rest = memoryview(data)
         with writing():
             while rest:
                 rest = rest[sys.stdout.buffer.write(rest) :]  # an unbuffered stream may take a part
 
     def document(self, fields: wire.Json) -> None:
-        """One JSON document on one line to stdout."""
+        """Print a JSON document on one line to stdout."""
         self.data(wire.dumps(fields) + b"\n")
 
     def say(self, *parts: Part) -> None:
-        """A line of talk to stderr."""
+        """Print the parts as a line to stderr."""
+        self._clear_progress()
         with writing():
             sys.stdout.flush()
         colour = _wants_colour(self._env, terminal=_is_terminal(sys.stderr))
@@ -83,32 +87,56 @@ class Output:
         sys.stderr.buffer.write(encoded(text + "\n", sys.stderr))
         sys.stderr.flush()
 
-    def progress(self, text: str) -> None:
-        """A line of talk that the next one replaces; only where a person looks on."""
-        if _is_terminal(sys.stderr) and self._env.get("TERM", "dumb") != "dumb":
-            sys.stderr.write(f"\r{safe(text)}\x1b[K")
-            sys.stderr.flush()
+    @contextmanager
+    def progress(self) -> Iterator[None]:
+        """Show the progress of long work inside, on stderr if it is a terminal."""
+        if not _is_terminal(sys.stderr) or self._env.get("TERM", "dumb") == "dumb":
+            yield
+            return
+        from gitcp.cli.progress import Bars, delay  # only for a terminal
+
+        self._bars = Bars(delay(self._env))
+        try:
+            with shown_by(self._bars):
+                yield
+        finally:
+            self._clear_progress()
+
+    def _clear_progress(self) -> None:
+        if self._bars is not None:
+            self._bars.clear()
 
     def ask(self, question: str) -> bool | None:
-        """A person's yes or no; no is what a bare return means. None if there is nobody to ask."""
-        if not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
+        """Ask yes or no (default: no). Returns None without a terminal."""
+        answer = self.prompt(f"{question} [y/N] ")
+        return None if answer is None else answer.lower() in ("y", "yes")
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether there is a terminal to ask on."""
+        return _is_terminal(sys.stdin) and _is_terminal(sys.stderr)
+
+    def prompt(self, question: str) -> str | None:
+        """Ask and return the answer, stripped. Returns None without a terminal."""
+        if not self.can_ask:
             return None
+        self._clear_progress()
         with writing():
             sys.stdout.flush()
-        sys.stderr.write(f"{safe(question)} [y/N] ")
+        sys.stderr.write(safe(question))
         sys.stderr.flush()
         answer = sys.stdin.readline()
         if not answer.endswith("\n"):
             sys.stderr.write("\n")
-        return answer.strip().lower() in ("y", "yes")
+        return answer.strip()
 
     def shown(self, part: Part) -> str:
-        """A part as it is written."""
+        """Return a part as it is written."""
         return _painted(part, colour=self.colour)
 
     @contextmanager
     def paged(self, core_pager: str | None) -> Iterator[None]:
-        """What is written inside goes through the user's pager, where a person looks on."""
+        """Send stdout through the user's pager, if it is a terminal."""
         if not (self.terminal and self.paging):
             yield
             return
@@ -126,7 +154,7 @@ def _painted(part: Part, *, colour: bool) -> str:
 
 
 def encoded(text: str, stream: TextIO) -> bytes:
-    """Text as the stream wants it; what its encoding cannot say is escaped."""
+    """Encode text for a stream; characters that its encoding lacks are escaped."""
     return text.encode(stream.encoding or "utf-8", "backslashreplace")
 
 

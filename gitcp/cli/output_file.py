@@ -9,17 +9,17 @@ from contextlib import suppress
 from pathlib import Path
 
 from gitcp.errors import BadValue, DiskFull, GitcpError, Refused
-from gitcp.git.fsync import FULL
+from gitcp.git.fsync import FULL, replacing, write_all
 
 
 def require_free(path: Path, *, force: bool) -> None:
     """Raise Refused if something is at `path`, BadValue if no file can be there."""
     if not path.parent.is_dir():
         raise BadValue(
-            f"{path.parent} is no directory: nothing was written", hint=f"mkdir {path.parent}"
+            f"{path.parent} is not a directory: nothing was written", hint=f"mkdir {path.parent}"
         )
     if path.is_dir():
-        raise BadValue(f"{path} is a directory: nothing was written", hint="name a file: -o FILE")
+        raise BadValue(f"{path} is a directory: nothing was written", hint="pass a file: -o FILE")
     if os.path.lexists(path) and not force:
         raise Refused(f"{path} exists already: nothing was written", hint="--force replaces it")
 
@@ -31,14 +31,8 @@ def write(path: Path, data: bytes, *, force: bool) -> None:
     _tidy(path)
     temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}")
     try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if force:
-            os.replace(temporary, path)
-        else:
-            os.link(temporary, path)  # fails where a file came there meanwhile
+        with replacing(path, temporary=temporary, private=True, overwrite=force) as descriptor:
+            write_all(descriptor, data)
     except FileExistsError:
         raise Refused(
             f"{path} exists already: nothing was written", hint="--force replaces it"
@@ -49,8 +43,6 @@ def write(path: Path, data: bytes, *, force: bool) -> None:
                 f"the disk is full: {path} was not written", hint="free some space"
             ) from None
         raise GitcpError(f"{path} cannot be written: {error.strerror}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _tidy(path: Path) -> None:

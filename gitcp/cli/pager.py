@@ -32,7 +32,7 @@ def chosen(env: Mapping[str, str], core_pager: str | None) -> str:
 
 @contextmanager
 def through(env: Mapping[str, str], core_pager: str | None) -> Iterator[None]:
-    """What is written to stdout inside goes to the pager; returns when the reader has left it."""
+    """Send what is written to stdout inside through the pager; return when the pager has ended."""
     command = chosen(env, core_pager)
     if not command:
         yield
@@ -68,7 +68,7 @@ def _leave(screen: int) -> None:
 
 
 def _wait(pager: subprocess.Popen[bytes]) -> None:
-    """An interrupt is for the pager: it is the one who is read."""
+    """Ignore interrupts while the pager runs: they are meant for the pager."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         pager.wait()

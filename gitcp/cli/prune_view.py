@@ -7,14 +7,16 @@ from collections import Counter
 from gitcp.cli import confirm, humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.output import GREEN, Styled
-from gitcp.lifecycle.prune import Plan, Report
+from gitcp.lifecycle.prune import PrunePlan, Report
 from gitcp.retention import Verdict
 from gitcp.store import Summary
 from gitcp.wire import Json
 
+MOST = 20
 
-def show(context: Context, plan: Plan, *, as_json: bool) -> None:
-    """Every checkpoint with what would become of it, and why."""
+
+def show(context: Context, plan: PrunePlan, *, as_json: bool) -> None:
+    """Print every checkpoint with its verdict and the reason."""
     if as_json:
         context.output.document(objects.document("prune-plan", _fields(plan, None, plan.expired)))
         return
@@ -25,7 +27,7 @@ def show(context: Context, plan: Plan, *, as_json: bool) -> None:
         Column("checkpoint"),
         Column("when"),
         Column("", "yellow"),
-        Column("because"),
+        Column("reason"),
         Column("subject", cut=True),
     )
     rows = (
@@ -44,14 +46,24 @@ def show(context: Context, plan: Plan, *, as_json: bool) -> None:
             context.output.line(line)
 
 
-def agree(context: Context, plan: Plan) -> None:
-    """Say what would go, and ask. Raises Refused if nobody agreed."""
+def agree(context: Context, plan: PrunePlan) -> None:
+    """Print what would be dropped, and ask. Raises Refused if nobody agreed."""
     no = "not dropped: nothing was changed"
-    confirm.ask(context, "Drop?", _summary(plan), nobody="nothing was dropped", no=no)
+    lines = [*_dropped(context, plan), *_summary(plan)]
+    confirm.ask(context, "Drop?", lines, nobody="nothing was dropped", no=no)
+
+
+def _dropped(context: Context, plan: PrunePlan) -> list[str]:
+    """Return what would be dropped, a checkpoint a line."""
+    now = context.host.now()
+    gone = [node for node, verdict in plan.verdicts if not verdict.keep]
+    return humanize.listed(
+        [f"  {node.id}  {humanize.ago(node.created, now)}  {node.subject}" for node in gone], MOST
+    )
 
 
 def report(context: Context, done: Report, *, as_json: bool) -> None:
-    """What was dropped, and the way back."""
+    """Print what was dropped, and how to undo it."""
     output = context.output
     if as_json:
         trash = done.operation.trash if done.operation else None
@@ -63,34 +75,33 @@ def report(context: Context, done: Report, *, as_json: bool) -> None:
         output.line(Styled("dropped", GREEN), f" {_extent(done.plan)}")
         output.line("undo with: gitcp undo")
     for name in done.expired:
-        output.line(f"forgotten: what was dropped at {name}")
+        output.line(f"removed from the trash: dropped at {name}")
     for session in done.plan.damaged:
         output.say(
-            f"note: session {session} is damaged and was left as it is; gitcp delete {session} "
-            "removes it"
+            f"note: session {session} is damaged and was skipped; gitcp delete {session} removes it"
         )
 
 
-def _summary(plan: Plan) -> list[str]:
+def _summary(plan: PrunePlan) -> list[str]:
     dropped = Counter(node.id.session for node, _ in plan.dropped)
     kept = Counter(node.id.session for node, v in plan.verdicts if v.keep)
     lines = [
         f"{session}: drop {count:,}, keep {kept[session]:,}"
         for session, count in sorted(dropped.items())
     ]
-    lines += [f"forget what was dropped at {name}" for name in plan.expired]
-    lines += [f"{session}: damaged, left as it is (gitcp check)" for session in plan.damaged]
+    lines += [f"remove from the trash: dropped at {name}" for name in plan.expired]
+    lines += [f"{session}: damaged, skipped (gitcp check)" for session in plan.damaged]
     return lines or ["nothing would be dropped: every checkpoint is kept"]
 
 
-def _extent(plan: Plan) -> str:
+def _extent(plan: PrunePlan) -> str:
     sessions = len({node.id.session for node, _ in plan.dropped})
     of = f" of {humanize.count(sessions, 'session')}" if sessions > 1 else ""
     kept = sum(v.keep for _, v in plan.verdicts)
     return f"{humanize.count(len(plan.dropped), 'checkpoint')}{of}, kept {kept:,}"
 
 
-def _fields(plan: Plan, trash: str | None, expired: tuple[str, ...]) -> Json:
+def _fields(plan: PrunePlan, trash: str | None, expired: tuple[str, ...]) -> Json:
     return {
         "dropped": [_verdict(each) for each in plan.dropped],
         "kept": [_verdict(each) for each in plan.verdicts if each[1].keep],

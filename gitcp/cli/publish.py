@@ -4,58 +4,61 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from gitcp import wire
 from gitcp.cli import confirm, humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     REVISION,
     WORDS,
-    Command,
+    argument,
+    flag,
     json_option,
-    pass_context,
+    option,
+    rare,
     session_option,
+    takes,
     trust_option,
     yes_option,
 )
 from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.errors import Refused
 from gitcp.review import publish as op
-from gitcp.review.publish import Plan
+from gitcp.review.publish import PublishPlan
 from gitcp.state import settings
 
 
-@click.command(cls=Command)
-@click.argument("revision", default="@", type=REVISION, metavar="[REV]")
-@click.option("--branch", metavar="NAME", required=True, type=WORDS, help="the branch to make")
-@click.option(
-    "--base",
-    metavar="COMMIT",
-    type=WORDS,
-    help="put it on top of COMMIT, not of where the session began",
+@takes(
+    argument("revision", REVISION, default="@", metavar="[REV]"),
+    option("--branch", metavar="NAME", required=True, kind=WORDS, help="the branch to create"),
+    option(
+        "--base",
+        metavar="COMMIT",
+        kind=WORDS,
+        help="base of the branch (default: the session's base)",
+    ),
+    flag("--redact", help="replace secrets in files with [REDACTED:…]"),
+    rare(
+        option(
+            "--allow",
+            multiple=True,
+            metavar="ID",
+            kind=WORDS,
+            help="allow this secret this time (repeatable)",
+        )
+    ),
+    flag("--force", help="move the branch if it exists"),
+    flag("--dry-run", "-n", help="show the plan and change nothing"),
+    yes_option,
+    rare(trust_option),
+    rare(session_option),
+    json_option,
 )
-@click.option("--redact", is_flag=True, help="put [REDACTED:…] where a secret is in a file")
-@click.option(
-    "--allow",
-    multiple=True,
-    metavar="ID",
-    type=WORDS,
-    help="let this secret pass, this time (can be repeated)",
-)
-@click.option("--force", is_flag=True, help="move the branch if it exists")
-@click.option("--dry-run", "-n", is_flag=True, help="show the branch and make none")
-@yes_option
-@trust_option
-@session_option
-@json_option
-@pass_context
 def command(context: Context, /, **given: Any) -> None:
-    """Make a branch of a session, for a pull request
+    """Make a branch from a session, for a pull request
 
-    One commit for each checkpoint that changed files, up to REV, and a last one with the
-    conversation in .gitcp/, which forges fold. What is new is scanned for secrets first. HEAD and
-    your files stay as they are, and nothing is pushed.
+    Creates one commit for each checkpoint up to REV that changed files, and a last one with the
+    conversation in .gitcp/, which forges collapse. New content is scanned for secrets first. HEAD
+    and your files are unchanged, and nothing is pushed.
 
       gitcp publish --branch feature
       gitcp publish 12 --branch feature --base main
@@ -67,8 +70,8 @@ def command(context: Context, /, **given: Any) -> None:
         return
     if not given["yes"]:
         try:
-            said = "no branch was made"
-            confirm.ask(context, "Make the branch?", _lines(plan), nobody=said, no=said)
+            said = "no branch was created"
+            confirm.ask(context, "Create the branch?", _lines(plan), nobody=said, no=said)
         except Refused:
             context.store.objects.discard()
             raise
@@ -79,11 +82,11 @@ def command(context: Context, /, **given: Any) -> None:
     name, count = plan.request.branch, humanize.count(len(plan.commits), "commit")
     what = Styled(str(plan.request.checkpoint.id), BOLD)
     context.output.line(Styled("published", GREEN), " ", what, f" as branch {name}  ({count})")
-    context.output.line(f"send it with: git push REMOTE {name}")
+    context.output.line(f"push it with: git push REMOTE {name}")
 
 
-def _request(context: Context, given: dict[str, Any]) -> op.Request:
-    return op.Request(
+def _request(context: Context, given: dict[str, Any]) -> op.PublishRequest:
+    return op.PublishRequest(
         checkpoint=context.checkpoint(given["revision"], given["session"]),
         branch=given["branch"],
         base=given["base"],
@@ -94,7 +97,7 @@ def _request(context: Context, given: dict[str, Any]) -> op.Request:
     )
 
 
-def _show(context: Context, plan: Plan, *, as_json: bool) -> None:
+def _show(context: Context, plan: PublishPlan, *, as_json: bool) -> None:
     context.store.objects.discard()
     if as_json:
         context.output.document(objects.document("publish-plan", _fields(plan)))
@@ -103,7 +106,7 @@ def _show(context: Context, plan: Plan, *, as_json: bool) -> None:
         context.output.line(line)
 
 
-def _lines(plan: Plan) -> list[str]:
+def _lines(plan: PublishPlan) -> list[str]:
     moved = f", which is at {plan.old[:10]} now" if plan.old else ""
     lines = [f"branch {plan.request.branch}{moved}, on top of {plan.base[:10]}:"]
     lines += [
@@ -111,11 +114,11 @@ def _lines(plan: Plan) -> list[str]:
         for each in plan.commits
     ]
     if plan.masked:
-        lines.append(f"  {humanize.count(plan.masked, 'secret')} in the conversation left out")
+        lines.append(f"  {humanize.count(plan.masked, 'secret')} in the conversation redacted")
     return lines
 
 
-def _fields(plan: Plan) -> wire.Json:
+def _fields(plan: PublishPlan) -> wire.Json:
     return {
         "branch": plan.request.branch,
         "checkpoint": str(plan.request.checkpoint.id),

@@ -7,50 +7,59 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import click
-
 from gitcp import wire
 from gitcp.cli import confirm, humanize, objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import WORDS, Command, json_option, pass_context, session_option, yes_option
+from gitcp.cli.options import (
+    PATH,
+    WORDS,
+    flag,
+    json_option,
+    option,
+    session_option,
+    takes,
+    yes_option,
+)
 from gitcp.cli.output import GREEN, YELLOW, Styled
+from gitcp.errors import BadValue
 from gitcp.git import refs
 from gitcp.lifecycle import purge as op
-from gitcp.lifecycle.purge import Plan, Report, Request
+from gitcp.lifecycle.purge import PurgePlan, PurgeRequest, Report
 from gitcp.state import trash
 from gitcp.worktree.paths import display
 
-PATH = click.Path(path_type=bytes)
 FREE = "git gc --prune=now"
 
 
-@click.command(cls=Command)
-@click.option(
-    "--text", metavar="TEXT", type=WORDS, help="what is to go; - reads it from standard input"
+@takes(
+    option(
+        "--text", metavar="TEXT", kind=WORDS, help="the text to remove (- reads standard input)"
+    ),
+    option(
+        "--secret",
+        metavar="ID",
+        kind=WORDS,
+        help="a secret, by its ID in `gitcp secrets`",
+    ),
+    option(
+        "--path",
+        target="paths",
+        metavar="PATH",
+        multiple=True,
+        kind=PATH,
+        help="a file or directory (repeatable)",
+    ),
+    flag("--dry-run", "-n", help="show the plan and change nothing"),
+    yes_option,
+    session_option,
+    json_option,
 )
-@click.option(
-    "--secret", metavar="ID", type=WORDS, help="the secret that `gitcp secrets` lists by this ID"
-)
-@click.option(
-    "--path",
-    "paths",
-    metavar="PATH",
-    multiple=True,
-    type=PATH,
-    help="a path, with all below it (repeatable)",
-)
-@click.option("--dry-run", "-n", is_flag=True, help="show what would be changed and change nothing")
-@yes_option
-@session_option
-@json_option
-@pass_context
 def command(context: Context, /, **given: Any) -> None:
-    """Take a text or a path out of every checkpoint
+    """Remove a text or a path from every checkpoint
 
-    Out of all sessions, tags and the trash, and out of what gitcp keeps beside them. Ids stay, and
-    every checkpoint can be restored as before. There is no undo. Your files, the agent's own
-    transcripts and git's history are not touched, and what was pushed is still there: it is said
-    where.
+    Rewrites all sessions, tags, the trash and gitcp's own files. Ids do not change, and every
+    checkpoint can still be restored. This cannot be undone. Your files, the agent's transcripts and
+    git's history are not changed. Copies on remotes remain and are listed.
 
       gitcp purge --secret 3f0c9a1b22d4
       gitcp purge --text - < secret.txt
@@ -65,9 +74,12 @@ def command(context: Context, /, **given: Any) -> None:
     _report(context, request, op.purge(context.store, request), as_json=given["as_json"])
 
 
-def _request(context: Context, given: dict[str, Any]) -> Request:
+def _request(context: Context, given: dict[str, Any]) -> PurgeRequest:
     if sum(map(bool, (given["text"] is not None, given["secret"], given["paths"]))) != 1:
-        raise click.UsageError("give one of --text, --secret and --path")
+        raise BadValue(
+            "exactly one of --text, --secret and --path is required: nothing was changed",
+            hint="gitcp purge -h",
+        )
     if given["paths"]:
         return op.of_paths(context.inside(given["paths"]))
     if given["secret"]:
@@ -77,15 +89,16 @@ def _request(context: Context, given: dict[str, Any]) -> Request:
     return op.of_text(os.fsencode(given["text"]))
 
 
-def _agree(context: Context, plan: Plan) -> None:
+def _agree(context: Context, plan: PurgePlan) -> None:
     if not plan:
         return
-    no, hint = "not purged: nothing was changed", "the same with --yes"
+    # not the command itself: it may contain the secret
+    no, hint = "not purged: nothing was changed", "repeat it with --yes"
     question = "Purge? This cannot be undone."
     confirm.ask(context, question, _lines(plan), nobody="nothing was purged", no=no, hint=hint)
 
 
-def _show(context: Context, plan: Plan, *, as_json: bool) -> None:
+def _show(context: Context, plan: PurgePlan, *, as_json: bool) -> None:
     if as_json:
         context.output.document(objects.document("purge-plan", _fields(plan)))
         return
@@ -93,14 +106,14 @@ def _show(context: Context, plan: Plan, *, as_json: bool) -> None:
         context.output.line(line)
 
 
-def _lines(plan: Plan) -> list[str]:
+def _lines(plan: PurgePlan) -> list[str]:
     """What would be changed, a place a line."""
     places = {
         " ".join(filter(None, (kind, display(name)))): ids
         for (kind, name), ids in plan.places.items()
     }
     width = max(map(len, places), default=0)
-    lines = [f"{place:{width}}  in {trash.said(ids)}" for place, ids in places.items()]
+    lines = [f"{place:{width}}  in {trash.summarize(ids)}" for place, ids in places.items()]
     lines += [f"tag {name}" for name in plan.tags] + [f"the trash of {name}" for name in plan.trash]
     lines += [f"{display(os.fsencode(path.name))}, beside the checkpoints" for path in plan.beside]
     return (
@@ -110,11 +123,11 @@ def _lines(plan: Plan) -> list[str]:
     )
 
 
-def _nothing(plan: Plan) -> str:
-    return "nothing here holds it" + (", but for what came from a remote" if plan.elsewhere else "")
+def _nothing(plan: PurgePlan) -> str:
+    return "no match" + (" except on remotes" if plan.elsewhere else "")
 
 
-def _report(context: Context, request: Request, done: Report, *, as_json: bool) -> None:
+def _report(context: Context, request: PurgeRequest, done: Report, *, as_json: bool) -> None:
     output, plan = context.output, done.plan
     if as_json:
         output.document(objects.document("purge", _fields(plan)))
@@ -125,10 +138,10 @@ def _report(context: Context, request: Request, done: Report, *, as_json: bool) 
             f" {request.said} from {humanize.count(len(plan.checkpoints), 'checkpoint')}",
         )
         output.line(
-            "what your files and the agent's transcripts still hold, the next save stores again"
+            "note: the next save stores it again if your files or transcripts still contain it"
         )
         output.line(
-            f"git keeps the old objects for a while. To be rid of all that nothing names: {FREE}"
+            f"git keeps the old objects for a while; to remove unreachable objects now: {FREE}"
         )
     else:
         output.line(f"{_nothing(plan)}: nothing was changed")
@@ -136,7 +149,7 @@ def _report(context: Context, request: Request, done: Report, *, as_json: bool) 
         output.line(line)
 
 
-def _elsewhere(plan: Plan) -> Iterator[str | Styled]:
+def _elsewhere(plan: PurgePlan) -> Iterator[str | Styled]:
     """Where it still is, and what can be done about it."""
     for ref in plan.elsewhere:
         remote, _, rest = ref.removeprefix(refs.REMOTES).partition("/")
@@ -148,7 +161,7 @@ def _elsewhere(plan: Plan) -> Iterator[str | Styled]:
         )
 
 
-def _fields(plan: Plan) -> wire.Json:
+def _fields(plan: PurgePlan) -> wire.Json:
     return {
         "checkpoints": [str(id) for id in plan.checkpoints],
         "places": [

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from gitcp import wire
 from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
-from gitcp.cli.options import WORDS, Command, json_option, pass_context, session_option
+from gitcp.cli.options import WORDS, argument, flag, json_option, option, session_option, takes
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.cli.secrets import fields as finding_fields
-from gitcp.errors import GitcpError
+from gitcp.errors import BadValue, GitcpError
 from gitcp.secrets import checkpoint_scan
 from gitcp.sharing import push as op
 from gitcp.sharing import remotes
@@ -21,37 +19,35 @@ from gitcp.sharing.push import Item, Report, State
 from gitcp.state import settings
 
 SAID = {
-    State.SAME: "is there already",
-    State.BEHIND: "has gone on there: gitcp fetch",
-    State.DIVERGED: "grew on both sides",
+    State.SAME: "is up to date",
+    State.BEHIND: "has newer checkpoints there: gitcp fetch",
+    State.DIVERGED: "has diverged: gitcp fetch",
 }
 MOVED = "stale info"
 """What git says of a ref that is no longer where it was seen."""
 
 
-@click.command(cls=Command)
-@click.argument("remote", required=False, type=WORDS, metavar="[REMOTE]")
-@click.option("--all", "every", is_flag=True, help="send all sessions")
-@click.option(
-    "--allow",
-    multiple=True,
-    metavar="ID",
-    type=WORDS,
-    help="send this secret, this time (can be repeated)",
+@takes(
+    argument("remote", WORDS, required=False, metavar="[REMOTE]"),
+    flag("--all", target="every", help="push all sessions"),
+    option(
+        "--allow",
+        multiple=True,
+        metavar="ID",
+        kind=WORDS,
+        help="allow this secret this time (repeatable)",
+    ),
+    flag("--redact", help="push a copy with the secrets redacted"),
+    flag("--force", help="replace a session that prune or purge rewrote here"),
+    flag("--dry-run", "-n", help="compare and scan, push nothing"),
+    session_option,
+    json_option,
 )
-@click.option(
-    "--redact", is_flag=True, help="send a copy without the secrets; what is here stays as it is"
-)
-@click.option("--force", is_flag=True, help="replace a session that prune or purge rewrote here")
-@click.option("--dry-run", "-n", is_flag=True, help="compare and scan, and send nothing")
-@session_option
-@json_option
-@pass_context
 def command(context: Context, /, **given: Any) -> None:
     """Send a session and its tags to a remote
 
-    Files and conversation, whole. What is new is scanned for secrets first; with one in it nothing
-    is sent. Code is not pushed, and `git push` does not push checkpoints.
+    Pushes files and conversation. New content is scanned for secrets first; if there is one,
+    nothing is sent. Branches are not pushed, and `git push` does not push checkpoints.
 
       gitcp push
       gitcp push private --all
@@ -61,7 +57,7 @@ def command(context: Context, /, **given: Any) -> None:
     store = context.store
     to = remotes.choose(store.repo, given["remote"])
     if given["every"] and given["session"]:
-        raise click.UsageError("--all and --session each say what is sent: give one")
+        raise BadValue("--all and --session cannot be used together", hint="gitcp push -h")
     names = sorted(store.sessions()) if given["every"] else [context.session(given["session"])]
     allowed = settings.allowed_secrets(store.repo) | set(given["allow"])
     plan = op.plan(store, to, names, allowed, force=given["force"], redacted=given["redact"])
@@ -87,7 +83,7 @@ def _end(report: Report) -> None:
     end(IN_PART if report.refused else 0)
 
 
-def _fields(plan: op.Plan, report: Report) -> wire.Json:
+def _fields(plan: op.PushPlan, report: Report) -> wire.Json:
     return {
         "remote": plan.remote.name,
         "items": [{**_item(i), "sent": i in report.sent} for i in plan.items],
@@ -108,12 +104,12 @@ def _item(item: Item) -> wire.Json:
     }
 
 
-def _print(context: Context, plan: op.Plan, report: Report, *, dry: bool) -> None:
+def _print(context: Context, plan: op.PushPlan, report: Report, *, dry: bool) -> None:
     refused = dict(report.refused)
     left = {finding.id for finding in plan.redacted}
     if left and plan.sending:
         context.output.say(
-            f"without {humanize.count(len(left), 'secret')}: a redacted copy is what is sent"
+            f"without {humanize.count(len(left), 'secret')}: sending a redacted copy"
         )
     for item in plan.items:
         what = f"{item.kind} {item.name}"

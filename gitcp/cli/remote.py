@@ -4,30 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from gitcp import wire
 from gitcp.cli import objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import WORDS, Command, json_option, pass_context
+from gitcp.cli.options import WORDS, argument, flag, json_option, takes
+from gitcp.errors import BadValue
 from gitcp.sharing import remotes as op
 from gitcp.sharing.remotes import Remote
 
 
-@click.command(cls=Command)
-@click.argument("name", required=False, type=WORDS, metavar="[NAME")
-@click.argument("url", required=False, type=WORDS, metavar="[URL]]")
-@click.option(
-    "--as-branches", is_flag=True, help="use branches and tags, for hosts that take nothing else"
+@takes(
+    argument("name", WORDS, required=False, metavar="[NAME"),
+    argument("url", WORDS, required=False, metavar="[URL]]"),
+    flag("--as-branches", help="use branches and tags, for hosts that take nothing else"),
+    flag("--off", help="stop pushing checkpoints there"),
+    json_option,
 )
-@click.option("--off", is_flag=True, help="let no more checkpoints go there")
-@json_option
-@pass_context
 def command(context: Context, /, **given: Any) -> None:
-    """Say which remotes checkpoints may go to, or list them
+    """List the remotes checkpoints may go to, or change them
 
-    To none, until you name one. With a URL a remote of its own is made, which git's own push and
-    fetch leave alone: a private repository, for example.
+    No remote is enabled until you name one. With URL, adds a remote that git's own push and fetch
+    do not use: a private repository, for example.
 
       gitcp remote origin
       gitcp remote private git@host:team/checkpoints.git
@@ -36,11 +33,11 @@ def command(context: Context, /, **given: Any) -> None:
     repo, name = context.store.repo, given["name"]
     if name is None:
         if given["as_branches"] or given["off"]:
-            raise click.UsageError("which remote? give its name")
+            raise BadValue("NAME is required with --as-branches and --off", hint="gitcp remote -h")
         found = op.listing(repo)
     elif given["off"]:
         if given["url"] is not None or given["as_branches"]:
-            raise click.UsageError("--off takes a name and nothing else")
+            raise BadValue("--off takes only a name", hint="gitcp remote -h")
         found = (op.disable(repo, name),)
     else:
         found = (op.enable(repo, name, given["url"], as_branches=given["as_branches"]),)

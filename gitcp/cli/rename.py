@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import click
-
 from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import WORDS, Command, json_option, pass_context
+from gitcp.cli.options import SESSION, WORDS, argument, json_option, takes
 from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.lifecycle import rename as op
 from gitcp.saving import session as session_op
 
 
-@click.command(cls=Command)
-@click.argument("name", type=WORDS, metavar="SESSION")
-@click.argument("new", type=WORDS, metavar="NAME")
-@json_option
-@pass_context
+@takes(
+    argument("name", SESSION, metavar="SESSION"),
+    argument("new", WORDS, metavar="NAME"),
+    json_option,
+)
 def command(context: Context, name: str, new: str, *, as_json: bool) -> None:
-    """Give a session another name
+    """Rename a session
 
-    Numbers stay; forks, tags, undo and the agent's conversation stay with it. Commits get other
-    names, as their checkpoints say another one. What was pushed keeps the old name where it is.
+    Numbers, forks, tags, undo and the agent's conversation are kept. Commit ids change, because
+    each commit contains the session's name. Copies on remotes keep the old name.
 
       gitcp rename e7ba postgres
     """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gitcp.cli import humanize
 from gitcp.cli.output import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Output, Styled
-from gitcp.model import FileChange, Handoff, Kind, Note, Run
+from gitcp.model import FileChange, Handoff, Kind, Note, Run, Skip
 from gitcp.worktree.paths import display
 
 if TYPE_CHECKING:
@@ -25,14 +25,22 @@ LONGEST = 2000
 
 
 def decoration(tags: Sequence[str]) -> Styled:
-    """` (tag: a, b)`, or nothing."""
+    """Return ` (tag: a, b)`, or nothing without tags."""
     return Styled(f" (tag: {', '.join(tags)})" if tags else "", YELLOW)
 
 
-def head(output: Output, found: Summary, tags: Sequence[str], now: datetime) -> None:
-    """What a commit says of its checkpoint, as git log says it of a commit."""
+def changed_files(summary: Summary) -> int:
+    """Return how many files a checkpoint changed: the number in `7 (3 changed)`."""
+    number = summary.trailers.get("Gitcp-Files", "").partition("(")[2].partition(" ")[0]
+    return int(number) if number.isdecimal() and len(number) < 20 else 0
+
+
+def head(output: Output, found: Summary, tags: Sequence[str], now: datetime, id: str) -> None:
+    """What a commit says of its checkpoint, as git log says it of a commit; `id` as it can be
+    typed.
+    """
     said = found.trailers.get
-    output.line(Styled(f"checkpoint {found.id}", YELLOW), decoration(tags))
+    output.line(Styled(f"checkpoint {id}", YELLOW), decoration(tags))
     output.line(f"Date:     {humanize.moment(found.created)}  ({humanize.ago(found.created, now)})")
     phase = f"phase {said('Gitcp-Phase')}" if said("Gitcp-Phase") else ""
     why = [said("Gitcp-Trigger", ""), said("Gitcp-Agent", ""), phase]
@@ -55,28 +63,28 @@ def head(output: Output, found: Summary, tags: Sequence[str], now: datetime) -> 
 
 
 def note(output: Output, found: Note) -> None:
-    """Facts, then handoff, then the rest of what was said: nothing where nothing was."""
+    """Print a note: facts, handoff, position, compensations; nothing for an empty note."""
     pairs(output, "Facts", found.facts.items())
     handoff(output, found.handoff)
     pairs(output, "Position", found.position.items())
-    items(output, "To compensate", found.compensations)
+    items(output, "Compensations", found.compensations)
 
 
 def run(output: Output, found: Run | None) -> None:
-    """What was run, how it ended, and what it said last."""
+    """Print a run: the command, how it ended, and the last lines of its output."""
     if found is None:
         return
-    ended = "its end was not seen" if found.code is None else f"exit code {found.code}"
+    ended = "exit code unknown" if found.code is None else f"exit code {found.code}"
     import shlex  # for a run
 
-    what = shlex.join(found.command) or "a part of a program"
+    what = shlex.join(found.command) or "(a block of code)"
     items(output, "Ran", [f"{what}  ({ended}, {found.milliseconds / 1000:.2f} s)"])
     for text in found.output.splitlines()[-LAST_LINES:]:
         output.line("    ", text)
 
 
 def handoff(output: Output, found: Handoff) -> None:
-    """What the next reader must know."""
+    """Print a handoff."""
     items(output, "Task", [found.task] if found.task else [])
     items(output, "Decided", found.decisions)
     items(output, "Tried and failed", found.failed)
@@ -85,12 +93,12 @@ def handoff(output: Output, found: Handoff) -> None:
 
 
 def pairs(output: Output, title: str, found: Iterable[tuple[str, str]]) -> None:
-    """A block of `key = value` lines."""
+    """Print a block of `key = value` lines under a title."""
     items(output, title, [f"{key} = {value}" for key, value in found])
 
 
 def items(output: Output, title: str, found: Sequence[str]) -> None:
-    """A block of lines under a title."""
+    """Print a block of lines under a title; nothing without lines."""
     if found:
         output.line(Styled(title, BOLD))
         for text in found:
@@ -98,7 +106,7 @@ def items(output: Output, title: str, found: Sequence[str]) -> None:
 
 
 def changed(output: Output, changes: Sequence[FileChange], most: int | None = None) -> None:
-    """One path a line, with what happened to it."""
+    """Print changed paths, one a line, each with its kind of change."""
     for change in changes if most is None else changes[:most]:
         output.line(
             "  ",
@@ -106,6 +114,12 @@ def changed(output: Output, changes: Sequence[FileChange], most: int | None = No
         )
     if most is not None and len(changes) > most:
         output.line(f"  … and {len(changes) - most:,} more")
+
+
+def skipped(skip: Skip) -> str:
+    """Return a skipped path with its reason, on one line."""
+    detail = f", {skip.detail}" if skip.detail else ""
+    return f"{display(skip.path)}  ({skip.reason.value}{detail})"
 
 
 def patch(output: Output, text: bytes) -> None:
@@ -128,10 +142,14 @@ def _patch_colour(line: str, *, in_hunk: bool) -> str:
 
 
 def messages(output: Output, found: Iterable[Message], longest: int | None = None) -> None:
-    """Each message under its role, indented."""
+    """Each message under its role, indented; those of the user with the id that `restore --message`
+    takes.
+    """
     for message in found:
         who = f"{message.role} ({message.tool})" if message.tool else message.role
-        output.line(Styled(who, CYAN), Styled(f"  {message.time or ''}".rstrip(), DIM))
+        id = message.id if message.role == "user" and not message.tool else ""
+        about = "".join(f"  {text}" for text in (message.time, id) if text)
+        output.line(Styled(who, CYAN), Styled(about, DIM))
         for line in _body(message.text, longest):
             output.line("    " + line)
         output.line()

@@ -2,62 +2,235 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-import click
-
-from gitcp.cli import back
+from gitcp.cli import humanize, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
+    PATHS,
+    PHASE,
     REVISION,
     WORDS,
-    WithPaths,
+    argument,
+    flag,
     json_option,
-    pass_context,
-    paths_given,
+    option,
+    rare,
     session_option,
+    takes,
     trust_option,
     yes_option,
 )
+from gitcp.errors import BadValue
+from gitcp.model import Checkpoint
+from gitcp.restoring import restore as op
+from gitcp.restoring.plan import FilePlan
+from gitcp.restoring.restore import RestorePlan, RestoreRequest
+from gitcp.value import replace
+
+HELP = "gitcp restore -h"
 
 
-@click.command(cls=WithPaths)
-@click.argument("revision", required=False, type=REVISION, metavar="[REV]")
-@click.option("--at", metavar="TIME", type=WORDS, help="the last checkpoint of this time or before")
-@click.option("--phase", metavar="NAME", type=WORDS, help="the last checkpoint of this phase")
-@click.option(
-    "--message", metavar="ID", type=WORDS, help="the state just before this message of the user's"
+NAMING = ("revision", "at", "phase", "message", "paths", "to", "dry_run", "yes", "as_json")
+"""Options that name a checkpoint or exclude a question."""
+
+
+@takes(
+    argument("revision", REVISION, required=False, metavar="[REV]"),
+    option("--at", metavar="TIME", kind=WORDS, help="the last checkpoint at or before this time"),
+    option("--phase", metavar="NAME", kind=PHASE, help="the last checkpoint of this phase"),
+    rare(
+        option(
+            "--message",
+            metavar="ID",
+            kind=WORDS,
+            help="the state before this message",
+        )
+    ),
+    flag("--files", help="only the files"),
+    rare(flag("--conversation", help="only the conversation")),
+    rare(flag("--index", help="also git's index (what was staged)")),
+    option(
+        "--to",
+        metavar="DIR",
+        help="write to DIR instead (empty or new)",
+    ),
+    flag("--dry-run", "-n", help="show the plan and change nothing"),
+    rare(flag("--force", help="restore even during a merge or rebase")),
+    flag("--continue", target="forward", default=None, help="finish an interrupted restore"),
+    flag(
+        "--abort",
+        target="forward",
+        help="undo an interrupted restore",
+        meaning=False,
+        default=None,
+    ),
+    rare(trust_option),
+    yes_option,
+    rare(session_option),
+    json_option,
+    PATHS,
 )
-@click.option("--files", is_flag=True, help="only the files")
-@click.option("--conversation", is_flag=True, help="only the conversation")
-@click.option("--index", is_flag=True, help="also what was staged (git's index)")
-@click.option(
-    "--to",
-    metavar="DIR",
-    help="write into DIR, which must be empty or absent, and touch nothing else",
-)
-@click.option("--dry-run", "-n", is_flag=True, help="show the plan and change nothing")
-@click.option("--force", is_flag=True, help="go on during a merge or rebase")
-@click.option(
-    "--continue", "forward", flag_value=True, default=None, help="finish an interrupted restore"
-)
-@click.option("--abort", "forward", flag_value=False, help="take an interrupted restore back")
-@trust_option
-@yes_option
-@session_option
-@json_option
-@pass_context
 def command(context: Context, /, **given: Any) -> None:
-    """Bring files and conversation back from a checkpoint
+    """Restore files and conversation from a checkpoint
 
-    What you have now is saved first, so every restore can be undone. Only files that differ are
-    written; a file is removed only if the checkpoint looked where it lies and it is saved now.
-    HEAD, branches and the index stay.
+    Your current state is saved first, so every restore can be undone. Only files that differ are
+    written. Without REV: the last checkpoint, or on a terminal one picked from a list.
 
       gitcp restore 12
-      gitcp restore before-migration --dry-run
       gitcp restore --at "yesterday 17:00" --yes
-      gitcp restore @~2 -- src/app.py
-      gitcp restore 12 --to ../look
+      gitcp restore @~2 src/app.py
     """
-    back.perform(context, {**given, "paths": paths_given()})
+    if given["forward"] is not None:
+        _finish(context, given)
+        return
+    if context.output.can_ask and not any(given[name] for name in NAMING):
+        _restore_picked(context, given)
+    else:
+        _restore(context, given)
+
+
+def _restore_picked(context: Context, given: Mapping[str, Any]) -> None:
+    """Restore a checkpoint picked from a list. Picking none or declining is not an error."""
+    from gitcp.cli.confirm import Declined  # only for a terminal
+    from gitcp.cli.pick import pick
+
+    found = pick(context, given["session"])
+    if found is None:
+        context.output.say("not restored: nothing was changed")
+        return
+    try:
+        _restore(context, {**given, "revision": context.id_of(found.commit, found.id)})
+    except Declined as declined:
+        context.output.say(str(declined))
+
+
+def _restore(context: Context, given: Mapping[str, Any]) -> None:
+    request = _request(context, given)
+    if given["dry_run"]:
+        _print_plan(context, request, given)
+    elif given["to"] is not None:
+        _materialise(context, request, given)
+    else:
+        restore_view.carry_out(
+            context,
+            request,
+            lambda agreed: op.restore(context.store, request, agreed),
+            lambda: op.plan(context.store, request),
+            yes=given["yes"],
+            as_json=given["as_json"],
+        )
+
+
+def _request(context: Context, given: Mapping[str, Any]) -> RestoreRequest:
+    scope, paths = given["paths"], context.inside(given["paths"])
+    if scope and given["conversation"]:
+        raise BadValue("PATH and --conversation cannot be used together", hint=HELP)
+    both = given["files"] == given["conversation"] and not scope
+    target, rewound = _target(context, given)
+    return RestoreRequest(
+        target=target,
+        cwd=context.cwd,
+        files=both or not given["conversation"],
+        conversation=both or given["conversation"],
+        paths=paths,
+        index=given["index"],
+        force=given["force"],
+        limits=context.limits(),
+        rewound=rewound,
+        trust=given["trust"],
+    )
+
+
+def _target(context: Context, given: Mapping[str, Any]) -> tuple[Checkpoint, Any]:
+    """Return the target checkpoint and, for --message, the conversation up to that message."""
+    ways = [name for name in ("revision", "at", "phase", "message") if given[name] is not None]
+    if len(ways) > 1 and ways != ["at", "phase"]:
+        raise BadValue("REV, --message, and --at or --phase cannot be used together", hint=HELP)
+    if ways in ([], ["revision"]):
+        return context.checkpoint(given["revision"] or "@", given["session"]), None
+    session = context.viewed_session(given["session"])
+    if given["message"] is not None:
+        from gitcp.restoring.message import before_message
+
+        found, rewound = before_message(context.store, session, given["message"])
+        return found, rewound
+    return _newest(context, session, given["at"], given["phase"]), None
+
+
+def _newest(context: Context, session: str, at: str | None, phase: str | None) -> Checkpoint:
+    """Return the newest checkpoint up to a time, of a phase, or both. Prints which one it is."""
+    from gitcp.history import dates, revisions
+
+    time = dates.parse(at, context.host.now(), end=True) if at is not None else None
+    found = context.store.read(revisions.newest(context.store, session, until=time, phase=phase))
+    said = (
+        f"phase {phase}" if phase is not None else "",
+        f"at {humanize.moment(time)}" if time else "",
+    )
+    context.say_meant(" ".join(filter(None, said)), found)
+    return found
+
+
+def _print_plan(context: Context, request: RestoreRequest, given: Mapping[str, Any]) -> None:
+    if given["to"] is not None:
+        from gitcp.restoring.materialise import whole
+
+        files = (
+            whole(context.store, request.target.snapshot, request.paths)
+            if request.files
+            else FilePlan()
+        )
+        plan = RestorePlan(request.target, files, None, (), ())
+    else:
+        plan = op.plan(context.store, request)
+    if given["as_json"]:
+        context.output.document(restore_view.plan_document(plan, request))
+    else:
+        restore_view.print_plan(context, plan, request, context.output.line)
+
+
+def _materialise(context: Context, request: RestoreRequest, given: Mapping[str, Any]) -> None:
+    from gitcp.restoring.materialise import materialise
+
+    if given["index"]:
+        raise BadValue("--index and --to cannot be used together", hint=HELP)
+    report = materialise(context.store, request, Path(os.path.join(context.cwd, given["to"])))
+    if given["as_json"]:
+        from gitcp.cli import objects  # only for programs
+
+        fields = objects.report(report, request.stored[0], (), saved_first=False)
+        context.output.document(objects.document("restore", fields))
+    else:
+        restore_view.print_report(context, report, (), back="", directory=given["to"])
+    restore_view.end_as(report)
+
+
+def _finish(context: Context, given: Mapping[str, Any]) -> None:
+    """Finish or abort an interrupted restore."""
+    if (
+        any(given[name] for name in ("revision", "at", "phase", "message", "to", "dry_run"))
+        or given["paths"]
+    ):
+        raise BadValue(
+            "--continue and --abort take no revision, path or other restore option",
+            hint=HELP,
+        )
+    context.finishing = True
+    blank = RestoreRequest(target=None, cwd=context.cwd, limits=context.limits())  # type: ignore[arg-type]
+    report = op.finish(
+        context.store,
+        lambda id: replace(blank, target=context.numbered(id)),
+        forward=given["forward"],
+    )
+    if given["as_json"]:
+        from gitcp.cli import objects  # only for programs
+
+        fields = objects.report(report, report.target.conversation, (), saved_first=True)
+        context.output.document(objects.document("restore", fields))
+    else:
+        restore_view.print_report(context, report, (), back="undo")
+    restore_view.end_as(report)

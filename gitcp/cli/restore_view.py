@@ -16,9 +16,9 @@ from gitcp.cli.output import BOLD, GREEN, RED, YELLOW, Styled
 from gitcp.model import Agent, Checkpoint, CheckpointId, Conversation
 from gitcp.restoring import restore
 from gitcp.restoring.plan import FilePlan, Kept
-from gitcp.restoring.restore import Plan, Report, Request
-from gitcp.state import effects, journal
-from gitcp.state.journal import Restores
+from gitcp.restoring.restore import Report, RestorePlan, RestoreRequest
+from gitcp.state import effects, undo_stack
+from gitcp.state.extent import Restores
 from gitcp.wire import Json
 from gitcp.worktree.paths import display
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 MOST = 20
 
-Apply = Callable[[Plan | None], Report]
+Apply = Callable[[RestorePlan | None], Report]
 
 
 def carry_out(
     context: Context,
-    request: Request,
+    request: RestoreRequest,
     apply: Apply,
-    plan: Callable[[], Plan],
+    plan: Callable[[], RestorePlan],
     *,
     yes: bool,
     as_json: bool,
@@ -71,24 +71,24 @@ def carry_out(
 
 def walk(
     context: Context,
-    step: Callable[[Store, Callable[[CheckpointId], Request]], Report],
+    step: Callable[[Store, Callable[[CheckpointId], RestoreRequest]], Report],
     stack: Callable[[Restores], tuple[CheckpointId, ...]],
     *,
     yes: bool,
     as_json: bool,
     back: str,
 ) -> None:
-    """`undo` or `redo`: a restore of the checkpoint on top of a stack."""
+    """Run `undo` or `redo`: restore the checkpoint on top of its stack."""
     store = context.store
 
-    def request_for(id: CheckpointId) -> Request:
-        return Request(context.numbered(id), context.cwd, limits=context.limits())
+    def request_for(id: CheckpointId) -> RestoreRequest:
+        return RestoreRequest(context.numbered(id), context.cwd, limits=context.limits())
 
-    top = stack(journal.restores(store.repo))
+    top = stack(undo_stack.restores(store.repo))
     if not top:
         step(store, request_for)  # refuses, and says what there is none of
         return
-    request = restore.stepping(store, request_for(top[-1]))
+    request = restore.limited_to_extent(store, request_for(top[-1]))
     carry_out(
         context,
         request,
@@ -101,11 +101,13 @@ def walk(
 
 
 def end_as(report: Report) -> None:
-    """End the command with the exit code that the report deserves."""
+    """End the command with the exit code for this report."""
     end(IN_PART if report.failed else 0)
 
 
-def agree(context: Context, request: Request, plan: Plan, choice: Choice | None = None) -> None:
+def agree(
+    context: Context, request: RestoreRequest, plan: RestorePlan, choice: Choice | None = None
+) -> None:
     """Show the plan and ask. Raises Refused if nobody agreed."""
     print_plan(context, plan, request, context.output.say)
     if choice is not None:
@@ -115,8 +117,10 @@ def agree(context: Context, request: Request, plan: Plan, choice: Choice | None 
     )
 
 
-def print_plan(context: Context, plan: Plan, request: Request, line: Callable[..., None]) -> None:
-    """What would be done, to stdout or, when somebody is to be asked, to stderr."""
+def print_plan(
+    context: Context, plan: RestorePlan, request: RestoreRequest, line: Callable[..., None]
+) -> None:
+    """Print the plan: to stdout, or to stderr if a question follows."""
     line(
         "restore ",
         Styled(str(plan.target.id), YELLOW),
@@ -124,9 +128,9 @@ def print_plan(context: Context, plan: Plan, request: Request, line: Callable[..
         f"  ({_when(context, plan.target)})",
     )
     changes(plan.files, line)
-    kept(line, "left alone", plan.files.kept)
+    kept(line, "kept", plan.files.kept)
     if request.index:
-        line("  the index would be set to what was staged then")
+        line("  the index would be restored as well")
     if plan.placed is not None:
         _print_conversation_plan(plan, plan.placed, request.stored, line)
     for command in plan.effects:
@@ -136,7 +140,7 @@ def print_plan(context: Context, plan: Plan, request: Request, line: Callable[..
 
 
 def explain(context: Context, choice: Choice, line: Callable[..., None]) -> None:
-    """Why a rollback restores this checkpoint, and which older ones could be meant."""
+    """Print why a rollback restores this checkpoint, and older candidates."""
     line(f"  {choice.point.id} is {choice.why}")
     if choice.others:
         line("  to go further back: gitcp restore REV")
@@ -149,7 +153,7 @@ def explain(context: Context, choice: Choice, line: Callable[..., None]) -> None
 
 
 def changes(files: FilePlan, line: Callable[..., None]) -> None:
-    """What would be done to files and directories."""
+    """Print what would be done to files and directories."""
     removed = [step.path for step in (*files.clear, *files.remove)]
     group(
         line,
@@ -158,36 +162,36 @@ def changes(files: FilePlan, line: Callable[..., None]) -> None:
     )
     group(line, humanize.count(len(removed), "file") + " would be removed", removed)
     group(line, "permissions would be set", [path for path, _ in files.permissions])
-    group(line, "directories would be made", files.make_directories)
+    group(line, "directories would be created", files.make_directories)
     group(line, "directories would be removed, if empty", files.remove_directories)
 
 
 def _print_conversation_plan(
-    plan: Plan,
+    plan: RestorePlan,
     placed: Placed,
     stored: tuple[Conversation | None, Agent | None],
     line: Callable[..., None],
 ) -> None:
     if not placed.changes:
-        line("  the conversation stays as the agent has it")
+        line("  the conversation is unchanged")
         return
     brought, agent = stored
     messages = brought.digest.messages if brought else 0
     now = int(plan.later[0].trailers.get("Gitcp-Messages", "0")) if plan.later else messages
     past = f", past {humanize.count(len(plan.later), 'later checkpoint')}" if plan.later else ""
     saved = f" (the last one saved has {now:,})" if now != messages else ""
-    line(f"  the conversation goes back to {humanize.count(messages, 'message')}{saved}{past}")
+    line(f"  the conversation would return to {humanize.count(messages, 'message')}{saved}{past}")
     if placed.session_id is None:
-        line(f"  it is written to {placed.path}")
+        line(f"  it would be written to {placed.path}")
     elif _moves_on(placed, agent):
         line(
-            f"  session {agent and agent.session_id} of the agent has gone on and stays; this one "
-            "gets a new id"
+            f"  {agent and agent.session_id} has newer messages and is kept; the restored "
+            "conversation gets a new id"
         )
 
 
-def plan_document(plan: Plan, request: Request, choice: Choice | None = None) -> Json:
-    """The plan for programs. An id that only the restore itself gives out is not in it."""
+def plan_document(plan: RestorePlan, request: RestoreRequest, choice: Choice | None = None) -> Json:
+    """Return the plan as JSON fields, without ids that only the restore itself assigns."""
     from gitcp.cli import objects
 
     fields = objects.plan(plan, request.stored[0], choice)
@@ -203,7 +207,7 @@ def plan_document(plan: Plan, request: Request, choice: Choice | None = None) ->
 
 
 def _moves_on(placed: Placed, agent: Agent | None) -> bool:
-    """Whether the conversation goes under a new id of the agent's."""
+    """Return whether the conversation gets a new id."""
     return agent is not None and placed.session_id not in (None, agent.session_id)
 
 
@@ -224,7 +228,7 @@ def print_report(
         output.line(done, " ", what, f"  ({_done(report)})")
     group(output.line, humanize.count(len(report.written), "file") + " written", report.written)
     group(output.line, humanize.count(len(report.removed), "file") + " removed", report.removed)
-    kept(output.line, "left alone", report.kept)
+    kept(output.line, "kept", report.kept)
     for command in undone:
         output.line(Styled("  not undone: ", BOLD), command)
     if undone:
@@ -255,7 +259,7 @@ def print_resume(context: Context, placed: Placed, directory: str) -> None:
 
 
 def continuation(context: Context, placed: Placed, directory: str = "") -> str:
-    """What to type so that the agent continues, from where this command was typed."""
+    """Return the command that continues the agent, for the current directory."""
     import shlex
 
     way = _way(context, placed.directory, directory)
@@ -265,7 +269,7 @@ def continuation(context: Context, placed: Placed, directory: str = "") -> str:
 
 
 def _way(context: Context, place: Path, directory: str) -> str:
-    """The way from here to a directory: as short as it can be, "" where it is this one."""
+    """Return the shortest path to a directory from here, "" if it is this one."""
     here = os.path.realpath(os.path.join(context.cwd, directory) if directory else os.getcwd())
     below = os.path.relpath(place, here)
     if below == os.curdir:
@@ -274,7 +278,7 @@ def _way(context: Context, place: Path, directory: str) -> str:
 
 
 def _as_it_was(left: Sequence[Kept], when: str) -> str:
-    """Why there is nothing to do: all is as it was, or what is not must be left alone."""
+    """Return why nothing is to be done."""
     if any(one.missing for one in left):
         return f"what is not as it was {when} must be left alone"
     return f"everything is as it was {when}"
@@ -290,7 +294,7 @@ def _done(report: Report) -> str:
 
 
 def group(line: Callable[..., None], title: str, paths: Sequence[bytes]) -> None:
-    """Paths under a title; nothing where there are none."""
+    """Print paths under a title; nothing without paths."""
     if paths:
         line(f"  {title}")
         for text in humanize.listed([display(path) for path in paths], MOST):
@@ -298,7 +302,7 @@ def group(line: Callable[..., None], title: str, paths: Sequence[bytes]) -> None
 
 
 def kept(line: Callable[..., None], title: str, found: Sequence[Kept]) -> None:
-    """Paths that are not as wanted, and why."""
+    """Print the paths that were not restored, with the reasons."""
     if found:
         line(f"  {humanize.count(len(found), 'path')} {title}")
         for text in humanize.listed(
@@ -312,5 +316,5 @@ def _when(context: Context, target: Checkpoint) -> str:
 
 
 def quoted(target: Checkpoint) -> str:
-    """A checkpoint's label, as it follows its id."""
+    """Return a checkpoint's label as it is printed after its id."""
     return f' "{target.note.label}"' if target.note.label else ""

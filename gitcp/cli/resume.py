@@ -8,17 +8,16 @@ import shutil
 import subprocess
 from typing import Any, NoReturn
 
-import click
-
 from gitcp import wire
 from gitcp.cli import objects, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     REVISION,
-    Command,
+    argument,
+    flag,
     json_option,
-    pass_context,
     session_option,
+    takes,
     trust_option,
     yes_option,
 )
@@ -26,27 +25,24 @@ from gitcp.errors import GitcpError
 from gitcp.restoring import restore as op
 from gitcp.restoring import resume, trust
 from gitcp.restoring.placing import Placed
-from gitcp.restoring.restore import Request
+from gitcp.restoring.restore import RestoreRequest
 from gitcp.value import replace
 
 
-@click.command(cls=Command)
-@click.argument("revision", required=False, type=REVISION, metavar="[REV]")
-@click.option(
-    "--print", "only_print", is_flag=True, help="show the command, and change and start nothing"
+@takes(
+    argument("revision", REVISION, required=False, metavar="[REV]"),
+    flag("--print", target="only_print", help="print the command and change nothing"),
+    yes_option,
+    trust_option,
+    session_option,
+    json_option,
 )
-@yes_option
-@trust_option
-@session_option
-@json_option
-@pass_context
 def command(context: Context, /, **given: Any) -> None:
-    """Start the agent where a checkpoint has it
+    """Resume the agent from a checkpoint
 
-    Without REV the session goes on as it is: files stay, and the conversation is put back only
-    where it is missing. With REV files and conversation go back first, as by `gitcp restore REV`:
-    the plan is shown, and asked about. With --json the agent is not started: the command is
-    printed.
+    Without REV, continues the session: files are unchanged, and the conversation is restored only
+    if it is missing. With REV, restores files and conversation first, after asking. With --json,
+    prints the command and does not start the agent.
 
       gitcp resume
       gitcp resume 12
@@ -84,7 +80,7 @@ def command(context: Context, /, **given: Any) -> None:
         _start(context, placed)
 
 
-def _request(context: Context, given: dict[str, Any]) -> Request:
+def _request(context: Context, given: dict[str, Any]) -> RestoreRequest:
     store, limits = context.store, context.limits()
     if given["revision"] is not None:
         target = context.checkpoint(given["revision"], given["session"])
@@ -97,7 +93,12 @@ def _request(context: Context, given: dict[str, Any]) -> Request:
 
 
 def _print(
-    context: Context, request: Request, placed: Placed, given: dict[str, Any], *, needed: bool
+    context: Context,
+    request: RestoreRequest,
+    placed: Placed,
+    given: dict[str, Any],
+    *,
+    needed: bool,
 ) -> None:
     """The command; with what comes before it, if something must be restored."""
     if given["as_json"]:
@@ -109,7 +110,7 @@ def _print(
         }
         context.output.document(objects.document("resume", fields))
     elif needed:
-        context.output.say("something must be restored first, which can change the command")
+        context.output.say("note: a restore is needed first, which can change the command")
         target = request.target.id
         meant = [str(target)] if given["revision"] is not None else ["--session", target.session]
         context.output.line(shlex.join(["gitcp", "resume", *meant]))
@@ -120,7 +121,7 @@ def _print(
 def _require(context: Context, program: str) -> None:
     if shutil.which(program, path=context.host.env.get("PATH")) is None:
         raise GitcpError(
-            f"{program} is not on PATH: nothing was started, and nothing restored",
+            f"{program} is not on PATH: nothing was restored and no agent was started",
             hint=context.with_option("--print"),
         )
 
@@ -141,7 +142,7 @@ def _start(context: Context, placed: Placed) -> NoReturn:
     for each in placed.prepare:
         code = subprocess.run(each, env=env, check=False).returncode
         if code:
-            ended = f"`{shlex.join(each)}` ended with {code}"
+            ended = f"`{shlex.join(each)}` exited with {code}"
             raise GitcpError(f"{ended}: the agent was not started", hint=shlex.join(placed.command))
     context.output.say("starting: ", shlex.join(placed.command))
     try:

@@ -5,56 +5,53 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import click
-
 from gitcp.cli import confirm, humanize, objects, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import (
+    PATHS,
     REVISION,
-    WithPaths,
+    argument,
+    flag,
     json_option,
-    pass_context,
-    paths_given,
+    rare,
     session_option,
+    takes,
     yes_option,
 )
 from gitcp.cli.output import BOLD, GREEN, RED, YELLOW, Styled
-from gitcp.errors import Refused
+from gitcp.errors import BadValue, Refused
 from gitcp.restoring import revert as op
-from gitcp.restoring.request import Request
+from gitcp.restoring.request import RestoreRequest
 from gitcp.restoring.restore import Report
-from gitcp.restoring.revert import Plan
+from gitcp.restoring.revert import RevertPlan
 from gitcp.worktree.paths import display
 
 
-@click.command(cls=WithPaths)
-@click.argument("revision", type=REVISION, metavar="REV|A..B")
-@click.option(
-    "--keep", is_flag=True, help="leave what is in conflict as it is, and take back the rest"
+@takes(
+    argument("revision", REVISION, metavar="REV|A..B"),
+    flag("--keep", help="skip paths in conflict and revert the rest"),
+    flag("--markers", help="write conflict markers into files in conflict"),
+    flag("--dry-run", "-n", help="show the plan and change nothing"),
+    rare(flag("--force", help="revert even during a merge or rebase")),
+    yes_option,
+    rare(session_option),
+    json_option,
+    PATHS,
 )
-@click.option(
-    "--markers", is_flag=True, help="write conflict markers where the same lines were changed since"
-)
-@click.option("--dry-run", "-n", is_flag=True, help="show the plan and change nothing")
-@click.option("--force", is_flag=True, help="go on during a merge or rebase")
-@yes_option
-@session_option
-@json_option
-@pass_context
 def command(context: Context, /, **given: Any) -> None:
-    """Take back what one step changed, and keep everything later
+    """Undo the changes of one checkpoint, keeping later ones
 
-    What REV changed against the checkpoint before it, or what was changed after A up to B. Files
-    that were changed since are merged line by line; where that cannot be, nothing is done at all.
-    What you have now is saved first. The conversation goes on as it is.
+    Undoes what REV changed, or what changed after A up to B. Files changed since then are merged
+    line by line; on a conflict nothing is changed. Your current state is saved first. The
+    conversation is unchanged.
 
       gitcp revert 7 --dry-run
       gitcp revert 7
       gitcp revert 7..9 --yes -- src
     """
     if given["keep"] and given["markers"]:
-        raise click.UsageError("--keep and --markers are two ways to meet a conflict: give one")
+        raise BadValue("--keep and --markers cannot be used together", hint="gitcp revert -h")
     plan = op.plan(context.store, _request(context, given))
     if given["dry_run"]:
         if given["as_json"]:
@@ -77,13 +74,15 @@ def command(context: Context, /, **given: Any) -> None:
     end(IN_PART if report.failed or plan.conflicts else 0)
 
 
-def _request(context: Context, given: dict[str, Any]) -> Request:
-    target, before = op.meant(context.store, given["revision"], context.current(given["session"]))
-    return Request(
+def _request(context: Context, given: dict[str, Any]) -> RestoreRequest:
+    current = context.viewed(given["session"])
+    within = current if given["session"] is not None else None
+    target, before = op.resolve_step(context.store, given["revision"], current, within)
+    return RestoreRequest(
         target=target,
         cwd=context.cwd,
         conversation=False,
-        paths=context.inside(paths_given()),
+        paths=context.inside(given["paths"]),
         force=given["force"],
         limits=context.limits(),
         reverted=before,
@@ -91,39 +90,38 @@ def _request(context: Context, given: dict[str, Any]) -> Request:
     )
 
 
-def _refuse(context: Context, plan: Plan, given: dict[str, Any]) -> None:
+def _refuse(context: Context, plan: RevertPlan, given: dict[str, Any]) -> None:
     if not given["as_json"]:
         _print_plan(plan, context.output.say)
     paths = ", ".join(display(conflict.path) for conflict in plan.conflicts[:3])
     more = ", …" if len(plan.conflicts) > 3 else ""
     raise Refused(
-        f"{plan.request.span} cannot be taken back: {paths}{more} changed since in a way that "
-        "cannot be both. "
-        "Nothing was changed",
+        f"{plan.request.span} cannot be reverted: later changes to {paths}{more} conflict with it; "
+        "nothing was changed",
         hint=f"{context.with_option('--keep')}  (or --markers, or only some paths: -- PATH)",
     )
 
 
-def _print_plan(plan: Plan, line: Callable[..., None]) -> None:
+def _print_plan(plan: RevertPlan, line: Callable[..., None]) -> None:
     target, files = plan.request.target, plan.files
-    line("take back ", Styled(str(plan.request.span), YELLOW), restore_view.quoted(target))
+    line("revert ", Styled(str(plan.request.span), YELLOW), restore_view.quoted(target))
     if plan.affected:
-        line("  changed again since by")
+        line("  changed again by")
         for text in humanize.listed([_said(each) for each in plan.affected], restore_view.MOST):
             line(f"    {text}")
     _conflicts(plan, line)
     restore_view.changes(files, line)
-    restore_view.kept(line, "left alone", files.kept)
+    restore_view.kept(line, "kept", files.kept)
     if not files and not plan.conflicts:
-        line("  nothing: what it changed is not there any more")
+        line("  nothing to revert: its changes are no longer present")
 
 
-def _said(touched: op.Touched) -> str:
+def _said(touched: op.AffectedCheckpoint) -> str:
     paths = ", ".join(humanize.listed([display(path) for path in touched.paths], 3))
     return f"{touched.summary.id}  {touched.summary.subject}: {paths}"
 
 
-def _conflicts(plan: Plan, line: Callable[..., None]) -> None:
+def _conflicts(plan: RevertPlan, line: Callable[..., None]) -> None:
     if plan.conflicts:
         line(Styled(f"  {humanize.count(len(plan.conflicts), 'conflict')}", RED))
         for text in humanize.listed(
@@ -132,11 +130,11 @@ def _conflicts(plan: Plan, line: Callable[..., None]) -> None:
             line(f"    {text}")
 
 
-def _print_report(context: Context, plan: Plan, report: Report) -> None:
+def _print_report(context: Context, plan: RevertPlan, report: Report) -> None:
     output, target = context.output, plan.request.target
     what = Styled(f"{plan.request.span}{restore_view.quoted(target)}", BOLD)
     if report.checkpoint is None:
-        output.line("nothing of ", what, " is there to take back: nothing was changed")
+        output.line("nothing of ", what, " is left to revert: nothing was changed")
     else:
         in_part = report.failed or plan.conflicts
         output.line(
@@ -149,6 +147,6 @@ def _print_report(context: Context, plan: Plan, report: Report) -> None:
         output.line, humanize.count(len(report.removed), "file") + " removed", report.removed
     )
     _conflicts(plan, output.line)
-    restore_view.kept(output.line, "left alone", report.kept)
+    restore_view.kept(output.line, "kept", report.kept)
     if report.checkpoint is not None:
         output.line("undo with: gitcp undo")

@@ -8,17 +8,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-import click
-
 from gitcp import wire
 from gitcp.cli import objects, output_file
 from gitcp.cli.context import Context
-from gitcp.cli.options import WORDS, Command, json_option, pass_context
+from gitcp.cli.options import WORDS, Number, argument, flag, json_option, option, rare, takes
 from gitcp.errors import BadValue
 from gitcp.model import Oid
 from gitcp.review import links
 from gitcp.review import review as op
-from gitcp.review.review import Asked, Step, Story
+from gitcp.review.review import ReviewRange, ReviewStep, Story
 from gitcp.secrets import checkpoint_scan
 from gitcp.state import settings
 
@@ -26,67 +24,65 @@ KINDS = (".md", ".html", ".json")
 HEX = re.compile(r"[0-9a-f]{40}")
 
 
-@click.command(cls=Command)
-@click.argument("commits", required=False, type=WORDS, metavar="[BASE..HEAD]")
-@click.option(
-    "-o",
-    "files",
-    multiple=True,
-    metavar="FILE",
-    type=click.Path(),
-    help="write .md, .html or .json (can be repeated)",
+@takes(
+    argument("commits", WORDS, required=False, metavar="[BASE..HEAD]"),
+    option(
+        "-o",
+        target="files",
+        multiple=True,
+        metavar="FILE",
+        help="write .md, .html or .json (repeatable)",
+    ),
+    option(
+        "--since", metavar="COMMIT", kind=WORDS, help="show what is new since COMMIT was reviewed"
+    ),
+    rare(flag("--force", help="replace FILE if it exists")),
+    flag("--post", help="in CI: update the comment on the pull or merge request"),
+    flag("--dry-run", "-n", help="with --post: print the comment, post nothing"),
+    rare(
+        option(
+            "--max-bytes",
+            metavar="N",
+            default=60_000,
+            kind=Number(2000),
+            help="size limit of the Markdown (60000)",
+        )
+    ),
+    option(
+        "--session",
+        metavar="SESSION",
+        kind=WORDS,
+        help="explain all of SESSION or REMOTE/SESSION",
+    ),
+    rare(flag("--redact", help="redact secrets in the output")),
+    rare(
+        option(
+            "--allow",
+            multiple=True,
+            metavar="ID",
+            kind=WORDS,
+            help="allow this secret this time (repeatable)",
+        )
+    ),
+    json_option,
 )
-@click.option(
-    "--since", metavar="COMMIT", type=WORDS, help="say what is new since COMMIT was reviewed"
-)
-@click.option("--force", is_flag=True, help="replace FILE if it exists")
-@click.option(
-    "--post", is_flag=True, help="in a CI job: keep one comment on its pull or merge request"
-)
-@click.option(
-    "--dry-run", "-n", is_flag=True, help="with --post: print the comment, and write nothing"
-)
-@click.option(
-    "--max-bytes",
-    metavar="N",
-    type=click.IntRange(min=2000),
-    default=60_000,
-    help="the most that Markdown may take (60000)",
-)
-@click.option(
-    "--session",
-    metavar="SESSION",
-    type=WORDS,
-    help="tell this session, or REMOTE/SESSION, and all of it",
-)
-@click.option("--redact", is_flag=True, help="leave secrets out of what is written")
-@click.option(
-    "--allow",
-    multiple=True,
-    metavar="ID",
-    type=WORDS,
-    help="let this secret pass, this time (can be repeated)",
-)
-@json_option
-@pass_context
 def command(context: Context, /, **given: Any) -> None:
-    """Tell how commits came about: prompts, attempts, tests, files
+    """Explain how commits were made: prompts, attempts, tests
 
-    For the reviewer of a branch: the checkpoints that led to its commits, yours and those that were
-    fetched. Commits are known again after an amend, a rebase or a squash. Without BASE..HEAD, what
-    the branch has beyond its upstream, or beyond main; where it has nothing, the session. Markdown
-    is printed, unless files are named.
+    Shows a reviewer the checkpoints behind a branch's commits, including fetched ones, even after
+    an amend, rebase or squash. Without BASE..HEAD: the commits missing from the upstream or main,
+    or else the session. Prints Markdown unless -o is given.
 
       gitcp review
       gitcp review main..HEAD -o review.html
-      gitcp review --session origin/e7baae82
       gitcp review main.. --since 3f0c9a1b22 -o review.md -o review.html
     """
     if given["dry_run"] and not given["post"]:
-        raise click.UsageError("--dry-run says what --post would do: give both")
+        raise BadValue("--dry-run needs --post", hint="gitcp review -h")
     if given["post"] and given["as_json"]:
-        raise click.UsageError(
-            "--post says where the comment is, and --json prints the story: give one"
+        raise BadValue(
+            "--post and --json cannot be used together",
+            hint="gitcp review -h",
         )
     for name in given["files"]:
         _check(context.cwd / name, force=given["force"])
@@ -106,7 +102,7 @@ def command(context: Context, /, **given: Any) -> None:
 
 
 class _Thread:
-    """The comments of the request that this job is about, and the one of ours among them."""
+    """The comments of the pull request of this job, and gitcp's own among them."""
 
     def __init__(self, context: Context) -> None:
         from gitcp.review.forge.places import find  # HTTP: only to post
@@ -120,11 +116,11 @@ class _Thread:
         self.mark = marked(self._found.body) if self._found else None
 
     def reviewed(self) -> str | None:
-        """The head that was reviewed last: by a person, else told by our comment."""
+        """Return the head that was reviewed last: by a person, else named by gitcp's comment."""
         return self._thread.reviewed() or (self.mark.head if self.mark else None)
 
     def put(self, body: str, *, dry: bool) -> None:
-        """Write the comment, or say what would be written."""
+        """Write the comment, or print what would be written."""
         size = f"({len(body.encode()):,} bytes)"
         if dry:
             self._output.data(body.encode())
@@ -153,12 +149,12 @@ def _told(context: Context, given: dict[str, Any], thread: _Thread | None) -> St
     seen = (thread.mark.checkpoint or None) if thread is not None and thread.mark else None
     if thread is not None and reviewed is None:
         reviewed = _hex(thread.reviewed())
-    asked = Asked(base or (head if session else None), head, session, reviewed, seen)
-    return op.tell(store, asked, settings.policy(store.repo))
+    asked = ReviewRange(base or (head if session else None), head, session, reviewed, seen)
+    return op.build(store, asked, settings.policy(store.repo))
 
 
 def _hex(text: str | None) -> Oid | None:
-    """What a forge says may be anything."""
+    """Return the object id that a forge sent, None if its text is no object id."""
     return Oid(text) if text is not None and HEX.fullmatch(text) else None
 
 
@@ -167,12 +163,12 @@ def _session(context: Context, name: str) -> str:
 
 
 def _clean(context: Context, story: Story, given: dict[str, Any]) -> Story:
-    """What may leave. Raises SecretsFound where something in it may not."""
+    """Return the story without secrets. Raises SecretsFound unless they are redacted or allowed."""
     allowed = settings.allowed_secrets(context.store.repo) | set(given["allow"])
     text = "\n".join(op.texts(story)).encode("utf-8", "replace")
     sieve = checkpoint_scan.sieve(context.store, (), allowed, [text])
     if given["redact"]:
-        checkpoint_scan.require_placed(sieve)
+        checkpoint_scan.require_redactable(sieve)
         clean: Story = op.rewritten(story, checkpoint_scan.Cleaner(sieve, [text]).cleaned)
         return clean
     found = checkpoint_scan.in_text(text, "review", sieve=sieve)
@@ -202,12 +198,12 @@ def _markdown(story: Story, most: int) -> bytes:
 
 def _check(path: Path, *, force: bool) -> None:
     if path.suffix not in KINDS:
-        raise BadValue(f"{path.name} ends in none of {', '.join(KINDS)}: nothing was written")
+        raise BadValue(f"{path.name} must end in one of {', '.join(KINDS)}: nothing was written")
     output_file.require_free(path, force=force)
 
 
 def fields(story: Story) -> wire.Json:
-    """A story for programs."""
+    """Return the fields of a story."""
     since = story.since
     return {
         "base": story.base,
@@ -240,7 +236,7 @@ def fields(story: Story) -> wire.Json:
     }
 
 
-def _step(step: Step) -> wire.Json:
+def _step(step: ReviewStep) -> wire.Json:
     return {
         "id": step.id,
         "created": step.created,

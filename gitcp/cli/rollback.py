@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-import click
-
 from gitcp.cli import restore_view
 from gitcp.cli.context import Context
-from gitcp.cli.options import Command, json_option, pass_context, session_option, yes_option
+from gitcp.cli.options import flag, json_option, session_option, takes, yes_option
 from gitcp.errors import Refused
 from gitcp.restoring import restore as op
 from gitcp.restoring import rollback
 from gitcp.restoring.rollback import Choice
 
 
-@click.command(cls=Command)
-@click.option("--dry-run", "-n", is_flag=True, help="show the plan and change nothing")
-@yes_option
-@session_option
-@json_option
-@pass_context
+@takes(
+    flag("--dry-run", "-n", help="show the plan and change nothing"),
+    yes_option,
+    session_option,
+    json_option,
+)
 def command(
     context: Context, session: str | None, *, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
-    """Go back to the state before the last prompt
+    """Restore the state before the last prompt
 
-    Restores the state before the last prompt that changed files. Without an agent's prompts, it
-    restores the last checkpoint that differs from the files here. The plan shows which checkpoint
-    that is, and older ones. What you have now is saved first: `gitcp undo` restores it. A second
-    rollback goes further back.
+    Restores the state before the last prompt that changed files. Without prompts, restores the last
+    checkpoint that differs from your files. The plan shows this checkpoint and older ones. Your
+    current state is saved first; `gitcp undo` restores it. A second rollback goes further back.
 
       gitcp rollback
       gitcp rollback --dry-run
       gitcp rollback --yes
     """
     choice = _choice(context, session)
-    request = op.Request(
+    request = op.RestoreRequest(
         context.store.read(choice.point.commit), context.cwd, limits=context.limits()
     )
     if dry_run:
@@ -63,7 +60,9 @@ def _choice(context: Context, given: str | None) -> Choice:
     return choice
 
 
-def _print_plan(context: Context, request: op.Request, choice: Choice, *, as_json: bool) -> None:
+def _print_plan(
+    context: Context, request: op.RestoreRequest, choice: Choice, *, as_json: bool
+) -> None:
     plan = op.plan(context.store, request)
     if as_json:
         context.output.document(restore_view.plan_document(plan, request, choice))

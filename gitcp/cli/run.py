@@ -4,79 +4,70 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
-from gitcp.cli import child, effects, humanize, objects, restore_view, saving
+from gitcp.cli import child, effects, humanize, objects, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
-from gitcp.cli.options import WORDS, Command, exact_session_option, json_option, pass_context
+from gitcp.cli.options import (
+    SECONDS,
+    TEXT,
+    WORDS,
+    Rest,
+    argument,
+    exact_session_option,
+    flag,
+    json_option,
+    option,
+    takes,
+)
 from gitcp.cli.output import GREEN, RED, Styled
-from gitcp.errors import Refused
+from gitcp.cli.save import retain
+from gitcp.errors import BadValue, Refused
 from gitcp.model import Checkpoint, Run
 from gitcp.running import transaction
 from gitcp.running.compensate import LIMIT
-from gitcp.running.transaction import Failure, Open, Request
+from gitcp.running.transaction import Failure, OpenTransaction, TransactionRequest
 from gitcp.state import masking
 
 
-class WithProgram(Command):
-    """A command that takes `-- CMD…`: what follows `--` is a program and its arguments, whatever
-    they look like.
-    """
-
-    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return [*super().collect_usage_pieces(ctx), "[-- CMD...]"]
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        place = args.index("--") if "--" in args else len(args)
-        ctx.meta[PROGRAM] = tuple(args[place + 1 :])
-        return super().parse_args(ctx, args[:place])
-
-
-PROGRAM = "gitcp.program"
-
-
-@click.command(cls=WithProgram)
-@click.argument("label", required=False, type=WORDS)
-@click.option(
-    "--rollback", is_flag=True, help="if it fails, run the compensations and bring the files back"
+@takes(
+    argument("label", WORDS, required=False),
+    flag("--rollback", help="on failure, run compensations and restore the files"),
+    option(
+        "--compensate",
+        metavar="CMD",
+        multiple=True,
+        kind=WORDS,
+        help="command that undoes its effect (repeatable)",
+    ),
+    option(
+        "--limit",
+        metavar="SECONDS",
+        default=LIMIT,
+        kind=SECONDS,
+        help="time limit for a compensation (600)",
+    ),
+    flag("--recover", help="finish an interrupted run, and run nothing"),
+    exact_session_option,
+    json_option,
+    Rest("program", TEXT, "CMD"),
 )
-@click.option(
-    "--compensate",
-    metavar="CMD",
-    type=WORDS,
-    multiple=True,
-    help="what would undo its effect (can be repeated)",
-)
-@click.option(
-    "--limit",
-    metavar="SECONDS",
-    type=click.FloatRange(min=0),
-    default=LIMIT,
-    help="end a compensation after it (600)",
-)
-@click.option("--recover", is_flag=True, help="finish what was interrupted, and run nothing")
-@exact_session_option
-@json_option
-@pass_context
-def command(context: Context, /, label: str | None, **given: Any) -> None:
+def command(context: Context, /, label: str | None, program: tuple[str, ...], **given: Any) -> None:
     """Run a command between two checkpoints
 
-    The exit code is that of the command. What was run, how it ended and the end of its output are
-    in the checkpoint after it; a failure is also added to what was tried in vain. A run that was
-    interrupted is taken for failed, and finished when the next one begins.
+    Exits with the command's exit code. The checkpoint after it records the command, its exit code
+    and the end of its output; a failure is also added to the handoff (failed). An interrupted run
+    counts as failed and is finished when the next one starts.
 
       gitcp run migrate -- ./migrate.sh
-      gitcp run deploy --rollback --compensate "./undeploy.sh" -- ./deploy.sh --all
+      gitcp run deploy --rollback --compensate ./undeploy.sh -- ./deploy.sh
       gitcp run --recover
     """
-    program = click.get_current_context().meta[PROGRAM]
     if given["recover"]:
         if label or program:
-            raise click.UsageError("--recover runs nothing: leave out label and command")
+            raise BadValue("--recover takes no label and no command", hint="gitcp run -h")
         _recover(context, given)
     elif not label or not program:
-        raise click.UsageError("give a label, and the command after --")
+        raise BadValue("LABEL and -- CMD are required: nothing was run", hint="gitcp run -h")
     else:
         _run(context, label, program, given)
 
@@ -87,7 +78,7 @@ def _run(context: Context, label: str, program: tuple[str, ...], given: dict[str
         _tell_failure(context, failure)
     opened = transaction.begin(
         store,
-        Request(
+        TransactionRequest(
             cwd=context.cwd,
             label=label,
             rollback=given["rollback"],
@@ -106,11 +97,11 @@ def _run(context: Context, label: str, program: tuple[str, ...], given: dict[str
         _tell(context, opened, done, run, given)
     else:
         _fail(context, opened, run, given)
-    saving.retain(context, before)
+    retain(context, before)
     end(ended.code)
 
 
-def _fail(context: Context, opened: Open, run: Run, given: dict[str, Any]) -> None:
+def _fail(context: Context, opened: OpenTransaction, run: Run, given: dict[str, Any]) -> None:
     failure = transaction.fail(context.store, opened, run, limit=given["limit"])
     if given["as_json"]:
         context.output.document(
@@ -123,7 +114,7 @@ def _fail(context: Context, opened: Open, run: Run, given: dict[str, Any]) -> No
 
 
 def _tell(
-    context: Context, opened: Open, done: Checkpoint, run: Run, given: dict[str, Any]
+    context: Context, opened: OpenTransaction, done: Checkpoint, run: Run, given: dict[str, Any]
 ) -> None:
     label = opened.transaction.label
     if given["as_json"]:
@@ -135,7 +126,7 @@ def _tell(
 
 
 def _tell_failure(context: Context, failure: Failure, run: Run | None = None) -> None:
-    """What was done about a failure; all of it is talk, since stdout is the command's."""
+    """Print to stderr what was done about a failure; stdout is the command's."""
     say, label, before = context.output.say, failure.transaction.label, failure.transaction.before
     how = f"exit code {run.code}, {_took(run)}" if run else "it was interrupted"
     say(Styled("failed", RED), f" {label}  ({how}); saved {failure.checkpoint}")
@@ -143,17 +134,17 @@ def _tell_failure(context: Context, failure: Failure, run: Run | None = None) ->
         effects.tell(say, outcome.effect)
     report = failure.report
     if not failure.transaction.rollback:
-        say(f"the files stay as they are; back with: gitcp restore {before} --files")
+        say(f"the files are unchanged; undo with: gitcp restore {before} --files")
     elif report is None:
-        say(f"the files are back at {before}")
+        say(f"restored the files of {before}")
     else:
         restored = (
             f"{humanize.count(len(report.written), 'file')} written, {len(report.removed):,} "
             "removed"
         )
-        what = "only some of the files are" if report.failed else "the files are"
-        say(f"{what} back at {before}  ({restored})")
-        restore_view.kept(say, "left alone", report.kept)
+        what = "restored some files" if report.failed else "restored the files"
+        say(f"{what} of {before}  ({restored})")
+        restore_view.kept(say, "kept", report.kept)
 
 
 def _recover(context: Context, given: dict[str, Any]) -> None:

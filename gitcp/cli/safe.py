@@ -38,7 +38,7 @@ def safe(text: str) -> str:
 
 
 def flat(text: str) -> str:
-    """`safe`, on one line: every run of blanks and line ends is one blank."""
+    """Return `safe(text)` on one line: every run of blanks and line ends becomes one blank."""
     return safe(" ".join(text.split()))
 
 

@@ -2,78 +2,243 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-import click
-
-from gitcp.cli import saving
+from gitcp import wire
+from gitcp.cli import humanize, rendering
+from gitcp.cli.agent_names import RECORDED_NAME
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
+    NOTE,
     WORDS,
-    Command,
+    OneOf,
+    argument,
     exact_session_option,
+    flag,
     json_option,
-    note_options,
-    pass_context,
+    note_of,
+    option,
+    rare,
+    takes,
 )
-from gitcp.model import Trigger
+from gitcp.cli.output import BOLD, GREEN, Styled
+from gitcp.errors import BadValue, GitcpError
+from gitcp.lifecycle import housekeeping
+from gitcp.model import Checkpoint, CheckpointId, Skip, Trigger
+from gitcp.saving import unchanged
+from gitcp.saving.save import Saved, SaveRequest, save
+from gitcp.value import replace
 
+SHOWN = 10
 TRIGGERS = [trigger.value for trigger in Trigger]
-WHY = f"one of: {', '.join(TRIGGERS)}"
+PATIENCE = 0.5
+"""Seconds for which the conversation of the agent that runs the command is waited for, where there
+is none yet.
+"""
 
 
-@click.command(cls=Command)
-@click.argument("label", required=False, type=WORDS)
-@note_options
-@click.option(
-    "--compensate",
-    metavar="CMD",
-    type=WORDS,
-    multiple=True,
-    help="what would undo an effect elsewhere",
+@takes(
+    argument("label", WORDS, required=False),
+    option(
+        "--message", "-m", metavar="LABEL", kind=WORDS, help="the label (another way to give it)"
+    ),
+    *NOTE,
+    rare(
+        option(
+            "--compensate",
+            metavar="CMD",
+            multiple=True,
+            kind=WORDS,
+            help="the command that undoes an effect elsewhere",
+        )
+    ),
+    rare(
+        option(
+            "--trigger",
+            metavar="WHY",
+            default="manual",
+            kind=OneOf(TRIGGERS),
+            help=f"one of: {', '.join(TRIGGERS)}",
+        )
+    ),
+    option(
+        "--tag",
+        target="tags",
+        metavar="NAME",
+        multiple=True,
+        kind=WORDS,
+        help="tag the checkpoint (repeatable)",
+    ),
+    rare(exact_session_option),
+    rare(
+        option(
+            "--agent", metavar="NAME", kind=RECORDED_NAME, help="store this agent's conversation"
+        )
+    ),
+    rare(
+        option(
+            "--conversation",
+            metavar="FILE|-",
+            help="store this file as the conversation (-: stdin)",
+        )
+    ),
+    rare(
+        option(
+            "--include",
+            metavar="GLOB",
+            multiple=True,
+            kind=WORDS,
+            help="include ignored files (repeatable)",
+        )
+    ),
+    flag("--force", help="save even if nothing changed"),
+    flag("--quiet", "-q", help="print nothing unless it fails"),
+    json_option,
 )
-@click.option(
-    "--trigger",
-    metavar="WHY",
-    type=click.Choice(TRIGGERS),
-    default="manual",
-    help=f"one of: {', '.join(TRIGGERS)}",
-)
-@click.option(
-    "--tag",
-    "tags",
-    metavar="NAME",
-    type=WORDS,
-    multiple=True,
-    help="name the checkpoint (can be repeated)",
-)
-@exact_session_option
-@click.option("--agent", metavar="NAME", type=WORDS, help="take the conversation of this agent")
-@click.option(
-    "--conversation",
-    metavar="FILE|-",
-    help="take this file for the conversation; - is standard input",
-)
-@click.option(
-    "--include",
-    metavar="GLOB",
-    type=WORDS,
-    multiple=True,
-    help="take ignored files too (can be repeated)",
-)
-@click.option("--force", is_flag=True, help="save even if nothing changed")
-@click.option("--quiet", "-q", is_flag=True, help="say nothing unless it fails")
-@json_option
-@pass_context
 def command(context: Context, /, **given: Any) -> None:
     """Save files and conversation as a checkpoint
 
-    Tracked files are saved always, untracked ones unless they are ignored or very large; what is
-    left out is listed. The conversation is that of the agent that runs this, else the newest one of
-    this directory. Phase, objective, facts and handoff stay until they are said anew.
+    Tracked files are always saved; untracked ones unless they are ignored or very large. Skipped
+    paths are listed. The conversation is that of the agent running this command, else the newest of
+    this directory. Phase, objective, facts and handoff carry over until you change them.
 
       gitcp save "before migration" --fact database=sqlite
       gitcp save --decided "one file per change" --next "write the tests"
-      gitcp save --conversation - --position record=7000000 < talk.jsonl
     """
-    saving.perform(context, given)
+    saved = save(context.store, _request(context, given))
+    if saved.damage:
+        context.output.say(f"note: {saved.damage}; gitcp check lists the damaged objects")
+    inner: tuple[Skip, ...] = ()
+    if given["as_json"]:
+        context.output.data(_json_text(context, saved).encode("utf-8"))
+    else:
+        inner = _in_other_repositories(context, saved)
+    if not (given["as_json"] or given["quiet"]):
+        _print(context, saved, inner)
+    if saved.saved:
+        retain(context, saved.checkpoint.id)
+    is_new = saved.saved or bool(inner)  # what is in them is looked for each time
+    if context.look is not None and not is_new and _is_repeatable(context, given, saved):
+        options = context.arguments[1:]
+        text = _json_text(context, saved) if given["as_json"] else _text(saved)
+        unchanged.remember_answer(context.store, saved, options, text, context.look.started)
+
+
+def _in_other_repositories(context: Context, saved: Saved) -> tuple[Skip, ...]:
+    """Return the submodules and nested repositories with uncommitted work."""
+    snapshot = saved.taken.snapshot
+    if not (snapshot.submodules or snapshot.nested):
+        return ()
+    from gitcp.worktree.uncommitted import uncommitted  # hardly any repository has one
+
+    return uncommitted(context.store.repo, snapshot)
+
+
+def _is_repeatable(context: Context, given: Mapping[str, Any], saved: Saved) -> bool:
+    """Whether files alone decide over the answer to the same options: no pipe, no transcript that
+    was looked for in vain and may turn up anywhere. A warning is to be printed each time.
+    """
+    if context.arguments[:1] != ("save",) or context.warned:
+        return False
+    if given["conversation"] is not None:
+        return all(source.path is not None for source in saved.sources)
+    agent = saved.checkpoint.agent
+    return bool(saved.sources) or agent is None or agent.session_id is None
+
+
+def retain(context: Context, saved: CheckpointId) -> None:
+    """Begin in the background what is due after a save, and say what came of the last time. The
+    save stands anyway.
+    """
+    try:
+        housekeeping.after_save(context.store, saved)
+    except GitcpError as error:
+        if str(error) not in context.warned:
+            context.output.say(f"note: nothing was dropped: {error}")
+    said = housekeeping.take_report(context.store.repo)
+    if said is not None:
+        context.output.say(f"note: {said}")
+
+
+def _request(context: Context, given: Mapping[str, Any]) -> SaveRequest:
+    return SaveRequest(
+        cwd=context.cwd,
+        note=replace(note_of(given), label=_label(given), compensations=given["compensate"]),
+        trigger=Trigger(given["trigger"]),
+        tags=given["tags"],
+        session=given["session"],
+        agent=given["agent"],
+        conversation=_conversation(context, given["conversation"]),
+        limits=context.limits(given["include"]),
+        force=given["force"],
+        patience=PATIENCE,
+    )
+
+
+def _label(given: Mapping[str, Any]) -> str | None:
+    if given["label"] is not None and given["message"] is not None:
+        raise BadValue(
+            "LABEL and --message cannot be used together: nothing was saved", hint="gitcp save -h"
+        )
+    label: str | None = given["message"] if given["label"] is None else given["label"]
+    return label
+
+
+def _conversation(context: Context, given: str | None) -> Path | bytes | None:
+    if given is None:
+        return None
+    if given == "":
+        raise BadValue(
+            "--conversation is empty: nothing was saved", hint="gitcp save --conversation FILE"
+        )
+    return sys.stdin.buffer.read() if given == "-" else Path(os.path.join(context.cwd, given))
+
+
+def _text(saved: Saved) -> str:
+    """Return the output if nothing was saved."""
+    return "".join(f"{line}\n" for line in (saved.reason, *_rest(saved, ())))
+
+
+def _json_text(context: Context, saved: Saved) -> str:
+    from gitcp.cli import objects  # only for programs
+
+    found = objects.checkpoint(saved.checkpoint, context.tags.get(saved.checkpoint.commit, ()))
+    fields = {"saved": saved.saved, "reason": saved.reason, "checkpoint": found}
+    return wire.dumps(objects.document("save", fields)).decode("utf-8") + "\n"
+
+
+def _print(context: Context, saved: Saved, inner: tuple[Skip, ...]) -> None:
+    output, checkpoint = context.output, saved.checkpoint
+    if not saved.saved:
+        output.line(saved.reason)
+    else:
+        label = f' "{checkpoint.note.label}"' if checkpoint.note.label else ""
+        output.line(
+            Styled("saved", GREEN),
+            " ",
+            Styled(str(checkpoint.id), BOLD),
+            label,
+            f"  ({_extent(checkpoint)})",
+        )
+    for line in _rest(saved, inner):
+        output.line(line)
+
+
+def _rest(saved: Saved, inner: tuple[Skip, ...]) -> list[str]:
+    """What is said of every save, whether a checkpoint was made or not; `inner` are other
+    repositories with work that is not saved.
+    """
+    skipped = (*inner, *saved.taken.snapshot.skipped)
+    left_out = humanize.listed([rendering.skipped(skip) for skip in skipped], SHOWN)
+    return [f"conversation: {saved.why}", *(f"not saved: {line}" for line in left_out)]
+
+
+def _extent(checkpoint: Checkpoint) -> str:
+    files = humanize.count(checkpoint.changed, "file") + " changed"
+    if checkpoint.conversation is None:
+        return f"{files}, no conversation"
+    return f"{files}, {humanize.count(checkpoint.conversation.digest.messages, 'message')}"

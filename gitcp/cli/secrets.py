@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from gitcp import wire
 from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import REVISION, WORDS, Command, json_option, pass_context, session_option
+from gitcp.cli.options import (
+    REVISION,
+    WORDS,
+    argument,
+    flag,
+    json_option,
+    option,
+    session_option,
+    takes,
+)
 from gitcp.cli.output import RED, YELLOW, Styled
 from gitcp.errors import BadValue, SecretsFound
 from gitcp.model import Oid
@@ -19,26 +26,26 @@ from gitcp.state import settings
 from gitcp.worktree.paths import display
 
 
-@click.command(cls=Command)
-@click.argument("revision", required=False, type=REVISION, metavar="[REV]")
-@click.option("--all", "every", is_flag=True, help="scan all sessions")
-@click.option(
-    "--allow",
-    "allow",
-    multiple=True,
-    metavar="ID",
-    type=WORDS,
-    help="let this secret pass from now on",
+@takes(
+    argument("revision", REVISION, required=False, metavar="[REV]"),
+    flag("--all", target="every", help="scan all sessions"),
+    option(
+        "--allow",
+        target="allow",
+        multiple=True,
+        metavar="ID",
+        kind=WORDS,
+        help="allow this secret from now on (repeatable)",
+    ),
+    session_option,
+    json_option,
 )
-@session_option
-@json_option
-@pass_context
 def command(context: Context, /, **given: Any) -> None:
     """List secrets in checkpoints: tokens, keys, passwords
 
-    Files, conversation, messages and names are scanned: of one checkpoint, or of the whole session.
-    What is stored here stays as it is. What leaves the machine is scanned again, and stopped. Ends
-    with 15 where something was found.
+    Scans the files, conversation, messages and names of one checkpoint, or of the whole session.
+    Changes nothing. Push, export and publish scan again and stop at a secret. Exit code 15: secrets
+    were found.
 
       gitcp secrets
       gitcp secrets 12
@@ -59,7 +66,7 @@ def command(context: Context, /, **given: Any) -> None:
         raise SecretsFound(
             f"{humanize.count(len({f.id for f in found}), 'secret')} found. Nothing was sent, "
             "nothing was changed",
-            hint="gitcp secrets --allow ID  lets one pass that is none",
+            hint="gitcp secrets --allow ID",
         )
     if not given["as_json"]:
         context.output.line("no secrets found")
@@ -68,7 +75,7 @@ def command(context: Context, /, **given: Any) -> None:
 def _commits(context: Context, given: dict[str, Any]) -> list[Oid]:
     if given["revision"] is not None:
         if given["every"]:
-            raise click.UsageError("a revision and --all each say what is scanned: give one")
+            raise BadValue("REV and --all cannot be used together", hint="gitcp secrets -h")
         return [context.checkpoint(given["revision"], given["session"]).commit]
     store = context.store
     names = list(store.sessions()) if given["every"] else [context.session(given["session"])]
@@ -80,7 +87,7 @@ def _allow(context: Context, ids: tuple[str, ...], *, as_json: bool) -> None:
     for id in ids:
         if len(id) != 12 or not set(id) <= set("0123456789abcdef"):
             raise BadValue(
-                f"{id!r} is not the ID of a finding: nothing was changed", hint="gitcp secrets"
+                f"{id!r} is not the ID of a secret: nothing was changed", hint="gitcp secrets"
             )
     for id in ids:
         settings.allow_secret(context.store.repo, id)
@@ -91,7 +98,7 @@ def _allow(context: Context, ids: tuple[str, ...], *, as_json: bool) -> None:
 
 
 def fields(finding: Finding) -> wire.Json:
-    """A finding for programs."""
+    """Return the fields of a finding."""
     return {
         "id": finding.id,
         "rule": finding.rule,
@@ -104,12 +111,12 @@ def fields(finding: Finding) -> wire.Json:
 
 
 def show(context: Context, finding: Finding) -> None:
-    """A finding for people, on one line."""
+    """Print a finding on one line, for people."""
     context.output.line(*described(finding))
 
 
 def described(finding: Finding) -> tuple[str | Styled, ...]:
-    """What is said of a finding."""
+    """Return the description of a finding."""
     where = f"{display(finding.path)}:{finding.line}" if finding.path else f"line {finding.line}"
     return (
         Styled(finding.id, YELLOW),

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from itertools import islice
 
-import click
-
 from gitcp import wire
 from gitcp.cli import filters, humanize, objects
+from gitcp.cli.agent_names import RECORDED_NAME
 from gitcp.cli.context import Context
-from gitcp.cli.options import WORDS, Command, json_option, pass_context, session_option
+from gitcp.cli.options import NUMBER, WORDS, flag, json_option, option, session_option, takes
 from gitcp.history import sessions as op
 from gitcp.history.sessions import Selection, Session
 
 
-@click.command(cls=Command)
-@click.option("-n", "limit", metavar="N", type=click.IntRange(min=0), help="list at most so many")
-@click.option("--agent", metavar="NAME", type=WORDS, help="only those of this agent")
-@click.option("--since", metavar="TIME", type=WORDS, help="only those saved at this time or later")
-@click.option(
-    "--grep",
-    metavar="REGEX",
-    type=WORDS,
-    help="only those whose name, title or last prompt matches",
+@takes(
+    option("-n", target="limit", metavar="N", kind=NUMBER, help="limit the number shown"),
+    option("--agent", metavar="NAME", kind=RECORDED_NAME, help="only sessions of this agent"),
+    option("--since", metavar="TIME", kind=WORDS, help="only sessions saved at TIME or later"),
+    option(
+        "--grep",
+        metavar="REGEX",
+        kind=WORDS,
+        help="only if name, title or last prompt matches",
+    ),
+    flag("--fetched", help="list only fetched and imported sessions"),
+    session_option,
+    json_option,
 )
-@click.option("--fetched", is_flag=True, help="list those that were fetched or imported instead")
-@session_option
-@json_option
-@pass_context
 def command(
     context: Context,
     limit: int | None,
@@ -39,9 +38,10 @@ def command(
     fetched: bool,
     as_json: bool,
 ) -> None:
-    """List all sessions
+    """List sessions
 
-    The one saved last comes first; the current one is marked.
+    Most recently saved first; the current session is marked. Fetched sessions are named
+    REMOTE/SESSION and not listed if you have all of their checkpoints.
 
       gitcp sessions
       gitcp sessions --agent codex --since yesterday
@@ -52,16 +52,24 @@ def command(
     wanted = Selection(
         agent, filters.time(context, since, end=False), filters.pattern(grep, "gitcp sessions -h")
     )
-    found, damaged = op.listing(context.store, op.fetched(context.store) if fetched else None)
+    tips = context.store.fetched() if fetched else op.all_sessions(context.store)
+    found, damaged = op.listing(context.store, tips)
     for name, error in damaged:
         context.output.say(f"note: session {name} cannot be read: {error}")
-    chosen = tuple(islice(filter(wanted.takes, found), limit))
-    current = context.current(session)
+    chosen = tuple(islice(filter(wanted.matches, found), limit))
+    if agent and not any(each.last.agent and each.last.agent.name == agent for each in found):
+        _note_agents(context, agent, found)
+    current = context.viewed(session)
     if as_json:
         for each in chosen:
             context.output.document(objects.document("session", _fields(each, current)))
     else:
         _print(context, chosen, current)
+
+
+def _note_agents(context: Context, agent: str, found: tuple[Session, ...]) -> None:
+    names = sorted({each.last.agent.name for each in found if each.last.agent})
+    context.output.say(f"note: no session of {agent}; agents: {', '.join(names) or 'none'}")
 
 
 def _fields(session: Session, current: str | None) -> wire.Json:

@@ -6,16 +6,23 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import click
-
 from gitcp.cli import humanize, objects, rendering
 from gitcp.cli.context import Context
-from gitcp.cli.options import REVISION, WORDS, Command, json_option, pass_context, session_option
+from gitcp.cli.options import (
+    PATHS,
+    REVISION,
+    WORDS,
+    argument,
+    flag,
+    json_option,
+    option,
+    session_option,
+    takes,
+)
 from gitcp.cli.output import BOLD, Styled
-from gitcp.cli.saving import said
-from gitcp.errors import RevisionNotFound
-from gitcp.history import show
-from gitcp.history.diff import compare, tree_before
+from gitcp.errors import BadValue, RevisionNotFound
+from gitcp.history import revisions, show
+from gitcp.history.diff import compare, staged, tree_before
 from gitcp.model import Checkpoint, Conversation
 from gitcp.worktree.paths import display
 
@@ -23,39 +30,49 @@ MOST = 20
 TURNS = 6
 
 
-@click.command(cls=Command)
-@click.argument("revision", default="@", type=REVISION, metavar="[REV[:PATH]]")
-@click.option("--conversation", is_flag=True, help="show the whole conversation")
-@click.option("--files", is_flag=True, help="list every path it holds")
-@click.option(
-    "--stream",
-    metavar="NAME",
-    type=WORDS,
-    help="print the bytes of a stream of the conversation (main)",
+@takes(
+    argument("revision", REVISION, default="@", metavar="[REV[:PATH]]"),
+    flag("--conversation", help="show the whole conversation"),
+    flag("--files", help="list every path in the checkpoint"),
+    option(
+        "--stream",
+        metavar="NAME",
+        kind=WORDS,
+        help="print a stream of the conversation (main)",
+    ),
+    option(
+        "--position",
+        target="key",
+        metavar="KEY",
+        kind=WORDS,
+        help="print one value of the position",
+    ),
+    flag("--raw", help="print checkpoint.json as it is stored"),
+    session_option,
+    json_option,
+    PATHS,
 )
-@click.option(
-    "--position", "key", metavar="KEY", type=WORDS, help="print one value of the position"
-)
-@click.option("--raw", is_flag=True, help="print checkpoint.json as it is stored")
-@session_option
-@json_option
-@pass_context
 def command(context: Context, /, revision: str, session: str | None, **given: Any) -> None:
-    """Show one checkpoint, or a file or the conversation in it
+    """Show a checkpoint, or a file or the conversation in it
 
-    REV:PATH prints the bytes that the file had, PATH counted from the root of the repository.
+    REV:PATH prints a file, with PATH relative to the repository's root; REV PATH does the same with
+    PATH relative to the current directory.
 
       gitcp show 12
       gitcp show @~2:src/app.py > old.py
       gitcp show before-migration --conversation
       gitcp show --position record
     """
-    if sum(map(bool, given.values())) > 1:
-        raise click.UsageError("each option shows something else: give one")
-    name, colon, path = (revision, "", "") if revision.startswith(":/") else revision.partition(":")
-    context = context.looking(name)
-    found = context.checkpoint(name or "@", session)
-    if colon:
+    if sum(map(bool, given.values())) > 1 or len(given["paths"]) > 1:
+        raise BadValue("these options cannot be used together", hint="gitcp show -h")
+    context = context.looking(revision.partition(":")[0])
+    name, path = (revision, None)
+    if ":" in revision:
+        name, path = revisions.split_path(context.store, revision, context.viewed(session))
+    found = context.checkpoint(name, session)
+    if given["paths"]:
+        _print_file(context, found, b"".join(context.inside(given["paths"])))
+    elif path is not None:
         _print_file(context, found, os.fsencode(path))
     elif given["key"] is not None:
         context.output.line(_position(found, given["key"]))
@@ -92,7 +109,8 @@ def _position(found: Checkpoint, key: str) -> str:
     if key not in position:
         known = ", ".join(position) or "nothing"
         raise RevisionNotFound(
-            f"checkpoint {found.id} has no position {key!r}", hint=f"it has: {known}"
+            f"checkpoint {found.id} has no position {key!r}",
+            hint=f"gitcp show {found.id}  (it has: {known})",
         )
     return position[key]
 
@@ -112,7 +130,8 @@ def _print(context: Context, found: Checkpoint, given: dict[str, Any]) -> None:
 def _print_whole(context: Context, found: Checkpoint) -> None:
     output, store = context.output, context.store
     summary = store.summary(found.commit)
-    rendering.head(output, summary, context.tags.get(found.commit, ()), context.host.now())
+    tags, id = context.shown_tags.get(found.commit, ()), context.id_of(found.commit, found.id)
+    rendering.head(output, summary, tags, context.host.now(), id)
     output.line()
     base = found.snapshot.base
     commit = base.commit[:10] if base.commit else "no commit yet"
@@ -121,7 +140,7 @@ def _print_whole(context: Context, found: Checkpoint) -> None:
     label = found.note.label or ""
     rendering.items(output, "Label", [label] if label not in ("", summary.subject) else [])
     if found.note.objective:
-        output.line(f"For:      {found.note.objective}")
+        output.line(f"Goal:     {found.note.objective}")
     rendering.note(output, found.note)
     rendering.run(output, found.run)
     changes = compare(store, tree_before(store, found), found.root).changes
@@ -134,20 +153,20 @@ def _print_whole(context: Context, found: Checkpoint) -> None:
 
 
 def _print_peculiar(context: Context, found: Checkpoint) -> None:
-    """What a tree cannot say, and what was left out."""
+    """Print what a git tree cannot express, and what was skipped."""
     snapshot = found.snapshot
     blocks: dict[str, Sequence[str]] = {
-        "Not captured": [said(skip) for skip in snapshot.skipped],
-        "Other repositories, not entered": [_at(n.path, n.head) for n in snapshot.nested],
+        "Not captured": [rendering.skipped(skip) for skip in snapshot.skipped],
+        "Nested repositories, not saved": [_at(n.path, n.head) for n in snapshot.nested],
         "Submodules": [_at(s.path, s.commit) for s in snapshot.submodules],
-        "Stored as they lie on disk (raw)": [display(path) for path in snapshot.raw],
-        "Converted by git's rules": [display(c.path) for c in snapshot.converted],
+        "Stored without conversion (raw)": [display(path) for path in snapshot.raw],
+        "Converted by git attributes": [display(c.path) for c in snapshot.converted],
         "Outside the sparse checkout": [display(path) for path in snapshot.absent],
         "Empty directories": [display(path) for path in snapshot.empty_directories],
-        "Permissions of their own": [
+        "Special permissions": [
             f"{display(path)}  {mode:04o}" for path, mode in sorted(snapshot.modes.items())
         ],
-        "Staged otherwise than on disk": [display(entry.path) for entry in snapshot.staged],
+        "Staged, differing from disk": [display(path) for path in staged(context.store, found)],
         "In conflict": list(dict.fromkeys(display(entry.path) for entry in snapshot.conflicts)),
     }
     for title, lines in blocks.items():

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import click
-
 from gitcp import wire
 from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import Command, json_option, pass_context, session_option
+from gitcp.cli.options import json_option, session_option, takes
 from gitcp.lifecycle.stats import Stats, stats
 from gitcp.worktree.paths import display
 
 
-@click.command(cls=Command)
-@session_option
-@json_option
-@pass_context
-# --session is on every command
+@takes(
+    session_option,
+    json_option,
+)
 def command(context: Context, session: str | None, *, as_json: bool) -> None:  # noqa: ARG001
-    """Show what the checkpoints take on disk
+    """Show the disk usage of checkpoints
 
-    What they share with the project's own history is counted apart: it costs nothing. Sizes are as
-    git stores them now; `git gc` makes them smaller.
+    Objects shared with the project's own history cost nothing and are counted separately. Sizes are
+    as stored now; `git gc` reduces them.
 
       gitcp stats
       gitcp stats --json
@@ -52,7 +49,7 @@ def _rows(found: Stats) -> list[tuple[str, str]]:
         (
             "size",
             (
-                f"{humanize.size(found.bytes)}, of it conversations "
+                f"{humanize.size(found.bytes)}, including conversations "
                 f"{humanize.size(found.conversations)}"
             ),
         ),

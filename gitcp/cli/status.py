@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 
-import click
-
 from gitcp import wire
 from gitcp.cli import humanize, objects, rendering
 from gitcp.cli.context import Context
-from gitcp.cli.options import Command, json_option, pass_context, session_option
+from gitcp.cli.options import json_option, session_option, takes
 from gitcp.cli.output import BOLD, YELLOW, Output, Styled
-from gitcp.cli.saving import said
 from gitcp.history.status import Growth, Status, status
 from gitcp.model import Checkpoint
+
+SHORTEST_LABEL = 12
+"""Characters of a label that are shown however narrow the terminal is."""
 
 MOST = 20
 
 
-@click.command(cls=Command)
-@session_option
-@json_option
-@pass_context
+@takes(
+    session_option,
+    json_option,
+)
 def command(context: Context, session: str | None, *, as_json: bool) -> None:
-    """Show what a save would take, and what can be undone
+    """Show unsaved changes and what can be undone
 
-    Nothing is saved.
+    Saves nothing.
 
       gitcp status
       gitcp status --json
@@ -67,7 +67,9 @@ def _fields(context: Context, found: Status) -> wire.Json:
 
 def _print(context: Context, found: Status) -> None:
     output = context.output
-    output.line(Styled("Session       ", BOLD), found.session or "?", f"  ({found.why})")
+    output.line(
+        Styled("Session       ", BOLD), found.session or _unnamed(found), f"  ({found.why})"
+    )
     for candidate in found.candidates:
         output.line(f"              {candidate}")
     if found.last is not None:
@@ -77,7 +79,7 @@ def _print(context: Context, found: Status) -> None:
     if found.conversation is not None:
         output.line(Styled("Conversation  ", BOLD), _growth(found.conversation))
     if found.noted:
-        output.line(Styled("Note          ", BOLD), "waits for the next save (gitcp note)")
+        output.line(Styled("Note          ", BOLD), "pending for the next save (gitcp note)")
     if found.base.operation:
         output.line(
             Styled("In progress   ", BOLD), f"a {found.base.operation}: a restore would be refused"
@@ -87,23 +89,27 @@ def _print(context: Context, found: Status) -> None:
     _print_files(output, found)
     if found.undo is not None:
         output.line(
-            Styled("gitcp undo    ", BOLD), f"goes back to {found.undo}, before the last restore"
+            Styled("gitcp undo    ", BOLD), f"restores {found.undo}, from before the last restore"
         )
     if found.redo is not None:
         output.line(
-            Styled("gitcp redo    ", BOLD), f"goes back to {found.redo}, before the last undo"
+            Styled("gitcp redo    ", BOLD), f"restores {found.redo}, from before the last undo"
         )
+
+
+def _unnamed(found: Status) -> str:
+    return "?" if found.candidates else "new"
 
 
 def _print_last(context: Context, last: Checkpoint) -> None:
     when = humanize.ago(last.created, context.host.now())
     tags = rendering.decoration(context.tags.get(last.commit, ()))
+    title, label = "Last saved    ", last.note.label
+    if label and context.output.width:
+        used = len(f'{title}{last.id}{tags.text}  {when}  ""')
+        label = humanize.cut(label, max(context.output.width - used, SHORTEST_LABEL))
     context.output.line(
-        Styled("Last saved    ", BOLD),
-        Styled(str(last.id), YELLOW),
-        tags,
-        f"  {when}",
-        _quoted(last.note.label),
+        Styled(title, BOLD), Styled(str(last.id), YELLOW), tags, f"  {when}", _quoted(label)
     )
 
 
@@ -111,7 +117,7 @@ def _print_files(output: Output, found: Status) -> None:
     if not found.changes:
         output.line(
             Styled("Files         ", BOLD),
-            "as they were saved" if found.last else "as they were committed",
+            "no unsaved changes" if found.last else "no changes since the last commit",
         )
     else:
         kinds = Counter(change.kind.value for change in found.changes)
@@ -124,14 +130,14 @@ def _print_files(output: Output, found: Status) -> None:
         rendering.changed(output, found.changes, MOST)
     if found.skipped:
         output.line(Styled("Not captured  ", BOLD), humanize.count(len(found.skipped), "path"))
-        for line in humanize.listed([said(skip) for skip in found.skipped], MOST):
+        for line in humanize.listed([rendering.skipped(skip) for skip in found.skipped], MOST):
             output.line(f"  {line}")
 
 
 def _growth(found: Growth) -> str:
     who = " ".join(filter(None, (found.agent, found.session_id)))
     if found.now == found.stored:
-        return f"{who}: as it was saved".lstrip(": ")
+        return f"{who}: saved".lstrip(": ")
     if found.now < found.stored:
         return (
             f"{who}: {humanize.size(found.stored - found.now)} shorter than what was saved".lstrip(

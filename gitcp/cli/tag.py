@@ -4,35 +4,44 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import REVISION, WORDS, Command, json_option, pass_context, session_option
+from gitcp.cli.options import (
+    REVISION,
+    TAG,
+    WORDS,
+    argument,
+    flag,
+    json_option,
+    option,
+    session_option,
+    takes,
+)
 from gitcp.cli.output import YELLOW, Styled
+from gitcp.errors import BadValue, Refused
 from gitcp.state import tag as op
 
 
-@click.command(cls=Command)
-@click.argument("name", required=False, type=WORDS, metavar="[NAME")
-@click.argument("revision", required=False, type=REVISION, metavar="[REV]]")
-@click.option(
-    "--message",
-    "-m",
-    metavar="TEXT",
-    type=WORDS,
-    help="what the tag says (the label, unless it is said)",
+@takes(
+    argument("name", TAG, required=False, metavar="[NAME"),
+    argument("revision", REVISION, required=False, metavar="[REV]]"),
+    option(
+        "--message",
+        "-m",
+        metavar="TEXT",
+        kind=WORDS,
+        help="the tag's message (default: the label)",
+    ),
+    flag("--force", "-f", help="move an existing tag"),
+    flag("--delete", "-d", help="delete the tag; its checkpoint is kept"),
+    flag("--list", "-l", target="listing", help="list the tags"),
+    session_option,
+    json_option,
 )
-@click.option("--force", "-f", is_flag=True, help="move a tag that is on another checkpoint")
-@click.option("--delete", "-d", is_flag=True, help="take the tag away; its checkpoint stays")
-@click.option("--list", "-l", "listing", is_flag=True, help="list the tags")
-@session_option
-@json_option
-@pass_context
 def command(context: Context, /, **given: Any) -> None:
-    """Name a checkpoint, or list the names
+    """Name a checkpoint, or list tags
 
-    A tagged checkpoint is kept when others are pruned. The name is a revision by itself.
+    Prune never drops a tagged checkpoint. The name can be used as a revision.
 
       gitcp tag before-migration
       gitcp tag works 12 -m "all tests pass"
@@ -40,11 +49,14 @@ def command(context: Context, /, **given: Any) -> None:
     """
     if given["name"] is None or given["listing"]:
         if given["name"] is not None or given["delete"] or given["force"]:
-            raise click.UsageError("to list the tags, give nothing else; to set one, a name")
+            raise BadValue(
+                "--list takes no other option; --delete and --force need a name",
+                hint="gitcp tag -h",
+            )
         _print_all(context, as_json=given["as_json"])
     elif given["delete"]:
         if given["revision"] is not None:
-            raise click.UsageError("a tag is deleted by its name alone")
+            raise BadValue("--delete takes only a tag name", hint="gitcp tag -h")
         op.delete(context.store, given["name"])
         _print_deleted(context, given)
     else:
@@ -53,14 +65,18 @@ def command(context: Context, /, **given: Any) -> None:
 
 def _create(context: Context, given: dict[str, Any]) -> None:
     found = context.checkpoint(given["revision"] or "@", given["session"])
-    op.create(
-        context.store,
-        given["name"],
-        found,
-        text=given["message"],
-        force=given["force"],
-        now=context.host.now(),
-    )
+    try:
+        op.create(
+            context.store,
+            given["name"],
+            found,
+            text=given["message"],
+            force=given["force"],
+            now=context.host.now(),
+        )
+    except Refused as error:
+        error.hint = context.with_option("--force")
+        raise
     if given["as_json"]:
         _print_json(context, given["name"], objects.summary(context.store.summary(found.commit)))
     else:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import click
-
 from gitcp.cli import humanize, objects, restore_view
 from gitcp.cli.context import Context
-from gitcp.cli.options import Command, json_option, pass_context, session_option, yes_option
+from gitcp.cli.options import Number, argument, json_option, session_option, takes, yes_option
 from gitcp.cli.output import GREEN, Styled
 from gitcp.restoring import restore as op
 from gitcp.restoring.undo import to_undo
@@ -14,12 +12,12 @@ from gitcp.state import trash
 from gitcp.state.oplog import Operation
 
 
-@click.command(cls=Command)
-@click.argument("operation", required=False, type=click.IntRange(1), metavar="[OPERATION]")
-@yes_option
-@session_option
-@json_option
-@pass_context
+@takes(
+    argument("operation", Number(1), required=False, metavar="[OPERATION]"),
+    yes_option,
+    session_option,
+    json_option,
+)
 def command(
     context: Context,
     operation: int | None,
@@ -30,8 +28,8 @@ def command(
 ) -> None:
     """Undo the last restore, prune or delete
 
-    Each undo goes one operation further back; `gitcp redo` takes it back. A prune or delete can
-    also be undone by its number, which `gitcp oplog` shows.
+    Repeat it to undo earlier restores; `gitcp redo` redoes. A prune or delete can also be undone by
+    its number in `gitcp oplog`.
 
       gitcp undo
       gitcp undo --yes
@@ -47,7 +45,7 @@ def command(
 
 
 def _bring_back(context: Context, operation: Operation, *, as_json: bool) -> None:
-    """Nothing can be lost by it, so that nobody is asked."""
+    """Restore from the trash. Does not ask: nothing can be lost."""
     done = trash.bring_back(context.store, operation)
     if as_json:
         fields = {
@@ -57,5 +55,7 @@ def _bring_back(context: Context, operation: Operation, *, as_json: bool) -> Non
         context.output.document(objects.document("brought-back", fields))
         return
     count = humanize.count(len(done.checkpoints), "checkpoint")
-    context.output.line(Styled("brought back", GREEN), f" {count}: {trash.said(done.checkpoints)}")
+    context.output.line(
+        Styled("brought back", GREEN), f" {count}: {trash.summarize(done.checkpoints)}"
+    )
     context.output.line("redo with: gitcp redo")

@@ -5,20 +5,26 @@ from __future__ import annotations
 import os
 import stat
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
-
-import click
 
 from gitcp import wire
 from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import REVISION, WORDS, Command, json_option, pass_context, session_option
+from gitcp.cli.options import (
+    REVISION,
+    WORDS,
+    argument,
+    flag,
+    json_option,
+    option,
+    session_option,
+    takes,
+)
 from gitcp.cli.output import YELLOW, Styled
 from gitcp.cli.secrets import fields as finding_fields
 from gitcp.errors import BadValue
-from gitcp.history import revisions
+from gitcp.git.fsync import replacing, write_all
 from gitcp.review import view as op
 from gitcp.review.pages.view import render
 from gitcp.review.view import Story
@@ -29,42 +35,42 @@ from gitcp.state import settings
 STDOUT = "-"
 
 
-@click.command(cls=Command)
-@click.argument("revision", default="@", type=REVISION, metavar="[REV|SESSION|A..B]")
-@click.option(
-    "-o",
-    "--output",
-    "file",
-    metavar="FILE",
-    type=WORDS,
-    help="write the page to FILE (- is stdout)",
+@takes(
+    argument("revision", REVISION, default="@", metavar="[REV|SESSION|A..B]"),
+    option(
+        "-o",
+        "--output",
+        target="file",
+        metavar="FILE",
+        kind=WORDS,
+        help="write the page to FILE (- is stdout)",
+    ),
+    flag("--redact", help="replace secrets with [REDACTED:rule]"),
+    option(
+        "--allow",
+        multiple=True,
+        metavar="ID",
+        kind=WORDS,
+        help="allow this secret this time (repeatable)",
+    ),
+    flag("--no-open", help="do not open the browser"),
+    session_option,
+    json_option,
 )
-@click.option("--redact", is_flag=True, help="replace secrets by [REDACTED:rule]")
-@click.option(
-    "--allow",
-    multiple=True,
-    metavar="ID",
-    type=WORDS,
-    help="leave this secret in (can be repeated)",
-)
-@click.option("--no-open", is_flag=True, help="do not open the browser")
-@session_option
-@json_option
-@pass_context
 def command(context: Context, /, revision: str, session: str | None, **given: Any) -> None:
-    """Show a session in the browser: timeline, conversation, changes
+    """Show a session in the browser
 
-    All of it up to REV, or what came after A up to B, as one HTML file that needs no network.
-    Without -o it is .git/gitcp/view.html, for you alone. A FILE can be handed on, so it is not
-    written with a secret in it.
+    Writes the session up to REV, or after A up to B, as one HTML file that needs no network.
+    Without -o that is .git/gitcp/view.html, readable only by you. -o FILE is meant to be shared:
+    it is not written if it contains a secret.
 
       gitcp view
       gitcp view 12 --no-open
       gitcp view before-migration..@ -o story.html --redact
     """
     if given["as_json"] and given["file"] == STDOUT:
-        raise click.UsageError("--json and -o - both want stdout: give one")
-    after, last = revisions.resolve_range(context.store, revision, context.session(session))
+        raise BadValue("--json and -o - cannot be used together", hint="gitcp view -h")
+    after, last = context.ends(revision, session)
     story = op.story(context.store, after, last)
     allowed = settings.allowed_secrets(context.store.repo) | set(given["allow"])
     leaves = given["redact"] or given["file"] is not None
@@ -76,7 +82,7 @@ def command(context: Context, /, revision: str, session: str | None, **given: An
     found = op.findings(story, sieve)
     if found and given["file"] is not None and not given["redact"]:
         raise checkpoint_scan.refused(found)
-    checkpoint_scan.require_placed(sieve)
+    checkpoint_scan.require_redactable(sieve)
     story = op.redacted(story, sieve) if found and given["redact"] else story
     page = render(story, warning="" if given["redact"] else _warning(found))
     if given["file"] == STDOUT:
@@ -101,8 +107,8 @@ def _warning(found: tuple[Finding, ...]) -> str:
         return ""
     count = humanize.count(len({finding.id for finding in found}), "secret")
     return (
-        f"There is what looks like {count} in this page: do not hand it on. One to hand on: gitcp "
-        "view --redact -o FILE"
+        f"This page seems to contain {count}: do not share it. To share it: gitcp view --redact "
+        "-o FILE"
     )
 
 
@@ -112,25 +118,20 @@ def write(file: Path, page: bytes) -> None:
     """
     if file.exists() and not stat.S_ISREG(file.stat().st_mode):
         raise BadValue(
-            f"{file} is no ordinary file: nothing was written",
-            hint="give another FILE, or - for stdout",
+            f"{file} is not a regular file: nothing was written",
+            hint="gitcp view -o FILE",
         )
     if not file.parent.is_dir():
         raise BadValue(
-            f"{file.parent} is no directory: nothing was written", hint=f"mkdir -p {file.parent}"
+            f"{file.parent} is not a directory: nothing was written", hint=f"mkdir -p {file.parent}"
         )
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
-    try:
-        with open(descriptor, "wb") as made:
-            made.write(page)
-        os.replace(temporary, file)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    temporary = file.with_name(f".{file.name[:200]}.{os.getpid()}")
+    with replacing(file, temporary=temporary, durable=False, private=True) as descriptor:
+        write_all(descriptor, page)
 
 
 def _open(file: Path) -> bool:
-    """Show it in the user's browser, where there is a screen for one."""
+    """Open the page in the browser if there is a display; return whether it was opened."""
     screens = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
     if sys.platform != "darwin" and not any(map(os.environ.get, screens)):
         return False
@@ -163,6 +164,4 @@ def _tell(
     if found and given["redact"]:
         context.output.say(f"{count} redacted")
     elif found:
-        context.output.say(
-            Styled("note: ", YELLOW), f"it holds what looks like {count}: gitcp secrets"
-        )
+        context.output.say(Styled("note: ", YELLOW), f"it seems to contain {count}: gitcp secrets")

@@ -8,13 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import click
-
 from gitcp.automation import watch as op
 from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import describe
-from gitcp.cli.options import SECONDS, Command, exact_session_option, json_option, pass_context
+from gitcp.cli.options import SECONDS, exact_session_option, json_option, option, takes
 from gitcp.cli.output import BOLD, DIM, GREEN, Styled
 from gitcp.errors import BadValue
 from gitcp.model import Checkpoint
@@ -27,34 +25,30 @@ QUIET = 10.0
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-@click.command(cls=Command)
-@click.option(
-    "--quiet",
-    metavar="SECONDS",
-    type=SECONDS,
-    default=QUIET,
-    help="save when nothing changed for so long (10)",
-)
-@click.option(
-    "--every",
-    metavar="SECONDS",
-    type=SECONDS,
-    help=(
-        "save at least so often while changes go on; 0 for never (the setting gitcp.interval, 30 "
-        "minutes)"
+@takes(
+    option(
+        "--quiet",
+        metavar="SECONDS",
+        default=QUIET,
+        kind=SECONDS,
+        help="save after this long without a change (10)",
     ),
+    option(
+        "--every",
+        metavar="SECONDS",
+        kind=SECONDS,
+        help="longest time between saves during changes; 0: no limit (gitcp.interval)",
+    ),
+    exact_session_option,
+    json_option,
 )
-@exact_session_option
-@json_option
-@pass_context
 def command(
     context: Context, quiet: float, every: float | None, session: str | None, *, as_json: bool
 ) -> None:
-    """Save by itself while somebody works here
+    """Save automatically while files change
 
-    For agents without hooks. Files and the agent's conversation are watched; each checkpoint is one
-    line. It runs until ^C or SIGTERM, and then saves what is left. What git ignores is not looked
-    at, and without a change nothing is.
+    For agents without hooks. Watches files and the agent's conversation and prints one line per
+    checkpoint. Runs until ^C or SIGTERM, then saves once more. Ignored files are not watched.
 
       gitcp watch
       gitcp watch --quiet 3 --every 600
@@ -73,14 +67,14 @@ def command(
             lambda: op.elsewhere(context.cwd, context.host),
             stop,
         )
-        context.output.say(f"watching {store.repo.root}; ^C ends it")
+        context.output.say(f"watching {store.repo.root}; ^C to stop")
         for found in op.watch(lambda: _opened(context), task, pace, changes, stop.is_set):
             _tell(context, found, as_json=as_json)
         changes.close()
 
 
 def _opened(context: Context) -> Store:
-    """The store as it is now: what was read of it a while ago may not hold any more."""
+    """Open the store again: cached state may be outdated."""
     from gitcp.git.repo import Repository
 
     return Store(Repository.open(context.cwd, context.host))
@@ -88,9 +82,7 @@ def _opened(context: Context) -> Store:
 
 @contextmanager
 def _ended_by_signals(stop: Stop) -> Iterator[None]:
-    """A signal that was ignored when we were started stays ignored, as in a background job of a
-    shell.
-    """
+    """Stop at a signal, unless it was ignored at start, as in a background job of a shell."""
     before: dict[int, Any] = {number: signal.getsignal(number) for number in ENDING}
     for number, found in before.items():
         if found != signal.SIG_IGN:
@@ -103,9 +95,9 @@ def _ended_by_signals(stop: Stop) -> Iterator[None]:
 
 
 def _tell(context: Context, found: Saved | Exception, *, as_json: bool) -> None:
-    """One line, at once, whoever reads."""
+    """Print one line for a save or an error, and flush it."""
     if isinstance(found, Exception):
-        context.output.say(f"not saved: {describe(found).message}; it is tried again")
+        context.output.say(f"not saved: {describe(found).message}; will retry")
     elif as_json:
         fields = {
             "saved": True,

@@ -6,33 +6,31 @@ import os
 import re
 import shlex
 
-import click
-
 from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import REVISION, Command, json_option, pass_context, session_option
+from gitcp.cli.options import REVISION, argument, json_option, session_option, takes
 from gitcp.cli.output import BOLD, YELLOW, Styled
 from gitcp.history import why as op
-from gitcp.history.why import Known, Line
+from gitcp.history.why import LineOrigin, PathHistory
 from gitcp.worktree.paths import display
 
 PLACE = re.compile(r"(.+):([0-9]{1,9})", re.DOTALL)
 MOST = 20
 
 
-@click.command(cls=Command)
-@click.argument("place", metavar="PATH[:LINE]")
-@click.argument("revision", default="@", type=REVISION, metavar="[REV]")
-@session_option
-@json_option
-@pass_context
+@takes(
+    argument("place", metavar="PATH[:LINE]"),
+    argument("revision", REVISION, default="@", metavar="[REV]"),
+    session_option,
+    json_option,
+)
 def command(
     context: Context, place: str, revision: str, session: str | None, *, as_json: bool
 ) -> None:
-    """Say which checkpoint and prompt made a line, or changed a path
+    """Show which checkpoint and prompt changed a line or path
 
-    With LINE, counted in the file as it is now: the checkpoint that made it, and what was asked
-    for. Without: the checkpoints up to REV that changed the path, or why none has it.
+    With LINE, a line number in the current file: the checkpoint that added it and its prompt.
+    Without: the checkpoints up to REV that changed the path, or why no checkpoint has it.
 
       gitcp why src/app.py:12
       gitcp why src/app.py
@@ -60,14 +58,14 @@ def command(
         _print_path(context, path, known)
 
 
-def _print_line(context: Context, path: bytes, line: Line) -> None:
+def _print_line(context: Context, path: bytes, line: LineOrigin) -> None:
     output, made = context.output, line.made
     output.line(Styled(f"{display(path)}:{line.number}", BOLD), f"  {line.text}")
     if made is None:
-        output.line("is in no checkpoint yet: gitcp save")
+        output.line("not saved yet: gitcp save")
         return
     label = f' "{made.note.label}"' if made.note.label else ""
-    verb = "was there when the session began:" if line.began else "came in with"
+    verb = "older than the session, first saved in" if line.began else "added by"
     when = humanize.ago(made.created, context.host.now())
     output.line(
         f"{verb} ", Styled(str(made.id), YELLOW), f"{label}  ({when}, {made.trigger.value})"
@@ -77,7 +75,7 @@ def _print_line(context: Context, path: bytes, line: Line) -> None:
     if line.began:
         base = made.snapshot.base.commit
         output.line(
-            "before that: ", f"git blame {base[:10]} -- {name}" if base else "no commit knows it"
+            "before that: ", f"git blame {base[:10]} -- {name}" if base else "not in any commit"
         )
         return
     if prompt:
@@ -85,12 +83,13 @@ def _print_line(context: Context, path: bytes, line: Line) -> None:
     output.line(f"see: gitcp diff {made.id}~1 {made.id} -- {name}")
 
 
-def _print_path(context: Context, path: bytes, known: Known) -> None:
+def _print_path(context: Context, path: bytes, known: PathHistory) -> None:
     output, now = context.output, context.host.now()
     output.line(Styled(display(path), BOLD), f"  {known.missing}" if known.missing else "")
     for summary in known.changed[:MOST]:
         output.line(
-            f"  {summary.id}", f"  {summary.subject}  ({humanize.ago(summary.created, now)})"
+            f"  {context.id_of(summary.commit, summary.id)}",
+            f"  {summary.subject}  ({humanize.ago(summary.created, now)})",
         )
     if len(known.changed) > MOST:
         output.line(f"  … and {len(known.changed) - MOST:,} more: --json lists them")

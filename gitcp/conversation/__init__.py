@@ -1,3 +1,1 @@
-"""Conversations as bytes: streams cut into segments and joined again. What they mean is the
-adapters' business.
-"""
+"""Conversations as bytes: streams cut into segments and joined again. Adapters interpret them."""

@@ -1,19 +1,16 @@
-"""Streams of a conversation ⇄ segments, so that a save costs what is new and not what is old.
+"""Streams of a conversation ⇄ segments, so that the cost of a save depends on its new lines only.
 
-A stream is kept byte for byte, cut into blobs. What the parent's segments already hold, from the
-front and from the back, is not stored again; what is new is cut at line ends. A segment is named by
-the offset at which it starts:
+A stream is stored verbatim, cut into blobs. Segments of the parent that match at the front or the
+back are reused; new data is cut at line ends. A segment is named after its start offset:
 
-    a/000000000000.jsonl                       the first 16 b/0/000000524288.jsonl … b/f/…
-    the next 256, 16 a directory c/0/0/… … c/f/f/…                          the next 4096, and so
-    on, one letter and one level more each time
+    a/000000000000.jsonl                the first 16
+    b/0/000000524288.jsonl … b/f/…      the next 256, 16 per directory
+    c/0/0/… … c/f/f/…                   the next 4096, and so on
 
-Path order is byte order, and sizes follow from the names. Small directories, and places that never
-move, because measurement says so: the tail and the directory that names it are what a save
-rewrites, not how the lines are cut.
+Path order is byte order, and sizes follow from the names. Directories are small and paths never
+change: measured, a save mostly rewrites the last segment and the directories above it.
 
-This is not a parser: a line is whatever ends in a line feed, and nothing is assumed about what is
-in it.
+Lines are not parsed: a line is whatever ends in a line feed.
 """
 
 from __future__ import annotations
@@ -36,11 +33,11 @@ if TYPE_CHECKING:
     from gitcp.git.objects import Objects
 
 LARGEST = 256 << 10
-"""A segment is never larger. Measured: 64 to 256 KiB cost the same."""
+"""Maximum bytes of a segment. Measured: 64 to 256 KiB cost the same."""
 
 SMALL = 4 << 10
-"""A last segment smaller than this is merged with what follows, so that short saves do not leave
-crumbs behind.
+"""Bytes. A last segment smaller than this is merged with what follows, so that
+short saves leave no fragments.
 """
 
 ATTEMPTS = 4
@@ -50,14 +47,14 @@ LEVELS = b"abcdefgh"
 NAME = re.compile(rb"[a-h](?:/[0-9a-f])*/([0-9]{12})\.jsonl")
 
 Read = Callable[[int, int], bytes]
-"""read(start, size): exactly those bytes. Raises _Moved where the file no longer has them."""
+"""read(start, size) returns exactly those bytes. Raises _Changed if the file no longer has them."""
 
 Update = Callable[[bytes], object]
 """Takes the bytes of the stream in order, for its checksum."""
 
 
 class Segment(NamedTuple):
-    """A part of a stream: its blob, the offset at which it starts, its size."""
+    """A part of a stream: its blob, its start offset, its size in bytes."""
 
     oid: Oid
     start: int
@@ -65,11 +62,11 @@ class Segment(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A stream as it was stored.
+    """A stored stream.
 
-    `tree` holds `segments`. `bytes` and `sha256` are those of the whole stream. `kept` is the
-    length of the prefix that is, byte for byte, the whole parent stream; 0 if that is no prefix of
-    it. `torn` are the bytes of an unfinished last line that were left out.
+    `tree` contains `segments`. `bytes` and `sha256` (hex) are those of the whole stream. `kept` is
+    the parent stream's length if it is a prefix of this one, else 0. `torn` is the length of an
+    unfinished last line, which is not stored.
     """
 
     tree: Oid
@@ -81,54 +78,56 @@ class Cut(NamedTuple):
 
 
 class BlobReader(Protocol):
-    """Where blobs are read from."""
+    """Reads blobs."""
 
     def read_blob(self, oid: Oid) -> bytes: ...
 
 
-class _Moved(Exception):
-    """The file was cut short or rewritten while it was read."""
+class _Changed(Exception):
+    """The file was truncated or rewritten while it was read."""
 
 
-class _Gone(_Moved):
-    """The file is not there."""
+class _Missing(_Changed):
+    """The file does not exist."""
 
 
 # ---------------------------------------------------------------- reading back
 
 
 def read_segments(objects: trees.TreeReader, tree: Oid, size: int) -> tuple[Segment, ...]:
-    """The segments of a stream's tree in order; `size` is the length of the stream. No blob is
-    read.
+    """Return the segments of a stream's tree, in order. `size` is the stream's length. Reads no
+    blob.
 
     Raises StoreDamaged if the names do not cover the stream without gap or overlap.
     """
-    found = [(_start(path, tree), entry.oid) for path, entry in trees.walk(objects, tree)]
-    starts = [start for start, _ in found]
+    listed = [(_start(path, tree), entry.oid) for path, entry in trees.walk(objects, tree)]
+    starts = [start for start, _ in listed]
     ends = [*starts[1:], size]
-    whole = starts[:1] == [0] and all(start < end for start, end in zip(starts, ends, strict=True))
-    if not whole and (size, found) != (0, [(0, trees.EMPTY_BLOB)]):
+    complete = starts[:1] == [0] and all(
+        start < end for start, end in zip(starts, ends, strict=True)
+    )
+    if not complete and (size, listed) != (0, [(0, trees.EMPTY_BLOB)]):
         raise _damaged(tree)
     return tuple(
-        Segment(oid, start, end - start) for (start, oid), end in zip(found, ends, strict=True)
+        Segment(oid, start, end - start) for (start, oid), end in zip(listed, ends, strict=True)
     )
 
 
 def content(objects: BlobReader, segments: Iterable[Segment], start: int = 0) -> Iterator[bytes]:
-    """The bytes of a stream from offset `start` on, a segment at a time.
+    """Yield the bytes of a stream from offset `start` on, a segment at a time.
 
-    Raises StoreDamaged if a segment is not as long as its place says.
+    Raises StoreDamaged if a segment's size does not match.
     """
-    for oid, place, size in segments:
-        if size and place + size <= start:  # an empty stream is one empty segment
+    for oid, offset, size in segments:
+        if size and offset + size <= start:  # an empty stream is one empty segment
             continue
         data = objects.read_blob(oid)
         if len(data) != size:
             raise StoreDamaged(
-                f"segment {oid} of a conversation holds {len(data)} bytes instead of {size}",
+                f"segment {oid} of a conversation has {len(data)} bytes instead of {size}",
                 hint="gitcp check",
             )
-        yield data[start - place :] if place < start else data
+        yield data[start - offset :] if offset < start else data
 
 
 def _start(path: bytes, tree: Oid) -> int:
@@ -140,7 +139,7 @@ def _start(path: bytes, tree: Oid) -> int:
 
 def _damaged(tree: Oid) -> StoreDamaged:
     return StoreDamaged(
-        f"tree {tree} does not hold the segments of a conversation", hint="gitcp check"
+        f"tree {tree} does not contain the segments of a conversation", hint="gitcp check"
     )
 
 
@@ -148,11 +147,10 @@ def _damaged(tree: Oid) -> StoreDamaged:
 
 
 def cut(objects: Objects, source: Source, parent: Sequence[Segment]) -> Cut:
-    """Store a stream on top of its parent's segments, in bounded memory whatever its size.
+    """Store a stream, reusing segments of its parent, in bounded memory.
 
-    The parent's segments are compared by their bytes. Writes blobs and trees to `objects`, which
-    the caller flushes. Raises ConversationUnreadable if there is no such file, it cannot be read,
-    or it does not stand still.
+    Compares by content. Writes blobs and trees to `objects`, which the caller flushes. Raises
+    ConversationUnreadable if the file is missing, unreadable, or changes during each attempt.
     """
     if source.data is not None:
         data = source.data
@@ -165,51 +163,51 @@ def cut(objects: Objects, source: Source, parent: Sequence[Segment]) -> Cut:
         try:
             with _open(source) as (read, size):
                 return _cut(objects, read, size, source.live, parent)
-        except _Gone:
+        except _Missing:
             if not attempt:
-                raise _unreadable(source, "is not there") from None
-        except _Moved:
+                raise _unreadable(source, "does not exist") from None
+        except _Changed:
             continue
     raise _unreadable(
-        source, "is being rewritten all the time", hint="save again when the agent has paused"
+        source, "kept changing while it was read", hint="save again when the agent is idle"
     )
 
 
 def shorten(objects: Objects, segments: Sequence[Segment], size: int) -> Cut:
-    """The first `size` bytes of a stored stream, as a stream of its own that shares its segments.
+    """Store the first `size` bytes of a stream as a stream that shares its segments.
 
     Writes at most one blob, and trees, to `objects`, which the caller flushes.
     """
-    kept = [segment for segment in segments if segment.start + segment.size <= size]
+    parts = [segment for segment in segments if segment.start + segment.size <= size]
     last = next(
         (segment for segment in segments if segment.start < size < segment.start + segment.size),
         None,
     )
     if last is not None:
         data = objects.read_blob(last.oid)[: size - last.start]
-        kept.append(Segment(objects.write_blob(data), last.start, len(data)))
-    kept = kept or [Segment(objects.write_blob(b""), 0, 0)]
+        parts.append(Segment(objects.write_blob(data), last.start, len(data)))
+    parts = parts or [Segment(objects.write_blob(b""), 0, 0)]
     from hashlib import sha256  # only where there is a conversation
 
     digest = sha256()
-    for chunk in content(objects, kept):
+    for chunk in content(objects, parts):
         digest.update(chunk)
-    return Cut(write_tree(objects, kept), tuple(kept), size, digest.hexdigest(), 0, 0)
+    return Cut(write_tree(objects, parts), tuple(parts), size, digest.hexdigest(), 0, 0)
 
 
 @contextmanager
 def _open(source: Source) -> Iterator[tuple[Read, int]]:
-    """A reader of the file and its size now, or the end that is given for the stream. What the
-    agent appends from here on belongs to the next checkpoint.
+    """Yield a reader of the file and its current size, or the end given by the source. Lines that
+    the agent appends later belong to the next checkpoint.
     """
     path = source.path
     if path is None:
         raise _unreadable(source, "has neither a file nor bytes")
     try:
-        # a FIFO must not make us wait
+        # O_NONBLOCK: opening a FIFO would block
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
-        raise _Gone from None
+        raise _Missing from None
     except (OSError, ValueError) as error:
         raise _unreadable(
             source, f"cannot be read ({getattr(error, 'strerror', None) or error})"
@@ -218,7 +216,8 @@ def _open(source: Source) -> Iterator[tuple[Read, int]]:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise _unreadable(
-                source, "is a directory" if stat.S_ISDIR(status.st_mode) else "is no ordinary file"
+                source,
+                "is a directory" if stat.S_ISDIR(status.st_mode) else "is not a regular file",
             )
         size = status.st_size if source.end is None else source.end
         yield _reader(source, descriptor), size
@@ -233,18 +232,18 @@ def _reader(source: Source, descriptor: int) -> Read:
         except OSError as error:
             raise _unreadable(source, f"cannot be read ({error.strerror})") from None
         if len(data) != size:
-            raise _Moved
+            raise _Changed
         return data
 
     return read
 
 
 def _unreadable(
-    source: Source, what: str, *, hint: str = "give the file with --conversation FILE"
+    source: Source, problem: str, *, hint: str = "gitcp save --conversation FILE"
 ) -> ConversationUnreadable:
     name = source.path if source.path is not None else f"stream {source.name}"
     return ConversationUnreadable(
-        f"the conversation {name} {what}: no checkpoint was made", hint=hint
+        f"conversation {name} {problem}; no checkpoint was made", hint=hint
     )
 
 
@@ -255,7 +254,7 @@ def _cut(objects: Objects, read: Read, size: int, live: bool, parent: Sequence[S
     digest = sha256()
     front, last = _front(objects, read, end, parent, digest.update)
     start = sum(segment.size for segment in front)
-    kept = start if len(front) == len(parent) else 0
+    shared = start if len(front) == len(parent) else 0
     back = _back(objects, read, start, end, parent[len(front) :])
     stop = back[0].start if back else end
     head = b""
@@ -263,35 +262,35 @@ def _cut(objects: Objects, read: Read, size: int, live: bool, parent: Sequence[S
         head, start = last, front.pop().start
     blocks = chain((head,), _blocks(read, start + len(head), stop, digest.update))
     new = store(objects, blocks, start)
-    _hash_again(read, back, digest.update)
+    _hash_back(read, back, digest.update)
     segments = (*front, *new, *back) or (Segment(objects.write_blob(b""), 0, 0),)
-    return Cut(write_tree(objects, segments), segments, end, digest.hexdigest(), kept, size - end)
+    return Cut(write_tree(objects, segments), segments, end, digest.hexdigest(), shared, size - end)
 
 
 def append(
     objects: Objects, tree: Oid, parent: Sequence[Segment], last: bytes, data: bytes
 ) -> tuple[Oid, tuple[Segment, ...], bytes]:
-    """A stream that grew by `data`: its tree, its segments and the bytes of the last one. `last`
-    are those before.
+    """Append `data` to a stream, given its last segment's bytes. Return its tree, its
+    segments, and the last segment's bytes.
     """
-    kept = list(parent)
-    start = kept[-1].start + kept[-1].size if kept else 0
-    if kept and kept[-1].size < SMALL:
-        start = kept.pop().start
+    parts = list(parent)
+    start = parts[-1].start + parts[-1].size if parts else 0
+    if parts and parts[-1].size < SMALL:
+        start = parts.pop().start
         data = last + data
     new = store(objects, (data,), start)
-    for number, segment in enumerate(new, len(kept)):
+    for number, segment in enumerate(new, len(parts)):
         tree = trees.put(objects, tree, _path(number, segment.start), Entry(FILE, segment.oid))
-    return tree, (*kept, *new), data[len(data) - new[-1].size :] if new else last
+    return tree, (*parts, *new), data[len(data) - new[-1].size :] if new else last
 
 
 def _last_line_end(read: Read, size: int) -> int:
-    """The offset just after the last line feed."""
+    """Return the offset after the last line feed."""
     while size:
         start = max(0, size - LARGEST)
-        place = read(start, size - start).rfind(b"\n")
-        if place >= 0:
-            return start + place + 1
+        index = read(start, size - start).rfind(b"\n")
+        if index >= 0:
+            return start + index + 1
         size = start
     return 0
 
@@ -299,11 +298,11 @@ def _last_line_end(read: Read, size: int) -> int:
 def _front(
     objects: Objects, read: Read, end: int, parent: Sequence[Segment], update: Update
 ) -> tuple[list[Segment], bytes]:
-    """The parent's segments that the stream begins with, and the bytes of the last of them."""
+    """Return the parent's segments at the start of the stream, and the bytes of the last one."""
     front: list[Segment] = []
     last = b""
     for segment in parent:
-        data = _same(read, segment, segment.start, end)
+        data = _match(read, segment, segment.start, end)
         if data is None:
             break
         update(data)
@@ -316,40 +315,38 @@ def _front(
 def _back(
     objects: Objects, read: Read, start: int, end: int, parent: Sequence[Segment]
 ) -> list[Segment]:
-    """The parent's segments that the stream ends with, at their new offsets, none before
+    """Return the parent's segments at the end of the stream, at their new offsets, none before
     `start`.
     """
     back: list[Segment] = []
     for segment in reversed(parent):
-        place = end - segment.size
-        data = _same(read, segment, place, end) if place >= start else None
+        at = end - segment.size
+        data = _match(read, segment, at, end) if at >= start else None
         if data is None:
             break
         _ensure(objects, segment, data)
-        back.append(segment._replace(start=place))
-        end = place
+        back.append(segment._replace(start=at))
+        end = at
     return back[::-1]
 
 
 def _ensure(objects: Objects, segment: Segment, data: bytes) -> None:
-    """Write a parent's segment anew if its blob is missing: the agent's file still has the
-    bytes.
-    """
+    """Write a segment of the parent again if its blob is missing, from the agent's file."""
     if not objects.freshen(segment.oid):
         objects.write_blob(data)
 
 
-def _hash_again(read: Read, back: Sequence[Segment], update: Update) -> None:
-    """Hash what was found from the back, now in order; it must still be what was found."""
+def _hash_back(read: Read, back: Sequence[Segment], update: Update) -> None:
+    """Hash the matching segments at the end, in order. They must still match."""
     for segment in back:
-        data = _same(read, segment, segment.start, segment.start + segment.size)
+        data = _match(read, segment, segment.start, segment.start + segment.size)
         if data is None:
-            raise _Moved
+            raise _Changed
         update(data)
 
 
-def _same(read: Read, segment: Segment, start: int, end: int) -> bytes | None:
-    """The stream's bytes at `start` if they are the segment's, else None."""
+def _match(read: Read, segment: Segment, start: int, end: int) -> bytes | None:
+    """Return the stream's bytes at `start` if they are the segment's, else None."""
     if segment.size > LARGEST or start + segment.size > end:
         return None
     data = read(start, segment.size)
@@ -357,14 +354,14 @@ def _same(read: Read, segment: Segment, start: int, end: int) -> bytes | None:
 
 
 def _blocks(read: Read, start: int, end: int, update: Update) -> Iterator[bytes]:
-    for place in range(start, end, LARGEST):
-        data = read(place, min(LARGEST, end - place))
+    for at in range(start, end, LARGEST):
+        data = read(at, min(LARGEST, end - at))
         update(data)
         yield data
 
 
 def store(objects: Objects, blocks: Iterable[bytes], start: int) -> list[Segment]:
-    """Write bytes as segments that begin at `start`."""
+    """Write bytes as segments from offset `start` on."""
     new: list[Segment] = []
     for piece in _pieces(blocks):
         new.append(Segment(objects.write_blob(piece, new=True), start, len(piece)))
@@ -373,7 +370,7 @@ def store(objects: Objects, blocks: Iterable[bytes], start: int) -> list[Segment
 
 
 def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes cut at line ends, as large as may be; a line that is larger is cut inside."""
+    """Cut bytes at line ends into pieces of maximum size; longer lines are split."""
     rest = b""
     for block in blocks:
         rest += block
@@ -396,8 +393,8 @@ def write_tree(objects: Objects, segments: Sequence[Segment]) -> Oid:
 
 
 def _path(number: int, start: int) -> bytes:
-    """Where the segment with this number (from 0) lies. It follows from the number alone, so places
-    never move.
+    """Return the path of segment `number` (from 0). It depends on the number alone, so paths never
+    change.
     """
     level = 0
     while number >= WIDTH ** (level + 1):

@@ -1,6 +1,4 @@
-"""Sizes and checksums of stored streams, one checkpoint after the other: only what is new is
-read.
-"""
+"""Compute sizes and checksums of stored streams, reading only the segments that are new."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class _Prefix(NamedTuple):
-    """A stream up to and with one of its segments: its size and checksum so far."""
+    """A stream up to and including one of its segments: its size and checksum so far."""
 
     oid: Oid
     size: int
@@ -25,25 +23,31 @@ class _Prefix(NamedTuple):
 
 
 class Sums:
-    """Reads streams whole, each from where the last one of its name had the same segments."""
+    """Computes checksums. Each stream continues from the previous one of its
+    name where their segments match.
+    """
 
     def __init__(self) -> None:
         self._streams: dict[str, list[_Prefix]] = {}
 
-    def of(self, objects: BlobReader, name: str, found: Sequence[Segment]) -> tuple[int, str]:
-        """The size of a stream and its SHA-256. Raises StoreDamaged if a segment cannot be read."""
-        before = self._streams.pop(name, [])
+    def of(
+        self, objects: BlobReader, name: str, stream_segments: Sequence[Segment]
+    ) -> tuple[int, str]:
+        """Return a stream's size and SHA-256 (hex). Raises StoreDamaged if a segment cannot be
+        read.
+        """
+        previous = self._streams.pop(name, [])
         same = 0
-        for old, new in zip(before, found, strict=False):
+        for old, new in zip(previous, stream_segments, strict=False):
             if old.oid != new.oid:
                 break
             same += 1
-        joined = before[:same]
+        prefixes = previous[:same]
         for data, segment in zip(
-            segments.content(objects, found[same:]), found[same:], strict=True
+            segments.content(objects, stream_segments[same:]), stream_segments[same:], strict=True
         ):
-            digest = joined[-1].digest.copy() if joined else sha256()
+            digest = prefixes[-1].digest.copy() if prefixes else sha256()
             digest.update(data)
-            joined.append(_Prefix(segment.oid, segment.start + len(data), digest))
-        self._streams[name] = joined
-        return joined[-1].size, joined[-1].digest.hexdigest()
+            prefixes.append(_Prefix(segment.oid, segment.start + len(data), digest))
+        self._streams[name] = prefixes
+        return prefixes[-1].size, prefixes[-1].digest.hexdigest()

@@ -1,5 +1,5 @@
-"""What `gitcp save` and hooks answer before anything else is loaded: "nothing changed".
+"""Answer `gitcp save` and hooks with "nothing changed" before anything else is loaded.
 
-Imports nothing of gitcp but the policy of triggers. What it goes by is written by
-gitcp.saving.unchanged.
+Imports nothing of gitcp but the trigger policy. gitcp.saving.unchanged writes the files that it
+reads.
 """

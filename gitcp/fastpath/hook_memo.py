@@ -1,8 +1,8 @@
-"""What hooks remember from one event to the next, so that an event with nothing to do ends at once.
+"""What hooks remember between events, so that an event with nothing to do exits at once.
 
 Two small files in `<git dir>/gitcp/`: `policy`, the settings, and `hooked/<agent>.<session>`, the
-last save of an agent's session. Both are caches: with every answer goes what stat said of the files
-it came from, and anything unexpected means that the whole road is taken. Reading loads nothing.
+last save of an agent's session. Both are caches with fingerprints of the files they come from; in
+any doubt the full save runs. Reading them loads nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 
-from gitcp.fastpath import answer, stat_check, trusted_cache
+from gitcp.fastpath import answer, discovery, fingerprint, trusted_cache
 from gitcp.policy import events
 from gitcp.policy.settings import Settings
 
@@ -18,8 +18,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    Stamps = list[tuple[str, tuple[int, ...] | None]]
-    """Paths of files and what stat said of each; None where there was none."""
+    from gitcp.fastpath.fingerprint import Fingerprint
+    from gitcp.fastpath.stat_check import Look
+
+    Fingerprints = list[tuple[str, Fingerprint | None]]
+    """Paths of files and the fingerprint of each; None where there was none."""
 
 POLICY = "policy"
 TEAM = ".gitcp.toml"
@@ -32,13 +35,13 @@ TAIL = 1 << 16
 
 
 class Last:
-    """The last save of an agent's session, as far as hooks remember it.
+    """The last save of an agent's session, as remembered by hooks.
 
-    `created` is when its last checkpoint was made, `tip` that commit and the file of its ref,
-    `files` the stamps of what decides besides the working tree, `state` the scan it goes by (None:
+    `created` is the time of its last checkpoint, `tip` the file of its ref and that commit, `files`
+    the fingerprints of what it depends on besides the working tree, `state` that of its scan (None:
     none). `transcript` is the agent's file, `written` its size and time when all of it was saved
-    (None: it was not there; (): not all was saved; MISSING: it was waited for, and did not come).
-    `settled_by` are the variables that decided over git's settings.
+    (None: missing; (): not all was saved; MISSING: it did not appear in time). `settled_by` is a
+    checksum of the variables that affect git's settings.
     """
 
     __slots__ = ("created", "files", "settled_by", "state", "tip", "transcript", "written")
@@ -47,8 +50,8 @@ class Last:
         self,
         created: float,
         tip: tuple[str, str],
-        files: Stamps,
-        state: tuple[int, ...] | None,
+        files: Fingerprints,
+        state: Fingerprint | None,
         transcript: str,
         written: tuple[int, ...] | None,
         settled_by: str,
@@ -59,36 +62,36 @@ class Last:
 
     @property
     def seen(self) -> int:
-        """How much of the transcript was saved."""
+        """Return how many bytes of the transcript were saved."""
         return self.written[0] if self.written and self.written != MISSING else 0
 
     @property
     def is_missing(self) -> bool:
-        """Whether the transcript was waited for in vain, and is not there now either."""
+        """Return whether the transcript did not appear in time, and is still missing."""
         return self.written == MISSING and size_and_time(self.transcript) is None
 
 
 def settings(git_dir: str) -> Settings | None:
-    """The settings in force, None if they must be asked for."""
+    """Return the current settings, None if they must be read again."""
     known = trusted_cache.load(os.path.join(git_dir, "gitcp", POLICY))
     if (
         known is None
         or known[0] != variables()
-        or any(short_stamp(path) != found for path, found in known[1])
+        or any(fingerprint.at(path) != found for path, found in known[1])
     ):
         return None
     return Settings(**known[2])
 
 
 def last(git_dir: str, agent: str, session_id: str) -> Last | None:
-    """What is remembered of the last save of this session."""
+    """Return what is remembered of the last save of this session, None if nothing."""
     known = trusted_cache.load(place(git_dir, agent, session_id)) if session_id else None
     return Last(*known) if known is not None else None
 
 
-def is_unchanged(root: str, git_dir: str, remembered: Last, *, files_alone: bool) -> bool:
-    """Whether a save would find nothing new. What was looked at is not looked at again by this
-    process.
+def is_unchanged(look: Look, remembered: Last, *, files_alone: bool) -> bool:
+    """Return whether a save would find nothing new, using a check of the working tree that begins
+    here.
     """
     if remembered.settled_by != variables():
         return False
@@ -100,15 +103,15 @@ def is_unchanged(root: str, git_dir: str, remembered: Last, *, files_alone: bool
         and size_and_time(remembered.transcript) != remembered.written
     ):
         return False
-    if any(answer.stamp(path) != found for path, found in remembered.files):
+    if any(fingerprint.at(path) != found for path, found in remembered.files):
         return False
-    stat_check.start(os.fsencode(root), os.path.join(git_dir, "gitcp", answer.STATE))
-    return stat_check.answer(os.fsencode(root), remembered.state, keep=True) == []
+    look.begin()
+    return look.answer(remembered.state) == []
 
 
 def behind(git_dir: str, agent: str) -> list[tuple[str, str]]:
-    """The agent's sessions of which something was written since it was last saved: their ids and
-    transcripts.
+    """Return the ids and transcripts of the agent's sessions that were written to since their last
+    save.
     """
     found = []
     for name in _names(git_dir):
@@ -125,7 +128,7 @@ def behind(git_dir: str, agent: str) -> list[tuple[str, str]]:
 
 
 def ends_with(path: str, text: bytes) -> bool:
-    """Whether the end of a transcript has this."""
+    """Return whether the end of a transcript contains `text`."""
     try:
         with open(path, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
@@ -135,8 +138,8 @@ def ends_with(path: str, text: bytes) -> bool:
 
 
 def variables() -> str:
-    """A checksum of the variables by which git finds its settings, or that hold some. Their values
-    are not kept.
+    """Return a checksum of the variables that affect git's settings. Their values are not
+    stored.
     """
     named = (
         f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(SETTLING)
@@ -145,7 +148,7 @@ def variables() -> str:
 
 
 def forget_old(git_dir: str) -> None:
-    """Remove what is remembered of sessions that were not heard of for a month."""
+    """Remove what is remembered of sessions inactive for a month."""
     for name in _names(git_dir):
         path = os.path.join(git_dir, "gitcp", events.HOOKED, name)
         try:
@@ -168,15 +171,10 @@ def place(git_dir: str, agent: str, session_id: str) -> str:
 
 
 def size_and_time(path: str) -> tuple[int, ...] | None:
-    found = answer.stamp(path) if path else None
-    return found and (found[3], found[4])
-
-
-def short_stamp(path: str) -> tuple[int, ...] | None:
-    """As gitcp.git.config remembers it."""
-    found = answer.stamp(path)
-    return found and (*found[:2], *found[3:])
+    """Return the size and mtime of a transcript, which show whether it grew."""
+    found = fingerprint.at(path) if path else None
+    return found and (found[fingerprint.SIZE], found[fingerprint.MTIME])
 
 
 def _first_line(path: str) -> str:
-    return answer.beginning(path).partition(b"\n")[0].decode("ascii", "replace").strip()
+    return discovery.beginning(path).partition(b"\n")[0].decode("ascii", "replace").strip()

@@ -1,11 +1,10 @@
-"""Looks which directories are no longer as they were: one lstat for each directory and each name
-that was captured.
+"""Find changed directories: one lstat for each directory and each captured name.
 
-Nothing is listed, read or matched here. A directory whose ctime and inode are unchanged has the
-same entries; a file whose ctime is unchanged has the same bytes and mode, since no user can set it.
-Above a few thousand files two processes share the work. `start` begins before anything else is
-loaded, in child processes, so that the look costs no time that loading would not have taken;
-`changed` takes their answer. This module imports next to nothing, for that reason.
+Nothing is listed, read or matched here. A directory with unchanged ctime and inode has the same
+entries; a file with unchanged ctime has the same bytes and mode, since no user can set the ctime.
+Above a few thousand files two processes share the work. A Look begins before anything else is
+loaded, in child processes, so that it runs while modules load; the scan then uses its result. For
+that reason this module imports almost nothing.
 """
 
 from __future__ import annotations
@@ -13,13 +12,16 @@ from __future__ import annotations
 import marshal
 import os
 import sys
+import time
 
-from gitcp.fastpath import trusted_cache
+from gitcp.fastpath import fingerprint, trusted_cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from typing import Any
+
+    from gitcp.fastpath.fingerprint import Fingerprint
 
     Place = tuple[bytes, tuple[int, int, bytes, tuple[Any, ...]]]
     """A directory's path and what was seen of it: stamp, inode, names with their stamps
@@ -51,9 +53,56 @@ FORK_ABOVE = 150_000
 LARGE = 1_000_000
 """Bytes of a state file from which on two children start instead of one: some 6,000 files."""
 
-_loaded: dict[tuple[int, ...], Any] = {}
-_begun: list[tuple[int, int]] = []
-_answers: dict[tuple[bytes, tuple[int, ...]], list[Change]] = {}
+
+class Look:
+    """A look at the tree below `root` by the state file at `state`: begun by the first stage, and
+    handed on to the first scan. Files may change after that, so it is good for one scan.
+    """
+
+    __slots__ = ("_answer", "_children", "_loaded", "root", "started", "state")
+
+    def __init__(self, root: bytes, state: str) -> None:
+        self.root, self.state = root, state
+        self.started = time.time_ns()
+        self._children: list[tuple[int, int]] = []
+        self._answer: tuple[Fingerprint, list[Change]] | None = None
+        self._loaded: tuple[Fingerprint, Any] | None = None
+
+    def begin(self) -> None:
+        """Begin to look, in child processes. Never raises."""
+        self._answer = None
+        try:
+            found, unpacked = self.load()
+            if unpacked is not None and unpacked[0][0][0] == self.root and _may_fork():
+                places = list(unpacked[1].items())
+                count = 2 if found[fingerprint.SIZE] > LARGE else 1
+                for number in range(count):
+                    self._children.append(_child(found, self.root, places[number::count]))
+        except OSError:
+            while self._children:  # half a look is none
+                _ended(*self._children.pop())
+
+    def load(self) -> tuple[Fingerprint, Any]:
+        """The fingerprint of the state file, and what is in it, None if that is nothing of ours; it
+        is not read twice.
+
+        Raises OSError if it cannot be read, or another user could have written it.
+        """
+        with trusted_cache.opened(self.state) as file:
+            found = fingerprint.of(os.fstat(file.fileno()))
+            if self._loaded is None or self._loaded[0] != found:
+                self._loaded = found, unpack(file.read())
+        return self._loaded
+
+    def answer(self, file: Fingerprint | None) -> list[Change] | None:
+        """What the children found: the directories in which something changed. None unless they
+        looked by this very file.
+        """
+        ended = [_ended(*child) for child in self._children]
+        self._children.clear()
+        if ended and None not in ended and all(part[0] == ended[0][0] for part in ended):
+            self._answer = ended[0][0], [change for part in ended for change in part[1]]
+        return self._answer[1] if self._answer is not None and self._answer[0] == file else None
 
 
 def unpack(data: bytes) -> Any:
@@ -80,64 +129,13 @@ def _put(known: dict[bytes, Any], changed: dict[bytes, Any]) -> None:
             known[path] = value
 
 
-def start(root: bytes, state: str) -> None:
-    """Begin to look at the tree below `root` by the state file at `state`, in child processes.
-    Never raises.
-    """
-    try:
-        found, unpacked = load(state, keep=True)
-        if unpacked is not None and unpacked[0][0][0] == root and _may_fork():
-            places = list(unpacked[1].items())
-            count = 2 if found[2] > LARGE else 1
-            _begun.extend(_child(root, found, places[number::count]) for number in range(count))
-    except OSError:
-        return
-
-
-def load(state: str, *, keep: bool = False) -> tuple[tuple[int, ...], Any]:
-    """What tells the state file at `state` from others, and what is in it. Read once if `keep` was
-    said the first time.
-
-    Raises OSError if it cannot be read, or another user could have written it.
-    """
-    with trusted_cache.opened(state) as file:
-        found = identity(os.fstat(file.fileno()))
-        if found in _loaded:
-            return found, _loaded.pop(found)
-        unpacked = unpack(file.read())
-    if keep:
-        _loaded[found] = unpacked
-    return found, unpacked
-
-
-def answer(root: bytes, file: tuple[int, ...] | None, *, keep: bool = False) -> list[Change] | None:
-    """What the children found: the directories in which something changed. None unless they looked
-    by this very file.
-
-    An answer is good for one scan; `keep` leaves it for the one that follows.
-    """
-    said = [_ended(*child) for child in _begun]
-    _begun.clear()
-    if said and None not in said and all(part[:2] == said[0][:2] for part in said):
-        _answers[said[0][0], tuple(said[0][1])] = [change for part in said for change in part[2]]
-    found = None if file is None else _answers.get((root, file))
-    if not keep:
-        _answers.clear()
-    return found
-
-
-def forget() -> None:
-    """Take no answer of the children any more: files may have changed since they looked."""
-    answer(b"", None)
-
-
-def _child(root: bytes, found: tuple[int, ...], places: Sequence[Place]) -> tuple[int, int]:
+def _child(found: Fingerprint, root: bytes, places: Sequence[Place]) -> tuple[int, int]:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         for descriptor in (0, 1, 2):
             os.close(descriptor)  # whoever waits for our output must not wait for this one
-        _answer(writing, lambda: (root, found, _changed(root, places, alone=True)))
+        _answer(writing, lambda: (found, _changed(root, places, alone=True)))
     os.close(writing)
     return child, reading
 
@@ -146,11 +144,6 @@ def _ended(child: int, reading: int) -> Any:
     said = _read_all(reading)
     _, status = os.waitpid(child, 0)
     return marshal.loads(said) if status == 0 else None  # noqa: S302 -- our own child
-
-
-def identity(status: os.stat_result) -> tuple[int, ...]:
-    """What tells one state file from the next: each is a new file."""
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def changed(root: bytes, places: Sequence[Place]) -> list[Change]:

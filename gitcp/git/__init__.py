@@ -1,6 +1,6 @@
-"""The repository as gitcp uses it: objects, refs, the index, and the few `git` commands.
+"""The repository as gitcp uses it: objects, refs, the index, and a few `git` commands.
 
-Nothing above this package knows the layout of a git directory. Reading and writing single objects
-and refs is done here in plain Python, because starting `git` costs as much as a whole save;
-whatever is rarer is asked of git.
+No package above this one knows the layout of a git directory. Single objects and refs are read and
+written here in plain Python, because starting `git` costs as much as a whole save; rarer tasks are
+left to git.
 """

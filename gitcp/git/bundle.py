@@ -1,19 +1,20 @@
-"""Bundles: refs and everything that they reach, as one file that git reads (`git bundle verify`,
-`git fetch FILE`).
+"""Bundles: refs and all objects they reach, as one file that git reads (`git bundle verify`, `git
+fetch FILE`).
 
-Ours are written from a pack and a head, so that a bundle can name refs that are not in the
-repository. One from somebody else is looked at before git opens it: a few kilobytes can claim to be
+gitcp writes them from a pack and a header, so that a bundle can name refs that do not exist in the
+repository. Foreign bundles are checked before git opens them: a few kilobytes can claim to be
 terabytes.
 """
 
 from __future__ import annotations
 
-import mmap
+import os
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
 
+from gitcp import progress
 from gitcp.errors import BadValue, GitFailed, StoreDamaged
 from gitcp.git.repo import Repository
 from gitcp.model import Oid
@@ -23,64 +24,66 @@ SIGNATURES = (SIGNATURE, b"# v3 git bundle\n")
 LONGEST_HEAD = 1 << 20
 CHUNK = 1 << 16
 
-DELTA_BY_PLACE, DELTA_BY_NAME = 6, 7
+OFS_DELTA, REF_DELTA = 6, 7
 LONGEST_SIZES = 20
-"""Bytes at the beginning of a delta that say how large its base and its result are, at most."""
+"""Maximum bytes at the start of a delta that encode the sizes of its base and result."""
 
 
 def write(repo: Repository, names: Mapping[str, Oid]) -> bytes:
-    """A bundle of these refs. Reads only. Raises GitFailed if an object is missing."""
+    """Return a bundle of these refs. Reads only. Raises GitFailed if an object is missing."""
     tips = "".join(f"{oid}\n" for oid in names.values()).encode("ascii")
-    pack = repo.git("pack-objects", "--revs", "--stdout", "--delta-base-offset", "-q", input=tips)
+    shown = "--progress" if progress.is_shown() else "-q"
+    options = ("--revs", "--stdout", "--delta-base-offset", shown)
+    pack = repo.git_shown("pack-objects", *options, input=tips)
     head = "".join(f"{oid} {name}\n" for name, oid in names.items()).encode("utf-8")
     return SIGNATURE + head + b"\n" + pack
 
 
-def take_in(repo: Repository, path: Path) -> None:
-    """Store the objects of a bundle, each checked by git; no ref names them. `git fetch FILE`
-    checks none before 2.46.
+def import_objects(repo: Repository, path: Path) -> None:
+    """Store the objects of a bundle, each checked by git, without refs. `git fetch FILE` does not
+    check them before git 2.46.
 
-    Raises StoreDamaged if git refuses one: then none is stored.
+    Raises StoreDamaged if git rejects one: then none is stored.
     """
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        _skip_head(file)
-        with memoryview(content) as whole, whole[file.tell() :] as pack:
-            try:
-                repo.git("index-pack", "--strict", "--fix-thin", "--stdin", input=pack)
-            except GitFailed as error:
-                raise StoreDamaged(
-                    f"git refuses the bundle: nothing was imported ({error})"
-                ) from None
+    with path.open("rb") as file:
+        _skip_header(file)
+        os.lseek(file.fileno(), file.tell(), os.SEEK_SET)  # git reads on from there
+        try:
+            repo.git_shown("index-pack", "-v", "--strict", "--fix-thin", "--stdin", input=file)
+        except GitFailed as error:
+            raise StoreDamaged(f"git rejects the bundle: nothing was imported ({error})") from None
 
 
 def check_sizes(path: Path, *, largest: int, most: int) -> None:
-    """Raise StoreDamaged if an object of a bundle is, or claims to be, larger than `largest`, or
-    all are than `most`.
+    """Raise StoreDamaged if an object of a bundle is, or claims to be, larger than `largest` bytes,
+    or all together larger than `most`.
 
-    Reads the file once, in bounded memory; what is in it is judged by others. Raises BadValue if it
-    is no bundle.
+    Reads the file once, in bounded memory; contents are checked elsewhere. Raises BadValue if it is
+    not a bundle.
     """
     with path.open("rb") as file:
-        _skip_head(file)
+        _skip_header(file)
         pack = _Pack(file, largest)
         total = 0
         for _ in range(pack.count()):
             total += pack.next_size()
             if total > most:
-                raise StoreDamaged(f"the bundle holds more than {most:,} bytes: it was not taken")
+                raise StoreDamaged(
+                    f"the bundle contains more than {most:,} bytes: nothing was imported"
+                )
 
 
-def _skip_head(file: BinaryIO) -> None:
+def _skip_header(file: BinaryIO) -> None:
     if file.readline(64) not in SIGNATURES:
-        raise BadValue("it is no bundle: nothing was imported")
+        raise BadValue("not a bundle: nothing was imported")
     while file.tell() < LONGEST_HEAD:
         if file.readline(LONGEST_HEAD) in {b"\n", b""}:
             return
-    raise StoreDamaged("the bundle names too many refs: it was not taken")
+    raise StoreDamaged("the bundle contains too many refs: nothing was imported")
 
 
 class _Pack:
-    """A pack, read from its beginning to its end, an object at a time."""
+    """A pack, read sequentially, one object at a time."""
 
     def __init__(self, file: BinaryIO, largest: int) -> None:
         self.file = file
@@ -88,71 +91,73 @@ class _Pack:
         self.rest = b""
 
     def count(self) -> int:
-        """How many objects it says that it has."""
-        head = self._take(12)
+        """Return the number of objects in the pack's header."""
+        head = self._read_bytes(12)
         if head[:4] != b"PACK" or len(head) < 12:
-            raise StoreDamaged("the bundle is cut off or damaged: it was not taken")
+            raise StoreDamaged("the bundle is truncated or damaged: nothing was imported")
         return int.from_bytes(head[8:], "big")
 
     def next_size(self) -> int:
-        """How large the next object is, which is passed over."""
+        """Skip the next object and return its size in bytes."""
         byte = self._byte()
         kind, size, shift = byte >> 4 & 7, byte & 15, 4
         while byte & 128:
             byte = self._byte()
             size |= (byte & 127) << shift
             shift += 7
-        if kind == DELTA_BY_PLACE:
+        if kind == OFS_DELTA:
             while self._byte() & 128:
                 pass
-        elif kind == DELTA_BY_NAME:
-            self._take(20)
-        self._refuse(size)
-        begin = self._inflated(size)
-        if kind not in (DELTA_BY_PLACE, DELTA_BY_NAME):
+        elif kind == REF_DELTA:
+            self._read_bytes(20)
+        self._check_size(size)
+        begin = self._skip_compressed(size)
+        if kind not in (OFS_DELTA, REF_DELTA):
             return size
-        result = _second_number(begin)
-        self._refuse(result)
+        result = _delta_result_size(begin)
+        self._check_size(result)
         return result
 
-    def _refuse(self, size: int) -> None:
+    def _check_size(self, size: int) -> None:
         if size > self.largest:
-            raise StoreDamaged(f"the bundle holds an object of {size:,} bytes: it was not taken")
+            raise StoreDamaged(
+                f"the bundle contains an object of {size:,} bytes: nothing was imported"
+            )
 
-    def _inflated(self, size: int) -> bytes:
-        """Pass over compressed data that must come to `size` bytes; how it begins."""
+    def _skip_compressed(self, size: int) -> bytes:
+        """Skip compressed data that must inflate to `size` bytes; return its first bytes."""
         stream, seen, begin = zlib.decompressobj(), 0, b""
         data = self.rest or self.file.read(CHUNK)
         while not stream.eof:
             try:
                 piece = stream.decompress(data, CHUNK)
             except zlib.error:
-                raise StoreDamaged("the bundle is damaged: it was not taken") from None
+                raise StoreDamaged("the bundle is damaged: nothing was imported") from None
             seen += len(piece)
             begin = begin or piece[:LONGEST_SIZES]
             data = stream.unconsumed_tail or (b"" if stream.eof else self.file.read(CHUNK))
             if seen > size or not (stream.eof or data or piece):
                 raise StoreDamaged(
-                    "the bundle is cut off, or holds more than it says: it was not taken"
+                    "the bundle is truncated, or larger than it declares: nothing was imported"
                 )
         self.rest = stream.unused_data
         return begin
 
     def _byte(self) -> int:
-        return self._take(1)[0]
+        return self._read_bytes(1)[0]
 
-    def _take(self, size: int) -> bytes:
+    def _read_bytes(self, size: int) -> bytes:
         while len(self.rest) < size:
             more = self.file.read(CHUNK)
             if not more:
-                raise StoreDamaged("the bundle is cut off: it was not taken")
+                raise StoreDamaged("the bundle is truncated: nothing was imported")
             self.rest += more
         taken, self.rest = self.rest[:size], self.rest[size:]
         return taken
 
 
-def _second_number(data: bytes) -> int:
-    """The second of the two numbers that a delta begins with: how large its result is."""
+def _delta_result_size(data: bytes) -> int:
+    """Return the second of the two sizes at the start of a delta: that of its result."""
     numbers, value, shift = [], 0, 0
     for byte in data:
         value |= (byte & 127) << shift

@@ -1,9 +1,9 @@
-"""Read objects with `git cat-file`: those that gitcp.git.unpack cannot read or should not hold in
-memory.
+"""Read objects with `git cat-file`: those that gitcp.git.unpack cannot read or that are too large
+for memory.
 
-A process of its own costs a few milliseconds, and a damaged pack or index that crashes it ends that
-process alone. In a partial clone git would fetch what is not here: callers ask for nothing that no
-index and no loose file names.
+A separate process costs a few milliseconds, and a damaged pack or index that crashes it affects
+only that process. In a partial clone git would fetch missing objects: callers only request objects
+that an index or a loose file names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def read(repo: Repository, oid: Oid) -> tuple[str, bytes]:
     """Return an object's kind and content. Raises StoreDamaged if it is missing or does not hash to
     `oid`.
     """
-    with _opened(repo, oid) as (kind, size, output):
+    with _open_object(repo, oid) as (kind, size, output):
         data = output.read(size)
         if len(data) != size or oid_of(kind, data) != oid:
             raise _damaged(oid)
@@ -39,9 +39,9 @@ def read(repo: Repository, oid: Oid) -> tuple[str, bytes]:
 
 def stream_blob(repo: Repository, oid: Oid) -> Iterator[bytes]:
     """Yield a blob in chunks. Raises StoreDamaged as `read` does, possibly after the last chunk."""
-    with _opened(repo, oid) as (kind, size, output):
+    with _open_object(repo, oid) as (kind, size, output):
         if kind != "blob":
-            raise StoreDamaged(f"object {oid} should be a blob and is a {kind}", hint="gitcp check")
+            raise StoreDamaged(f"object {oid} is a {kind}, not a blob", hint="gitcp check")
         digest, left = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False), size
         while left and (chunk := output.read(min(CHUNK, left))):
             left -= len(chunk)
@@ -52,8 +52,8 @@ def stream_blob(repo: Repository, oid: Oid) -> Iterator[bytes]:
 
 
 @contextmanager
-def _opened(repo: Repository, oid: Oid) -> Iterator[tuple[str, int, IO[bytes]]]:
-    """The kind and size of an object, and git's output from which its content is to be read."""
+def _open_object(repo: Repository, oid: Oid) -> Iterator[tuple[str, int, IO[bytes]]]:
+    """Yield the kind and size in bytes of an object, and git's output positioned at its content."""
     try:
         with repo.git_reading("cat-file", "--batch", input=f"{oid}\n".encode("ascii")) as output:
             header = output.readline().split()
@@ -64,15 +64,15 @@ def _opened(repo: Repository, oid: Oid) -> Iterator[tuple[str, int, IO[bytes]]]:
                 or header[1].decode("ascii", "replace") not in KINDS
                 or not header[2].isdigit()
             ):
-                raise _damaged(oid)  # git ended at this object
+                raise _damaged(oid)  # git exited at this object
             yield header[1].decode("ascii"), int(header[2]), output
     except GitFailed as error:
-        if error.hint:  # there is no git
+        if error.hint:  # git is not installed
             raise
         raise _damaged(oid) from None
 
 
 def _damaged(oid: Oid) -> StoreDamaged:
     return StoreDamaged(
-        f"object {oid} is damaged: it does not hold what its name says", hint="gitcp check"
+        f"object {oid} is damaged: its content does not match its name", hint="gitcp check"
     )

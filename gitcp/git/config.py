@@ -1,9 +1,8 @@
-"""git's settings as git itself resolves them, remembered until a file they come from changes.
+"""Git's settings as git itself resolves them, cached until a file they come from changes.
 
-`git config` knows every rule (includes, conditions, precedence); starting it costs as much as
-looking at a thousand files. So its answer is kept in `<git dir>/gitcp/config`, with what stat said
-of every file that had a part in it. It is a cache: anything unexpected in it means asking git
-again.
+`git config` implements every rule (includes, conditions, precedence), but starting it costs as much
+as checking a thousand files. So its output is cached in `<git dir>/gitcp/config`, with fingerprints
+of all files involved. Unexpected content means asking git again.
 """
 
 from __future__ import annotations
@@ -15,7 +14,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from gitcp.fastpath import trusted_cache
+from gitcp.fastpath import fingerprint, trusted_cache
+from gitcp.fastpath.fingerprint import CTIME, Fingerprint
 from gitcp.git import shared
 from gitcp.git.fsync import make_own_directory, replace_cache
 
@@ -23,17 +23,22 @@ NAME = "config"
 SHARED = "core.sharedrepository"
 SYSTEM = "/etc/gitconfig"
 SETTLED_NS = 2_000_000_000
-"""A file younger than this may change again without its stat telling; then nothing is remembered.
+"""A file younger than this many nanoseconds may change without a new timestamp; then nothing is
+cached.
 """
 
 WANTED = ("author.", "core.", "extensions.", "filter.", "gitcp.", "i18n.", "user.")
-"""What gitcp asks for. Others may hold secrets (http.extraHeader), which are not ours to keep."""
+"""The settings that gitcp uses. Others may contain secrets (http.extraHeader) and are not
+stored.
+"""
 
-Files = list[tuple[str, tuple[int, ...] | None]]
+Files = list[tuple[str, Fingerprint | None]]
 
 
-class Place(NamedTuple):
-    """Whose settings: a repository's directories, the environment, and how git is asked there."""
+class ConfigScope(NamedTuple):
+    """What determines the settings: a repository's directories, the environment, and a function
+    that runs git there.
+    """
 
     root: Path
     git_dir: Path
@@ -42,23 +47,23 @@ class Place(NamedTuple):
     ask: Callable[..., bytes]
 
 
-def load(repo: Place) -> dict[str, str]:
-    """The settings gitcp asks for: lower-case section and key, the last value wins. Raises
-    GitFailed if git cannot.
+def load(repo: ConfigScope) -> dict[str, str]:
+    """Return the settings that gitcp uses: section and key in lower case, the last value wins.
+    Raises GitFailed.
     """
-    decided = _decided(repo)
-    known = _remembered(repo.git_dir / "gitcp" / NAME)
+    key = _environment_key(repo)
+    cached = _remembered(repo.git_dir / "gitcp" / NAME)
     if (
-        known is not None
-        and known[0] == decided
-        and all(_stat(path) == found for path, found in known[1])
+        cached is not None
+        and cached[0] == key
+        and all(fingerprint.at(path) == seen for path, seen in cached[1])
     ):
-        shared.learn(repo.common_dir, known[2].get(SHARED))
-        return known[2]
-    listed = repo.ask("config", "--list", "-z", "--includes", "--show-origin").decode(
+        shared.learn(repo.common_dir, cached[2].get(SHARED))
+        return cached[2]
+    output = repo.ask("config", "--list", "-z", "--includes", "--show-origin").decode(
         "utf-8", "surrogateescape"
     )
-    fields = listed.split("\0")
+    fields = output.split("\0")
     origins, items = fields[0:-1:2], fields[1::2]
     settings = dict(_setting(item) for item in items if item.lower().startswith(WANTED))
     sources = [
@@ -72,27 +77,25 @@ def load(repo: Place) -> dict[str, str]:
         if (path := _included(repo, source, item))
     }
     if os.path.realpath(repo.common_dir / "config") not in read:
-        # git passes over a repository it cannot use; here it says why
+        # git config ignores a repository it cannot use; rev-parse reports why
         repo.ask("rev-parse", "--git-dir")
     shared.learn(repo.common_dir, settings.get(SHARED))
-    _remember(repo, decided, _files(repo, read | included), settings)
+    _remember(repo, key, _files(repo, read | included), settings)
     return settings
 
 
 def files(git_dir: Path) -> list[str]:
-    """The files that decide over the settings, whether or not they are there; as far as they are
-    remembered.
-    """
-    known = _remembered(git_dir / "gitcp" / NAME)
-    return [path for path, _ in known[1]] if known else []
+    """Return the cached files that the settings depend on, existing or not."""
+    cached = _remembered(git_dir / "gitcp" / NAME)
+    return [path for path, _ in cached[1]] if cached else []
 
 
-def stamps(git_dir: Path) -> Files:
-    """The same files with what stat said of each when the settings were read; none if nothing is
-    remembered.
+def fingerprints(git_dir: Path) -> Files:
+    """Return those files with their fingerprints when the settings were read; none if nothing is
+    cached.
     """
-    known = _remembered(git_dir / "gitcp" / NAME)
-    return known[1] if known else []
+    cached = _remembered(git_dir / "gitcp" / NAME)
+    return cached[1] if cached else []
 
 
 def _setting(item: str) -> tuple[str, str]:
@@ -100,8 +103,8 @@ def _setting(item: str) -> tuple[str, str]:
     return key, value if newline else "true"
 
 
-def _included(repo: Place, source: str, item: str) -> str | None:
-    """The file that a setting includes, which need not be there yet, or only under a condition."""
+def _included(repo: ConfigScope, source: str, item: str) -> str | None:
+    """Return the file that an include setting names, even if it is missing or conditional."""
     key, value = _setting(item)
     if not (key.startswith(("include.", "includeif.")) and key.endswith(".path")):
         return None
@@ -110,9 +113,9 @@ def _included(repo: Place, source: str, item: str) -> str | None:
     return os.path.realpath(os.path.join(os.path.dirname(source), value))
 
 
-def _decided(repo: Place) -> list[str]:
-    """What besides files decides: where we are, the environment, the branch (for conditional
-    includes).
+def _environment_key(repo: ConfigScope) -> list[str]:
+    """Return what the settings depend on besides files: the location, the environment, and the
+    branch (for conditional includes).
     """
     env = [
         f"{k}={v}"
@@ -130,42 +133,34 @@ def _decided(repo: Place) -> list[str]:
 _PLACES = ("HOME", "XDG_CONFIG_HOME")
 
 
-def _files(repo: Place, read: set[str]) -> Files:
-    """The files that were read, and those that would be if they were there."""
+def _files(repo: ConfigScope, read: set[str]) -> Files:
+    """Return the files that were read, and those that would be read if they existed."""
     env = repo.env
     home = env.get("HOME", "")
-    places = {
+    paths = {
         env.get("GIT_CONFIG_SYSTEM", SYSTEM),
         env.get("GIT_CONFIG_GLOBAL", os.path.join(home, ".gitconfig")),
         os.path.join(env.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "git", "config"),
         str(repo.common_dir / "config"),
         str(repo.git_dir / "config.worktree"),
     }
-    return [(path, _stat(path)) for path in sorted(places | read)]
-
-
-def _stat(path: str) -> tuple[int, ...] | None:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    return [(path, fingerprint.at(path)) for path in sorted(paths | read)]
 
 
 def _remembered(path: Path) -> tuple[list[str], Files, dict[str, str]] | None:
-    found: tuple[list[str], Files, dict[str, str]] | None = trusted_cache.load(str(path))
-    return found
+    cached: tuple[list[str], Files, dict[str, str]] | None = trusted_cache.load(str(path))
+    return cached
 
 
-def _remember(repo: Place, decided: list[str], files: Files, settings: dict[str, str]) -> None:
-    young = time.time_ns() - SETTLED_NS
-    if any(found is not None and found[-1] > young for _, found in files):
+def _remember(repo: ConfigScope, key: list[str], files: Files, settings: dict[str, str]) -> None:
+    newest_allowed = time.time_ns() - SETTLED_NS
+    if any(seen is not None and seen[CTIME] > newest_allowed for _, seen in files):
         return
     directory = repo.git_dir / "gitcp"
     if directory.is_symlink():
         return
     try:
         make_own_directory(directory)
-        replace_cache(directory / NAME, (decided, files, settings))
+        replace_cache(directory / NAME, (key, files, settings))
     except (OSError, ValueError):
         return

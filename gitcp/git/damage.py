@@ -1,10 +1,10 @@
-"""The objects of a repository that are known to be missing or damaged, in `<git
-dir>/gitcp/damaged`, a name a line.
+"""The list of missing or damaged objects of a repository, in `<git dir>/gitcp/damaged`, one name a
+line.
 
-Whoever finds that an object cannot be read records it. From then on no cache vouches for the files'
-blobs: the next snapshot reads every file again (the list is part of its basis), and an object on
-the list counts as stored only after it was read and its hash is right. So what is still on disk is
-written anew, which makes older checkpoints whole too.
+Whoever fails to read an object records it. From then on no cache is trusted for file blobs: the
+next snapshot reads every file again (the list is part of its basis), and a listed object counts as
+stored only after it was read and its hash verified. So content still on disk is stored again, which
+repairs older checkpoints too.
 """
 
 from __future__ import annotations
@@ -28,13 +28,11 @@ if TYPE_CHECKING:
 
 NAME = "damaged"
 MOST = 100_000
-"""So many names at most are recorded."""
+"""Maximum number of recorded names."""
 
 
 def content(common_dir: Path) -> bytes:
-    """Return the list as it is in its file, b"" where there is none. Reads one file, raises
-    nothing.
-    """
+    """Return the raw list, b"" if there is none. Reads one file, never raises."""
     try:
         with open(open_own(f"{common_dir}/gitcp/{NAME}"), "rb") as file:
             return file.read(41 * MOST)
@@ -43,14 +41,12 @@ def content(common_dir: Path) -> bytes:
 
 
 def known(common_dir: Path) -> frozenset[str]:
-    """Return the names of the objects that are known to be damaged."""
+    """Return the names of the objects recorded as damaged."""
     return frozenset(filter(HEX.match, content(common_dir).decode("ascii", "replace").split("\n")))
 
 
 def recorded(common_dir: Path) -> float:
-    """Return when the list was last changed, in seconds since the epoch; 0.0 where there is
-    none.
-    """
+    """Return when the list last changed, in seconds since the epoch; 0.0 if there is none."""
     try:
         return os.stat(f"{common_dir}/gitcp/{NAME}").st_mtime
     except OSError:
@@ -58,30 +54,30 @@ def recorded(common_dir: Path) -> float:
 
 
 def record(repo: Repository, objects: Iterable[str]) -> None:
-    """Add objects to the list. Where it cannot be written, nothing is recorded, nor in a partial
-    clone: there a remote may have promised what is missing, which only `check` tells apart.
+    """Add objects to the list. Does nothing if it cannot be written, nor in a partial clone: there
+    a remote may have promised missing objects, which only `check` can tell.
     """
     from gitcp.git.promised import is_partial
 
-    before = known(repo.common_dir)
+    listed = known(repo.common_dir)
     if not is_partial(repo):
-        _write(repo, before, before.union(objects))
+        _write(repo, listed, listed.union(objects))
 
 
 def replace(repo: Repository, objects: Iterable[str]) -> None:
-    """Make the list that of these objects: all that a check found."""
+    """Replace the list with these objects: all that a check found."""
     _write(repo, known(repo.common_dir), frozenset(objects))
 
 
 class Reader(TreeReader, Protocol):
-    """Where trees are read from, and what says whether an object is there."""
+    """Reads trees and tells whether an object exists."""
 
     def freshen(self, oid: Oid) -> bool: ...
 
 
 def lacking(objects: Reader, tree: Oid) -> StoreDamaged | None:
-    """Return what of a tree cannot be read, None if nothing. Reads its trees; of blobs only whether
-    they are there.
+    """Return the error for the first unreadable object of a tree, None if it is intact. Reads its
+    trees; blobs are only checked for existence.
     """
     queue, seen = [tree], set()
     while queue:
@@ -97,22 +93,22 @@ def lacking(objects: Reader, tree: Oid) -> StoreDamaged | None:
             if entry.mode == TREE:
                 queue.append(entry.oid)
             elif is_content(entry.mode) and not objects.freshen(entry.oid):
-                found = StoreDamaged(
+                error_of_blob = StoreDamaged(
                     f"object {entry.oid} is missing or damaged", hint="gitcp check"
                 )
-                found.objects = (entry.oid,)
-                return found
+                error_of_blob.objects = (entry.oid,)
+                return error_of_blob
     return None
 
 
-def _write(repo: Repository, before: frozenset[str], now: frozenset[str]) -> None:
-    if now == before:
+def _write(repo: Repository, old: frozenset[str], new: frozenset[str]) -> None:
+    if new == old:
         return
     with suppress(OSError):
         path = repo.store_dir / NAME
-        if not now:
+        if not new:
             path.unlink(missing_ok=True)
             return
         replace_file(
-            path, "".join(f"{name}\n" for name in sorted(now)[:MOST]).encode("ascii"), sync=False
+            path, "".join(f"{name}\n" for name in sorted(new)[:MOST]).encode("ascii"), durable=False
         )

@@ -1,8 +1,7 @@
-"""Bytes and names that survive power loss.
+"""Write files that survive power loss.
 
-Of many files that are fsynced each waits for the disk, and eight that wait together wait hardly
-longer than one. They do it in bare threads: `threading` would cost a small save more than what is
-won.
+Each fsync waits for the disk, and eight concurrent ones take hardly longer than one. They run in
+bare threads: importing `threading` would cost a small save more than it gains.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import errno
 import os
 import stat
 from _thread import allocate_lock, start_new_thread
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 from gitcp.fastpath import trusted_cache
 from gitcp.git import shared
@@ -19,32 +18,32 @@ from gitcp.git import shared
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _thread import LockType
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
     from typing import Any
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-"""How the system says that a disk is full, or this user's part of it."""
+"""The errors of a full disk or an exceeded quota."""
 
 AT_ONCE = 8
-"""Threads that wait, this one included; more win nothing."""
+"""Maximum number of waiting threads, including this one; more do not help."""
 
 EACH = 3
-"""Files for which a thread pays: to start one takes a fifth of the wait for a file."""
+"""Files per additional thread: starting one takes a fifth of the wait for a file."""
 
 OPEN = 64
-"""Files that are open at a time."""
+"""Maximum number of files open at a time."""
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of it, where the system takes a part at a time too. Raises OSError."""
+    """Write all of `data`, even if the system accepts only parts. Raises OSError."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
 
 def sync_file(path: str | Path) -> None:
-    """fsync a file."""
+    """Make a file's content durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -53,7 +52,7 @@ def sync_file(path: str | Path) -> None:
 
 
 def sync_directory(path: str | Path) -> None:
-    """fsync a directory, so that the names in it survive power loss."""
+    """Make the names in a directory durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -62,9 +61,9 @@ def sync_directory(path: str | Path) -> None:
 
 
 def make_directories(path: Path) -> None:
-    """Make a directory and those above it, as far as they are missing; they survive power loss.
+    """Create a directory and its missing parents, durably.
 
-    In a shared repository its other members can use them. Raises OSError.
+    In a shared repository, other members can use them. Raises OSError.
     """
     try:
         path.mkdir()
@@ -78,10 +77,9 @@ def make_directories(path: Path) -> None:
 
 
 def create(path: str | Path, mode: int = 0o600) -> int:
-    """A new file, open for reading and writing, in place of whatever a crash left by that name.
-    Raises OSError.
+    """Open a new file for reading and writing, replacing a leftover of a crash. Raises OSError.
 
-    Never writes through a link, whoever put it there.
+    Never writes through a link.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -91,58 +89,100 @@ def create(path: str | Path, mode: int = 0o600) -> int:
         return os.open(path, flags, mode)
 
 
-def write_new(
-    path: str | Path, data: bytes, mode: int = 0o600, *, sync: bool, private: bool = False
-) -> None:
-    """Write a new file, in place of whatever a crash left by that name. Raises OSError; the file
-    may be there then.
-
-    In a shared repository its other members can read it, unless it is `private`.
+def write_new(path: str | Path, data: bytes, mode: int, *, durable: bool) -> None:
+    """Write a new file, replacing a leftover of a crash. Raises OSError; the file may then exist.
+    Used for refs, which are renamed under git's lock (gitcp.git.refs).
     """
     descriptor = create(path, mode)
     try:
         write_all(descriptor, data)
-        if not private:
-            shared.share(descriptor, path)
-        if sync:
+        shared.share(descriptor, path)
+        if durable:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
-def replace_file(
-    path: str | Path, data: bytes, *, sync: bool = True, private: bool = False
-) -> None:
-    """Replace one of gitcp's own files as a whole: there is the old one or the new one. Raises
-    OSError.
+@contextmanager
+def replacing(
+    path: str | Path,
+    *,
+    temporary: str | Path | None = None,
+    mode: int = 0o600,
+    durable: bool = True,
+    private: bool = False,
+    overwrite: bool = True,
+    keep_open: bool = False,
+) -> Iterator[int]:
+    """Write a whole file: yield the descriptor of a new file, which is renamed to `path` when the
+    block ends; until then the old one exists. All small files are written this way, gitcp's own and
+    the user's. A link at `path` is replaced, not followed.
 
-    For its owner alone, and in a shared repository for its other members, unless it is `private`.
-    Nothing is left of a write that failed.
+    The file is named `temporary` in between, survives power loss if `durable`, and is readable by
+    its owner only, or according to `mode` and the umask; in a shared repository also by other
+    members, unless `private`. With `keep_open` the descriptor stays open after the block.
+
+    Raises OSError; FileExistsError if `path` exists and `overwrite` is false. A failed write leaves
+    nothing behind.
     """
-    temporary = f"{path}.{os.getpid()}"
+    temporary = temporary or f"{path}.{os.getpid()}"
+    descriptor = create(temporary, mode)
     try:
-        write_new(temporary, data, sync=sync, private=private)
-        os.replace(temporary, path)
+        yield descriptor
+        if not private:
+            shared.share(descriptor, path)
+        if durable:
+            os.fsync(descriptor)
+        (os.replace if overwrite else _name_new)(temporary, path)
+        if durable:
+            sync_directory(os.path.dirname(path) or os.curdir)
     except BaseException:
+        os.close(descriptor)
         with suppress(OSError):
             os.unlink(temporary)
         raise
-    if sync:
-        sync_directory(os.path.dirname(path))
+    if not keep_open:
+        os.close(descriptor)
+
+
+def _name_new(temporary: str | Path, path: str | Path) -> None:
+    """Rename a finished file, without replacing another."""
+    try:
+        os.link(temporary, path)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP):
+            raise
+        # A file system without hard links: reserve the name first, then rename over it.
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
+        try:
+            os.replace(temporary, path)
+        except OSError:
+            os.unlink(path)
+            raise
+    else:
+        os.unlink(temporary)
+
+
+def replace_file(
+    path: str | Path, data: bytes, *, durable: bool = True, private: bool = False
+) -> None:
+    """Replace one of gitcp's own files with `data`. Raises OSError."""
+    with replacing(path, durable=durable, private=private) as descriptor:
+        write_all(descriptor, data)
 
 
 def replace_cache(path: str | Path, value: Any) -> None:
-    """Replace a cache as a whole (see gitcp.fastpath.trusted_cache), for this user alone; a power
-    cut may cost it.
+    """Replace a cache (see gitcp.fastpath.trusted_cache), readable by this user only. It may be
+    lost in a power failure.
 
-    Raises OSError, and ValueError for what marshal refuses.
+    Raises OSError, and ValueError for values that marshal rejects.
     """
-    replace_file(path, trusted_cache.dump(value), sync=False, private=True)
+    replace_file(path, trusted_cache.dump(value), durable=False, private=True)
 
 
 def open_own(path: str | Path) -> int:
-    """Open one of gitcp's own files to read it. Raises OSError, also where it is no ordinary file:
-    never waits.
+    """Open one of gitcp's own files for reading. Never blocks. Raises OSError, also if it is not a
+    regular file.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -152,16 +192,16 @@ def open_own(path: str | Path) -> int:
 
 
 def read_own(path: str | Path) -> bytes:
-    """The bytes of one of gitcp's own files. Raises OSError, as `open_own`."""
+    """Return the bytes of one of gitcp's own files. Raises OSError, as `open_own`."""
     with open(open_own(path), "rb") as file:
         return file.read()
 
 
 def open_shared(path: Path, flags: int) -> int:
-    """Open one of gitcp's own files, made if it is missing, for its owner and in a shared
-    repository for its members.
+    """Open one of gitcp's own files, creating it if missing; in a shared repository other members
+    can use it.
 
-    Raises OSError, also where it is a link.
+    Raises OSError, also if it is a link.
     """
     flags |= os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -177,8 +217,8 @@ def open_shared(path: Path, flags: int) -> int:
 
 
 def make_own_directory(path: Path) -> None:
-    """Make a directory for gitcp's own files, for its owner and in a shared repository for its
-    members; or find it.
+    """Create a directory for gitcp's own files if missing; in a shared repository other members can
+    use it.
 
     Raises OSError.
     """
@@ -190,42 +230,40 @@ def make_own_directory(path: Path) -> None:
 
 
 def sync(descriptors: Sequence[int]) -> list[OSError | None]:
-    """fsync open files and directories: what the system said of each, None where it is on the
-    disk.
-    """
-    said: list[BaseException | None] = [None] * len(descriptors)
-    waiting = list(enumerate(descriptors))[::-1]
+    """fsync open files and directories. Return the error of each, None on success."""
+    errors: list[BaseException | None] = [None] * len(descriptors)
+    queue = list(enumerate(descriptors))[::-1]
 
     def work() -> None:
-        while waiting:
+        while queue:
             try:
-                number, descriptor = waiting.pop()
+                number, descriptor = queue.pop()
             except IndexError:  # another thread took the last one
                 return
             try:
                 os.fsync(descriptor)
             except BaseException as error:  # noqa: BLE001 -- raised below, in the thread that asked
-                said[number] = error
+                errors[number] = error
 
-    _together(work, min(AT_ONCE, -(-len(descriptors) // EACH)))
-    for error in said:
+    _run_in_threads(work, min(AT_ONCE, -(-len(descriptors) // EACH)))
+    for error in errors:
         if error is not None and not isinstance(error, OSError):
             raise error
-    return [error if isinstance(error, OSError) else None for error in said]
+    return [error if isinstance(error, OSError) else None for error in errors]
 
 
 def begin_sync(descriptors: Sequence[int]) -> Callable[[], list[OSError | None]]:
-    """`sync` while this thread goes on. What is returned waits for it, and returns what it
-    returned.
+    """Start `sync` in the background. Return a function that waits for it and returns its
+    result.
     """
-    said: list[OSError | None] = []
+    errors: list[OSError | None] = []
     failed: list[BaseException] = []
     done = allocate_lock()
     done.acquire()
 
     def work() -> None:
         try:
-            said.extend(sync(descriptors))
+            errors.extend(sync(descriptors))
         except BaseException as error:  # noqa: BLE001 -- raised below, in the thread that asked
             failed.append(error)
         finally:
@@ -234,28 +272,28 @@ def begin_sync(descriptors: Sequence[int]) -> Callable[[], list[OSError | None]]
     def ended() -> list[OSError | None]:
         try:
             done.acquire()
-        except BaseException:  # whoever asked closes them next
+        except BaseException:  # the caller closes the descriptors next
             done.acquire()
             raise
         if failed:
             raise failed[0]
-        return said
+        return errors
 
     try:
         start_new_thread(work, ())
-    except RuntimeError:  # the system has no more of them
+    except RuntimeError:  # no more threads are available
         work()
     return ended
 
 
 def sync_paths(paths: Iterable[str | os.PathLike[str]]) -> None:
-    """fsync files and directories, by name; what is gone is left out. Raises OSError."""
-    left = list(paths)
-    while left:
-        now, left = left[:OPEN], left[OPEN:]
+    """fsync files and directories by path; missing ones are skipped. Raises OSError."""
+    remaining = list(paths)
+    while remaining:
+        batch, remaining = remaining[:OPEN], remaining[OPEN:]
         descriptors: list[int] = []
         try:
-            for path in now:
+            for path in batch:
                 try:
                     descriptors.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
                 except FileNotFoundError:
@@ -268,8 +306,8 @@ def sync_paths(paths: Iterable[str | os.PathLike[str]]) -> None:
             raise failed[0]
 
 
-def _together(work: Callable[[], None], threads: int) -> None:
-    """Run `work` in this thread and in others, and wait until it is done in all of them."""
+def _run_in_threads(work: Callable[[], None], threads: int) -> None:
+    """Run `work` in this thread and in others, and wait until all are done."""
     others = []
     try:
         for _ in range(threads - 1):

@@ -1,9 +1,9 @@
-"""Reads git's index: which paths are tracked, with what, and the stat data by which git knows a
-file is unchanged.
+"""Read git's index: the tracked paths, their blobs, and the stat data by which git detects
+unchanged files.
 
 Never writes it and takes no lock. Versions 2 to 4 are parsed here, because starting a command costs
-as much as a whole save; whatever is rarer (a split or a sparse index, a format to come) is asked of
-`git ls-files`.
+as much as a whole save; rare variants (a split or sparse index, future formats) are read with `git
+ls-files`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from gitcp.errors import GitcpError, GitFailed
+from gitcp.fastpath import fingerprint
+from gitcp.fastpath.fingerprint import Fingerprint
 from gitcp.model import EXECUTABLE, FILE, GITLINK, SYMLINK, IndexEntry, Oid
 
 if TYPE_CHECKING:
@@ -38,19 +40,15 @@ _LISTED = (
 )
 
 Slot = tuple[int, bytes, int, bytes]
-"""One entry: its mode, the 20 bytes of its object name, its flags, and its 40 bytes of stat data
-(b"" if unknown).
+"""One entry: its mode, its 20-byte object id, its flags, and its 40 bytes of stat data (b"" if
+unknown).
 """
-
-Found = tuple[int, int, int, int]
-"""What tells one index file from the next: inode, size, mtime and ctime (nanoseconds)."""
 
 
 class Folder:
-    """What the index has directly in one directory. A name has one slot, or several in a conflict.
+    """The index entries directly in one directory. A name has one slot, or several in a conflict.
 
-    `data` is what the entries are read from, each when it is asked for: of most directories only
-    the digest is.
+    Entries are decoded from `data` on demand: for most directories only the digest is needed.
     """
 
     __slots__ = ("_data", "_files", "entries", "folders")
@@ -64,7 +62,7 @@ class Folder:
 
     @property
     def files(self) -> dict[bytes, tuple[Slot, ...]]:
-        """The slots, by name."""
+        """Return the slots by name."""
         if self._files is None:
             self._files = {}
             for name, flags, start, _ in self.entries:
@@ -75,9 +73,9 @@ class Folder:
         return self._files
 
     def digest(self) -> bytes:
-        """Different for folders that differ in more than stat data."""
+        """Return a digest that differs if folders differ in more than stat data."""
         data = self._data
-        # The name too: version 4 writes a part of it.
+        # Include the name: version 4 stores only a part of it.
         seen = [
             data[start + 24 : start + 28] + data[start + 40 : end] + name
             for name, _, start, end in self.entries
@@ -87,53 +85,52 @@ class Folder:
 
 
 class Index(NamedTuple):
-    """The whole index: every directory that has something tracked in or below it, the root as
-    b"".
-    """
+    """The whole index: every directory with tracked entries in or below it, the root as b""."""
 
     folders: dict[bytes, Folder]
     mtime_ns: int
 
-    def proves(self, slot: Slot, found: os.stat_result) -> bool:
-        """Whether the file that `found` describes holds just what the slot's blob was made of.
+    def proves(self, slot: Slot, status: os.stat_result) -> bool:
+        """Return whether the file with this lstat result has exactly the content of the slot's
+        blob.
 
-        By git's own rule: the stat data is the same, and older than the index (else the file could
-        have changed in the same tick). The index's flags are no proof.
+        Uses git's rule: equal stat data that is older than the index (else the file could have
+        changed within the same clock tick). The index's flags are no proof.
         """
         mode, oid, flags, data = slot
-        if flags or not data or mode != git_mode(found.st_mode):
+        if flags or not data or mode != git_mode(status.st_mode):
             return False
         ctime, ctime_ns, mtime, mtime_ns, _, inode, _, _, _, size = _STAT.unpack(data)
         if not size and oid != EMPTY_BLOB:
             return False
         return bool(
-            size == found.st_size & _LOW
-            and mtime * 10**9 + mtime_ns == found.st_mtime_ns < self.mtime_ns
-            and ctime * 10**9 + ctime_ns == found.st_ctime_ns
-            and inode == found.st_ino & _LOW
+            size == status.st_size & _LOW
+            and mtime * 10**9 + mtime_ns == status.st_mtime_ns < self.mtime_ns
+            and ctime * 10**9 + ctime_ns == status.st_ctime_ns
+            and inode == status.st_ino & _LOW
         )
 
 
 def git_mode(mode: int) -> int:
-    """The mode git stores for a file of this `st_mode`; 0 for what git does not store."""
+    """Return the mode that git stores for a file with this `st_mode`, 0 if git cannot store it."""
     if stat.S_ISREG(mode):
         return EXECUTABLE if mode & stat.S_IXUSR else FILE
     return SYMLINK if stat.S_ISLNK(mode) else 0
 
 
-def found(repo: Repository) -> Found | None:
-    """Which index file there is now; None if there is none."""
+def current_fingerprint(repo: Repository) -> Fingerprint | None:
+    """Return the fingerprint of the index file, None if there is none. Raises OSError."""
     try:
         status = os.stat(repo.index)
     except FileNotFoundError:
         return None
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    return fingerprint.of(status)
 
 
 def read(repo: Repository) -> Index:
-    """The index of this working tree; an empty one if there is none.
+    """Return the index of this working tree, an empty one if there is none.
 
-    Raises GitcpError if it cannot be read, GitFailed if git does not understand it either.
+    Raises GitcpError if it is unreadable, GitFailed if git cannot parse it either.
     """
     try:
         with open(repo.index, "rb") as file:
@@ -143,7 +140,7 @@ def read(repo: Repository) -> Index:
         return Index({b"": Folder()}, 0)
     except OSError as error:
         raise GitcpError(
-            f"git's index in {repo.git_dir} cannot be read: {error.strerror}. Nothing was saved"
+            f"git's index in {repo.git_dir} cannot be read: {error.strerror}; nothing was saved"
         ) from None
     try:
         folders = _parse(data)
@@ -153,7 +150,7 @@ def read(repo: Repository) -> Index:
 
 
 def read_index(repo: Repository) -> list[IndexEntry]:
-    """Every entry of the index as a value, in no particular order."""
+    """Return every entry of the index as a value, unordered."""
     return [
         entry_of(path + b"/" + name if path else name, slot)
         for path, folder in read(repo).folders.items()
@@ -163,7 +160,7 @@ def read_index(repo: Repository) -> list[IndexEntry]:
 
 
 def entry_of(path: bytes, slot: Slot | tuple[int, bytes, int]) -> IndexEntry:
-    """A slot as a value."""
+    """Return a slot as a value."""
     mode, oid, flags = slot[:3]
     return IndexEntry(
         path,
@@ -176,15 +173,15 @@ def entry_of(path: bytes, slot: Slot | tuple[int, bytes, int]) -> IndexEntry:
     )
 
 
-class _Folders:
-    """Folders as they fill up."""
+class _FolderBuilder:
+    """The folders of an index while it is parsed."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self.found = {b"": Folder(data)}
 
     def at(self, path: bytes) -> Folder:
-        """The folder of a directory, known to the one above it."""
+        """Return the folder of a directory, adding it to its parents if new."""
         folder = self.found.get(path)
         if folder is None:
             folder = self.found[path] = Folder(self._data)
@@ -194,15 +191,15 @@ class _Folders:
 
 
 def _parse(data: bytes) -> dict[bytes, Folder] | None:
-    """The folders of a plain index; None where `git` must be asked. Raises for what is no index at
-    all.
+    """Return the folders of a plain index, None if `git` must read it. Raises struct.error,
+    ValueError or IndexError for invalid data.
     """
     signature, version, count = struct.unpack_from(">4sII", data)
     if signature != b"DIRC" or version not in (2, 3, 4):
         return None
-    folders = _Folders(data)
+    folders = _FolderBuilder(data)
     position, path, last = 12, b"", None
-    for _ in range(count):  # what a changed index costs
+    for _ in range(count):  # the hot loop
         bits, start, flags = data[position + 60] << 8 | data[position + 61], position + 62, 0
         if bits & 0xF000:
             flags = bits >> 12 & STAGE | (ASSUME_UNCHANGED if bits & 0x8000 else 0)
@@ -232,8 +229,8 @@ def _extended(bits: int) -> int:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """git's offset encoding: big-endian groups of seven bits, each continuation counting one
-    more.
+    """Return the number in git's offset encoding (big-endian groups of seven bits, each
+    continuation adding one) and the position after it.
     """
     byte = data[position]
     value = byte & 0x7F
@@ -245,8 +242,8 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _is_plain(data: bytes, position: int) -> bool:
-    """Whether no extension after the entries changes what they mean (those have names in lower
-    case).
+    """Return whether no required extension follows the entries; those have lower-case names and
+    change the meaning.
     """
     while position + 8 <= len(data) - 20:
         name, size = struct.unpack_from(">4sI", data, position)
@@ -257,16 +254,15 @@ def _is_plain(data: bytes, position: int) -> bool:
 
 
 def _ask(repo: Repository) -> dict[bytes, Folder]:
-    """The folders as `git ls-files` lists them, which expands what is split or sparse."""
-    import re  # not on the path of an ordinary index
+    """Return the folders as `git ls-files` lists them, which expands split and sparse indexes."""
+    import re  # not needed for an ordinary index
 
-    # Without the setting git drops the flag of what sparse checkout left out, where a file happens
-    # to be there now.
+    # Without this setting git drops the skip-worktree flag if the file exists.
     as_stored = b"sparse.expectFilesOutsideOfPatterns=true"
-    listed = repo.git("-c", as_stored, "ls-files", "--stage", "--debug", "-z")
+    output = repo.git("-c", as_stored, "ls-files", "--stage", "--debug", "-z")
     data, entries = bytearray(), []
     position = 0
-    for match in re.finditer(_LISTED, listed):
+    for match in re.finditer(_LISTED, output):
         if match.start() != position:
             break
         position = match.end()
@@ -281,11 +277,11 @@ def _ask(repo: Repository) -> dict[bytes, Folder]:
         data += _HEAD.pack(
             _STAT.pack(*times, dev, ino, int(mode, 8), *owner), bytes.fromhex(oid.decode()), flags
         )
-    if position != len(listed):
+    if position != len(output):
         raise GitFailed(
-            f"`git ls-files --debug` lists the index of {repo.root} in a way gitcp does not know"
+            f"`git ls-files --debug` printed the index of {repo.root} in an unknown format"
         )
-    folders = _Folders(bytes(data))
+    folders = _FolderBuilder(bytes(data))
     for path, flags, start in entries:
         parent, _, name = path.rpartition(b"/")
         folders.at(parent).entries.append((name, flags, start, start + _HEAD.size))

@@ -1,4 +1,4 @@
-"""A lock among gitcp processes: the system gives it back when its holder dies."""
+"""A lock among gitcp processes; the system releases it when its holder dies."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ LOCK_WAIT = 60.0
 
 
 def take(descriptor: int) -> bool:
-    """Whether the open file `descriptor` is locked now; waits for others, a minute at most. Raises
+    """Lock the open file `descriptor`, waiting up to a minute. Return whether it was locked. Raises
     GitcpError.
     """
     return _try(descriptor) or _wait(descriptor)
 
 
 def _wait(descriptor: int) -> bool:
-    """Queue up: the system wakes who waits in the order in which they came, where looking again and
-    again is a lottery that somebody loses for a minute. In a thread, since nothing else ends the
-    wait.
+    """Wait in the kernel's queue, which is first come, first served; polling could starve a process
+    for a minute. Runs in a thread, because nothing else limits the wait.
     """
-    from threading import Thread  # only where somebody holds it
+    from threading import Thread  # only if another process holds it
 
     def wait() -> None:
-        with suppress(OSError):  # said by the last attempt
+        with suppress(OSError):  # the last attempt reports it
             fcntl.flock(descriptor, fcntl.LOCK_EX)
 
     waiter = Thread(target=wait, daemon=True)
@@ -41,6 +40,6 @@ def _try(descriptor: int) -> bool:
         return False
     except OSError as error:
         raise GitcpError(
-            f"the store cannot be locked: {error.strerror}. Nothing was changed"
+            f"the store cannot be locked: {error.strerror}; nothing was changed"
         ) from None
     return True

@@ -1,4 +1,4 @@
-"""Loose objects: one deflated file each. One that was cut off is damaged."""
+"""Loose objects: one deflated file each. Truncated ones count as damaged."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from gitcp.model import Oid
 
 CHUNK = 1 << 20
 TRIES = 100
-"""So often a directory that git removes as empty, while it packs, is made again."""
+"""Number of attempts to recreate a directory that git removes as empty while it packs."""
 
 
 def with_alternates(directory: Path) -> list[Path]:
-    """An objects directory and those it borrows from."""
-    found, queue = [], [directory]
+    """Return an objects directory and its alternates."""
+    directories, queue = [], [directory]
     while queue:
         directory = queue.pop(0)
-        if directory in found:
+        if directory in directories:
             continue
-        found.append(directory)
+        directories.append(directory)
         try:
             lines = (directory / "info" / "alternates").read_bytes().splitlines()
         except (FileNotFoundError, NotADirectoryError):
@@ -38,12 +38,12 @@ def with_alternates(directory: Path) -> list[Path]:
         queue += [
             directory / os.fsdecode(line) for line in lines if line and not line.startswith(b"#")
         ]
-    return found
+    return directories
 
 
 def read_loose(directory: Path, oid: Oid) -> tuple[str, bytes] | None:
-    """A loose object's kind and content, None if it is not loose. Raises StoreDamaged if it does
-    not check out.
+    """Return a loose object's kind and content, None if there is none. Raises StoreDamaged if its
+    hash is wrong.
     """
     loose = open_loose(directory, oid)
     if loose is None:
@@ -55,22 +55,22 @@ def read_loose(directory: Path, oid: Oid) -> tuple[str, bytes] | None:
         raw = stream.decompress(packed)
         header, _, data = raw.partition(b"\0")
         kind, size = header.decode("ascii").split(" ")
-        sound = (
+        is_intact = (
             stream.eof
             and not stream.unused_data
             and int(size) == len(data)
             and oid_of(kind, data) == oid
         )
     except (zlib.error, ValueError):
-        sound = False
-    if not sound:
+        is_intact = False
+    if not is_intact:
         raise _damaged(oid)
     return kind, data
 
 
 def open_loose(directory: Path, oid: Oid) -> BinaryIO | None:
-    """The file of a loose object, None if there is none. Raises StoreDamaged if it cannot be
-    opened.
+    """Return the open file of a loose object, None if there is none. Raises StoreDamaged if it
+    cannot be opened.
     """
     with _unreadable(oid):
         try:
@@ -80,7 +80,9 @@ def open_loose(directory: Path, oid: Oid) -> BinaryIO | None:
 
 
 def inflate(file: BinaryIO, oid: Oid) -> Iterator[bytes]:
-    """The content of a loose blob, and at its end the proof that it is the blob of this name."""
+    """Yield the content of a loose blob. Raises StoreDamaged, possibly after the last chunk, if its
+    hash is wrong.
+    """
     stream, digest, size = zlib.decompressobj(), hashlib.sha1(usedforsecurity=False), -1
     try:
         while not stream.eof:
@@ -102,12 +104,12 @@ def inflate(file: BinaryIO, oid: Oid) -> Iterator[bytes]:
 
 
 def has_stray_bit(directories: Iterable[Path], oid: Oid) -> bool:
-    """Whether in the file of a loose object that reads well a bit is set that every program leaves
-    at zero.
+    """Return whether a loose object that reads correctly has a bit set that every program writes as
+    zero.
 
-    These are the bits that fill the last byte of the compressed data, and the byte that heads an
-    uncompressed block at its start. What else could change unseen (one of two ways to say the same)
-    changes nothing that is read.
+    These are the padding bits in the last byte of the compressed data, and the header byte of an
+    uncompressed block. Other undetected changes are equivalent encodings and do not affect the
+    content.
     """
     for directory in directories:
         with suppress(OSError):
@@ -128,17 +130,17 @@ def _is_filled(packed: bytes) -> bool:
         stream.decompress(bytes([last & ~(1 << last.bit_length() - 1)]) + checksum)
     except zlib.error:
         return False
-    return stream.eof  # the same without its highest bit: that was no part of the data
+    return stream.eof  # same result without the highest bit: it was padding
 
 
 def _damaged(oid: Oid) -> StoreDamaged:
     return StoreDamaged(
-        f"object {oid} is damaged: it does not hold what its name says", hint="gitcp check"
+        f"object {oid} is damaged: its content does not match its name", hint="gitcp check"
     )
 
 
 class _unreadable:  # noqa: N801 -- reads as a statement
-    """Says which object the system could not read."""
+    """Convert OSError into StoreDamaged for this object."""
 
     def __init__(self, oid: Oid) -> None:
         self._oid = oid
@@ -154,7 +156,7 @@ class _unreadable:  # noqa: N801 -- reads as a statement
 
 
 def make_fan_out(directory: Path) -> None:
-    """Make the directory of a loose object, with the group's rights that the one above has."""
+    """Create the directory of a loose object, with its parent's group permissions."""
     try:
         directory.mkdir()
     except FileExistsError:
@@ -166,16 +168,14 @@ def make_fan_out(directory: Path) -> None:
 
 
 def write_loose(path: Path, kind: str, data: bytes) -> None:
-    """Write one loose object to `path`, a temporary name; it is still to be fsynced and to be given
-    its own name.
-    """
+    """Write one loose object to the temporary name `path`. The caller syncs and renames it."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
     with open(descriptor, "wb") as file:
         file.write(deflated(b"%s %d\0" % (kind.encode(), len(data)) + data))
 
 
 def place_loose(temporary: Path, objects_dir: Path, oid: Oid) -> Path:
-    """Give a loose object its own name; its directory, which is still to be fsynced."""
+    """Rename a loose object to its final name. Return its directory, which the caller syncs."""
     directory = objects_dir / oid[:2]
     os.chmod(temporary, shared.object_mode(os.stat(temporary).st_mode, objects_dir))
     for _ in range(TRIES):
@@ -189,30 +189,28 @@ def place_loose(temporary: Path, objects_dir: Path, oid: Oid) -> Path:
 def flush_loose(
     objects_dir: Path, objects: Mapping[Oid, tuple[str, bytes]], written: dict[Oid, Path]
 ) -> None:
-    """Make these objects loose ones, and those that were `written` under temporary names, which are
-    then forgotten.
+    """Write these objects as loose ones, and place those already `written` under temporary names,
+    which are then removed from `written`.
 
-    All are written before the first is synced: the disk then has one round to make instead of one a
-    file.
+    All are written before the first is synced: the disk then makes one round instead of one for
+    each file.
     """
     for oid, (kind, data) in objects.items():
         if oid not in written:
             written[oid] = objects_dir / f"tmp_obj_gitcp_{os.urandom(6).hex()}"
             write_loose(written[oid], kind, data)
     sync_paths(written.values())
-    there = set(os.listdir(objects_dir))
+    existing = set(os.listdir(objects_dir))
     touched = {place_loose(temporary, objects_dir, oid) for oid, temporary in written.items()}
-    if any(directory.name not in there for directory in touched):
-        # a name in a new directory is kept no better than that of the directory
+    if any(directory.name not in existing for directory in touched):
+        # a name in a new directory is only as durable as the directory's own name
         touched.add(objects_dir)
-    sync_paths(touched)  # where git packed all that was in it just now, one is gone
+    sync_paths(touched)  # a directory may be gone if git has just packed its objects
     written.clear()
 
 
 class failures_named:  # noqa: N801 -- reads as a statement
-    """Turns what the system says about a failed write into our errors, after `undo` has tidied
-    up.
-    """
+    """Convert OSError of a failed write into gitcp's errors, after calling `undo`."""
 
     def __init__(self, undo: Callable[[], None]) -> None:
         self._undo = undo

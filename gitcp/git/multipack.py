@@ -1,8 +1,6 @@
-"""Which packs git finds objects of by an index of many packs (`git multi-pack-index`, `git
-maintenance`).
+"""The packs that git's multi-pack index refers to (`git multi-pack-index`, `git maintenance`).
 
-Such a pack is not to be taken away by anybody but git: the index, and the bitmap that belongs to
-it, go by all of them.
+Only git may delete such a pack: the index, and its bitmap, depend on all of them.
 """
 
 from __future__ import annotations
@@ -18,19 +16,19 @@ NAMES = b"PNAM"
 
 
 def listed(directory: Path) -> set[str]:
-    """The names of the packs, as `pack-….pack`, that an index of many in this directory goes by."""
+    """Return the names of the packs, as `pack-….pack`, that a multi-pack index in this directory
+    refers to.
+    """
     chain = directory / "multi-pack-index.d"
-    places = [directory / "multi-pack-index", *sorted(chain.glob("*.midx"))]
+    paths = [directory / "multi-pack-index", *sorted(chain.glob("*.midx"))]
     return {
-        os.fsdecode(name).removesuffix(".idx") + ".pack"
-        for place in places
-        for name in _names(place)
+        os.fsdecode(name).removesuffix(".idx") + ".pack" for path in paths for name in _names(path)
     }
 
 
-def _names(place: Path) -> list[bytes]:
+def _names(path: Path) -> list[bytes]:
     try:
-        with place.open("rb") as file:
+        with path.open("rb") as file:
             signature, _, _, chunks, _, _ = HEADER.unpack(file.read(HEADER.size))
             table = [CHUNK.unpack(file.read(CHUNK.size)) for _ in range(chunks + 1)]
             for (chunk, start), (_, end) in pairwise(table):
@@ -38,5 +36,5 @@ def _names(place: Path) -> list[bytes]:
                     file.seek(start)
                     return [name for name in file.read(max(0, end - start)).split(b"\0") if name]
     except (FileNotFoundError, NotADirectoryError, struct.error):
-        pass  # there is none, or it is none that git reads
+        pass  # missing, or not readable for git either
     return []

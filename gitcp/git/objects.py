@@ -1,9 +1,9 @@
-"""Reads and writes objects. What is written becomes visible at `flush`, all of it, before any ref
-can name it.
+"""Read and write objects. Written objects become visible together at `flush`, before any ref can
+name them.
 
-Loose objects are read and written here, packed ones read by gitcp.git.unpack; `git cat-file` is the
-last resort. Few new objects go loose, many go into one pack. Everything is fsynced at `flush`,
-which git does not do for all.
+Loose objects are read and written here, packed ones are read by gitcp.git.unpack; `git cat-file` is
+the last resort. A few new objects become loose, many become one pack. Everything is fsynced at
+`flush`, which git does not do for all objects.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from gitcp.git.packs import (
     LEVEL,
     PackIndex,
     PackWriter,
-    SmallPack,
     deflated,
     indexes,
     let_go,
@@ -43,38 +42,38 @@ from gitcp.git.packs import (
 )
 from gitcp.git.refs import NOTHING
 from gitcp.git.repack import note
-from gitcp.git.trees import EMPTY_TREE, TreeEntry, diff, parse, serialise, sort_key
+from gitcp.git.trees import EMPTY_TREE, PartOfTree, TreeEntry, diff, parse, serialise, sort_key
 from gitcp.git.unpack import LARGEST, read_packed
 from gitcp.model import FileChange, Oid
 
 if TYPE_CHECKING:
-    from gitcp.git.gathering import Gathering
     from gitcp.git.repo import Repository
 
 MOST_LOOSE = 12
-"""So many new objects at most go loose: each is a file to be synced, and so is its directory; a
-pack is two files.
+"""Up to this many new objects become loose: each is a file to sync, in a directory to sync; a pack
+is two files.
 """
 
 MOST_BESIDE = 64
-"""The same beside a large file, which goes loose: housekeeping finds what is loose by commits that
-are.
+"""Up to this many new objects stay loose beside a large file, which is loose always: housekeeping
+finds loose objects through loose commits.
 """
 
 MOST_IN_MEMORY = 4 << 20
-"""Bytes of a packed blob up to which `stream_blob` reads it here, in one chunk; git reads what is
-larger.
+"""Up to this many bytes, `stream_blob` reads a packed blob here, in one chunk; git reads larger
+ones.
 """
 
 MOST_HELD = 1 << 20
-"""So many bytes of new objects wait for `flush`; what is more goes to a pack in a stream."""
+"""Up to this many bytes of new objects wait in memory for `flush`; beyond that they are streamed to
+a pack.
+"""
 
 
 class Objects:
     """The object store of one repository.
 
-    With `dry`, nothing is written: trees are kept to be compared, blobs named. `gathering`: each
-    flush writes a pack.
+    With `dry`, nothing is written: trees are kept for comparison, blobs are only hashed.
     """
 
     def __init__(self, repo: Repository, *, dry: bool = False) -> None:
@@ -90,15 +89,14 @@ class Objects:
         self._fresh: set[str] = set()
         self._unnamed: list[Path] = []
         self._listed: list[float] = []
-        self.gathering: Gathering | None = None
         self.new_bytes = 0
         self.new_objects = 0
 
     # ------------------------------------------------------------ reading
 
     def read(self, oid: Oid) -> tuple[str, bytes]:
-        """An object's kind and content. Raises StoreDamaged if it is missing or not what its name
-        says.
+        """Return an object's kind and content. Raises StoreDamaged if it is missing or its hash is
+        wrong.
         """
         if oid in self._pending:
             return self._pending[oid]
@@ -124,20 +122,20 @@ class Objects:
             return None  # git may know another copy of it
 
     def _read_loose(self, oid: Oid) -> tuple[str, bytes] | None:
-        """A loose object of this store, or of one that it borrows from."""
+        """Return a loose object of this store or its alternates, None if there is none."""
         found = (read_loose(directory, oid) for directory in self._directories)
         return next((loose for loose in found if loose is not None), None)
 
     def read_blob(self, oid: Oid) -> bytes:
-        """The bytes of a blob."""
+        """Return the bytes of a blob. Raises StoreDamaged."""
         return self._read_kind(oid, "blob")
 
     def stream_blob(self, oid: Oid) -> Iterator[bytes]:
-        """The bytes of a blob in chunks: one that is larger than MOST_IN_MEMORY is never held as a
+        """Yield a blob in chunks; blobs larger than MOST_IN_MEMORY are never held in memory as a
         whole.
 
-        Raises StoreDamaged as `read` does, but perhaps after the last chunk: what was made of it is
-        then void.
+        Raises StoreDamaged as `read`, but possibly after the last chunk: the output is then
+        invalid.
         """
         if oid in self._pending or (self._pack is not None and bytes.fromhex(oid) in self._pack):
             yield self.read_blob(oid)
@@ -149,7 +147,7 @@ class Objects:
             raise
 
     def _stored(self, oid: Oid) -> Iterator[bytes]:
-        """The bytes of a blob that is in a file."""
+        """Yield the bytes of a blob that is stored in a file."""
         for directory in self._directories:
             loose = open_loose(directory, oid)
             if loose is not None:
@@ -166,19 +164,24 @@ class Objects:
         yield from catfile.stream_blob(self._repo, oid)
 
     def read_tree(self, oid: Oid) -> list[TreeEntry]:
-        """The entries of a tree; remembered, since plans and diffs meet the same trees again."""
+        """Return the entries of a tree. Cached, since plans and diffs read the same trees again."""
         entries = self._trees.get(oid)
         if entries is None:
-            entries = self._trees[oid] = parse(self._read_kind(oid, "tree"))
+            if isinstance(oid, PartOfTree):
+                whole = self.read_tree(oid.whole)
+                entries = [entry for entry in whole if entry.name != oid.left_out]
+            else:
+                entries = parse(self._read_kind(oid, "tree"))
+            self._trees[oid] = entries
         return entries
 
     def has_read(self, oid: Oid) -> bool:
-        """Whether a tree need not be read again."""
+        """Return whether a tree is cached."""
         return oid in self._trees
 
     def compare(self, old: Oid | None, new: Oid | None) -> tuple[FileChange, ...]:
-        """What differs between two trees. The last answer is kept: a restore asks three times, back
-        and forth.
+        """Return the differences between two trees. The last result is cached: a restore asks three
+        times, in both directions.
         """
         if self._compared[:2] == (new, old):
             self._compared = (
@@ -191,13 +194,13 @@ class Objects:
         return self._compared[2]
 
     def read_commit(self, oid: Oid) -> bytes:
-        """The raw bytes of a commit."""
+        """Return the raw bytes of a commit. Raises StoreDamaged."""
         if oid == NOTHING:
-            raise StoreDamaged("its ref does not hold an object name", hint="gitcp check")
+            raise StoreDamaged("its ref does not contain an object name", hint="gitcp check")
         return self._read_kind(oid, "commit")
 
     def exists(self, oid: Oid) -> bool:
-        """Whether the object is there."""
+        """Return whether the object exists."""
         if self._is_written(oid) or self._stands(oid):
             return True
         if self._listed == pack_times(self._directories):
@@ -206,12 +209,11 @@ class Objects:
         return self._stands(oid)
 
     def freshen(self, oid: Oid) -> bool:
-        """Whether it is there and stays: its file is touched, so that a prune by age leaves it
-        alone.
+        """Return whether an object exists and will stay: its file is touched, so that a prune by
+        age keeps it.
 
-        In a cruft pack each object has a time of its own, which no touch changes: what is only
-        there must be written. One that is known to be damaged is there only if it can be read by
-        now.
+        In a cruft pack each object has its own time, which no touch changes: an object that is only
+        there must be written again. A recorded damaged object counts only if it is readable now.
         """
         if self._is_written(oid):
             return True
@@ -220,7 +222,7 @@ class Objects:
         )
 
     def is_damaged(self, oid: Oid) -> bool:
-        """Whether an object that is known to have been missing or damaged still cannot be read."""
+        """Return whether an object recorded as damaged is still unreadable."""
         if oid not in self.damaged:
             return False
         try:
@@ -233,28 +235,28 @@ class Objects:
         return False
 
     def has_stray_bit(self, oid: Oid) -> bool:
-        """Whether a bit of a loose object's file was changed, though what it holds can still be
-        read.
+        """Return whether a bit of a loose object's file was changed although it still reads
+        correctly.
         """
         return has_stray_bit(self._directories, oid)
 
     def distrust(self, oids: Iterable[str]) -> None:
-        """Record that these objects could not be read: each counts as stored only when it can be
-        read again.
+        """Record that these objects are unreadable: each counts as stored only once it can be read
+        again.
         """
         damage.record(self._repo, oids)
         self.damaged = self.damaged.union(oids)
 
     @cached_property
     def damaged(self) -> frozenset[str]:
-        """The objects that somebody found to be missing or damaged."""
+        """Return the objects recorded as missing or damaged."""
         return damage.known(self._repo.common_dir)
 
     def _stands(self, oid: Oid) -> bool:
         return any(map(os.path.exists, self._places(bytes.fromhex(oid))))
 
     def _is_written(self, oid: Oid) -> bool:
-        """Whether the next `flush` makes it visible."""
+        """Return whether the next `flush` makes the object visible."""
         if oid in self._pending or oid in self._streamed or oid == EMPTY_TREE:
             return True
         return self._pack is not None and bytes.fromhex(oid) in self._pack
@@ -267,8 +269,8 @@ class Objects:
             yield str(index.pack)
 
     def _near(self, oid: bytes) -> Iterator[PackIndex]:
-        """The packs that have an object, that of the last one first: what belongs together lies
-        together.
+        """Yield the packs that contain an object, the most recently used first: related objects are
+        in one pack.
         """
         for index in tuple(self._indexes):
             if oid in index:
@@ -312,9 +314,7 @@ class Objects:
         return catfile.read(self._repo, oid)
 
     def _require(self, oid: Oid) -> None:
-        """Raise StoreDamaged for an object that is not here: git would start for nothing, or fetch
-        it.
-        """
+        """Raise StoreDamaged for a missing object: git would start in vain, or fetch it."""
         if not self.exists(oid) and all(index.is_usable for index in self._indexes):
             raise StoreDamaged(f"object {oid} is missing", hint="gitcp check")
 
@@ -327,10 +327,10 @@ class Objects:
         return data
 
     def renew(self, oids: Iterable[Oid]) -> None:
-        """Give these a loose copy of now. git's gc then keeps each, and all it reaches, even if no
-        ref of it was seen.
+        """Give these objects a new loose copy. git's gc then keeps them and all they reach, even if
+        it saw no ref to them.
 
-        The file of a pack will not do: git may have looked at its time already. Raises DiskFull.
+        Touching a pack is not enough: git may have checked its time already. Raises DiskFull.
         """
         for oid in oids:
             try:
@@ -345,13 +345,12 @@ class Objects:
     # ------------------------------------------------------------ writing
 
     def write(self, kind: str, data: bytes, *, new: bool = False) -> Oid:
-        """Store an object, or find it stored; its name. Visible after `flush`.
+        """Store an object unless it exists, and return its id. It is visible after `flush`.
 
-        `new` says that it can hardly be there. Who gathers packs then does not look: a second copy
-        goes with the next.
+        With `new` it is unlikely to exist (gitcp.git.gathering then skips the lookup).
         """
         oid = oid_of(kind, data)
-        if self._is_written(oid) if new and self.gathering else self.freshen(oid):
+        if self._is_stored(oid, new=new):
             return oid
         self.new_objects += 1
         self.new_bytes += len(data)
@@ -367,27 +366,32 @@ class Objects:
             self._start_pack()
         return oid
 
+    def _is_stored(self, oid: Oid, *, new: bool) -> bool:  # noqa: ARG002 -- for gathering
+        return self.freshen(oid)
+
     def write_blob(self, data: bytes, *, new: bool = False) -> Oid:
-        """Store a blob; `new` as for `write`."""
+        """Store a blob and return its id; `new` as for `write`."""
         return self.write("blob", data, new=new)
 
     def write_tree(self, entries: list[TreeEntry]) -> Oid:
-        """Store a tree; the entries may come in any order."""
+        """Store a tree and return its id; entries may be in any order."""
         ordered = sorted(entries, key=sort_key)
         oid = self.write("tree", serialise(ordered), new=True)
         self._trees[oid] = ordered
         return oid
 
     def name_tree(self, entries: list[TreeEntry]) -> Oid:
-        """The id a tree would have; it is remembered here and can be read, and is not stored."""
+        """Return the id that a tree would have. It can be read from the cache, but is not
+        stored.
+        """
         ordered = sorted(entries, key=sort_key)
         oid = oid_of("tree", serialise(ordered))
         self._trees[oid] = ordered
         return oid
 
     def write_stream(self, size: int, chunks: Iterable[bytes]) -> Oid | None:
-        """Store a blob of `size` bytes without holding it in memory. None if `chunks` do not add up
-        to `size`.
+        """Store a blob of `size` bytes without holding it in memory. Return None if `chunks` do not
+        add up to `size`.
         """
         digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
         compressor = zlib.compressobj(LEVEL)
@@ -420,45 +424,21 @@ class Objects:
         `let_go`.
         """
         with failures_named(self.discard):
-            if self.gathering and self._pending:
-                self._start_pack()
             pack, self._pack = (
                 self._pack.close(held=held) if self._pack else self._pack_pending(held=held),
                 None,
             )
-            self._unnamed += [pack] if pack and (held or self.gathering) else []
+            self._unnamed += [pack] if pack and held else []
             flush_loose(self._directory, self._pending, self._streamed)
         self._settled(pack)
 
     def let_go(self) -> None:
         """What was held is named by refs now, or by nothing ever."""
         while self._unnamed:
-            pack = self._unnamed.pop()
-            let_go(pack)
-            joined = self.gathering.add(pack) if self.gathering else None
-            if joined is not None:
-                self.__dict__.pop("_indexes", None)
-                for each in joined:
-                    note(self._repo, each)
+            self._released(self._unnamed.pop())
 
-    def sealed(self) -> tuple[SmallPack, ...]:
-        """Return everything written as a pack that is not visible yet, for `place`; what is too
-        large is made durable.
-
-        After a power cut a visible pack that was not synced may be cut off, and git fails by it. So
-        one is placed only when something durable has its bytes.
-        """
-        if self._pack is not None or self._streamed:
-            self.flush()
-        return (packed(self._pending),) if self._pending else ()
-
-    def place(self, packs: Iterable[SmallPack]) -> None:
-        """Make packs visible that were `sealed`. They are not synced."""
-        for small in packs:
-            with failures_named(self.discard):
-                pack = small.write(self._directory / "pack")
-                self._unnamed.append(pack)
-            self._settled(pack, small.listing)
+    def _released(self, pack: Path) -> None:
+        let_go(pack)
 
     def _pack_pending(self, *, held: bool) -> Path | None:
         """What waits becomes a pack, unless it is little."""
@@ -468,16 +448,12 @@ class Objects:
         self._pending.clear()
         return pack
 
-    def _settled(self, pack: Path | None, listing: bytes | None = None) -> None:
+    def _settled(self, pack: Path | None) -> None:
+        """What was written is visible; `pack` is the one it went to."""
         self._forget_pending()
-        known = self.__dict__.pop("_indexes", [])
-        if pack and not self.gathering:
+        self.__dict__.pop("_indexes", None)
+        if pack:
             note(self._repo, pack)
-        elif pack:
-            self._indexes = [
-                *known,
-                PackIndex(pack if listing else pack.with_suffix(".idx"), listing),
-            ]
 
     def _forget_pending(self) -> None:
         self._pending.clear()

@@ -45,8 +45,8 @@ SEARCHED = 256
 
 
 class PackIndex:
-    """The sorted object names of one pack (idx version 2). `listing`: what its file holds, if that
-    is known.
+    """The sorted object ids of one pack (idx version 2). `listing` is the file's content, if
+    known.
     """
 
     def __init__(self, path: Path, listing: bytes | None = None) -> None:
@@ -59,16 +59,16 @@ class PackIndex:
 
     @cached_property
     def pack(self) -> Path:
-        """The file of the pack."""
+        """Return the path of the pack."""
         return self._path.with_suffix(".pack")
 
     @cached_property
     def content(self) -> mmap.mmap:
-        """The pack itself. Raises OSError or ValueError if it cannot be mapped."""
+        """Return the mapped pack. Raises OSError or ValueError if it cannot be mapped."""
         return _mapped(self.pack)
 
     def offset(self, oid: bytes) -> int | None:
-        """Where in the pack an object stands, None if it is not in it."""
+        """Return the offset of an object in the pack, None if it is not in it."""
         number = self._number(oid)
         if number is None:
             return None
@@ -81,8 +81,8 @@ class PackIndex:
         return offset
 
     def names(self) -> Iterator[bytes]:
-        """The names of all objects, in order. Raises StoreDamaged if this is no index of version
-        2.
+        """Return the ids of all objects, sorted, 20 bytes each. Raises StoreDamaged if the index is
+        not version 2.
         """
         if not self.is_usable:
             raise StoreDamaged(
@@ -109,7 +109,9 @@ class PackIndex:
         return names[place] if place < len(names) and self._name(names[place]) == oid else None
 
     def _found_between(self, names: range, oid: bytes) -> int | None:
-        """The same as a bisection, without a call of ours for each step."""
+        """Return the position of `oid` in the range, as a bisection would, with one search instead
+        of a call for each step.
+        """
         start, end = NAMES + 20 * names.start, NAMES + 20 * names.stop
         at = self._map.find(oid, start, end)
         while at >= 0 and (at - NAMES) % 20:  # the end of one name and the beginning of the next
@@ -154,13 +156,13 @@ class PackWriter:
         return oid in self._places
 
     def add(self, oid: bytes, kind: str, data: bytes) -> None:
-        """Append one object; `oid` is its 20-byte name."""
+        """Append one object; `oid` is its 20-byte id."""
         packed = _entry_header(KINDS[kind], len(data)) + deflated(data)
         self._places[oid] = (self._file.tell(), zlib.crc32(packed))
         self._file.write(packed)
 
     def read(self, oid: bytes) -> tuple[str, bytes]:
-        """The kind and content of an object written before."""
+        """Return the kind and content of an object written before."""
         end = self._file.tell()
         self._file.seek(self._places[oid][0])
         byte = self._file.read(1)[0]
@@ -174,11 +176,10 @@ class PackWriter:
         return kind, b"".join(parts)
 
     def close(self, *, held: bool = False) -> Path:
-        """Finish pack and index, fsync both, and give them their names. The pack is first, so that
-        no index lies.
+        """Finish pack and index, fsync both, and rename them into place: the pack first, so that no
+        index exists without it.
 
-        `held` says that no ref names its objects yet: `git repack -ad` passes over it until
-        `let_go`.
+        `held` means that no ref reaches its objects yet: `git repack -ad` skips it until `let_go`.
         """
         self._file.seek(8)
         self._file.write(struct.pack(">I", len(self._places)))
@@ -203,7 +204,7 @@ class PackWriter:
         return pack
 
     def discard(self) -> None:
-        """Forget everything written."""
+        """Remove everything written."""
         # first: on a full disk, what is still to be written fails to be
         for path in (self._path, self._index_path):
             with suppress(OSError):
@@ -214,7 +215,9 @@ class PackWriter:
 
 @contextmanager
 def _held(pack: Path, *, held: bool) -> Iterator[None]:
-    """Git leaves a pack alone that is made meanwhile, until `let_go`; unless it cannot be made."""
+    """Keep git away from a pack that the block makes, until `let_go`; release it if the block
+    fails.
+    """
     keep = pack.with_suffix(".keep")
     mine = held and not keep.exists()
     if mine:
@@ -228,7 +231,7 @@ def _held(pack: Path, *, held: bool) -> Iterator[None]:
 
 
 def is_held(pack: Path) -> bool:
-    """Whether git is told to leave a pack alone, and gitcp told it so."""
+    """Return whether gitcp has told git to leave a pack alone."""
     try:
         return pack.with_suffix(".keep").read_bytes() == HELD
     except OSError:
@@ -236,21 +239,21 @@ def is_held(pack: Path) -> bool:
 
 
 def let_go(pack: Path) -> None:
-    """Leave a pack to git again, if it was held."""
+    """Release the .keep file of a pack that gitcp held."""
     if is_held(pack):
         with suppress(OSError):  # housekeeping does it later
             pack.with_suffix(".keep").unlink()
 
 
 class SmallPack(NamedTuple):
-    """A pack and its index as they are in their files."""
+    """A pack and its index as file contents."""
 
     content: bytes
     listing: bytes
 
     def write(self, directory: Path, *, sync: bool = False, held: bool = True) -> Path:
-        """Make both files visible, the index last; with `sync` durable. Where the pack is; `held`
-        until `let_go`.
+        """Make both files visible, the index last, and with `sync` durable. Return the pack's path;
+        `held` until `let_go`.
         """
         pack = directory / f"{self._name}.pack"
         if not directory.exists():
@@ -262,8 +265,7 @@ class SmallPack(NamedTuple):
         return pack
 
     def ensure(self, directory: Path, *, again: bool) -> None:
-        """Sync the files where they are. `again`: one that is missing or otherwise is written once
-        more.
+        """Sync the files. With `again`, first rewrite missing or different ones.
 
         The caller syncs the directory.
         """
@@ -289,7 +291,9 @@ class SmallPack(NamedTuple):
 def packed(
     objects: Mapping[Oid, tuple[str, bytes]], deflate: Callable[[bytes], bytes] | None = None
 ) -> SmallPack:
-    """A pack of a few objects. Without `deflate` they are deflated when packs are put together."""
+    """Return a pack of a few objects. Without `deflate` they are stored uncompressed until packs
+    are joined.
+    """
     deflate = deflate or _stored
     parts = [b"PACK" + struct.pack(">II", 2, len(objects))]
     places, place = {}, len(parts[0])
@@ -304,7 +308,7 @@ def packed(
 
 
 def index_of(places: Mapping[bytes, tuple[int, int]], checksum: bytes) -> bytes:
-    """The index of a pack: where each object stands, with its CRC."""
+    """Return the index of a pack, given the offset and CRC of each object."""
     names = sorted(places)
     counts = [0] * 256
     for name in names:
@@ -328,7 +332,7 @@ def index_of(places: Mapping[bytes, tuple[int, int]], checksum: bytes) -> bytes:
 
 
 def indexes(objects_dir: Path) -> list[PackIndex]:
-    """The indexes of every pack in an objects directory."""
+    """Return the indexes of all packs in an objects directory."""
     try:
         names = [name for name in os.listdir(objects_dir / "pack") if name.endswith(".idx")]
     except FileNotFoundError:
@@ -343,21 +347,21 @@ def indexes(objects_dir: Path) -> list[PackIndex]:
 
 
 def pack_times(directories: Iterable[Path]) -> list[float]:
-    """When a pack came or went the last time, in each of these objects directories that has any."""
+    """Return the time of the last change to each pack directory."""
     packs = (directory / "pack" for directory in directories)
     return [directory.stat().st_mtime for directory in packs if directory.exists()]
 
 
 def oid_of(kind: str, data: bytes | memoryview) -> Oid:
-    """The name git gives an object."""
+    """Return the id of an object."""
     digest = hashlib.sha1(b"%s %d\0" % (kind.encode(), len(data)), usedforsecurity=False)
     digest.update(data)  # never joined: a large object would be held twice
     return Oid(digest.hexdigest())
 
 
 def deflated(data: bytes) -> bytes:
-    """`data` as git stores it. Making a window costs more than filling it: what is small gets a
-    small one, or none.
+    """Return `data` deflated as git stores it. Allocating a window costs more than filling it, so
+    small data gets a small one, or none.
     """
     if len(data) <= TINY:
         return _stored(data)
@@ -367,7 +371,7 @@ def deflated(data: bytes) -> bytes:
 
 
 def _stored(data: bytes) -> bytes:
-    """`data` in zlib's form, as it is."""
+    """Return `data` in zlib's format, uncompressed."""
     blocks = [data[start : start + 0xFFFF] for start in range(0, len(data), 0xFFFF)] or [b""]
     parts = [b"\x78\x01"]
     for number, block in enumerate(blocks, 1):

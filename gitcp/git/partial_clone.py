@@ -1,16 +1,15 @@
-"""A repository of gitcp's own beside the user's, for what was fetched in part.
+"""gitcp's own repository for partly fetched checkpoints, beside the user's.
 
-Whatever a ref of the user's repository reaches must be there, or git's own `gc` fails; and to fetch
-a part makes of a repository a partial clone, in its config. So a part goes into a bare repository
-`<git dir>/gitcp/aside/<remote>`. It borrows the user's objects and settings, and gives nothing
-back: nothing of the user's looks into it.
+Everything reachable from the user's refs must exist, or git's own `gc` fails, and a partial fetch
+turns a repository into a partial clone in its config. So partial fetches go to a bare repository
+`<git dir>/gitcp/aside/<remote>`. It borrows the user's objects and settings; nothing in the user's
+repository refers to it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable
 from pathlib import Path
 
 from gitcp.errors import GitFailed, StoreDamaged
@@ -19,15 +18,17 @@ from gitcp.git.fsync import make_own_directory
 from gitcp.git.objects import Objects
 from gitcp.git.packs import oid_of
 from gitcp.git.repo import Repository
-from gitcp.model import Oid
+from gitcp.model import Host, Oid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import IO
+    pass
 
 DIRECTORY = "aside"
 REMOTE = "partial"
-"""What the remote is called in there. Its filter is in the config, and goes with every fetch."""
+"""The name of the remote in that repository. Its filter is configured there and applies to every
+fetch.
+"""
 
 SETTINGS = {
     "core.repositoryFormatVersion": "1",
@@ -40,19 +41,15 @@ SETTINGS = {
 
 
 class Aside(Repository):
-    """The repository beside another one; it has that one's root, for want of its own."""
+    """The repository beside another one, with the root of that one."""
 
-    def git(
-        self, *args: str | bytes, input: bytes | memoryview = b"", accept: Sequence[int] = (0,)
-    ) -> bytes:
-        return super().git(f"--git-dir={self.git_dir}", *args, input=input, accept=accept)
-
-    def git_reading(self, *args: str, input: bytes) -> AbstractContextManager[IO[bytes]]:
-        return super().git_reading(f"--git-dir={self.git_dir}", *args, input=input)
+    def __init__(self, root: Path, git_dir: Path, host: Host) -> None:
+        super().__init__(root, git_dir, host)
+        self.git_options = (f"--git-dir={git_dir}",)
 
 
 class Lazy(Objects):
-    """Its objects. One that is not there is fetched by git when it is read."""
+    """Its object store. git fetches a missing object when it is read."""
 
     def read(self, oid: Oid) -> tuple[str, bytes]:
         return self._read_loose(oid) or self._read_packed(oid) or self._fetched(oid)
@@ -62,77 +59,77 @@ class Lazy(Objects):
             kind = self._repo.git("cat-file", "-t", oid).decode("ascii").strip()
             data = self._repo.git("cat-file", kind, oid)
         except GitFailed as error:
-            raise StoreDamaged(
-                f"object {oid} was not fetched, and cannot be now: {error}"
-            ) from None
+            raise StoreDamaged(f"object {oid} is missing and cannot be fetched: {error}") from None
         if oid_of(kind, data) != oid:
-            raise StoreDamaged(f"object {oid} of the remote does not hold what its name says")
+            raise StoreDamaged(
+                f"object {oid} of the remote is damaged: its content does not match its name"
+            )
         return kind, data
 
 
 def find(repo: Repository, name: str) -> Aside | None:
-    """What was fetched in part from the remote `name`; None if nothing was."""
+    """Return the repository for partial fetches from the remote `name`, None if there is none."""
     if not refs.NAME.match(name):
         return None
-    place = _place(repo, name)
-    return Aside(repo.root, place, repo.host) if os.path.exists(place / "config") else None
+    path = _place(repo, name)
+    return Aside(repo.root, path, repo.host) if os.path.exists(path / "config") else None
 
 
 def _place(repo: Repository, name: str) -> Path:
-    """Where this user's is: git trusts nobody else's."""
-    place = repo.common_dir / "gitcp" / DIRECTORY / name
+    """Return the path of this user's repository: git does not trust another user's."""
+    path = repo.common_dir / "gitcp" / DIRECTORY / name
     try:
-        foreign = os.stat(place).st_uid != os.geteuid()
+        is_foreign = os.stat(path).st_uid != os.geteuid()
     except OSError:
-        foreign = False
-    # no remote is called so
-    return place.with_name(f"{name}..{os.geteuid()}.own") if foreign else place
+        is_foreign = False
+    # not a valid remote name
+    return path.with_name(f"{name}..{os.geteuid()}.own") if is_foreign else path
 
 
 def make(repo: Repository, name: str, url: str) -> Aside:
-    """A place for what is fetched in part from the remote `name`, which is at `url`; the one that
-    is there, if one is.
+    """Return the repository for partial fetches from the remote `name` at `url`, creating it if
+    missing.
 
     Writes below `<git dir>/gitcp/aside`. Raises GitFailed.
     """
-    found = find(repo, name)
-    if found is None:
+    aside = find(repo, name)
+    if aside is None:
         make_own_directory(repo.store_dir / DIRECTORY)
-        place = _place(repo, name)
-        unfinished = place.with_name(f"{name}..{os.getpid()}")  # no remote is called so
+        path = _place(repo, name)
+        unfinished = path.with_name(f"{name}..{os.getpid()}")  # not a valid remote name
         try:
             _init(repo, Aside(repo.root, unfinished, repo.host))
         except BaseException:
             _remove(unfinished)
             raise
         try:
-            unfinished.rename(place)
+            unfinished.rename(path)
         except OSError:  # another process made it meanwhile
             _remove(unfinished)
-        found = Aside(repo.root, place, repo.host)
-    found.git("config", "--local", "--replace-all", f"remote.{REMOTE}.url", url)
-    return found
+        aside = Aside(repo.root, path, repo.host)
+    aside.git("config", "--local", "--replace-all", f"remote.{REMOTE}.url", url)
+    return aside
 
 
-def _init(repo: Repository, made: Aside) -> None:
-    place = made.git_dir
-    _remove(place)
-    repo.git(*process.INIT, "--bare", str(place))
-    lent = os.path.relpath(repo.common_dir / "objects", place / "objects")
-    (place / "objects" / "info").mkdir(exist_ok=True)
-    (place / "objects" / "info" / "alternates").write_bytes(os.fsencode(lent) + b"\n")
-    settings = (place / "config").read_bytes()
+def _init(repo: Repository, aside: Aside) -> None:
+    path = aside.git_dir
+    _remove(path)
+    repo.git(*process.INIT, "--bare", str(path))
+    alternate = os.path.relpath(repo.common_dir / "objects", path / "objects")
+    (path / "objects" / "info").mkdir(exist_ok=True)
+    (path / "objects" / "info" / "alternates").write_bytes(os.fsencode(alternate) + b"\n")
+    settings = (path / "config").read_bytes()
     lines = b'[include]\n\tpath = "%s"\n' % _quoted(repo.common_dir / "config")
-    (place / "config").write_bytes(lines + settings)  # before its own, which win
+    (path / "config").write_bytes(lines + settings)  # first, so that its own settings win
     for key, value in SETTINGS.items():
-        made.git("config", "--local", key, value)
+        aside.git("config", "--local", key, value)
 
 
-def bring(found: Aside, oids: Iterable[Oid]) -> None:
-    """Get these objects, in one go. Raises GitFailed, where the remote gives out no single objects
-    too.
+def bring(aside: Aside, oids: Iterable[Oid]) -> None:
+    """Fetch these objects in one request. Raises GitFailed, also if the remote does not serve
+    single objects.
     """
-    asked = "".join(f"{oid}\n" for oid in oids).encode("ascii")
+    request = "".join(f"{oid}\n" for oid in oids).encode("ascii")
     options = (
         "--no-tags",
         "--no-write-fetch-head",
@@ -141,18 +138,22 @@ def bring(found: Aside, oids: Iterable[Oid]) -> None:
         "--quiet",
     )
     checked = ("-c", "fetch.fsckObjects=true", "-c", "fetch.negotiationAlgorithm=noop")
-    if asked:
-        found.git(*checked, "fetch", *options, "--filter=blob:none", "--stdin", REMOTE, input=asked)
+    if request:
+        aside.git(
+            *checked, "fetch", *options, "--filter=blob:none", "--stdin", REMOTE, input=request
+        )
 
 
 def forget(repo: Repository, name: str, ref: str) -> None:
-    """Let go of a ref that was fetched in part; of the whole place when it was the last one."""
-    found = find(repo, name)
-    if found is None:
+    """Delete a partly fetched ref, and the whole repository after the last one."""
+    aside = find(repo, name)
+    if aside is None:
         return
-    found.git("update-ref", "-d", ref)
-    if not any("/sessions/" in each for each in refs.list_refs(found.common_dir, refs.REMOTES)):
-        _remove(found.git_dir)
+    aside.git("update-ref", "-d", ref)
+    if not any(
+        "/sessions/" in ref_name for ref_name in refs.list_refs(aside.common_dir, refs.REMOTES)
+    ):
+        _remove(aside.git_dir)
 
 
 def _quoted(path: Path) -> bytes:
@@ -160,11 +161,11 @@ def _quoted(path: Path) -> bytes:
 
 
 def clear(repo: Repository) -> None:
-    """Let go of everything that was fetched in part."""
+    """Delete everything that was fetched partly."""
     _remove(repo.common_dir / "gitcp" / DIRECTORY)
 
 
-def _remove(place: Path) -> None:
-    import shutil  # two milliseconds
+def _remove(path: Path) -> None:
+    import shutil  # 2 ms
 
-    shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(path, ignore_errors=True)

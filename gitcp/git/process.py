@@ -1,5 +1,5 @@
-"""Runs `git` itself, for the few things that only git knows. No shell, no hooks, no locks, a
-scrubbed environment.
+"""Run `git` for the few tasks that only git can do: without a shell, hooks or locks, in a scrubbed
+environment.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gitcp.errors import DiskFull, GitcpError, GitFailed
+from gitcp.git import git_progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ KEPT = ("GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CO
 KEPT_PREFIXES = ("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "GIT_SSH", "GIT_ASKPASS")
 
 READ = 1 << 18
-"""Bytes that are read at once."""
+"""Bytes read at a time."""
 
 SAFE = (
     "--no-optional-locks",
@@ -41,23 +42,23 @@ INIT = (
     "--object-format=sha1",
     "--template=",
 )
-"""Makes a repository that gitcp can read, whatever this git makes by itself: from 3.0 on another
-kind.
-"""
+"""Creates a repository that gitcp can read, whatever this git's defaults: git 3.0 changes them."""
 
 FULL = ("No space left on device", "Out of diskspace", "Disk quota exceeded")
-"""What git says of a full disk."""
+"""git's messages for a full disk."""
 
 
 def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
-    """`env` without the variables by which an outer git (a hook, an alias) would redirect ours."""
-    kept = {
+    """Return `env` without the variables by which an outer git (a hook, an alias) would redirect
+    ours.
+    """
+    remaining = {
         name: value
         for name, value in env.items()
         if not name.startswith("GIT_") or name in KEPT or name.startswith(KEPT_PREFIXES)
     }
     return {
-        **kept,
+        **remaining,
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_FLUSH": "0",
         "GIT_NO_REPLACE_OBJECTS": "1",
@@ -74,14 +75,14 @@ def run(
     accept: Sequence[int] = (0,),
     index: Path | None = None,
 ) -> bytes:
-    """Run `git ARGS` in `cwd` and return its stdout; `index` takes the place of git's index.
+    """Run `git ARGS` in `cwd` and return its stdout; `index` replaces git's index.
 
-    Raises GitFailed on any other exit code than `accept`, DiskFull where git says that it is why.
+    Raises GitFailed on an exit code not in `accept`, DiskFull if git reports a full disk.
     """
-    return talk(args, cwd=cwd, env=env, input=input, accept=accept, index=index)[0]
+    return run_with_stderr(args, cwd=cwd, env=env, input=input, accept=accept, index=index)[0]
 
 
-def talk(
+def run_with_stderr(
     args: Sequence[str | bytes],
     *,
     cwd: str,
@@ -90,7 +91,9 @@ def talk(
     accept: Sequence[int] = (0,),
     index: Path | None = None,
 ) -> tuple[bytes, bytes]:
-    """The same with what it said on stderr: a remote says there what it thinks."""
+    """Run `git ARGS` as `run` does, and return its stdout and stderr, which includes messages of a
+    remote.
+    """
     import subprocess  # 4 ms, and most saves need no git command
 
     try:
@@ -109,18 +112,61 @@ def talk(
     return done.stdout, done.stderr
 
 
+def run_with_progress(
+    args: Sequence[str | bytes],
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    input: bytes | IO[bytes] = b"",
+    accept: Sequence[int] = (0,),
+) -> tuple[bytes, bytes]:
+    """Run `git ARGS` with a progress option, and report git's progress as gitcp's.
+
+    `input` is sent to stdin, or is an open file to read from its current position. Returns stdout,
+    and stderr without the progress. Raises as `run`.
+    """
+    import subprocess
+
+    with _scratch() as given, _scratch() as out:
+        if isinstance(input, bytes):
+            given.write(input)
+            given.seek(0)
+        try:
+            git = subprocess.Popen(
+                ["git", *SAFE, *args],
+                cwd=cwd,
+                env=scrubbed(env),
+                stdin=given if isinstance(input, bytes) else input,
+                stdout=out,
+                stderr=subprocess.PIPE,
+            )
+        except FileNotFoundError:
+            raise _not_found() from None
+        with git:
+            assert git.stderr is not None
+            try:
+                messages = git_progress.report(git.stderr)
+            except BaseException:
+                git.kill()
+                raise
+        if git.returncode not in accept:
+            raise _failed(args, git.returncode, messages)
+        out.seek(0)
+        return out.read(), messages
+
+
 @contextmanager
 def reading(
     args: Sequence[str], *, cwd: str, env: Mapping[str, str], input: bytes
 ) -> Iterator[IO[bytes]]:
-    """Run `git ARGS` in `cwd`, and give its stdout to be read bit by bit. What is left unread ends
-    with it.
+    """Run `git ARGS` in `cwd` and yield its stdout for reading in parts. git is stopped if output
+    is left unread.
 
-    Raises GitFailed, or DiskFull, if all was read and it failed.
+    Raises GitFailed or DiskFull if all was read and git failed.
     """
     import subprocess
 
-    with _scratch() as given, _scratch() as said:
+    with _scratch() as given, _scratch() as errors:
         given.write(input)
         given.seek(0)
         command, env = ["git", *SAFE, *args], scrubbed(env)
@@ -131,7 +177,7 @@ def reading(
                 env=env,
                 stdin=given,
                 stdout=subprocess.PIPE,
-                stderr=said,
+                stderr=errors,
                 bufsize=READ,
             )
         except FileNotFoundError:
@@ -139,16 +185,16 @@ def reading(
         with git:
             assert git.stdout is not None
             yield git.stdout
-        if git.returncode > 0:  # below 0: it was writing what nobody reads
-            said.seek(0)
-            raise _failed(args, git.returncode, said.read())
+        if git.returncode > 0:  # negative: killed by SIGPIPE while output was left unread
+            errors.seek(0)
+            raise _failed(args, git.returncode, errors.read())
 
 
 def _scratch() -> IO[bytes]:
-    """A file without a name."""
+    """Return an anonymous temporary file."""
     if sys.platform == "linux":
         return open(os.memfd_create("gitcp"), "w+b")
-    import tempfile  # three milliseconds
+    import tempfile  # 3 ms
 
     return tempfile.TemporaryFile()
 
@@ -159,7 +205,7 @@ def _not_found() -> GitFailed:
 
 def _failed(args: Sequence[str | bytes], code: int, stderr: bytes) -> GitcpError:
     said = stderr.decode("utf-8", "replace").strip()
-    what = f"`git {_verb(args)}` ended with {code}: {said or 'no message'}"
+    what = f"`git {_verb(args)}` failed with exit code {code}: {said or 'no message'}"
     # a remote's disk is not ours
     ours = (line for line in said.splitlines() if "remote: " not in line)
     if any(words in line for line in ours for words in FULL):
@@ -168,8 +214,8 @@ def _failed(args: Sequence[str | bytes], code: int, stderr: bytes) -> GitcpError
 
 
 def _verb(args: Sequence[str | bytes]) -> str:
-    """The command, behind the settings and git's own options."""
-    place = 0
-    while place < len(args) - 1 and os.fsencode(args[place]).startswith(b"-"):
-        place += 2 if args[place] == "-c" else 1
-    return os.fsdecode(args[place])
+    """Return the git command, without the options before it."""
+    index = 0
+    while index < len(args) - 1 and os.fsencode(args[index]).startswith(b"-"):
+        index += 2 if args[index] == "-c" else 1
+    return os.fsdecode(args[index])

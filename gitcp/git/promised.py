@@ -1,5 +1,5 @@
-"""Partial clones: objects that are not here because a remote has promised them. git fetches one
-when it is asked for.
+"""Partial clones: objects that are missing because a remote has promised them. git fetches them
+when they are read.
 
 Only `bring` fetches.
 """
@@ -17,54 +17,56 @@ if TYPE_CHECKING:
     from gitcp.model import Oid
 
 ALONE = ("-c", "fetch.negotiationAlgorithm=noop", "-c", "gc.auto=0", "-c", "maintenance.auto=0")
-"""What git itself says to fetch single objects; and it does not keep house afterwards."""
+"""The settings that git itself uses to fetch single objects, without housekeeping afterwards."""
 
 ROUNDS = 2
-"""Trees first, in a clone without trees, then what they name."""
+"""In a clone without trees: first trees, then the objects they name."""
 
 AS_FAR_AS_HERE = "--missing=allow-any"
-"""To `git rev-list`: pass over objects that are not here, and fetch none."""
+"""For `git rev-list`: skip missing objects, and fetch none."""
+
+AS_FAR_AS_PROMISED = "--missing=allow-promisor"
+"""For `git rev-list`: fail for a missing object unless a remote has promised it; fetch none."""
 
 
 def is_partial(repo: Repository) -> bool:
-    """Whether something may be missing here that a remote has promised."""
+    """Return whether objects promised by a remote may be missing here."""
     return any(repo.common_dir.glob("objects/pack/*.promisor"))
 
 
 def bring(repo: Repository, commits: Iterable[Oid]) -> bool:
-    """Have git fetch what is missing below these commits, in one go; whether this is a partial
-    clone at all.
+    """Fetch the objects missing below these commits, in one request. Return whether this is a
+    partial clone.
 
-    Raises GitFailed where it is not to be had.
+    Raises GitFailed if they are not available.
     """
     if not is_partial(repo):
         return False
     tips = "".join(f"{commit}\n" for commit in commits).encode("ascii")
     for _ in range(ROUNDS):
-        listed = repo.git(
+        output = repo.git(
             "rev-list", "--objects", "--missing=print", "--stdin", input=tips
         ).splitlines()
-        missing = b"".join(line[1:] + b"\n" for line in listed if line.startswith(b"?"))
+        missing = b"".join(line[1:] + b"\n" for line in output if line.startswith(b"?"))
         for name in _remotes(repo) if missing else ():
-            repo.git(
-                *ALONE, "fetch", *remote.QUIET, "--filter=blob:none", "--stdin", name, input=missing
-            )
+            options = (*remote.NAMED_ONLY, "--quiet", "--filter=blob:none", "--stdin")
+            repo.git(*ALONE, "fetch", *options, name, input=missing)
     return True
 
 
 def _remotes(repo: Repository) -> list[str]:
-    """The remotes that have promised something."""
-    found = remote.settings(repo)
+    """Return the remotes that have promised objects."""
+    settings = remote.settings(repo)
     names = (
         key.removeprefix("remote.").removesuffix(".promisor")
-        for key in found
+        for key in settings
         if key.endswith(".promisor")
     )
-    return [name for name in names if found[f"remote.{name}.promisor"].lower() == "true"]
+    return [name for name in names if settings[f"remote.{name}.promisor"].lower() == "true"]
 
 
 def is_all_that_is_missing(repo: Repository, commits: Iterable[Oid]) -> bool:
-    """Whether nothing is missing below these commits but what a remote has promised."""
+    """Return whether only promised objects are missing below these commits."""
     if not is_partial(repo):
         return False
     tips = "".join(f"{commit}\n" for commit in commits).encode("ascii")

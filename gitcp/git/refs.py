@@ -1,9 +1,9 @@
-"""The refs under `refs/gitcp/`: read, list, and move by compare-and-swap. Nothing else is ever
+"""The refs under `refs/gitcp/`: read, list, and update by compare-and-swap. No other refs are ever
 written.
 
-The files are read and written as git does it (a `.lock` file made exclusively, the old value
-compared, a rename), so git and gitcp can work side by side. What git's own commands do to our refs
-(pack-refs, gc) is met by retrying.
+Files are read and written as git does it (an exclusive `.lock` file, a comparison with the old
+value, a rename), so git and gitcp can run concurrently. git's own changes to our refs (pack-refs,
+gc) are handled by retrying.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ REMOTES = PREFIX + "remotes/"
 HEX = re.compile(r"[0-9a-f]{40}\Z")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}\Z")
 NOTHING = Oid("0" * 40)
-"""What no object is called."""
+"""An id that no object has."""
 
 LONGEST = 1 << 13
-"""No ref's file is longer: it is a name of an object, or `ref: ` and a path."""
+"""Maximum bytes of a ref's file: an object id, or `ref: ` and a path."""
 
 TRIES = 160
 PAUSE = 0.025
 OURS = 0o200
-"""The mode of our lock files, which git never gives to its own. Only who holds the store's lock
-makes one, so that whoever finds one while holding that may take it away: its owner died.
+"""The mode of our lock files, which git never uses for its own. Only the holder of the store's lock
+makes one, so the next holder may delete a leftover: its owner died.
 """
 
 BESIDE = "..gitcp.lock"
-"""How the file is called that becomes a ref: no ref can be called so, and git passes over it."""
+"""Suffix of the file that becomes a ref: not a valid ref name, and ignored by git."""
 
 STALE = 60.0
-"""Seconds after which a lock of git's, unchanged, has lost its owner (a crash). git holds one for
-milliseconds, but may be stopped meanwhile on a busy machine; if it went on after we took its lock,
-it would undo what we wrote.
+"""Seconds after which an unchanged lock of git counts as left by a crash. git holds one for
+milliseconds, but may be delayed on a busy machine; if it continued after we took its lock, it would
+undo our write.
 """
 
 
 def read_ref(common_dir: Path, name: str) -> Oid | None:
-    """Where a ref points, None if there is none. Follows symbolic refs. Raises StoreDamaged for
-    garbage.
+    """Return the value of a ref, None if it does not exist. Follows symbolic refs. Raises
+    StoreDamaged for invalid content.
     """
     for _ in range(5):
         try:
@@ -75,13 +75,13 @@ def read_ref(common_dir: Path, name: str) -> Oid | None:
             break
         name = text[4:].strip()
     if not HEX.match(text):
-        raise StoreDamaged(f"the ref {name} does not hold an object name", hint="gitcp check")
+        raise StoreDamaged(f"the ref {name} does not contain an object name", hint="gitcp check")
     return Oid(text)
 
 
 def list_refs(common_dir: Path, prefix: str, garbage: Oid | None = None) -> dict[str, Oid]:
-    """Every ref below `prefix`, by full name, in order. One that holds garbage is left out, or
-    taken for `garbage`.
+    """Return every ref below `prefix` by full name, sorted. Invalid ones are omitted, or have the
+    value `garbage`.
     """
     found = {}
 
@@ -113,20 +113,20 @@ def update_ref(
     old: Oid | None,
     promise: Callable[[], None] | None = None,
 ) -> bool:
-    """Point `name` at `new` if it still points at `old` (None: if it does not exist). False if it
+    """Point `name` at `new` if it still points at `old` (None: does not exist). Return False if it
     moved meanwhile.
 
-    A ref that holds garbage points at NOTHING.
+    An invalid ref counts as pointing at NOTHING.
 
-    The new value is on disk when this returns; with `promise` it is not, but that is called before
-    the ref moves, and sees to it. Raises StoreBusy if the ref stays locked, DiskFull.
+    The new value is durable when this returns, unless `promise` is given: that is called before the
+    ref moves and ensures durability. Raises StoreBusy if the ref stays locked, DiskFull.
     """
     lock = _acquire(common_dir, name)
     path, temporary = f"{common_dir}/{name}", f"{common_dir}/{name}{BESIDE}"
     try:
         if _read(common_dir, name, NOTHING) != old:
             return False
-        write_new(temporary, new.encode("ascii") + b"\n", 0o666, sync=promise is None)
+        write_new(temporary, new.encode("ascii") + b"\n", 0o666, durable=promise is None)
         if promise is not None:
             promise()
         os.rename(temporary, path)
@@ -143,11 +143,10 @@ def update_ref(
 
 
 def delete_ref(common_dir: Path, name: str, old: Oid) -> bool:
-    """Delete `name` if it still points at `old`. False if it moved. A packed ref is left to git
-    itself.
+    """Delete `name` if it still points at `old`. Return False if it moved. Packed refs are left to
+    git.
 
-    Of a ref that holds garbage (`old` is NOTHING) the file goes, and a packed one is to be seen
-    again.
+    For an invalid ref (`old` is NOTHING) the file is deleted, which may uncover a packed ref.
     """
     lock = _acquire(common_dir, name)
     try:
@@ -163,8 +162,8 @@ def delete_ref(common_dir: Path, name: str, old: Oid) -> bool:
 
 
 def check_name(name: str, what: str) -> str:
-    """`name` if it can be the last part of one of our refs. Raises BadValue, with a name that
-    could.
+    """Return `name` if it is valid as the last part of our refs. Raises BadValue with a valid name
+    as hint.
     """
     if NAME.match(name) and ".." not in name and not name.endswith((".lock", ".")):
         return name
@@ -177,10 +176,9 @@ def check_name(name: str, what: str) -> str:
 
 
 def _content(path: str, *, ours: bool) -> bytes:
-    """The file's first bytes; a ref has no more. Read as the system gives them: a save reads five
-    refs.
+    """Return the first bytes of a ref's file.
 
-    A ref of gitcp's is never a link. Raises Refused if it is; never waits for a FIFO.
+    Refs of gitcp are never links. Raises Refused for a link; never blocks on a FIFO.
     """
     try:
         descriptor = os.open(
@@ -220,8 +218,8 @@ def _packed(common_dir: Path) -> dict[str, Oid]:
 
 
 def _acquire(common_dir: Path, name: str) -> str:
-    """Make the ref's lock file. The caller holds the store's lock, so a lock file that stays is a
-    crash's leftover.
+    """Create the ref's lock file. The caller holds the store's lock, so a persistent lock file was
+    left by a crash.
     """
     lock = f"{common_dir}/{name}.lock"
     _look_above(common_dir, name)
@@ -289,9 +287,7 @@ def _heal(lock: str) -> None:
 
 
 def _remove(path: str) -> None:
-    """Take a file of ours away. One that stays is taken away by the next who holds the store's
-    lock.
-    """
+    """Remove one of our files. If that fails, the next holder of the store's lock removes it."""
     with suppress(OSError):
         os.unlink(path)
 

@@ -1,8 +1,8 @@
-"""Other repositories, by `git` itself and with the user's own credentials: list refs, send them,
-get what they reach.
+"""Other repositories, accessed with `git` and the user's own credentials: list, push and fetch
+refs.
 
-Nothing is sent or fetched but what is named, no hook runs, and none of git's own refs or files is
-written: no FETCH_HEAD, no tracking branch, no tag.
+Only named refs are pushed or fetched, no hook runs, and none of git's own refs or files is written:
+no FETCH_HEAD, no tracking branch, no tag.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from gitcp import progress
 from gitcp.errors import GitcpError, GitFailed
 from gitcp.git import process
 from gitcp.git.refs import HEX, PREFIX
@@ -17,13 +18,13 @@ from gitcp.git.repo import Repository
 from gitcp.model import Oid
 
 AT_ONCE = 5
-"""Some hosts let one push change no more refs."""
+"""Maximum number of refs in one push; some hosts allow no more."""
 
 PEELED = "^{}"
-"""The end of the name by which a remote says what a tag is on."""
+"""Suffix of the name under which a remote lists the target of a tag."""
 
 LONGEST = 500
-"""Characters of what a remote says that are passed on."""
+"""Maximum characters of a remote's message that are shown."""
 
 CHECKED = (
     "-c",
@@ -35,11 +36,11 @@ CHECKED = (
     "-c",
     "maintenance.auto=0",
 )
-QUIET = ("--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--refmap=", "--quiet")
+NAMED_ONLY = ("--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--refmap=")
 
 
 class Update(NamedTuple):
-    """A ref of the remote to be moved: where to, and where it must still be (None: it must not
+    """A ref of the remote to move: its new value, and the value it must still have (None: must not
     exist).
     """
 
@@ -49,7 +50,7 @@ class Update(NamedTuple):
 
 
 def listed(repo: Repository, remote: str, pattern: str = PREFIX + "*") -> dict[str, Oid]:
-    """The refs of a remote that match, by name. Raises GitFailed, with what git said."""
+    """Return the matching refs of a remote by name. Raises GitFailed with git's message."""
     return {
         name: oid
         for name, oid in peeled(repo, remote, pattern).items()
@@ -58,8 +59,8 @@ def listed(repo: Repository, remote: str, pattern: str = PREFIX + "*") -> dict[s
 
 
 def peeled(repo: Repository, remote: str, pattern: str) -> dict[str, Oid]:
-    """The same, and beside annotated tags, as `NAME^{}`, what they are on; a bundle does not say
-    that.
+    """Return the matching refs of a remote, with the targets of annotated tags as `NAME^{}`;
+    bundles do not list those.
     """
     found = {}
     for line in (
@@ -72,9 +73,9 @@ def peeled(repo: Repository, remote: str, pattern: str) -> dict[str, Oid]:
 
 
 def send(repo: Repository, remote: str, updates: Sequence[Update]) -> dict[str, str]:
-    """Push, each ref only if it is still where it was; what was refused, by ref, with the reason.
+    """Push each ref only if it still has its old value. Return the rejected refs with reasons.
 
-    Raises GitFailed if the remote could not be reached at all.
+    Raises GitFailed if the remote cannot be reached.
     """
     refused: dict[str, str] = {}
     for start in range(0, len(updates), AT_ONCE):
@@ -87,6 +88,7 @@ def _send(repo: Repository, remote: str, updates: Sequence[Update]) -> dict[str,
     specs = [f"{update.new}:{update.ref}" for update in updates]
     options = (
         "--porcelain",
+        *(["--progress"] if progress.is_shown() else []),
         "--no-verify",
         "--no-follow-tags",
         "--recurse-submodules=no",
@@ -95,9 +97,7 @@ def _send(repo: Repository, remote: str, updates: Sequence[Update]) -> dict[str,
     # push options are words to a forge about the user's own pushes, and some remotes take none at
     # all
     args = ("-c", "push.pushOption=", "push", *options, *leases, "--", remote, *specs)
-    out, err = process.talk(
-        (*repo.told, *args), cwd=str(repo.root), env=repo.host.env, accept=(0, 1)
-    )
+    out, err = _talk(repo, args, accept=(0, 1))
     states = dict(_states(out.decode("utf-8", "replace")))
     if not states:
         raise GitFailed(f"the remote {remote} could not be reached: nothing was sent")
@@ -106,10 +106,18 @@ def _send(repo: Repository, remote: str, updates: Sequence[Update]) -> dict[str,
     return {ref: state + why for ref, state in found.items() if state}
 
 
-def _explained(said: str) -> str:
-    """What the remote says about it in its own words, in brackets: the reason is often there
-    alone.
+def _talk(
+    repo: Repository, args: Sequence[str], accept: Sequence[int] = (0,)
+) -> tuple[bytes, bytes]:
+    """Run a command that contacts a remote and return its stdout and stderr. Reports progress if it
+    is shown.
     """
+    run = process.run_with_progress if progress.is_shown() else process.run_with_stderr
+    return run((*repo.git_options, *args), cwd=str(repo.root), env=repo.host.env, accept=accept)
+
+
+def _explained(said: str) -> str:
+    """Return the remote's own messages in parentheses: the reason is often only there."""
     lines = (
         line.removeprefix("remote:").strip()
         for line in said.splitlines()
@@ -120,7 +128,7 @@ def _explained(said: str) -> str:
 
 
 def _states(said: str) -> list[tuple[str, str]]:
-    r"""Each ref and why it was refused, "" where it was not: git's lines
+    r"""Return each ref and why it was rejected, "" if it was not, from git's lines
     `FLAG\\tFROM:TO\\tSUMMARY`.
     """
     rows = [line.split("\t") for line in said.splitlines()]
@@ -130,15 +138,19 @@ def _states(said: str) -> list[tuple[str, str]]:
 
 
 def receive(repo: Repository, remote: str, names: Sequence[str]) -> None:
-    """Get everything that refs of a remote reach, each object checked by git; no ref names it yet.
-    Raises GitFailed.
+    """Fetch everything that refs of a remote reach, each object checked by git, without creating
+    refs. Raises GitFailed.
     """
     for start in range(0, len(names), 100):
-        repo.git(*CHECKED, "fetch", *QUIET, "--", remote, *names[start : start + 100])
+        some = names[start : start + 100]
+        shown = "--progress" if progress.is_shown() else "--quiet"
+        _talk(repo, (*CHECKED, "fetch", shown, *NAMED_ONLY, "--", remote, *some))
 
 
 def sizes(repo: Repository, names: Sequence[Oid]) -> dict[Oid, int]:
-    """How large objects are, without reading them. Raises GitcpError for one that is missing."""
+    """Return the sizes of objects in bytes, without reading them. Raises GitcpError for a missing
+    one.
+    """
     asked = "\n".join(names).encode("ascii") + b"\n"
     answers = (
         repo.git("cat-file", "--batch-check=%(objectname) %(objectsize)", input=asked)
@@ -149,14 +161,14 @@ def sizes(repo: Repository, names: Sequence[Oid]) -> dict[Oid, int]:
     for answer in filter(None, answers):
         name, _, size = answer.partition(" ")
         if not size.isdecimal():
-            raise GitcpError(f"object {name} did not come along: nothing of it is used")
+            raise GitcpError(f"the remote did not send object {name}: nothing was fetched from it")
         found[Oid(name)] = int(size)
     return found
 
 
 def settings(repo: Repository) -> Mapping[str, str]:
-    """git's settings of remotes, `remote.NAME.KEY` → the last value; of addresses the first, from
-    which git fetches.
+    """Return git's settings of remotes, `remote.NAME.KEY` → the last value; for URLs the first,
+    from which git fetches.
     """
     listed = repo.git("config", "-z", "--get-regexp", r"^remote\.", accept=(0, 1)).decode(
         "utf-8", "replace"
@@ -170,7 +182,7 @@ def settings(repo: Repository) -> Mapping[str, str]:
 
 
 def configure(repo: Repository, key: str, value: str | None) -> None:
-    """Set a setting in this repository's config, or take it away. Raises GitFailed."""
+    """Set or remove a setting in this repository's config. Raises GitFailed."""
     if value is None:
         repo.git("config", "--local", "--unset-all", key, accept=(0, 5))
     else:

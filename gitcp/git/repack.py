@@ -1,10 +1,9 @@
-"""Housekeeping: loose objects of checkpoints go into one pack, and small packs of gitcp's into a
-larger one.
+"""Housekeeping: pack the loose objects of checkpoints, and join gitcp's small packs.
 
-A save leaves up to a dozen loose objects, or a pack. Left alone, they would have git's own `gc
---auto` begin in the midst of a user's `git commit` after some four hundred saves, or fifty. What
-only others reach, and packs that others made, are not touched, and nothing goes before git has
-verified the pack that holds it.
+A save leaves up to a dozen loose objects, or a pack. Without housekeeping, git's own `gc --auto`
+would start during a user's `git commit` after some four hundred saves, or fifty. Objects that only
+other refs reach and packs made by others are not touched, and nothing is deleted before git has
+verified the new pack.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ if TYPE_CHECKING:
     from gitcp.git.repo import Repository
 
 PROBED = "17"
-"""By this directory git estimates how many objects are loose. Its `gc --auto` begins above 27 in
+"""From this directory git estimates the number of loose objects. Its `gc --auto` starts above 27 in
 it, or 50 packs.
 """
 
 LOOSE = 10
-"""So many more in it than were left the last time are packed: some 2,500 in all."""
+"""Packing starts when it contains this many more than the last run left: about 2,500 in all."""
 
 PACKS = 16
-"""So many packs of gitcp's are put together."""
+"""Joining starts at this number of packs."""
 
 SETTLED = 3600.0
-"""Seconds after which nobody is still about to name an object that was found stored."""
+"""Seconds after which no process is still about to reference an object it found stored."""
 
 OBJECT = re.compile(r"[0-9a-f]{38}")
 
@@ -64,7 +63,7 @@ others have work.
 
 
 def note(repo: Repository, pack: Path) -> None:
-    """Remember a pack as one that gitcp wrote."""
+    """Record a pack as written by gitcp."""
     with suppress(OSError):
         notes = repo.store_dir / NOTES
         make_own_directory(notes)
@@ -72,13 +71,13 @@ def note(repo: Repository, pack: Path) -> None:
 
 
 def is_due(repo: Repository) -> bool:
-    """Whether enough has come together since the last time. Looks at two directories."""
+    """Return whether enough loose objects or packs have accumulated. Reads two directories."""
     probed = _probed(repo)
     return (probed >= LOOSE and probed >= _left(repo) + LOOSE) or len(_noted(repo)) >= PACKS
 
 
 def is_running(repo: Repository) -> bool:
-    """Whether another process keeps house here at this moment. Writes nothing."""
+    """Return whether another process is doing housekeeping. Writes nothing."""
     if not (repo.common_dir / "gitcp" / NOTES).is_dir():
         return False
     with alone(repo) as nobody:
@@ -86,8 +85,8 @@ def is_running(repo: Repository) -> bool:
 
 
 def repack(repo: Repository) -> None:
-    """Pack what has come together; nothing if another process is at it. Raises GitFailed,
-    StoreDamaged or OSError; then everything that was there still is.
+    """Pack what has accumulated, unless another process is doing so. Raises GitFailed, StoreDamaged
+    or OSError; then nothing was deleted.
     """
     with alone(repo) as nobody:
         if not nobody:
@@ -98,14 +97,14 @@ def repack(repo: Repository) -> None:
             _join_packs(repo)  # needs no old commit to be sound
             _pack_loose(repo)
         finally:
-            replace_file(repo.store_dir / NOTES / LEFT, b"%d" % _probed(repo), sync=False)
+            replace_file(repo.store_dir / NOTES / LEFT, b"%d" % _probed(repo), durable=False)
 
 
 def let_go_of_held(repo: Repository, *, settled: bool = False) -> None:
-    """Leave packs to git that somebody held who was killed before a ref named them.
+    """Release packs held by processes that were killed before a ref reached them.
 
-    Who holds the store's lock knows that nobody is about to; anybody else takes those that are
-    `settled`.
+    The holder of the store's lock knows that no process is about to; others release only `settled`
+    ones.
     """
     for keep in _objects(repo).glob("pack/pack-*.keep"):
         if not settled or _is_settled(keep):
@@ -113,7 +112,7 @@ def let_go_of_held(repo: Repository, *, settled: bool = False) -> None:
 
 
 def _forget_gone(repo: Repository) -> None:
-    """Forget the packs whose index is gone: git took them away, or we did and were interrupted."""
+    """Forget packs without an index: git deleted them, or gitcp was interrupted while deleting."""
     for name in _noted(repo):
         pack = _objects(repo) / "pack" / name
         if not pack.with_suffix(".idx").exists():
@@ -141,11 +140,11 @@ def _pack_loose(repo: Repository) -> None:
 
 
 def _drop_copies(repo: Repository, fresh: set[bytes]) -> None:
-    """Remove the loose copies of what was packed just now (`fresh`), and those that an interrupted
-    run left.
+    """Remove the loose copies of newly packed objects (`fresh`), and those that an interrupted run
+    left.
 
-    Of what an older pack holds, a copy that was touched of late stays: who touched it may be about
-    to name it, and git may be about to let go of the pack.
+    A recently touched copy of an object in an older pack stays: another process may be about to
+    reference it, and git may be about to delete the pack.
     """
     directory = _objects(repo)
     indexes = [_index(directory / "pack" / name) for name in _noted(repo)]
@@ -157,7 +156,7 @@ def _drop_copies(repo: Repository, fresh: set[bytes]) -> None:
 
 
 def _loose(repo: Repository) -> Iterator[tuple[str, Path]]:
-    """Every loose object: its name, and its file."""
+    """Yield the id and the file of every loose object."""
     for fan_out in (f"{byte:02x}" for byte in range(256)):
         with suppress(FileNotFoundError):
             for rest in os.listdir(_objects(repo) / fan_out):
@@ -177,7 +176,7 @@ def _is_settled(path: Path) -> bool:
 
 
 def _join_packs(repo: Repository) -> None:
-    """Of gitcp's packs those that are smaller than all smaller ones together become one."""
+    """Join those of gitcp's packs that are smaller than all smaller ones together."""
     directory = _objects(repo) / "pack"
     noted = [name for name in _noted(repo) if not is_held(directory / name)]
     if len(noted) < PACKS:
@@ -210,7 +209,7 @@ def _index(pack: Path) -> PackIndex:
 
 
 def _replace(repo: Repository, packs: list[Path]) -> None:
-    """Put these packs together; each goes once all that it holds is in the new one."""
+    """Join these packs; delete each once the new one contains all its objects."""
     names = {path: set(_index(path).names()) for path in packs}
     new = _packed(repo, set().union(*names.values()))
     index = _index(new)
@@ -220,7 +219,7 @@ def _replace(repo: Repository, packs: list[Path]) -> None:
 
 
 def _packed(repo: Repository, names: Iterable[bytes]) -> Path:
-    """A new pack with these objects, on disk and verified. Raises GitFailed."""
+    """Return the path of a new, verified pack with these objects. Raises GitFailed."""
     base = _objects(repo) / "pack" / "pack"
     asked = "".join(f"{name.hex()}\n" for name in names).encode("ascii")
     made = repo.git(*FORM, "pack-objects", "-q", str(base), input=asked).decode("ascii").strip()
@@ -233,7 +232,7 @@ def _packed(repo: Repository, names: Iterable[bytes]) -> Path:
 
 @contextmanager
 def alone(repo: Repository) -> Iterator[bool]:
-    """Whether no other process keeps house here; none begins to before the end."""
+    """Yield whether no other process is doing housekeeping; none starts before the block ends."""
     notes = repo.store_dir / NOTES
     make_own_directory(notes)
     descriptor = os.open(notes, os.O_RDONLY | os.O_DIRECTORY)

@@ -1,7 +1,7 @@
-"""Finds and opens a repository: its directories, its settings, where HEAD stands.
+"""Find and open a repository: its directories, its settings, and HEAD.
 
-A repository is opened by looking at its files, as git does: a save that finds nothing to do has no
-time to start git. Formats that gitcp cannot read are refused here, by name.
+A repository is opened by reading its files, as git does: a save with nothing to do has no time to
+start git. Formats that gitcp cannot read are refused here.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from gitcp.errors import GitFailed, Refused, RepositoryNotFound
+from gitcp.fastpath import discovery
 from gitcp.git import config, process, shared
 from gitcp.git.fsync import make_own_directory
 from gitcp.model import Base, Host, Oid
@@ -21,6 +22,8 @@ from gitcp.model import Base, Host, Oid
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import IO
+
+    from gitcp.fastpath.stat_check import Look
 
 OPERATIONS = (
     ("rebase-merge", "rebase"),
@@ -35,25 +38,27 @@ OPERATIONS = (
 class Repository:
     """An open repository with a working tree.
 
-    `root` is the working tree, `git_dir` the git directory of this working tree, `common_dir` the
-    one that all linked working trees share (equal to `git_dir` in an ordinary repository). `told`
-    is what `git` must be told to find them from `root`.
+    `root` is the working tree, `git_dir` its git directory, `common_dir` the git directory shared
+    by all linked working trees (equal to `git_dir` in an ordinary repository). `git_options` are
+    the options with which `git` finds them from `root`. `look` is a check of the working tree
+    already in progress, for the first scan (gitcp.worktree.snapshot.take).
     """
 
     def __init__(self, root: Path, git_dir: Path, host: Host) -> None:
         self.root = root
         self.git_dir = git_dir
         self.index = git_dir / "index"
-        self.common_dir = _common_dir(git_dir)
-        self.told: tuple[str, ...] = ()
+        self.common_dir = Path(discovery.common(str(git_dir)))
+        self.git_options: tuple[str, ...] = ()
         self.host = host
+        self.look: Look | None = None
 
     @classmethod
     def open(cls, start: Path, host: Host) -> Repository:
-        """The repository that holds `start`. Raises RepositoryNotFound or Refused; writes
+        """Return the repository that contains `start`. Raises RepositoryNotFound or Refused; writes
         nothing.
         """
-        root, git_dir = _discover(Path(os.path.realpath(start)))
+        root, git_dir = _discover(os.path.realpath(start))
         repo = cls(root, git_dir, host)
         repo._check_owner()
         repo._check_format()
@@ -62,17 +67,19 @@ class Repository:
         if worktree and git_dir == repo.common_dir:
             repo.root = Path(os.path.realpath(git_dir / worktree))
             if root not in (repo.root, *repo.root.parents):
-                repo.told = (f"--git-dir={git_dir}", f"--work-tree={repo.root}")
+                repo.git_options = (f"--git-dir={git_dir}", f"--work-tree={repo.root}")
         _refuse_dangerous(repo.root, host.home)
         return repo
 
     def git(
         self, *args: str | bytes, input: bytes | memoryview = b"", accept: Sequence[int] = (0,)
     ) -> bytes:
-        """Run `git ARGS` in the working tree, scrubbed; its stdout. Raises GitFailed."""
+        """Run `git ARGS` in the working tree with a scrubbed environment and return its stdout.
+        Raises GitFailed.
+        """
         index = None if self.index == self.git_dir / "index" else self.index
         return process.run(
-            (*self.told, *args),
+            (*self.git_options, *args),
             cwd=str(self.root),
             env=self.host.env,
             input=input,
@@ -80,20 +87,28 @@ class Repository:
             index=index,
         )
 
+    def git_shown(self, *args: str, input: bytes | IO[bytes]) -> bytes:
+        """Run `git ARGS` with a progress option, report its progress, and return its stdout."""
+        return process.run_with_progress(
+            (*self.git_options, *args), cwd=str(self.root), env=self.host.env, input=input
+        )[0]
+
     def git_reading(self, *args: str, input: bytes) -> AbstractContextManager[IO[bytes]]:
-        """The same, with its stdout to be read bit by bit."""
+        """Run `git ARGS` and yield its stdout for reading in parts."""
         return process.reading(
-            (*self.told, *args), cwd=str(self.root), env=self.host.env, input=input
+            (*self.git_options, *args), cwd=str(self.root), env=self.host.env, input=input
         )
 
     @cached_property
     def config(self) -> dict[str, str]:
-        """git's settings as git itself resolves them: lower-case section and key, the last value
+        """Return git's settings as git resolves them: section and key in lower case, the last value
         wins.
         """
         try:
             return config.load(
-                config.Place(self.root, self.git_dir, self.common_dir, self.host.env, self.git)
+                config.ConfigScope(
+                    self.root, self.git_dir, self.common_dir, self.host.env, self.git
+                )
             )
         except GitFailed as error:
             raise RepositoryNotFound(
@@ -101,7 +116,7 @@ class Repository:
             ) from None
 
     def is_set(self, key: str, default: bool) -> bool:
-        """A boolean setting, by git's own rules."""
+        """Return a boolean setting by git's rules."""
         value = self.config.get(key)
         if value is None:
             return default
@@ -109,25 +124,27 @@ class Repository:
 
     @cached_property
     def state_dir(self) -> Path:
-        """`<git dir>/gitcp`: what gitcp keeps for this working tree besides refs and objects.
+        """Return `<git dir>/gitcp`: gitcp's files for this working tree.
 
-        Made with mode 0700, or as `core.sharedRepository` says; what others cannot use of ours is
-        repaired.
+        Created with mode 0700, or according to `core.sharedRepository`; permissions that exclude
+        other members are repaired.
         """
         return _own_directory(self.git_dir / "gitcp")
 
     @cached_property
     def store_dir(self) -> Path:
-        """`<common git dir>/gitcp`: what all working trees of this repository share (the lock)."""
+        """Return `<common git dir>/gitcp`: gitcp's files for all working trees, such as the
+        lock.
+        """
         return _own_directory(self.common_dir / "gitcp")
 
     @property
     def worktree_name(self) -> str | None:
-        """The name of a linked working tree, None in the main one."""
+        """Return the name of a linked working tree, None for the main one."""
         return None if self.git_dir == self.common_dir else self.git_dir.name
 
     def head(self) -> Base:
-        """Where HEAD stands, and which operation is in progress. Reads files only."""
+        """Return HEAD's commit and branch, and the operation in progress. Reads files only."""
         text = _read_text(f"{self.git_dir}/HEAD") or ""
         operation = next(
             (name for file, name in OPERATIONS if os.access(f"{self.git_dir}/{file}", os.F_OK)),
@@ -141,8 +158,8 @@ class Repository:
         return Base(read_ref(self.common_dir, ref), ref.removeprefix("refs/heads/"), operation)
 
     def _check_owner(self) -> None:
-        """git refuses repositories of other users (safe.directory); so do we, and git says it
-        best.
+        """Refuse repositories of other users that git refuses (safe.directory), with git's
+        message.
         """
         owners = {os.stat(self.git_dir).st_uid, os.stat(self.root).st_uid}
         if owners == {os.geteuid()}:
@@ -153,8 +170,8 @@ class Repository:
             raise Refused(f"git does not trust the repository at {self.root}: {error}") from None
 
     def _check_refs(self) -> None:
-        """Asked of the file itself: a git that does not know reftable only says that it knows no
-        such extension.
+        """Refuse reftable. Reads the config file itself: a git without reftable only reports an
+        unknown extension.
         """
         text = _read_text(self.common_dir / "config") or ""
         if "refstorage" not in text.lower():
@@ -186,37 +203,26 @@ class Repository:
             )
 
 
-def _discover(start: Path) -> tuple[Path, Path]:
-    for directory in (start, *start.parents):
-        dot_git = directory / ".git"
-        if dot_git.is_dir() and dot_git.joinpath("HEAD").exists():
-            return directory, dot_git
-        if dot_git.is_file():
-            return directory, _follow(dot_git)
+def _discover(start: str) -> tuple[Path, Path]:
+    found = discovery.discover(start)
+    root = found[0] if found else ""
+    for directory in (Path(start), *Path(start).parents):
+        if str(directory) == root:
+            break
         if _is_git_directory(directory):
             raise RepositoryNotFound(
                 f"{directory} is a git directory or a bare repository: it has no files to save",
                 hint="run gitcp in a working tree",
             )
-    raise RepositoryNotFound(f"no git repository at {start} or above", hint="git init")
-
-
-def _follow(dot_git: Path) -> Path:
-    """The git directory that a `.git` file names (linked working trees, submodules)."""
-    text = _read_text(dot_git) or ""
-    target = Path(os.path.realpath(dot_git.parent / text.removeprefix("gitdir:").strip()))
-    if not text.startswith("gitdir:") or not target.joinpath("HEAD").exists():
-        raise RepositoryNotFound(f"{dot_git} does not name a git directory")
-    return target
+        if directory.joinpath(".git").is_file():
+            raise RepositoryNotFound(f"{directory}/.git does not name a git directory")
+    if found is None:
+        raise RepositoryNotFound(f"no git repository at {start} or above", hint="git init")
+    return Path(root), Path(found[1])
 
 
 def _is_git_directory(directory: Path) -> bool:
     return all(directory.joinpath(name).exists() for name in ("HEAD", "objects", "refs"))
-
-
-def _common_dir(git_dir: Path) -> Path:
-    text = _read_text(git_dir / "commondir")
-    return Path(os.path.realpath(git_dir / text.strip())) if text else git_dir
 
 
 def _refuse_dangerous(root: Path, home: Path) -> None:
@@ -237,8 +243,8 @@ def _own_directory(path: Path) -> Path:
 
 
 def _check_own(repo: Repository) -> None:
-    """Refuse what gitcp could not use of its own: a symbolic link, which it would write through, or
-    what is shut.
+    """Refuse symbolic links in gitcp's directories, which it would write through, and unreadable
+    directories.
     """
     for directory in {
         repo.git_dir / "gitcp",

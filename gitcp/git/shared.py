@@ -1,12 +1,11 @@
-"""Permissions in a repository that several users share (`core.sharedRepository`), as git itself
-gives them.
+"""Permissions in a repository shared by several users (`core.sharedRepository`), following git.
 
-A ref, an object or a lock that only its maker can read is worse than none: the `git gc` of another
-member sees no ref and deletes what it names. `learn` is told what a repository's setting says when
-it is opened; after that every writer below gives what it made to `adjust`, whatever the umask.
-Where nothing is shared, nothing is changed.
+A ref, object or lock that only its creator can read is worse than none: another member's `git gc`
+does not see the ref and deletes its objects. `learn` stores a repository's setting when it is
+opened; afterwards every writer passes what it created to `adjust`, whatever the umask. In an
+unshared repository nothing is changed.
 
-Caches stay private: they are marshalled, and nobody may be able to write what another user reads
+Caches stay private: they are marshaled, and nobody may write what another user reads
 (gitcp.fastpath.trusted_cache).
 """
 
@@ -25,33 +24,34 @@ if TYPE_CHECKING:
 GROUP, EVERYBODY = 0o660, 0o664
 NAMED = {"umask": 0, "group": GROUP, "all": EVERYBODY, "world": EVERYBODY, "everybody": EVERYBODY}
 NUMBERED = {0: 0, 1: GROUP, 2: EVERYBODY}
-"""What old versions of git wrote, and `git init --shared` still does."""
+"""The values that old versions of git wrote, and `git init --shared` still writes."""
 
 PRIVATE = frozenset(
     {"worktree-state", "unchanged", "config", "policy", "index", "scan", "incoming", "view"}
 )
-"""What in gitcp's directory is for one user alone, by the part of the name before its first dot."""
+"""Files in gitcp's directory for one user only, by the part of the name before the first dot."""
 
 EACH = frozenset({"hooked", "aside"})
-"""Directories in which every user has private files; the directory itself is everybody's."""
+"""Directories with private files of every user; the directory itself is shared."""
 
 _settings: dict[str, int] = {}
-"""The setting of each repository that this process opened, by its common git directory."""
+"""The setting of each repository that this process opened, by its common git directory. Learned
+anew whenever one is opened, and forgotten by nobody: who writes an object or a ref knows its path,
+and must not be able to leave the setting out.
+"""
 
 
 class NotShared(PermissionError):
-    """Other members could not read what was made or is to be used, and nothing that we may do
-    changes that.
-    """
+    """Other members cannot read a path, and we may not change that."""
 
 
 def learn(common_dir: str | Path, setting: str | None) -> None:
-    """Remember what `core.sharedRepository` says of a repository (None: it is not set)."""
+    """Remember the `core.sharedRepository` setting of a repository (None: not set)."""
     _settings[os.fspath(common_dir)] = parse(setting)
 
 
 def parse(setting: str | None) -> int:
-    """The permissions that a setting grants: to be added to the umask's, or instead of them where
+    """Return the permissions that a setting grants: added to the umask's, or replacing them if
     negative.
     """
     if setting is None:
@@ -68,7 +68,7 @@ def parse(setting: str | None) -> int:
 
 
 def of(path: str | Path) -> int:
-    """The setting of the repository that `path` lies in, 0 where it is not shared."""
+    """Return the setting of the repository that contains `path`, 0 if it is not shared."""
     place = os.fspath(path)
     while any(_settings.values()):
         if place in _settings:
@@ -81,8 +81,8 @@ def of(path: str | Path) -> int:
 
 
 def wanted(mode: int, setting: int) -> int:
-    """The permissions for something that has `mode` now (of `os.stat`), in a repository with this
-    setting.
+    """Return the permissions for something with mode `mode` (of `os.stat`), in a repository with
+    this setting.
     """
     bits = stat.S_IMODE(mode)
     if not setting:
@@ -101,8 +101,8 @@ def wanted(mode: int, setting: int) -> int:
 
 
 def make_directory(path: str) -> None:
-    """Make one of gitcp's directories, or find it, where nobody has asked git for its settings: if
-    the one above is shared as git shares directories, this one is, too. Raises OSError.
+    """Create one of gitcp's directories if missing, without reading git's settings: it is shared if
+    its parent is. Raises OSError.
     """
     try:
         os.mkdir(path, 0o700)
@@ -114,11 +114,10 @@ def make_directory(path: str) -> None:
 
 
 def object_mode(mode: int, path: str | Path) -> int:
-    """The permissions of an object or a pack that will be at `path`; `mode` is what the umask left
-    it when made.
+    """Return the permissions of an object or pack at `path`; `mode` is its mode after the umask.
 
-    Where nothing is shared everybody may read it, whatever the umask: who gets that far may share
-    the repository.
+    In an unshared repository everybody may read it, whatever the umask: access is controlled by the
+    directories above.
     """
     setting = of(path)
     return wanted(stat.S_IFREG | mode & 0o444, setting) if setting else 0o444
@@ -210,7 +209,7 @@ def fix(directory: str | Path) -> str:
 
 
 def quoted(path: str) -> str:
-    """A path as a shell reads it."""
+    """Return a path quoted for the shell."""
     import shlex  # only where something went wrong
 
     return shlex.quote(path)
@@ -229,6 +228,8 @@ def _adjust(path: str, setting: int) -> None:
 
 
 def _is_hidden(status: os.stat_result, setting: int) -> bool:
-    """Whether somebody who may write here, and so delete what no ref names, could not read it."""
+    """Return whether a user who may write here, and so delete unreferenced objects, could not read
+    it.
+    """
     writers = wanted(stat.S_IFREG | 0o600, setting) & 0o022
     return bool(writers << 1 & ~status.st_mode)

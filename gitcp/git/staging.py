@@ -1,8 +1,7 @@
-"""Changes git's index: git works on a copy, which then takes the index's place under git's own
-lock.
+"""Change git's index: git works on a copy, which then replaces the index under git's own lock.
 
-A crash leaves that lock behind at one moment only, and then it is the copy itself: so the next one
-knows it.
+A crash leaves that lock behind only at one moment, when it is a hard link to the copy: so the next
+run recognizes it.
 """
 
 from __future__ import annotations
@@ -13,67 +12,66 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gitcp.errors import GitFailed
+from gitcp.git import index
 from gitcp.git.repo import Repository
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitcp.fastpath.fingerprint import Fingerprint
 
 NAME = "index"
 
 
 @contextmanager
 def changing(repo: Repository) -> Iterator[Repository]:
-    """The repository with a copy of its index, which takes the index's place if nothing is raised.
+    """Yield the repository with a copy of its index, which replaces the index if nothing is raised.
 
-    The caller keeps others who would do the same away. Raises GitFailed, and leaves the index as it
-    is, if somebody else has it locked or changed it meanwhile; and OSError.
+    The caller prevents concurrent restores. Raises GitFailed, and leaves the index unchanged, if
+    another process has it locked or changed it meanwhile; and OSError.
     """
-    import copy  # only for who restores what was staged
+    import copy  # only for restoring staged changes
     import shutil
 
-    made, lock = repo.state_dir / NAME, repo.git_dir / "index.lock"
-    _heal(made, lock)
-    before = _identity(repo.index)
+    copy_path, lock = repo.state_dir / NAME, repo.git_dir / "index.lock"
+    _remove_leftovers(copy_path, lock)
+    before = index.current_fingerprint(repo)
     try:
         if before is not None:
-            # its time too: by that git knows which entries it must look at again
-            shutil.copy2(repo.index, made)
+            # keep the mtime: git uses it to decide which entries to check again
+            shutil.copy2(repo.index, copy_path)
         changed = copy.copy(repo)
-        changed.index = made
-        copied = _identity(made)
+        changed.index = copy_path
+        copied = index.current_fingerprint(changed)
         yield changed
-        if _identity(made) != copied:
-            _put(made, lock, repo.index, before)
+        if index.current_fingerprint(changed) != copied:
+            _replace_index(copy_path, lock, repo, before)
     finally:
         with suppress(OSError):
-            _heal(made, lock)
+            _remove_leftovers(copy_path, lock)
 
 
-def _put(made: Path, lock: Path, index: Path, before: tuple[int, ...] | None) -> None:
-    descriptor = os.open(made, os.O_RDONLY)
+def _replace_index(
+    copy_path: Path, lock: Path, repo: Repository, before: Fingerprint | None
+) -> None:
+    descriptor = os.open(copy_path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
     try:
-        os.link(made, lock)
+        os.link(copy_path, lock)
     except FileExistsError:
-        raise GitFailed(f"{lock} exists: another git is at work, or has crashed") from None
-    if _identity(index) != before:
+        raise GitFailed(f"{lock} exists: another git process is running, or has crashed") from None
+    if index.current_fingerprint(repo) != before:
         lock.unlink()
-        raise GitFailed("another git has changed it meanwhile")
-    os.rename(lock, index)
+        raise GitFailed("another git process has changed it meanwhile")
+    os.rename(lock, repo.index)
 
 
-def _heal(made: Path, lock: Path) -> None:
-    """Remove what a crash left."""
+def _remove_leftovers(copy_path: Path, lock: Path) -> None:
+    """Remove the files that a crash left."""
     with suppress(FileNotFoundError):
-        if os.path.samefile(made, lock):
+        if os.path.samefile(copy_path, lock):
             lock.unlink()
-    for left in (made, made.with_name(f"{NAME}.lock")):
-        left.unlink(missing_ok=True)
-
-
-def _identity(path: Path) -> tuple[int, ...] | None:
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns
+    for path in (copy_path, copy_path.with_name(f"{NAME}.lock")):
+        path.unlink(missing_ok=True)

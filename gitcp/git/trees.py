@@ -1,5 +1,5 @@
-"""Trees as values: parse, serialise, build, walk and compare. Raw bytes throughout, since that is
-what is fast.
+"""Trees as values: parse, serialize, build, walk and compare. Paths are raw bytes throughout, for
+speed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ EMPTY_TREE = Oid("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
 EMPTY_BLOB = Oid("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")
 
 DEEP = 200
-"""A tree is changed only where fewer directories than these lie one in another."""
+"""Trees are edited in place only up to this nesting depth; deeper ones are rebuilt."""
 
 _ENTRY = re.compile(rb"([0-7]+) ([^\0]*)\0(.{20})", re.DOTALL)
 
@@ -33,24 +33,44 @@ Nested = Mapping[bytes, Union[Entry, "Nested"]]
 """A tree to be written: names to entries or to further trees."""
 
 
+class PartOfTree(str):
+    """The id of a tree that is not stored: the tree `whole` without its entry `left_out`. It can be
+    read if `whole` can.
+    """
+
+    __slots__ = ("left_out", "whole")
+
+    whole: Oid
+    left_out: bytes
+
+    @classmethod
+    def named(cls, name: Oid, whole: Oid, left_out: bytes) -> Oid:
+        """Return the tree's id `name`, with the information how to read it."""
+        self = cls(name)
+        self.whole, self.left_out = whole, left_out
+        return Oid(self)
+
+
 class TreeReader(Protocol):
-    """Where trees are read from."""
+    """Reads trees."""
 
     def read_tree(self, oid: Oid) -> list[TreeEntry]: ...
 
 
 class TreeWriter(Protocol):
-    """Where trees are written to."""
+    """Writes trees."""
 
     def write_tree(self, entries: list[TreeEntry]) -> Oid: ...
 
 
 class TreeStore(TreeReader, TreeWriter, Protocol):
-    """Where trees are read from and written to."""
+    """Reads and writes trees."""
 
 
 def parse(data: bytes) -> list[TreeEntry]:
-    """The entries of a raw tree object, in its order. Raises StoreDamaged if it is not one."""
+    """Return the entries of a raw tree object, in its order. Raises StoreDamaged if it is
+    invalid.
+    """
     found = _ENTRY.findall(data)
     entries = [TreeEntry(name, int(mode, 8), Oid(oid.hex())) for mode, name, oid in found]
     if sum(len(mode) + len(name) for mode, name, _ in found) + 22 * len(found) != len(data):
@@ -59,20 +79,20 @@ def parse(data: bytes) -> list[TreeEntry]:
 
 
 def sort_key(entry: TreeEntry) -> bytes:
-    """git's order: a directory sorts as if its name ended in a slash."""
+    """Return the key of git's order: a directory sorts as if its name ended in a slash."""
     return entry.name + b"/" if entry.mode == TREE else entry.name
 
 
 def serialise(entries: list[TreeEntry]) -> bytes:
-    """The raw tree object of `entries`, which are in git's order."""
+    """Return the raw tree object of `entries`, which are in git's order."""
     return b"".join(
         [b"%o %s\0%s" % (mode, name, bytes.fromhex(oid)) for name, mode, oid in entries]
     )
 
 
 def build(writer: TreeWriter, nested: Nested) -> Oid:
-    """Write `nested` bottom up; empty directories vanish, as git has none. No depth is too
-    great.
+    """Write `nested` bottom up and return the root's id. Empty directories are dropped, as in git.
+    Handles any depth.
     """
     top: list[TreeEntry] = []
     order: list[tuple[bytes, list[TreeEntry], list[TreeEntry]]] = []
@@ -93,7 +113,7 @@ def build(writer: TreeWriter, nested: Nested) -> Oid:
 
 
 def nest(paths: Mapping[bytes, Entry]) -> Nested:
-    """Flat paths as a nested mapping, ready for `build`."""
+    """Return flat paths as a nested mapping for `build`."""
     root: dict[bytes, object] = {}
     for path, entry in paths.items():
         *parents, name = path.split(b"/")
@@ -105,7 +125,7 @@ def nest(paths: Mapping[bytes, Entry]) -> Nested:
 
 
 def lookup(reader: TreeReader, tree: Oid, path: bytes) -> Entry | None:
-    """The entry at `path` below `tree`, None if there is none."""
+    """Return the entry at `path` below `tree`, None if there is none."""
     entry = Entry(TREE, tree)
     for name in path.split(b"/"):
         if entry.mode != TREE:
@@ -118,9 +138,7 @@ def lookup(reader: TreeReader, tree: Oid, path: bytes) -> Entry | None:
 
 
 def put(store: TreeStore, tree: Oid | None, path: bytes, entry: Entry) -> Oid:
-    """A tree with `entry` at `path`, and all else as it was in `tree`. Writes the trees on the way
-    to it.
-    """
+    """Return `tree` with `entry` at `path`. Writes the trees along the path."""
     name, _, rest = path.partition(b"/")
     here = {e.name: e for e in store.read_tree(tree)} if tree else {}
     if rest:
@@ -133,8 +151,8 @@ def put(store: TreeStore, tree: Oid | None, path: bytes, entry: Entry) -> Oid:
 
 
 def without(store: TreeStore, tree: Oid, path: bytes) -> Oid | None:
-    """The tree with nothing at `path`; None if nothing else is in it. Writes the trees on the way
-    to it.
+    """Return `tree` with nothing at `path`, None if that leaves it empty. Writes the trees along
+    the path.
     """
     name, _, rest = path.partition(b"/")
     here = {e.name: e for e in store.read_tree(tree)}
@@ -150,8 +168,8 @@ def without(store: TreeStore, tree: Oid, path: bytes) -> Oid | None:
 def changed(
     store: TreeStore, tree: Oid | None, then: Mapping[bytes, Entry], now: Mapping[bytes, Entry]
 ) -> Oid | None:
-    """The tree of the paths `now`, None if there are none. What is the same in `tree`, which is
-    that of `then`, is not written again.
+    """Return the tree of the paths `now`, None if there are none. Subtrees unchanged since `then`,
+    the paths of `tree`, are not written again.
     """
     edits: dict[bytes, Entry | None] = dict.fromkeys(then.keys() - now.keys()) | dict(
         now.items() - then.items()
@@ -163,7 +181,7 @@ def changed(
 
 
 def _edited(store: TreeStore, tree: Oid | None, edits: Mapping[bytes, Entry | None]) -> Oid | None:
-    """`tree` with other entries, or none, at some paths. Each tree on the way to them is written
+    """Return `tree` with some paths replaced or removed. Each tree along the paths is written
     once.
     """
     here = {e.name: e for e in store.read_tree(tree)} if tree else {}
@@ -182,7 +200,7 @@ def _edited(store: TreeStore, tree: Oid | None, edits: Mapping[bytes, Entry | No
 
 
 def walk(reader: TreeReader, tree: Oid) -> Iterator[tuple[bytes, Entry]]:
-    """Every path below `tree` that is not a directory, in tree order."""
+    """Yield every path below `tree` that is not a directory, in tree order."""
     ahead = [(b"", Entry(TREE, tree))]
     while ahead:
         path, entry = ahead.pop()
@@ -197,7 +215,9 @@ def walk(reader: TreeReader, tree: Oid) -> Iterator[tuple[bytes, Entry]]:
 
 
 def diff(reader: TreeReader, old: Oid | None, new: Oid | None) -> Iterator[FileChange]:
-    """What differs between two trees, path by path. Only trees whose ids differ are read."""
+    """Yield the differences between two trees, path by path. Only trees with different ids are
+    read.
+    """
     top = [Entry(TREE, tree) if tree else None for tree in (old, new)]
     ahead: list[tuple[bytes, Entry | None, Entry | None]] = (
         [(b"", top[0], top[1])] if old != new else []
@@ -218,7 +238,7 @@ def diff(reader: TreeReader, old: Oid | None, new: Oid | None) -> Iterator[FileC
 def _differing(
     reader: TreeReader, a: Entry | None, b: Entry | None
 ) -> tuple[dict[bytes, Entry], dict[bytes, Entry]]:
-    """What two directories have that the other has not just so; anything else has no entries."""
+    """Return the entries that differ between two directories; anything else has no entries."""
     one, other = (
         set(reader.read_tree(entry.oid)) if entry and entry.mode == TREE else set()
         for entry in (a, b)
@@ -231,5 +251,7 @@ def _by_name(entries: set[TreeEntry]) -> dict[bytes, Entry]:
 
 
 def is_content(mode: int) -> bool:
-    """Whether an entry of this mode has an object in this repository (a gitlink has not)."""
+    """Return whether an entry of this mode has an object in this repository (a gitlink has
+    none).
+    """
     return mode != GITLINK

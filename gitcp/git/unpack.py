@@ -1,6 +1,6 @@
-"""Reads single objects out of packs: found by the index, inflated, deltas applied.
+"""Read single objects from packs: find them by index, inflate them, apply deltas.
 
-`git cat-file` reads what this does not understand, and what is too large to hold in memory.
+`git cat-file` reads unsupported formats and objects too large for memory.
 """
 
 from __future__ import annotations
@@ -17,19 +17,18 @@ NAMES = {number: name for name, number in KINDS.items()}
 OFFSET_DELTA, NAME_DELTA = 6, 7
 BLOCK = 1 << 20
 LARGEST = 64 << 20
-"""Objects that are larger are left to git."""
+"""Larger objects, in bytes, are left to git."""
 
 Base = Callable[[Oid], tuple[str, bytes]]
-"""Reads an object that a delta names as its base."""
+"""Reads the base object that a delta names."""
 
 
 def read_packed(
     index: PackIndex, oid: Oid, base: Base, *, largest: int = LARGEST
 ) -> tuple[str, bytes] | None:
-    """An object's kind and content if this pack has it and it is what its name says; None
-    otherwise.
+    """Return an object's kind and content if this pack contains it with the right hash, else None.
 
-    None too if it, or one that it is a delta of, is larger than `largest` bytes.
+    Also None if it, or a delta base, is larger than `largest` bytes.
     """
     try:
         offset = index.offset(bytes.fromhex(oid))
@@ -57,7 +56,7 @@ def _read(pack: mmap.mmap, offset: int, base: Base, largest: int) -> tuple[str, 
 
 
 def _header(pack: mmap.mmap, place: int) -> tuple[int, int, int]:
-    """The type of an entry, its inflated size, and where its content begins."""
+    """Return an entry's type, its inflated size, and the position of its content."""
     byte = pack[place]
     number, size, shift = byte >> 4 & 7, byte & 15, 4
     while byte & 0x80:
@@ -69,7 +68,9 @@ def _header(pack: mmap.mmap, place: int) -> tuple[int, int, int]:
 
 
 def _distance(pack: mmap.mmap, place: int) -> tuple[int, int]:
-    """How far back the base of a delta lies. Each further byte stands for one more than it says."""
+    """Return how many bytes back the base of a delta is, and the next position. Each continuation
+    byte adds one.
+    """
     byte = pack[place]
     back = byte & 0x7F
     while byte & 0x80:
@@ -96,7 +97,7 @@ def _inflate(pack: mmap.mmap, place: int, size: int) -> bytes:
 
 
 def _apply(source: bytes, delta: bytes) -> bytes:
-    """What a delta makes of its base: copies of parts of it, and new bytes."""
+    """Return the result of a delta: copied parts of its base, and new bytes."""
     expected, place = _number(delta, 0)
     size, place = _number(delta, place)
     if expected != len(source):
@@ -129,7 +130,7 @@ def _number(delta: bytes, place: int) -> tuple[int, int]:
 
 
 def _copy(delta: bytes, code: int, place: int) -> tuple[int, int, int]:
-    """Where a copied part starts, how long it is, and where the next instruction stands."""
+    """Return the start and length of a copied part, and the position of the next instruction."""
     values = []
     for bit in range(7):
         values.append(delta[place] if code >> bit & 1 else 0)

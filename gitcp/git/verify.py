@@ -1,10 +1,8 @@
-"""What lies on disk, held against itself: ref files, packs and their indexes, loose objects. Reads
-only.
+"""Verify files on disk: refs, packs and their indexes, loose objects. Reads only.
 
-Whether objects hold what their names say is seen by reading them. Here is what reading does not
-see: a ref that is garbage, a byte in a part of a pack that no object of ours uses, a bit that
-compression leaves unused. It is no replacement for `git fsck`, which judges what objects say; this
-asks whether any byte is another one than was written.
+Reading an object verifies its hash. This module detects what reading does not: invalid refs,
+changed bytes in unused parts of a pack, changed padding bits. It does not replace `git fsck`, which
+checks the meaning of objects; it checks whether any byte differs from what was written.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ NAMES, END = 8 + 4 * 256, 20
 
 
 class Fault(NamedTuple):
-    """A file, relative to the git directory, and what is wrong with it."""
+    """A file, relative to the git directory, and its problem."""
 
     place: str
     what: str
@@ -44,8 +42,8 @@ class Fault(NamedTuple):
 class Refs(NamedTuple):
     """The refs below a prefix.
 
-    `peeled` is what packed-refs says that tags are on. `near` are packed refs whose names begin
-    with something that is one byte away from the prefix.
+    `peeled` are the targets of tags according to packed-refs. `near` are packed refs whose prefix
+    differs in one byte.
     """
 
     refs: dict[str, Oid]
@@ -58,8 +56,8 @@ class Refs(NamedTuple):
 
 
 def read_refs(common_dir: Path, prefix: str) -> Refs:
-    """Every ref below `prefix`, each read by itself: one that is garbage is a fault and hides no
-    other.
+    """Return every ref below `prefix`, each read separately: an invalid one is a fault and does not
+    hide others.
     """
     found = Refs({}, {}, {}, [])
     hidden = set()
@@ -78,8 +76,8 @@ def read_refs(common_dir: Path, prefix: str) -> Refs:
 
 
 def unshared(repo: Repository) -> Fault | None:
-    """What of gitcp's the other members of a shared repository cannot use: the first path, and how
-    many there are.
+    """Return the first of gitcp's paths that other members of a shared repository cannot use, with
+    the number of others; None if there is none.
     """
     places = (repo.common_dir / "refs" / "gitcp", repo.common_dir / "gitcp", repo.git_dir / "gitcp")
     found = list(dict.fromkeys(path for place in places for path in shared.unshared(place)))
@@ -103,7 +101,7 @@ def _files(directory: Path, faults: list[Fault]) -> Iterator[Path]:
 
 
 def _read(path: Path) -> bytes | None:
-    """The bytes of a file, none of one that cannot be read, None where there is none."""
+    """Return the bytes of a file, b"" if it is unreadable, None if it is missing."""
     try:
         return path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -113,7 +111,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _read_packed(common_dir: Path, prefix: str, hidden: Collection[str], found: Refs) -> None:
-    """A packed ref counts where no file of its own hides it."""
+    """Add the packed refs that no ref file overrides."""
     name = ""
     data = _read(common_dir / "packed-refs") or b"\n"
     if not data.endswith(b"\n"):
@@ -143,9 +141,7 @@ def _oid(digits: bytes) -> Oid:
 
 
 def unsound_files(objects: Objects) -> list[Path]:
-    """The packs, their indexes, and the other files that git finds objects by, that do not match
-    their checksums.
-    """
+    """Return the packs, indexes and other lookup files of git that do not match their checksums."""
     patterns = (
         "pack/*.idx",
         "pack/*.pack",
@@ -163,9 +159,9 @@ def unsound_files(objects: Objects) -> list[Path]:
 
 
 def concerns(path: Path, used: Collection[bytes]) -> bool:
-    """Whether an unsound file is in the way of one of the objects `used` (20-byte names).
+    """Return whether an unsound file may affect one of the objects `used` (20-byte ids).
 
-    A pack is if it holds one. Anything else may hide one.
+    A pack does if it contains one. Any other file may hide one.
     """
     index = path.with_suffix(".idx")
     if path.suffix != ".pack" or not _is_sound(index):
@@ -178,8 +174,8 @@ def concerns(path: Path, used: Collection[bytes]) -> bool:
 
 
 def _is_sound(path: Path) -> bool:
-    """Whether a file ends in the SHA-1 of all that comes before. One that is gone was repacked just
-    now.
+    """Return whether a file ends in the SHA-1 of all its other bytes. A missing file was repacked
+    meanwhile.
     """
     digest = hashlib.sha1(usedforsecurity=False)
     try:
@@ -196,10 +192,10 @@ def _is_sound(path: Path) -> bool:
 
 
 def changed_in(unsound: Iterable[Path]) -> frozenset[bytes]:
-    """The objects (20-byte names) of unsound packs whose bytes there are not those that a sound
-    index has the CRC of.
+    """Return the objects (20-byte ids) of unsound packs whose bytes do not match their CRC in a
+    sound index.
 
-    Some of them read well: not every bit of what is packed says something.
+    Some of them still read correctly: not every packed bit is significant.
     """
     packs = (
         path for path in unsound if path.suffix == ".pack" and _is_sound(path.with_suffix(".idx"))
@@ -228,9 +224,7 @@ def _changed_in(pack: Path) -> Iterator[bytes]:
 
 
 def _places(index: bytes) -> list[tuple[int, bytes, int]]:
-    """Where each object of an index of version 2 stands, its name and its CRC, in the order of the
-    pack.
-    """
+    """Return the offset, id and CRC of each object in a version 2 index, in pack order."""
     [count] = struct.unpack_from(">I", index, NAMES - 4)
     checks, offsets, large = (NAMES + count * width for width in (20, 24, 28))
 

@@ -1,7 +1,7 @@
-"""Linked working trees and branches, made by `git` itself when the user asks for one. No hook runs,
-no file is written.
+"""Linked working trees and branches, created with `git` at the user's request. Hooks do not run,
+and no files are written.
 
-Not for saving: this is the one place that makes something of git's own.
+Never used by saves: this is the only module that creates git's own refs or working trees.
 """
 
 from __future__ import annotations
@@ -18,69 +18,71 @@ HEADS = "refs/heads/"
 
 
 def check_branch(repo: Repository, name: str) -> None:
-    """Raise BadValue if no branch can be called `name`, Refused if one is."""
+    """Raise BadValue if `name` is not a valid branch name, Refused if the branch exists."""
     _check_name(repo, name)
     if refs.read_ref(repo.common_dir, HEADS + name) is not None:
         raise Refused(
-            f"there is a branch {name} already: nothing was changed",
-            hint="give another name: --branch",
+            f"branch {name} already exists; nothing was changed",
+            hint="choose another name with --branch",
         )
 
 
 def add_branch(repo: Repository, name: str, commit: Oid) -> None:
-    """Make a branch at `commit`. HEAD stays where it is."""
+    """Create a branch at `commit`. HEAD is not changed."""
     repo.git("branch", "--no-track", name, commit)
 
 
 def add_worktree(repo: Repository, directory: Path, commit: Oid, branch: str | None) -> Repository:
-    """Make a linked working tree at `commit`, on a new branch or on none: git's part of it, without
-    the files.
+    """Create a linked working tree at `commit`, on a new branch or detached, without files.
 
     Its index is that of the commit. Raises GitFailed.
     """
     where = ("--no-track", "-b", branch) if branch else ("--detach",)
     repo.git("worktree", "add", "--quiet", "--no-checkout", *where, os.fsencode(directory), commit)
-    made = Repository.open(directory, repo.host)
-    made.git("read-tree", commit)
-    return made
+    linked = Repository.open(directory, repo.host)
+    linked.git("read-tree", commit)
+    return linked
 
 
 def place(repo: Repository, name: str | None) -> Path | None:
-    """Where a linked working tree is, or the main one (None); None for one that is gone."""
+    """Return the path of a linked working tree, or of the main one (None); None for a deleted
+    one.
+    """
     if name is None:
         return repo.common_dir.parent
     own = repo.common_dir / "worktrees" / name
     try:
         # relative to that, or absolute
-        named = own / (own / "gitdir").read_text("utf-8", "surrogateescape").strip()
+        git_file = own / (own / "gitdir").read_text("utf-8", "surrogateescape").strip()
     except OSError:
         return None
-    return Path(os.path.realpath(named.parent)) if os.path.lexists(named) else None
+    return Path(os.path.realpath(git_file.parent)) if os.path.lexists(git_file) else None
 
 
 def check_movable(repo: Repository, name: str, *, force: bool) -> Oid | None:
-    """Where branch `name` is, None if there is none yet.
+    """Return the commit of branch `name`, None if it does not exist.
 
-    Raises BadValue if no branch can be called so, Refused if there is one, or, with `force`, if it
-    is checked out.
+    Raises BadValue for an invalid name, Refused if it exists, or, with `force`, if it is checked
+    out.
     """
     _check_name(repo, name)
     old = refs.read_ref(repo.common_dir, HEADS + name)
     if old is not None and not force:
         raise Refused(
-            f"there is a branch {name} already: nothing was changed", hint="--force moves it"
+            f"branch {name} already exists; nothing was changed", hint="to move it, add --force"
         )
-    listed = repo.git("worktree", "list", "--porcelain").split(b"\n")
-    if f"branch {HEADS}{name}".encode() in listed:
+    output = repo.git("worktree", "list", "--porcelain").split(b"\n")
+    if f"branch {HEADS}{name}".encode() in output:
         raise Refused(
-            f"branch {name} is checked out: nothing was changed", hint="give another name: --branch"
+            f"branch {name} is checked out; nothing was changed",
+            hint="choose another name with --branch",
         )
     return old
 
 
 def set_branch(repo: Repository, name: str, commit: Oid, old: Oid | None) -> bool:
-    """Point a branch at `commit`, if it is still at `old` (None: if there is none). False if it
-    moved.
+    """Point a branch at `commit`, if it is still at `old` (None: does not exist). Return False if
+    it moved.
     """
     try:
         repo.git("update-ref", "-m", "gitcp publish", HEADS + name, commit, old or "0" * 40)

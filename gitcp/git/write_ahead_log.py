@@ -1,16 +1,15 @@
-"""What is promised to be on disk before it is synced where it belongs: one file, synced once for
-each promise.
+"""A write-ahead log: one file that is synced for each save, before packs and refs are synced
+together.
 
-Who saves many times a minute writes a small pack each time, and moves a ref. To sync all of that
-takes five turns of the disk. So the same bytes are first appended to `<git dir>/gitcp/ahead`, and
-that alone is synced; only then pack and ref are made, for everybody to see: whatever a power cut
-leaves of them can be made again. As long as the system runs they cannot be lost, and when enough
-have gathered they are synced together (`settle`). After a power cut the file has what they had:
-`settle` makes them again, which whoever opens the store does first. Linux only: elsewhere nobody
-can tell whether the system was started anew.
+A process that saves many times a minute writes a small pack each time and moves a ref. Syncing all
+of that takes five disk flushes. So the same bytes are first appended to `<git dir>/gitcp/ahead`,
+and only that file is synced; then pack and ref are created, visible to everybody. What a power loss
+destroys of them can be recreated. While the system runs they cannot be lost, and after enough saves
+they are synced together (`settle`). After a power loss `settle` recreates them, which happens first
+when the store is opened. Linux only: other systems do not identify a reboot.
 
-The promises stand at the beginning of the file, and zeros follow: to write over them is synced in
-half the time that it takes where the file grows.
+Records are at the start of the file, followed by zeros: overwriting syncs in half the time of
+growing the file.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ from gitcp.model import Oid
 
 NAME = "ahead"
 MOST = 64
-"""So many promises are settled together; by then most packs were put together, and synced."""
+"""Records settled together; by then most packs were joined and synced."""
 ROOM = 128 << 10
-"""The file's size is a multiple of this, so that few promises make it grow."""
+"""The file's size in bytes is a multiple of this, so that it rarely grows."""
 START = b"gitcp-ahead "
 BOOT = "/proc/sys/kernel/random/boot_id"
 HEADER = re.compile(
@@ -44,8 +43,8 @@ OTHER = re.compile(rb"gitcp-ahead (?!1 )[0-9]+ ")
 
 
 class Promise(NamedTuple):
-    """That a ref moves from `old` to `new`, and that these packs are there. `boot` is the running
-    system's.
+    """A ref moves from `old` to `new`, and these packs exist. `boot` identifies the running
+    system.
     """
 
     boot: str
@@ -56,7 +55,7 @@ class Promise(NamedTuple):
 
 
 def running() -> str | None:
-    """What tells this run of the system from all others, None where nothing does."""
+    """Return the id of this boot of the system, None if it has none."""
     try:
         with open(BOOT, encoding="ascii") as file:
             return file.read().strip() or None
@@ -65,7 +64,7 @@ def running() -> str | None:
 
 
 class Ahead:
-    """The file of one repository. Who writes to it, or settles, holds the store's lock."""
+    """The log of one repository. Writers and `settle` hold the store's lock."""
 
     def __init__(self, common_dir: Path) -> None:
         self._common = common_dir
@@ -74,21 +73,21 @@ class Ahead:
 
     @cached_property
     def _run(self) -> str:
-        """What `running` says: a run of the system outlasts every process."""
+        """Return the boot id, which does not change while a process runs."""
         return running() or "-"
 
     def is_left(self) -> bool:
-        """Whether there are promises that an earlier run of the system made."""
+        """Return whether there are records from an earlier boot."""
         with suppress(OSError), open(open_own(self._path), "rb") as file:
             found = HEADER.match(file.readline(1 << 10))
             return found is not None and found[1].decode("ascii", "replace") != running()
         return False
 
     def promise(self, ref: str, old: Oid | None, new: Oid, packs: Iterable[SmallPack]) -> None:
-        """Once this returns, no power cut loses the packs, and the ref is at `new` or where
-        somebody moved it later.
+        """Make the packs and the ref's move to `new` survive a power loss, unless the ref is moved
+        again later.
 
-        Raises DiskFull or GitcpError; then nothing is promised.
+        Raises DiskFull or GitcpError; then nothing is recorded.
         """
         data = encode(Promise(self._run, ref, old, new, tuple(packs)))
         try:
@@ -110,13 +109,11 @@ class Ahead:
         self._remember(self._end + len(data), self._count + 1, data)
 
     def is_due(self) -> bool:
-        """Whether it is time to settle."""
+        """Return whether it is time to settle."""
         return self._count >= MOST
 
     def settle(self) -> None:
-        """Make all that was promised durable where it belongs; then nothing is promised any
-        more.
-        """
+        """Make everything recorded durable in its own files, then empty the log."""
         try:
             if not self._path.stat().st_size:
                 return

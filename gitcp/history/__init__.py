@@ -1,3 +1,3 @@
-"""Look: log, show, diff, status, sessions, find, why. Nothing here changes a checkpoint or a
-file.
+"""Read checkpoints: log, show, diff, status, sessions, find, why. No checkpoint or file is
+changed.
 """

@@ -1,4 +1,4 @@
-"""Sessions as versions of files: which checkpoint gave each path which content. Own sessions and
+"""Sessions as versions of files: which checkpoint gave each path which content; own sessions and
 fetched ones.
 """
 
@@ -17,12 +17,12 @@ from gitcp.store import Store, Summary
 
 BINARY_HEAD = 8000
 LARGEST = 4 << 20
-"""Bytes of a text whose lines are compared."""
+"""Largest text, in bytes, whose lines are compared."""
 
 
 class Version(NamedTuple):
-    """What a path was from one checkpoint on. `place` counts from 0; -1 is what there was before
-    the first one.
+    """The entry of a path from one checkpoint on. `place` counts checkpoints from 0; -1 stands for
+    the state before the first.
     """
 
     place: int
@@ -30,11 +30,11 @@ class Version(NamedTuple):
 
 
 class Chain:
-    """The checkpoints of one session, the oldest first, and every version of every path that they
+    """The checkpoints of one session, oldest first, and every version of every path that they
     changed.
 
-    `name` is how the last one is meant: `SESSION`, or `REMOTE/SESSION`. `floor` is the tree that
-    they stand on, None where they stand on another session's checkpoint.
+    `name` is `SESSION` or `REMOTE/SESSION`. `floor` is the tree below the first checkpoint; None if
+    that is another session's checkpoint.
     """
 
     def __init__(
@@ -49,23 +49,26 @@ class Chain:
         self.summaries = summaries
         self.changes = changes
         self.versions: dict[bytes, list[Version]] = {}
-        for place, found in enumerate(changes):
-            for change in found:
-                known = self.versions.setdefault(change.path, [Version(-1, change.old)])
-                known.append(Version(place, change.new))
+        for place, file_changes in enumerate(changes):
+            for change in file_changes:
+                versions = self.versions.setdefault(change.path, [Version(-1, change.old)])
+                versions.append(Version(place, change.new))
 
 
 def load(store: Store, floor: Oid | None, only: str | None = None) -> list[Chain]:
-    """Every session, ours and fetched; one that is the beginning of another is left out, as are
-    forks' beginnings.
+    """Return every session, own and fetched, without those that are the beginning of another; a
+    fork has only its own checkpoints.
 
-    What a first checkpoint changed is seen against the commit that it stands on, or against the
-    tree `floor` where that commit is gone. `only` is the name of the one session that is wanted.
+    A first checkpoint is compared with the commit it is based on, or with the tree `floor` if that
+    commit is gone. `only` limits the result to one session.
     """
     tips = _tips(store, only)
     forest = {summary.commit: summary for summary in store.forest(set(tips.values()))}
     changed = (
-        {found.commit: found.files for found in history.changed(store, set(tips.values()))}
+        {
+            checkpoint.commit: checkpoint.files
+            for checkpoint in history.changed(store, set(tips.values()))
+        }
         if tips
         else {}
     )
@@ -80,48 +83,49 @@ def load(store: Store, floor: Oid | None, only: str | None = None) -> list[Chain
         if not own:
             continue
         seen.update(summary.commit for summary in own)
-        below = _below(store, own[0], floor) if own[0].parent is None else None
+        base = _base_tree(store, own[0], floor) if own[0].parent is None else None
         changes = [
-            changed[each.commit] if each.parent else _first(store, below, each) for each in own
+            changed[each.commit] if each.parent else _first_changes(store, base, each)
+            for each in own
         ]
-        chains.append(Chain(name, below, own, changes))
+        chains.append(Chain(name, base, own, changes))
     return sorted(chains, key=lambda chain: (chain.summaries[0].created, chain.name))
 
 
 def _tips(store: Store, only: str | None) -> dict[str, Oid]:
-    found = dict(store.sessions())
+    tips = dict(store.sessions())
     for ref, tip in refs.list_refs(store.repo.common_dir, refs.REMOTES).items():
         remote, kind, name = (*ref.removeprefix(refs.REMOTES).split("/", 2), "", "")[:3]
         if kind == "sessions":
-            found[f"{remote}/{name}"] = tip
-    return {name: tip for name, tip in found.items() if only in (None, name)}
+            tips[f"{remote}/{name}"] = tip
+    return {name: tip for name, tip in tips.items() if only in (None, name)}
 
 
 def _walk(forest: dict[Oid, Summary], tip: Oid) -> list[Summary]:
-    found: list[Summary] = []
-    at: Oid | None = tip
-    while at is not None:
-        found.append(forest[at])
-        at = forest[at].parent
-    return found[::-1]
+    summaries: list[Summary] = []
+    commit: Oid | None = tip
+    while commit is not None:
+        summaries.append(forest[commit])
+        commit = forest[commit].parent
+    return summaries[::-1]
 
 
-def _below(store: Store, first: Summary, floor: Oid | None) -> Oid | None:
+def _base_tree(store: Store, first: Summary, floor: Oid | None) -> Oid | None:
     base = first.trailers.get("Gitcp-Base")
     return (diff.base_tree(store, Oid(base)) if base else None) or floor
 
 
-def _first(store: Store, below: Oid | None, first: Summary) -> tuple[FileChange, ...]:
-    found = trees.diff(store.objects, below, first.root)
-    return tuple(change for change in found if not change.path.startswith(RESERVED + b"/"))
+def _first_changes(store: Store, base: Oid | None, first: Summary) -> tuple[FileChange, ...]:
+    changes = trees.diff(store.objects, base, first.root)
+    return tuple(change for change in changes if not change.path.startswith(RESERVED + b"/"))
 
 
 # ---------------------------------------------------------------- lines
 
 
 class Lines:
-    """The lines of blobs, and what they add up to: where two changes have the same sum, the same
-    lines came and went, whatever stands around them. So a change is known again after a rebase.
+    """The lines of blobs and their sums: two changes that add and remove the same lines have the
+    same sum, whatever surrounds them. So a change is recognized after a rebase.
     """
 
     def __init__(self, store: Store) -> None:
@@ -130,17 +134,17 @@ class Lines:
         self.sum = cache(self._sum)
 
     def change(self, old: Entry | None, new: Entry | None) -> int | None:
-        """The sum of a change; None where a side is no text, or is not there to be read."""
+        """Return the sum of a change; None if a side is no text or cannot be read."""
         before, after = (self.sum(entry) for entry in (old, new))
         return None if before is None or after is None else (after - before) & (2**64 - 1)
 
     def added(self, old: Entry | None, new: Entry | None) -> tuple[bytes, ...]:
-        """The lines that say something and that only the new side has."""
-        known = set(self.of(old) or ())
+        """Return the lines longer than three characters that only the new side has."""
+        old_lines = set(self.of(old) or ())
         return tuple(
             line
             for line in dict.fromkeys(self.of(new) or ())
-            if line not in known and len(line.strip()) > 3
+            if line not in old_lines and len(line.strip()) > 3
         )
 
     def _read(self, entry: Entry | None) -> tuple[bytes, ...] | None:
@@ -150,7 +154,7 @@ class Lines:
             return None
         try:
             data = self._store.objects.read_blob(entry.oid)
-        # a partial clone, or collected: no line is known, and nothing is claimed
+        # missing in a partial clone, or collected: its lines are unknown
         except StoreDamaged:
             return None
         if len(data) > LARGEST or b"\0" in data[:BINARY_HEAD]:

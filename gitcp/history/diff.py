@@ -1,9 +1,7 @@
-"""What differs between two checkpoints, or between one and now: paths, patch text, messages. Stores
-nothing.
+"""Compare two checkpoints, or one with the current files: paths, patches, messages. Stores nothing.
 
-Which paths differ is found out here, from the trees. The text of a patch is git's own: it knows
-what is binary, renamed or oddly named. For `now` the files that changed are put into a scratch
-store that is gone afterwards.
+The differing paths come from the trees; the text of a patch is git's own, which knows binary files,
+renames and odd names. For current files, changed content goes to a temporary object store.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
 from gitcp.git.trees import TreeReader
 from gitcp.history import show
-from gitcp.model import RESERVED, Capture, Checkpoint, Conversation, FileChange, Oid
+from gitcp.model import RESERVED, Capture, Checkpoint, Conversation, Entry, FileChange, Oid
 from gitcp.saving.save import live_trees
 from gitcp.store import Store
 from gitcp.value import Value
@@ -31,19 +29,21 @@ Paths = Sequence[bytes]
 
 PATCH = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short")
 CHUNK = 500
-"""So many paths go on one command line of git's."""
+"""Number of paths on one git command line."""
 
 
 class Comparison(Value):
-    """What differs, and the text of it: `text` takes options of `git diff`."""
+    """The differing paths, and a function that returns the patch; it takes options of `git
+    diff`.
+    """
 
     changes: tuple[FileChange, ...]
     text: Callable[..., bytes]
 
 
 def compare(store: Store, old: Oid | None, new: Oid, paths: Paths = ()) -> Comparison:
-    """Compare the files of two stored trees, which may be those of checkpoints; `old` None is
-    nothing at all.
+    """Compare the files of two stored trees, those of checkpoints or commits; `old` None stands for
+    an empty tree.
     """
     before = files_of(store, old) if old else trees.EMPTY_TREE
     changes = _changes(store.objects, before, files_of(store, new), paths)
@@ -54,48 +54,51 @@ def compare(store: Store, old: Oid | None, new: Oid, paths: Paths = ()) -> Compa
 def compare_with_now(
     store: Store, old: Checkpoint, limits: Limits, paths: Paths = (), *, text: bool
 ) -> Iterator[Comparison]:
-    """Compare a checkpoint's files with those in the working tree. Without `text`, no file is
-    copied anywhere.
+    """Compare a checkpoint's files with the working tree. Without `text`, no file content is
+    copied.
     """
     live = live_trees(store, old.id.session)
     if not text:
         objects = Objects(store.repo, dry=True)
-        taken = take(store.repo, objects, limits, live)
-        yield Comparison(_against(store, objects, old, taken.snapshot.tree, paths), lambda *_: b"")
+        current = take(store.repo, objects, limits, live)
+        yield Comparison(
+            _against(store, objects, old, current.snapshot.tree, paths), lambda *_: b""
+        )
         return
-    import tempfile  # with shutil and random behind it: only for a patch
+    import tempfile  # imports shutil and random: only for a patch
 
     with tempfile.TemporaryDirectory(prefix="gitcp-") as name:
-        moment = scratch(store.repo, Path(name))
-        objects = Objects(moment)
+        temporary = scratch(store.repo, Path(name))
+        objects = Objects(temporary)
         new = take(store.repo, objects, limits, live).snapshot.tree
-        objects.write_tree(objects.read_tree(new))  # a snapshot's own tree need not be stored
+        objects.write_tree(objects.read_tree(new))  # a snapshot does not write its root tree
         objects.flush()
         changes = _against(store, objects, old, new, paths)
-        git = _through(moment)
+        git = _git_in(temporary)
         yield Comparison(changes, _text(git, old.root, new, changes, paths))
 
 
 def compare_conversations(
     store: Store, old: Conversation | None, new: Conversation | Capture | None
 ) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
-    """The messages that only `old` has, and those that only `new` has. A Capture is read as its
-    files are now.
+    """Return the messages that only `old` has, and those that only `new` has.
+
+    A Capture stands for the agent's current files.
     """
     before = tuple(show.messages(store, old)) if old else ()
     if isinstance(new, Capture):
         after = tuple(show.messages_now(new))
     else:
         after = tuple(show.messages(store, new)) if new else ()
-    known, found = set(map(_key, before)), set(map(_key, after))
-    return tuple(m for m in before if _key(m) not in found), tuple(
-        m for m in after if _key(m) not in known
+    old_keys, new_keys = set(map(_key, before)), set(map(_key, after))
+    return tuple(m for m in before if _key(m) not in new_keys), tuple(
+        m for m in after if _key(m) not in old_keys
     )
 
 
 def files_of(store: Store, root: Oid) -> Oid:
-    """The tree of a checkpoint's files alone, from that of its commit; `store.objects` can read
-    it.
+    """Return the tree of a checkpoint's files alone, given that of its commit; `store.objects` can
+    read it.
     """
     return store.objects.name_tree(
         [entry for entry in store.objects.read_tree(root) if entry.name != RESERVED]
@@ -103,8 +106,8 @@ def files_of(store: Store, root: Oid) -> Oid:
 
 
 def tree_before(store: Store, checkpoint: Checkpoint) -> Oid | None:
-    """What a checkpoint's files are compared with: the tree of the one before it, else of the
-    commit it stands on.
+    """Return the tree that a checkpoint's files are compared with: that of its parent, else of the
+    commit it is based on.
     """
     if checkpoint.parent is not None:
         return store.summary(checkpoint.parent).root
@@ -112,13 +115,30 @@ def tree_before(store: Store, checkpoint: Checkpoint) -> Oid | None:
 
 
 def base_tree(store: Store, commit: Oid | None) -> Oid | None:
-    """The tree of a commit of the user's; None where there is none, or it is gone."""
+    """Return the tree of a user's commit; None if there is no commit, or it is gone."""
     if commit is None:
         return None
     try:
         return Oid(store.objects.read_commit(commit)[5:45].decode("ascii"))
     except StoreDamaged:
-        return None  # rebased away and collected; the checkpoint is whole without it
+        return None  # rebased and collected; the checkpoint is complete without it
+
+
+def staged(store: Store, checkpoint: Checkpoint) -> tuple[bytes, ...]:
+    """Return the staged paths: those whose index entry differed from both the file and the HEAD
+    commit.
+
+    If that commit is gone, all that differed from the file.
+    """
+    base = checkpoint.snapshot.base.commit
+    tree = base_tree(store, base)
+    return tuple(
+        entry.path
+        for entry in checkpoint.snapshot.staged
+        if tree is None
+        or entry.intent_to_add
+        or trees.lookup(store.objects, tree, entry.path) != Entry(entry.mode, entry.oid)
+    )
 
 
 def _against(
@@ -129,9 +149,11 @@ def _against(
 
 
 def _changes(reader: TreeReader, old: Oid, new: Oid, paths: Paths) -> tuple[FileChange, ...]:
-    found = trees.diff(reader, old, new)
+    changes = trees.diff(reader, old, new)
     return tuple(
-        change for change in found if not paths or any(_is_below(change.path, top) for top in paths)
+        change
+        for change in changes
+        if not paths or any(_is_below(change.path, top) for top in paths)
     )
 
 
@@ -142,8 +164,9 @@ def _is_below(path: bytes, top: bytes) -> bool:
 def _text(
     git: Git, old: Oid, new: Oid, changes: Sequence[FileChange], paths: Paths
 ) -> Callable[..., bytes]:
-    """git's own text. It is given every path to look below, so that gitcp's own directory is not
-    among them.
+    """Return the function that runs git.
+
+    It passes every path, so that gitcp's own directory is excluded.
     """
     tops = list(dict.fromkeys(paths or [change.path.split(b"/", 1)[0] for change in changes]))
 
@@ -157,7 +180,9 @@ def _text(
 
 
 def scratch(repo: Repository, directory: Path) -> Repository:
-    """A repository for a moment: it reads the real one's objects and keeps new ones to itself."""
+    """Create a temporary repository that reads the real one's objects and keeps new ones to
+    itself.
+    """
     for name in ("objects/info", "objects/pack", "refs"):
         (directory / name).mkdir(parents=True)
     (directory / "HEAD").write_text("ref: refs/heads/none\n", "ascii")
@@ -167,9 +192,11 @@ def scratch(repo: Repository, directory: Path) -> Repository:
     return Repository(repo.root, directory, repo.host)
 
 
-def _through(moment: Repository) -> Git:
+def _git_in(temporary: Repository) -> Git:
     def git(*args: str | bytes) -> bytes:
-        return moment.git(b"--git-dir=" + os.fsencode(moment.git_dir), b"--work-tree=.", *args)
+        return temporary.git(
+            b"--git-dir=" + os.fsencode(temporary.git_dir), b"--work-tree=.", *args
+        )
 
     return git
 

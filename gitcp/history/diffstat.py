@@ -1,11 +1,10 @@
-"""How many lines came and went, file by file: counted by git, for many checkpoints in one go. Reads
-only.
-"""
+"""Count added and removed lines by file, with one git command for many checkpoints."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from gitcp.errors import GitFailed
 from gitcp.model import FileChange, Oid
@@ -13,14 +12,16 @@ from gitcp.store import Store
 from gitcp.value import Value
 
 COUNT = re.compile(rb"\n?(\d+|-)\t(\d+|-)\t(.+)", re.DOTALL)
+PAIR = re.compile(rb"([0-9a-f]{40}) ([0-9a-f]{40})\n")
+NOT_OURS = (":/", ":(top,exclude).gitcp")
+"""Pathspecs for everything but what gitcp adds to a tree."""
+
 MOST_TOPS = 500
 OPTIONS = ("-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
 
 
 class FileStat(Value):
-    """A path that changed. `added` and `removed` are None where lines are not counted: in what is
-    no text.
-    """
+    """A path that changed. `added` and `removed` count lines; None for content that is not text."""
 
     path: bytes
     kind: str
@@ -28,16 +29,25 @@ class FileStat(Value):
     removed: int | None = None
 
 
+class Total(NamedTuple):
+    """The number of changed files, and of lines added and removed in text files."""
+
+    files: int
+    added: int
+    removed: int
+
+
 Counts = dict[bytes, tuple[bytes, bytes]]
+Pair = tuple[Oid, Oid]
 
 
-def of(
+def file_stats(
     store: Store, checkpoints: Sequence[tuple[Oid, Sequence[FileChange]]], floor: Oid | None
 ) -> list[tuple[FileStat, ...]]:
-    """For each checkpoint what it changed, given what that is. `floor` is the tree below a first
+    """Return the line counts of the changes of each checkpoint. `floor` is the tree below the first
     one.
 
-    Nothing is counted where git cannot read all of it.
+    Nothing is counted if git cannot read everything.
     """
     tops = sorted(
         {change.path.split(b"/", 1)[0] for _, changes in checkpoints for change in changes}
@@ -46,11 +56,11 @@ def of(
     commits = [commit for commit, _ in checkpoints]
     try:
         counts = (
-            {**_counted(store, commits, only), **_first(store, floor, commits[0], only)}
+            {**_count(store, commits, only), **_count_first(store, floor, commits[0], only)}
             if tops
             else {}
         )
-    except GitFailed:  # an object is missing: `check` names it
+    except GitFailed:  # an object is missing; `gitcp check` reports it
         counts = {}
     return [
         tuple(_stat(change, counts.get(commit, {})) for change in changes)
@@ -65,28 +75,58 @@ def _stat(change: FileChange, counts: Counts) -> FileStat:
     return FileStat(change.path, change.kind.value, added, removed)
 
 
-def _first(
+def _count_first(
     store: Store, floor: Oid | None, first: Oid, only: list[str | bytes]
 ) -> dict[Oid, Counts]:
     if floor is None:
         return {}
-    said = store.repo.git("diff-tree", *OPTIONS, floor, first, *only)
-    found = (count for count in map(COUNT.fullmatch, said.split(b"\0")) if count)
-    return {first: {count[3]: (count[1], count[2]) for count in found}}
+    output = store.repo.git("diff-tree", *OPTIONS, floor, first, *only)
+    counts = (count for count in map(COUNT.fullmatch, output.split(b"\0")) if count)
+    return {first: {count[3]: (count[1], count[2]) for count in counts}}
 
 
-def _counted(store: Store, commits: list[Oid], only: list[str | bytes]) -> dict[Oid, Counts]:
-    """The counts by commit and path. A first checkpoint has none: it stands on a commit that is not
-    its parent.
+def _count(store: Store, commits: list[Oid], only: list[str | bytes]) -> dict[Oid, Counts]:
+    """Return the counts by commit and path; none for a first checkpoint, whose base is not its
+    parent.
     """
     listed = "".join(f"{commit}\n" for commit in commits).encode("ascii")
-    said = store.repo.git("diff-tree", "--stdin", "--always", *OPTIONS, *only, input=listed)
-    found: dict[Oid, Counts] = {}
-    here: Counts = {}
-    for field in said.split(b"\0"):
+    output = store.repo.git("diff-tree", "--stdin", "--always", *OPTIONS, *only, input=listed)
+    counts: dict[Oid, Counts] = {}
+    of_commit: Counts = {}
+    for field in output.split(b"\0"):
         count = COUNT.fullmatch(field)
         if count is not None:
-            here[count[3]] = (count[1], count[2])
+            of_commit[count[3]] = (count[1], count[2])
         elif field.strip():
-            here = found.setdefault(Oid(field.strip().decode("ascii")), {})
-    return found
+            of_commit = counts.setdefault(Oid(field.strip().decode("ascii")), {})
+    return counts
+
+
+def totals(store: Store, pairs: Iterable[Pair]) -> dict[Pair, Total]:
+    """Return the totals for many pairs of checkpoint trees; none if git cannot read everything."""
+    pairs = list(dict.fromkeys(pairs))
+    listed = "".join(f"{old} {new}\n" for old, new in pairs).encode("ascii")
+    command = ("--no-literal-pathspecs", "diff-tree", "--stdin", *OPTIONS, "--", *NOT_OURS)
+    try:
+        output = store.repo.git(*command, input=listed) if pairs else b""
+    except GitFailed:  # an object is missing; `gitcp check` reports it
+        return {}
+    return {**dict.fromkeys(pairs, Total(0, 0, 0)), **_parse_totals(output)}
+
+
+def _parse_totals(output: bytes) -> dict[Pair, Total]:
+    """Return the totals in git's output: for each pair `OLD NEW`, a line feed, and its counts."""
+    totals: dict[Pair, Total] = {}
+    total = Total(0, 0, 0)
+    for field in output.split(b"\0"):
+        end = 0
+        while (header := PAIR.match(field, end)) is not None:
+            pair = Oid(header[1].decode("ascii")), Oid(header[2].decode("ascii"))
+            total, end = Total(0, 0, 0), header.end()
+            totals[pair] = total
+        count = COUNT.fullmatch(field, end)
+        if count is not None:
+            added, removed = (int(n) if n.isdigit() else 0 for n in (count[1], count[2]))
+            total = Total(total.files + 1, total.added + added, total.removed + removed)
+            totals[pair] = total
+    return totals

@@ -1,9 +1,8 @@
-"""Find: a text in the prompts, answers, tools, notes, paths and files of all checkpoints. Reads
-only.
+"""Find text in the prompts, answers, tools, notes, paths and files of all checkpoints.
 
-A hit is where something came in: the first checkpoint whose file has this line, whose conversation
-this message. So each distinct blob is read once, however many checkpoints hold it, and git finds
-out which are new where.
+A hit is where text first appeared: the first checkpoint whose file has this line, or whose
+conversation has this message. So each distinct blob is read once, however many checkpoints contain
+it, and git determines which are new where.
 """
 
 from __future__ import annotations
@@ -34,7 +33,12 @@ KINDS = {
     "paths": "path",
     "files": "file",
 }
-SAID = {"user": "prompts", "assistant": "answers", "thinking": "answers", "summary": "answers"}
+PLACE_BY_ROLE = {
+    "user": "prompts",
+    "assistant": "answers",
+    "thinking": "answers",
+    "summary": "answers",
+}
 
 BINARY_HEAD = 8000
 STREAM = re.compile(
@@ -43,34 +47,34 @@ STREAM = re.compile(
 
 
 class Needle:
-    """What is looked for: a text as it is, or a regular expression."""
+    """The text to search for: literal, or a regular expression."""
 
     def __init__(self, text: str, *, regex: bool = False, ignore_case: bool = False) -> None:
         self._pattern = re.compile(
             text if regex else re.escape(text), re.IGNORECASE if ignore_case else 0
         )
         self._fold = ignore_case
-        # What stands in JSON may be escaped; letters, digits and blanks are not.
+        # JSON may escape other characters, but not letters, digits and spaces.
         runs = [] if regex else re.findall(r"[A-Za-z0-9 ]+", text)
         probe = max(runs, key=len, default="").encode("ascii")
         self._probe = probe.lower() if ignore_case else probe
 
     def may_be_in(self, data: bytes) -> bool:
-        """False where the text cannot be, whatever the bytes stand for."""
+        """Return False if the text cannot be in these bytes, however they are encoded."""
         return self._probe in (data.lower() if self._fold else data)
 
     def find(self, text: str) -> tuple[int, int] | None:
-        """Where the first match begins and ends."""
-        found = self._pattern.search(text)
-        return found.span() if found else None
+        """Return the start and end of the first match; None if there is none."""
+        match = self._pattern.search(text)
+        return match.span() if match else None
 
 
 class Hit(Value):
-    """A line that matches, and the checkpoint it came in with. `where` is a path, a tool or the
-    part of a note.
+    """A line that matches, and the checkpoint that added it. `where` is a path, a tool or a part of
+    a note.
 
-    `start` and `end` bound the match in `text`. `line` counts the lines of a file from 1, `message`
-    is a message's id.
+    `start` and `end` are the match in `text`, in characters. `line` counts the lines of a file from
+    1, `message` is a message's id.
     """
 
     summary: Summary
@@ -83,8 +87,8 @@ class Hit(Value):
     message: str | None = None
 
 
-class _New(NamedTuple):
-    """A blob that no earlier checkpoint had, and where it came in."""
+class _NewBlob(NamedTuple):
+    """A blob that no earlier checkpoint had, and where it was added."""
 
     commit: Oid
     path: bytes
@@ -94,14 +98,14 @@ class _New(NamedTuple):
 def find(
     store: Store, tips: Iterable[Oid], needle: Needle, places: Sequence[str] = PLACES
 ) -> list[Hit]:
-    """Every hit behind `tips`, the newest first. Of several chains, one that breaks is left out.
+    """Return every hit behind `tips`, newest first. Of several chains, a damaged one is skipped.
 
-    Raises StoreDamaged, or GitFailed, if the only one breaks.
+    Raises StoreDamaged or GitFailed if the only chain is damaged.
     """
     search = _Search(store, needle, places)
-    new: list[_New] = []
+    new: list[_NewBlob] = []
     seen: set[Oid] = set()
-    for commit, changes in _changed(store, list(tips)):
+    for commit, changes in _readable_changes(store, list(tips)):
         search.order[commit] = len(search.order)
         for path, old, entry in ((change.path, change.old, change.new) for change in changes):
             if entry is None:
@@ -110,7 +114,7 @@ def find(
                 search.path(commit, path)
             if is_content(entry.mode) and entry.oid not in seen and search.wants(path):
                 seen.add(entry.oid)
-                new.append(_New(commit, path, entry.oid))
+                new.append(_NewBlob(commit, path, entry.oid))
     for _, group in groupby(
         _read(store, new), key=lambda item: (item[0].commit, _stream(item[0].path))
     ):
@@ -118,46 +122,44 @@ def find(
     return sorted(search.hits, key=lambda hit: -search.order[hit.summary.commit])
 
 
-def _changed(store: Store, tips: list[Oid]) -> Iterable[history.Changed]:
+def _readable_changes(store: Store, tips: list[Oid]) -> Iterable[history.Changed]:
     try:
         return list(history.changed(store, tips))
     except (StoreDamaged, GitFailed):
         if len(tips) == 1:
             raise
-    whole = []
+    readable = []
     for tip in tips:
         with suppress(StoreDamaged, GitFailed):
             list(history.changed(store, [tip]))
-            whole.append(tip)
-    return history.changed(store, whole) if whole else ()
+            readable.append(tip)
+    return history.changed(store, readable) if readable else ()
 
 
 def _stream(path: bytes) -> bytes:
-    """The stream that a segment is of, else the path itself."""
-    found = STREAM.fullmatch(path)
-    return found[1] if found else b"/" + path
+    """Return the stream that a segment belongs to, else the path itself."""
+    match = STREAM.fullmatch(path)
+    return match[1] if match else b"/" + path
 
 
-def _read(store: Store, new: Sequence[_New]) -> Iterator[tuple[_New, bytes]]:
-    """What the blobs hold, in order, one at a time; of a partial clone, as far as they are here."""
+def _read(store: Store, new: Sequence[_NewBlob]) -> Iterator[tuple[_NewBlob, bytes]]:
+    """Yield the content of the blobs in order; in a partial clone, of those that are present."""
     if is_partial(store.repo):
         new = [item for item in new if store.objects.exists(item.oid)]
     with store.repo.git_reading("cat-file", "--batch", "--buffer", input=_names(new)) as out:
         for item in new:
             size = out.readline().rpartition(b" ")[2].strip()
-            if size.isdigit():  # else it is missing: `check` names it, and the rest is searched
+            if size.isdigit():  # else missing; `gitcp check` reports it, and the rest is searched
                 yield item, out.read(int(size))
                 out.read(1)
 
 
-def _names(items: Iterable[_New]) -> bytes:
+def _names(items: Iterable[_NewBlob]) -> bytes:
     return "".join(item.oid + "\n" for item in items).encode("ascii")
 
 
 class _Search:
-    """One search: what was found so far, what of it was said before, and the order of the
-    checkpoints.
-    """
+    """One search: the hits, what was reported before, and the order of the checkpoints."""
 
     def __init__(self, store: Store, needle: Needle, places: Sequence[str]) -> None:
         self.hits: list[Hit] = []
@@ -165,11 +167,11 @@ class _Search:
         self._store = store
         self._needle = needle
         self._places = frozenset(places)
-        self._said: set[tuple[object, ...]] = set()
-        self._last: Checkpoint | None = None
+        self._reported: set[tuple[object, ...]] = set()
+        self._cached: Checkpoint | None = None
 
     def wants(self, path: bytes) -> bool:
-        """Whether what lies at a path is searched at all."""
+        """Return whether the content of a path is searched."""
         if not path.startswith(RESERVED + b"/"):
             return "files" in self._places
         if path == RESERVED + b"/" + METADATA:
@@ -179,19 +181,19 @@ class _Search:
         )
 
     def path(self, commit: Oid, path: bytes) -> None:
-        """A path that came in."""
+        """Search a path that was added."""
         if "paths" in self._places:
             self._match(commit, "paths", path, display(path), key=(path,))
 
-    def blobs(self, found: Sequence[tuple[_New, bytes]]) -> None:
-        """New blobs of one file, note or stream of one checkpoint."""
-        commit, path, _ = found[0][0]
-        data = b"".join(part for _, part in found)
+    def blobs(self, contents: Sequence[tuple[_NewBlob, bytes]]) -> None:
+        """Search the new blobs of one file, note or stream of one checkpoint."""
+        commit, path, _ = contents[0][0]
+        data = b"".join(part for _, part in contents)
         if not self._needle.may_be_in(data):
             return
         stream = STREAM.fullmatch(path)
         if stream is not None:
-            self._talk(commit, stream[1], data)
+            self._conversation(commit, stream[1], data)
         elif path == RESERVED + b"/" + METADATA:
             for name, text in _texts(self._checkpoint(commit).note):
                 self._match(commit, "notes", name.encode(), text, key=(name, text))
@@ -202,16 +204,16 @@ class _Search:
         for number, line in enumerate(data.decode("utf-8", "surrogateescape").split("\n"), 1):
             self._match(commit, place, where, line, key=(where, line), line=number)
 
-    def _talk(self, commit: Oid, stream: bytes, data: bytes) -> None:
-        """What was said in new segments; those of a rewritten end hold old messages too, which are
-        known.
+    def _conversation(self, commit: Oid, stream: bytes, data: bytes) -> None:
+        """Search the messages in new segments; a rewritten segment repeats old messages, which are
+        skipped.
         """
         conversation = self._checkpoint(commit).conversation
         if conversation is None or stream.partition(b"/")[0] not in (b"main", b"agents"):
             self._lines(commit, "tools", stream, data)
             return
         for message in adapters.for_format(conversation.format).messages(data.split(b"\n")):
-            place = "tools" if message.tool else SAID.get(message.role, "tools")
+            place = "tools" if message.tool else PLACE_BY_ROLE.get(message.role, "tools")
             if place in self._places:
                 key = (message.role, message.id, message.time, message.text)
                 where = (message.tool or "").encode("utf-8", "replace")
@@ -229,9 +231,9 @@ class _Search:
         message: str | None = None,
     ) -> None:
         span = self._needle.find(text)
-        if span is None or (place, *key) in self._said or place not in self._places:
+        if span is None or (place, *key) in self._reported or place not in self._places:
             return
-        self._said.add((place, *key))
+        self._reported.add((place, *key))
         start, end = text.rfind("\n", 0, span[0]) + 1, text.find("\n", span[0])
         shown = text[start : end if end >= 0 else len(text)]
         summary = self._store.summary(commit)
@@ -248,13 +250,13 @@ class _Search:
         self.hits.append(hit)
 
     def _checkpoint(self, commit: Oid) -> Checkpoint:
-        if self._last is None or self._last.commit != commit:
-            self._last = self._store.read(commit)
-        return self._last
+        if self._cached is None or self._cached.commit != commit:
+            self._cached = self._store.read(commit)
+        return self._cached
 
 
 def _texts(note: Note) -> Iterator[tuple[str, str]]:
-    """What a note says, piece by piece."""
+    """Yield the texts of a note, with their names."""
     handoff = note.handoff
     single = {
         "label": note.label,

@@ -1,5 +1,5 @@
-"""What each checkpoint of whole chains changed: found by git in one go, where comparing tree by
-tree takes too long.
+"""List what each checkpoint of whole chains changed, with one git command: comparing tree by tree
+takes too long.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ RAW = re.compile(rb":([0-7]+) ([0-7]+) ([0-9a-f]{40}) ([0-9a-f]{40}) [A-Z]")
 
 
 class Changed(NamedTuple):
-    """A checkpoint's commit, and the paths that it changed against the one before it, those in
-    `.gitcp` too.
+    """A checkpoint's commit, and the paths that it changed against its parent, including those in
+    `.gitcp`.
     """
 
     commit: Oid
@@ -24,17 +24,17 @@ class Changed(NamedTuple):
 
     @property
     def files(self) -> tuple[FileChange, ...]:
-        """Those of the files half."""
+        """The changes without those in `.gitcp`."""
         return tuple(
             change for change in self.changes if not change.path.startswith(RESERVED + b"/")
         )
 
 
 def changed(store: Store, tips: Iterable[Oid], after: Oid | None = None) -> Iterator[Changed]:
-    """Every checkpoint behind `tips`, once, the oldest first and parents before children; none up
-    to `after`.
+    """Yield every checkpoint behind `tips` once, oldest first and parents before children,
+    excluding `after` and older ones.
 
-    A first checkpoint changed everything that it holds. Reads commits and trees, no blob.
+    A first checkpoint changed everything that it contains. Reads commits and trees, no blobs.
     """
     ends = [*tips, *([f"^{after}"] if after else [])]
     listed = store.repo.git(
@@ -45,11 +45,11 @@ def changed(store: Store, tips: Iterable[Oid], after: Oid | None = None) -> Iter
         "--stdin",
         input="\n".join(ends).encode("ascii"),
     )
-    return of(store, listed)
+    return changes_of(store, listed)
 
 
-def of(store: Store, listed: bytes) -> Iterator[Changed]:
-    """What each of these commits changed, given one a line; a merge nothing."""
+def changes_of(store: Store, listed: bytes) -> Iterator[Changed]:
+    """Yield what each of these commits changed, given one id a line; nothing for a merge."""
     options = (
         "--stdin",
         "--root",
@@ -62,15 +62,15 @@ def of(store: Store, listed: bytes) -> Iterator[Changed]:
         "--always",
     )
     fields = iter(store.repo.git("diff-tree", *options, input=listed).split(b"\0"))
-    commit, found = None, []
+    commit, changes = None, []
     for field in fields:
         raw = RAW.fullmatch(field)
         if raw is not None:
-            found.append(FileChange(next(fields), _entry(raw[1], raw[3]), _entry(raw[2], raw[4])))
+            changes.append(FileChange(next(fields), _entry(raw[1], raw[3]), _entry(raw[2], raw[4])))
             continue
         if commit is not None:
-            yield Changed(commit, tuple(found))
-        commit, found = Oid(field.strip().decode("ascii")), []
+            yield Changed(commit, tuple(changes))
+        commit, changes = Oid(field.strip().decode("ascii")), []
 
 
 def _entry(mode: bytes, oid: bytes) -> Entry | None:

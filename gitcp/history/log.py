@@ -1,7 +1,6 @@
-"""Which checkpoints a listing shows, and in which order: newest first. Commits alone are read, no
-blob.
+"""Select the checkpoints of a listing, newest first. Reads commits, no blobs.
 
-Within a session the order is that of the chain, whatever the clocks said; sessions are merged by
+Within a session the order is that of the chain, whatever the clocks were; sessions are merged by
 time.
 """
 
@@ -16,20 +15,21 @@ from typing import NamedTuple
 
 from gitcp.errors import GitcpError, GitFailed, StoreDamaged
 from gitcp.git import refs
+from gitcp.history import history
 from gitcp.model import Checkpoint, Oid
 from gitcp.store import Store, Summary, one_line
 from gitcp.value import Value
 
 BLOCK = 1 << 16
 SHORT = "%x01%H%x00%s%x00%b"
-NAMED = re.compile(
+LINE = re.compile(
     "\x01([0-9a-f]{40})\0([^\0\x01]*)\0[^\0\x01]*?^Gitcp-Session: (.+)\nGitcp-Number: ([0-9]+)$",
     re.MULTILINE,
 )
 
 
 class Line(NamedTuple):
-    """A checkpoint as a list of one-liners names it."""
+    """A checkpoint on one line."""
 
     commit: str
     subject: str
@@ -43,8 +43,10 @@ class Line(NamedTuple):
 
 
 class Selection(Value):
-    """What a listing is limited to. `after` is the commit before the first one meant, `limit` how
-    many.
+    """The limits of a listing.
+
+    `after` is the commit before the oldest one, `limit` a number of checkpoints. `paths`: only
+    checkpoints that changed one of these or something below it.
     """
 
     after: Oid | None = None
@@ -53,17 +55,16 @@ class Selection(Value):
     until: datetime | None = None
     grep: re.Pattern[str] | None = None
     phase: str | None = None
+    paths: tuple[bytes, ...] = ()
 
     @property
     def filters(self) -> bool:
-        """Whether some checkpoints in between may be left out."""
-        return any(
-            value is not None
-            for value in (self.since, self.until, self.grep, self.phase, self.after)
-        )
+        """Whether checkpoints within the range may be excluded."""
+        limits = (self.since, self.until, self.grep, self.phase, self.after)
+        return bool(self.paths) or any(value is not None for value in limits)
 
-    def holds(self, summary: Summary) -> bool:
-        """Whether the listing shows this checkpoint."""
+    def matches(self, summary: Summary) -> bool:
+        """Return whether the listing includes this checkpoint."""
         return (
             (self.since is None or summary.created >= self.since)
             and (self.until is None or summary.created <= self.until)
@@ -76,34 +77,55 @@ class Selection(Value):
 
 
 def select(store: Store, tips: Iterable[Oid], selection: Selection) -> Iterator[Summary]:
-    """The checkpoints behind `tips` that `selection` wants, newest first. Raises StoreDamaged where
-    a chain breaks.
+    """Yield the checkpoints behind `tips` that match, newest first. Raises StoreDamaged where a
+    chain is damaged.
     """
     limit = None if selection.filters else selection.limit
-    left_out = _behind(store, selection.after) if selection.after else frozenset()
+    excluded = _ancestors(store, selection.after) if selection.after else frozenset()
     chains = list(tips)
-    merged = store.history(chains[0], limit) if len(chains) == 1 else _merged(store, chains, limit)
-    wanted = takewhile(lambda s: s.commit not in left_out, merged) if len(chains) == 1 else merged
-    return islice((s for s in wanted if selection.holds(s)), selection.limit)
+    all_summaries = (
+        store.history(chains[0], limit) if len(chains) == 1 else _merged(store, chains, limit)
+    )
+    wanted = (
+        takewhile(lambda s: s.commit not in excluded, all_summaries)
+        if len(chains) == 1
+        else all_summaries
+    )
+    matching = (summary for summary in wanted if selection.matches(summary))
+    if selection.paths:
+        changing = _changing(store, chains, selection.paths)
+        matching = (summary for summary in matching if summary.commit in changing)
+    return islice(matching, selection.limit)
+
+
+def _changing(store: Store, tips: list[Oid], paths: tuple[bytes, ...]) -> frozenset[Oid]:
+    """Return the checkpoints that changed one of the paths, or something below one."""
+    below = tuple(path + b"/" for path in paths)
+    return frozenset(
+        commit
+        for commit, changes in history.changed(store, tips)
+        if any(change.path in paths or change.path.startswith(below) for change in changes)
+    )
 
 
 def lines(store: Store, tips: Iterable[Oid], selection: Selection) -> Iterator[Line]:
-    """The same as `select`, with less of each. A whole chain is taken from git's output in one
-    go.
+    """Yield the lines of the checkpoints that `select` returns.
+
+    A single chain without filters is read from one git command.
     """
     chains = list(tips)
     if len(chains) == 1 and not selection.filters:
-        found = _whole(store, chains[0], selection.limit)
-        if found is not None:
-            return iter(found)
+        fast_lines = _fast_lines(store, chains[0], selection.limit)
+        if fast_lines is not None:
+            return iter(fast_lines)
     return map(line, select(store, chains, selection))
 
 
 def graph(
     store: Store, tips: Iterable[Oid], limit: int | None = None
 ) -> Iterator[tuple[str, Line | None]]:
-    """The chains behind `tips` as git draws them: each line's drawing, and the checkpoint that
-    stands there.
+    """Yield the chains behind `tips` as git draws them: the drawing of each row, and its
+    checkpoint, if any.
     """
     count = () if limit is None else (f"--max-count={limit}",)
     options = (
@@ -115,9 +137,12 @@ def graph(
         "--no-color",
     )
     ends = "\n".join(tips).encode("ascii")
-    drawn = store.repo.git(
-        "log", *options, "--format=%x01%H", *count, "--stdin", input=ends
-    ).decode("ascii")
+    try:
+        drawn = store.repo.git(
+            "log", *options, "--format=%x01%H", *count, "--stdin", input=ends
+        ).decode("ascii")
+    except GitFailed as error:
+        raise StoreDamaged(f"the graph cannot be drawn: {error}", hint="gitcp check") from None
     for row in drawn.splitlines():
         drawing, _, commit = row.partition("\x01")
         yield (
@@ -127,14 +152,12 @@ def graph(
 
 
 def line(summary: Summary) -> Line:
-    """The one-liner of a checkpoint."""
+    """Return the line of a checkpoint."""
     return Line(summary.commit, summary.subject, summary.id.session, str(summary.id.number))
 
 
-def _whole(store: Store, tip: Oid, limit: int | None) -> list[Line] | None:
-    """The one-liners of a chain; None if some commit is not written the way this version does
-    it.
-    """
+def _fast_lines(store: Store, tip: Oid, limit: int | None) -> list[Line] | None:
+    """Return the lines of a chain; None if a commit is damaged, or does not match the pattern."""
     count = () if limit is None else (f"--max-count={limit}",)
     options = (
         "--first-parent",
@@ -143,57 +166,62 @@ def _whole(store: Store, tip: Oid, limit: int | None) -> list[Line] | None:
         f"--format={SHORT}",
         *count,
     )
-    found: list[Line] = []
-    begun, rest = 0, b""
-    with store.repo.git_reading("log", *options, tip, "--", input=b"") as out:
-        while block := out.read(BLOCK):  # git goes on while these are taken apart
-            begun += block.count(b"\x01")
-            whole, mark, rest = (rest + block).rpartition(b"\x01")
-            found += _named(whole)
-            rest = mark + rest
-    found += _named(rest)
-    return found if len(found) == begun else None
+    lines_read: list[Line] = []
+    started, rest = 0, b""
+    try:
+        with store.repo.git_reading("log", *options, tip, "--", input=b"") as out:
+            while block := out.read(BLOCK):  # git continues while these are parsed
+                started += block.count(b"\x01")
+                complete, mark, rest = (rest + block).rpartition(b"\x01")
+                lines_read += _parse_lines(complete)
+                rest = mark + rest
+    except GitFailed:  # read one by one instead, up to the damaged commit
+        return None
+    lines_read += _parse_lines(rest)
+    return lines_read if len(lines_read) == started else None
 
 
-def _named(output: bytes) -> Iterator[Line]:
-    return map(Line._make, NAMED.findall(output.decode("utf-8", "replace")))
+def _parse_lines(output: bytes) -> Iterator[Line]:
+    return map(Line._make, LINE.findall(output.decode("utf-8", "replace")))
 
 
 def tags(store: Store) -> dict[Oid, tuple[str, ...]]:
-    """The names of tags by the commit they are on. One that is damaged is left to `check`."""
-    found: dict[Oid, tuple[str, ...]] = {}
+    """Return the names of tags by the commit they point to; damaged tags are left to `gitcp
+    check`.
+    """
+    names: dict[Oid, tuple[str, ...]] = {}
     for name, oid in refs.list_refs(store.repo.common_dir, refs.TAGS).items():
         try:
             commit = store.peel(oid)
         except StoreDamaged:
             continue
-        found[commit] = (*found.get(commit, ()), name.removeprefix(refs.TAGS))
-    return found
+        names[commit] = (*names.get(commit, ()), name.removeprefix(refs.TAGS))
+    return names
 
 
 def later(store: Store, target: Checkpoint) -> list[Summary]:
-    """The checkpoints of the target's session that came after it, newest first."""
+    """Return the checkpoints of the target's session that came after it, newest first."""
     tip = store.tip(target.id.session)
-    found: list[Summary] = []
+    summaries: list[Summary] = []
     for summary in store.history(tip) if tip else ():
         if summary.id == target.id:
-            return found
-        found.append(summary)
-    return []  # of a session of that name that was deleted
+            return summaries
+        summaries.append(summary)
+    return []  # the target's session was deleted, and its name was used again
 
 
-def _behind(store: Store, commit: Oid) -> frozenset[str]:
+def _ancestors(store: Store, commit: Oid) -> frozenset[str]:
     return frozenset(
         store.repo.git("rev-list", "--first-parent", commit, "--").decode("ascii").split()
     )
 
 
 def _merged(store: Store, tips: list[Oid], limit: int | None) -> Iterator[Summary]:
-    """Several chains by time. A chain is walked only when its last checkpoint's turn has come.
+    """Yield several chains by time. A chain is walked only when its last checkpoint is due.
 
-    Raises StoreDamaged for a chain that breaks, after all that can be read.
+    Raises StoreDamaged for a damaged chain, after everything readable.
     """
-    heads = [_turn(order, summary) for order, summary in enumerate(map(store.summary, tips))]
+    heads = [_sort_key(order, summary) for order, summary in enumerate(map(store.summary, tips))]
     heapq.heapify(heads)
     broken: list[GitcpError] = []
     walks: dict[int, Iterator[Summary]] = {}
@@ -201,7 +229,7 @@ def _merged(store: Store, tips: list[Oid], limit: int | None) -> Iterator[Summar
     while heads:
         *_, order, summary = heapq.heappop(heads)
         if summary.commit in seen:
-            continue  # shared with a session that was forked off, and so is all before it
+            continue  # shared with a fork, like everything before it
         seen.add(summary.commit)
         yield summary
         if order not in walks:
@@ -212,13 +240,13 @@ def _merged(store: Store, tips: list[Oid], limit: int | None) -> Iterator[Summar
             broken.append(error)
             continue
         if following is not None:
-            heapq.heappush(heads, _turn(order, following))
+            heapq.heappush(heads, _sort_key(order, following))
     if broken:
         raise broken[0]
 
 
-def _turn(order: int, summary: Summary) -> tuple[float, int, int, Summary]:
-    """When a checkpoint's turn comes. Of one second's the higher number comes first: it may stand
-    on the other.
+def _sort_key(order: int, summary: Summary) -> tuple[float, int, int, Summary]:
+    """Return the sort key of a checkpoint. Within one second the higher number comes first: it may
+    be a child of the other.
     """
     return -summary.created.timestamp(), -summary.id.number, order, summary

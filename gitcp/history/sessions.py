@@ -1,4 +1,4 @@
-"""Every session, with what a list says of it. Reads only."""
+"""List sessions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 from gitcp.errors import GitFailed, StoreDamaged
-from gitcp.git import refs
 from gitcp.history import log
 from gitcp.model import Checkpoint, Oid
 from gitcp.store import Store
@@ -15,7 +14,7 @@ from gitcp.value import Value
 
 
 class Session(Value):
-    """One session: its last checkpoint, how many are its own, the tags on them, and where it was
+    """One session: its last checkpoint, the number of its own ones, their tags, and where it was
     forked from.
     """
 
@@ -27,33 +26,38 @@ class Session(Value):
 
     @property
     def last_prompt(self) -> str:
-        """What the user said last; "" where nothing was said."""
+        """The last prompt of the user; "" if there is none."""
         digest = self.last.conversation.digest if self.last.conversation else None
         return (digest.last_prompt or "") if digest else ""
 
     @property
     def title(self) -> str:
-        """The conversation's title, else its last prompt, else the objective; "" where nothing was
-        said.
+        """The conversation's title, else its last prompt, the objective or the label; "" if there
+        is none.
         """
         digest = self.last.conversation.digest if self.last.conversation else None
-        said = (digest.title, digest.last_prompt) if digest else ()
+        candidates = (digest.title, digest.last_prompt) if digest else ()
         return next(
-            (text for text in (*said, self.last.note.objective, self.last.note.label) if text), ""
+            (
+                text
+                for text in (*candidates, self.last.note.objective, self.last.note.label)
+                if text
+            ),
+            "",
         )
 
 
 class Selection(Value):
-    """Which sessions are meant: of which agent, saved since when, whose name, title, last prompt or
-    label matches.
+    """The limits of a list: the agent, the time of the last save, and a pattern for name, title,
+    last prompt or label.
     """
 
     agent: str | None = None
     since: datetime | None = None
     grep: re.Pattern[str] | None = None
 
-    def takes(self, session: Session) -> bool:
-        """Whether a session is one of them."""
+    def matches(self, session: Session) -> bool:
+        """Return whether a session is included."""
         last = session.last
         texts = (session.name, session.title, session.last_prompt, last.note.label or "")
         return (
@@ -63,57 +67,54 @@ class Selection(Value):
         )
 
 
-def fetched(store: Store) -> dict[str, Oid]:
-    """Every session that was fetched or imported, as `REMOTE/SESSION`, and the commit of its last
-    checkpoint.
+def all_sessions(store: Store) -> dict[str, Oid]:
+    """Return every own session with its last commit, and the fetched ones that have checkpoints
+    which the own session of that name lacks.
     """
-    listed = refs.list_refs(store.repo.common_dir, refs.REMOTES)
-    parts = ((name.removeprefix(refs.REMOTES).split("/"), tip) for name, tip in listed.items())
-    return {
-        f"{place[0]}/{place[2]}": tip
-        for place, tip in parts
-        if len(place) == 3 and place[1] == "sessions"
-    }
+    own, fetched = store.sessions(), store.fetched()
+    shared_names = {name.partition("/")[2] for name in fetched} & own.keys()
+    own_commits = {s.commit for name in shared_names for s in store.readable(own[name])}
+    return {**own, **{name: tip for name, tip in fetched.items() if tip not in own_commits}}
 
 
 def listing(
     store: Store, tips: Mapping[str, Oid] | None = None
 ) -> tuple[tuple[Session, ...], tuple[tuple[str, StoreDamaged], ...]]:
-    """Every session, or those that end at `tips`: the one saved last first; and those that cannot
-    be read, with why.
+    """Return the sessions that end at `tips` (default: all own ones), the last saved first, and
+    those that cannot be read, with the error.
     """
     tips = store.sessions() if tips is None else tips
-    parents, begins = _parents(store, tips.values()), _forks(store, tips.values())
+    parents, fork_starts = _parent_map(store, tips.values()), _fork_starts(store, tips.values())
     tags = log.tags(store)
-    found, damaged = [], []
+    sessions, damaged = [], []
     for name, tip in tips.items():
-        chain = _chain(parents, begins, tip)
+        chain = _chain(parents, fork_starts, tip)
         try:
             last = store.read(tip)
         except StoreDamaged as error:
             damaged.append((name, error))
             continue
-        named = tuple(tag for commit in chain for tag in tags.get(commit, ()))
-        fork = chain[-1] if chain and chain[-1] in begins else None
+        session_tags = tuple(tag for commit in chain for tag in tags.get(commit, ()))
+        fork = chain[-1] if chain and chain[-1] in fork_starts else None
         origin = store.summary(fork).trailers.get("Gitcp-Forked-From") if fork else None
-        found.append(Session(name, last, len(chain), named, origin))
-    found.sort(key=lambda session: session.last.created, reverse=True)
-    return tuple(found), tuple(damaged)
+        sessions.append(Session(name, last, len(chain), session_tags, origin))
+    sessions.sort(key=lambda session: session.last.created, reverse=True)
+    return tuple(sessions), tuple(damaged)
 
 
-def _parents(store: Store, tips: Iterable[Oid]) -> dict[Oid, Oid | None]:
-    """Every commit behind the tips, and the one before it: one command for all sessions."""
+def _parent_map(store: Store, tips: Iterable[Oid]) -> dict[Oid, Oid | None]:
+    """Return every commit behind the tips with its parent, by one git command."""
     options = ("--first-parent", "--parents", "--ignore-missing", "--stdin")
     try:
         listed = store.repo.git("rev-list", *options, input="\n".join(tips).encode("ascii"))
-    except GitFailed:  # a chain is damaged below its last commit
+    except GitFailed:  # a chain is damaged before its last commit
         return {each.commit: each.parent for tip in tips for each in store.readable(tip)}
     rows = (line.split(" ") for line in listed.decode("ascii").splitlines())
     return {Oid(row[0]): Oid(row[1]) if len(row) > 1 else None for row in rows}
 
 
-def _forks(store: Store, tips: Iterable[Oid]) -> frozenset[Oid]:
-    """The commits with which forked sessions begin."""
+def _fork_starts(store: Store, tips: Iterable[Oid]) -> frozenset[Oid]:
+    """Return the commits that forked sessions begin with."""
     options = ("--first-parent", "--ignore-missing", "--grep=^Gitcp-Forked-From: ", "--stdin")
     try:
         listed = store.repo.git("rev-list", *options, input="\n".join(tips).encode("ascii"))
@@ -123,11 +124,11 @@ def _forks(store: Store, tips: Iterable[Oid]) -> frozenset[Oid]:
     return frozenset(map(Oid, listed.decode("ascii").split()))
 
 
-def _chain(parents: Mapping[Oid, Oid | None], begins: Collection[Oid], tip: Oid) -> list[Oid]:
-    """The checkpoints of a session, the last one first, down to where it was forked off."""
-    found: list[Oid] = []
+def _chain(parents: Mapping[Oid, Oid | None], fork_starts: Collection[Oid], tip: Oid) -> list[Oid]:
+    """Return the checkpoints of a session, newest first, down to its fork point."""
+    commits: list[Oid] = []
     commit: Oid | None = tip
     while commit is not None and commit in parents:
-        found.append(commit)
-        commit = None if commit in begins else parents.get(commit)
-    return found
+        commits.append(commit)
+        commit = None if commit in fork_starts else parents.get(commit)
+    return commits

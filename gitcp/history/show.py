@@ -1,4 +1,4 @@
-"""What is inside one checkpoint: a file, a stream, the messages of its conversation. Reads only."""
+"""Read the content of one checkpoint: a file, a stream, the messages of its conversation."""
 
 from __future__ import annotations
 
@@ -17,35 +17,36 @@ from gitcp.store import METADATA, Store
 from gitcp.worktree import convert, paths
 
 TAIL = 1 << 20
-"""Bytes at the end of a conversation in which its last messages are looked for."""
+"""Bytes at the end of a conversation in which the last messages are searched."""
 
 
 class Listing(NamedTuple):
-    """A directory of a checkpoint: its names, those of directories with a slash."""
+    """The names in a directory of a checkpoint; those of directories end with a slash."""
 
     names: tuple[bytes, ...]
 
 
 def file(store: Store, checkpoint: Checkpoint, path: bytes) -> bytes | Listing:
-    """The bytes a file had in the working tree, the target of a link, or the names in a directory.
+    """Return the bytes that a file had in the working tree, the target of a link, or the names in a
+    directory.
 
-    `path` may lie in `.gitcp`, the checkpoint's own directory. Raises RevisionNotFound if there is
-    no such path.
+    `path` may be in `.gitcp`, the checkpoint's own directory. Raises RevisionNotFound if the path
+    does not exist.
     """
     entry = (
         trees.lookup(store.objects, checkpoint.root, path) if path else Entry(TREE, checkpoint.root)
     )
     if entry is None:
         raise RevisionNotFound(
-            _absent(checkpoint, path), hint=f"gitcp show --files {checkpoint.id}"
+            _why_absent(checkpoint, path), hint=f"gitcp show --files {checkpoint.id}"
         )
     if entry.mode == GITLINK:
         raise RevisionNotFound(
             f"{paths.display(path)} is a submodule, at commit {entry.oid}: its files are not stored"
         )
     if entry.mode == TREE:
-        found = store.objects.read_tree(entry.oid)
-        return Listing(tuple(e.name + b"/" if e.mode == TREE else e.name for e in found))
+        entries = store.objects.read_tree(entry.oid)
+        return Listing(tuple(e.name + b"/" if e.mode == TREE else e.name for e in entries))
     blob = store.objects.read_blob(entry.oid)
     conversion = next((c for c in checkpoint.snapshot.converted if c.path == path), None)
     return (
@@ -55,8 +56,8 @@ def file(store: Store, checkpoint: Checkpoint, path: bytes) -> bytes | Listing:
     )
 
 
-def _absent(checkpoint: Checkpoint, path: bytes) -> str:
-    """Why a path is not there: it may have been left out, which is worth saying."""
+def _why_absent(checkpoint: Checkpoint, path: bytes) -> str:
+    """Return why a path does not exist; it may have been skipped."""
     for skip in checkpoint.snapshot.skipped:
         if path == skip.path or path.startswith(skip.path.rstrip(b"/") + b"/"):
             return f"{paths.display(path)} was not captured in {checkpoint.id}: {skip.reason.value}"
@@ -64,20 +65,20 @@ def _absent(checkpoint: Checkpoint, path: bytes) -> str:
 
 
 def paths_of(store: Store, checkpoint: Checkpoint) -> Iterator[bytes]:
-    """Every path of the files half, in tree order."""
+    """Yield every path of the checkpoint's files, in tree order."""
     return (path for path, _ in trees.walk(store.objects, checkpoint.snapshot.tree))
 
 
 def metadata(store: Store, checkpoint: Checkpoint) -> bytes:
-    """`checkpoint.json` as it is stored."""
-    found = file(store, checkpoint, RESERVED + b"/" + METADATA)
-    assert isinstance(found, bytes)
-    return found
+    """Return `checkpoint.json` as stored."""
+    data = file(store, checkpoint, RESERVED + b"/" + METADATA)
+    assert isinstance(data, bytes)
+    return data
 
 
 def stream(store: Store, checkpoint: Checkpoint, name: str) -> Iterator[bytes]:
-    """The bytes of one stream of the conversation. Raises RevisionNotFound if there is none of that
-    name.
+    """Yield the bytes of one stream of the conversation. Raises RevisionNotFound if there is none
+    of that name.
     """
     conversation = checkpoint.conversation
     names = [s.name for s in conversation.streams] if conversation else []
@@ -90,23 +91,27 @@ def stream(store: Store, checkpoint: Checkpoint, name: str) -> Iterator[bytes]:
 
 
 def messages(store: Store, conversation: Conversation, name: str = MAIN) -> Iterator[Message]:
-    """Every message of a stream that is shown, in order."""
+    """Yield the messages of a stream, in order."""
     adapter = adapters.for_format(conversation.format)
     return adapter.messages(lines(store, stored(store, conversation, name)))
 
 
 def last_messages(store: Store, conversation: Conversation, most: int) -> list[Message]:
-    """The last messages of a conversation. Of a long one only the end is read."""
+    """Return the last messages of a conversation, at most `most`. Only the end of a long one is
+    read.
+    """
     size = next((s.bytes for s in conversation.streams if s.name == MAIN), 0)
     start = size - TAIL if size > TAIL and conversation.format != "json" else 0
-    found = lines(store, stored(store, conversation, MAIN), start)
+    tail = lines(store, stored(store, conversation, MAIN), start)
     if start:
-        next(found, None)  # begins somewhere inside
-    return list(deque(adapters.for_format(conversation.format).messages(found), most))
+        next(tail, None)  # the first line is incomplete
+    return list(deque(adapters.for_format(conversation.format).messages(tail), most))
 
 
 def messages_now(capture: Capture) -> Iterator[Message]:
-    """The messages of a conversation as its agent has it now. Raises ConversationUnreadable."""
+    """Yield the messages of a conversation from the agent's current files. Raises
+    ConversationUnreadable.
+    """
     main = next(
         (source for source in capture.sources if source.name == MAIN), Source(MAIN, data=b"")
     )

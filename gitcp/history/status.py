@@ -1,4 +1,4 @@
-"""What a save would take now, and what can be undone. Looks, and writes nothing to the store."""
+"""Report the state of a working tree: unsaved changes, and what can be undone. Writes nothing."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from gitcp.saving import quarantine
 from gitcp.saving import session as session_op
 from gitcp.saving.conversation import MAIN
 from gitcp.saving.save import live_trees
-from gitcp.state import journal, note
+from gitcp.state import journal, note, undo_stack
 from gitcp.state.journal import Unfinished
 from gitcp.store import Store
 from gitcp.value import Value
 from gitcp.worktree.snapshot import Limits, take
+from gitcp.worktree.uncommitted import uncommitted
 
 
 class Growth(Value):
-    """A conversation that a save would take: how many bytes are stored, and how many there are."""
+    """An unsaved conversation: the bytes stored, and the current number of bytes."""
 
     agent: str | None
     session_id: str | None
@@ -30,10 +31,11 @@ class Growth(Value):
 
 
 class Status(Value):
-    """How things stand. `session` is where a save would go (None: undecided); `why` says why there.
+    """The state of a working tree.
 
-    `noted`: a note waits for the next save there. `damage` are lines about sessions that cannot be
-    read.
+    `session` is where the next save goes (None: undecided, or a new session without a name yet);
+    `why` is the reason. `noted`: a note is pending for that save. `damage` are lines about sessions
+    that cannot be read.
     """
 
     session: str | None
@@ -52,55 +54,56 @@ class Status(Value):
 
 
 def status(store: Store, cwd: Path, session: str | None, limits: Limits) -> Status:
-    """How things stand in this working tree. Raises what a snapshot raises."""
+    """Return the state of this working tree. Raises what a snapshot raises."""
     name, why, capture, candidates = _choice(store, cwd, session)
     tip = store.tip(name) if name else None
     last, damage = _last(store, tip)
     objects = Objects(store.repo, dry=True)
-    now = take(
+    current = take(
         store.repo, objects, limits, live_trees(store, name) if name else frozenset()
     ).snapshot
-    before = last.snapshot.tree if last else base_tree(store, now.base.commit)
-    if before is not None:
-        objects.name_tree(store.objects.read_tree(before))
-    known = journal.restores(store.repo)
+    last_tree = last.snapshot.tree if last else base_tree(store, current.base.commit)
+    if last_tree is not None:
+        objects.name_tree(store.objects.read_tree(last_tree))
+    stack = undo_stack.restores(store.repo)
     return Status(
         session=name,
         why=why,
-        base=now.base,
+        base=current.base,
         last=last,
         conversation=_growth(capture, last) if capture else None,
-        changes=objects.compare(before, now.tree),
-        skipped=now.skipped,
+        changes=objects.compare(last_tree, current.tree),
+        skipped=(*current.skipped, *uncommitted(store.repo, current)),
         unfinished=journal.unfinished(store.repo),
-        undo=known.undo[-1] if known.undo else None,
-        redo=known.redo[-1] if known.redo else None,
+        undo=stack.undo[-1] if stack.undo else None,
+        redo=stack.redo[-1] if stack.redo else None,
         candidates=candidates,
-        noted=note.of_next(store.repo, name or "") not in (None, Note()),
-        damage=(*damage, *quarantine.pending(store)),
+        noted=note.pending_for(store.repo, name or "") not in (None, Note()),
+        damage=(*damage, *quarantine.warnings(store)),
     )
 
 
 def _last(store: Store, tip: Oid | None) -> tuple[Checkpoint | None, tuple[str, ...]]:
-    """The last checkpoint of a session; None where it is damaged, and what will become of it."""
+    """Return the last checkpoint of a session, or None with a warning if it is damaged."""
     try:
         return (store.read(tip) if tip else None), ()
     except FormatTooNew:
         raise
     except StoreDamaged as error:
         return None, (
-            f"the last checkpoint is damaged ({error}): the next save begins a new chain",
+            f"the last checkpoint is damaged ({error}): the next save starts a new chain",
         )
 
 
 def _choice(
     store: Store, cwd: Path, session: str | None
 ) -> tuple[str | None, str, Capture | None, tuple[str, ...]]:
-    """Where a save would go. Two conversations that could be meant are something to report, not to
-    fail with.
-    """
+    """Return where the next save goes. An ambiguous conversation is reported, not raised."""
     try:
-        choice = session_op.choose(store, cwd, session=session_op.looked_up(store, session))
+        choice = session_op.choose(store, cwd, session=session_op.resolve_prefix(store, session))
+        is_unnamed = choice.capture is None and choice.session.startswith(session_op.MANUAL)
+        if is_unnamed and choice.session not in (session, session_op.existing_manual(store)):
+            return None, choice.why, None, ()
         return choice.session, choice.why, choice.capture, ()
     except GitcpError as error:
         return session_op.current(store), str(error), None, tuple(getattr(error, "candidates", ()))

@@ -1,4 +1,4 @@
-"""Which call of a tool a result belongs to."""
+"""Match the results of tools with their calls."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from gitcp.adapters.base import Message
 
 
 class Called(Protocol):
-    """A call that nothing answered yet: its tool, and the agent's id of it, None where the agent
-    gave none.
-    """
+    """A call without a result: its tool, and the agent's id for the call, None if it has none."""
 
     @property
     def tool(self) -> str: ...
@@ -22,17 +20,17 @@ class Called(Protocol):
 C = TypeVar("C", bound=Called)
 
 
-def take(open: list[C], result: Message) -> C | None:
-    """The call that a result belongs to, taken out of those that are open, in the order in which
-    they were made.
+def pop_call(pending: list[C], result: Message) -> C | None:
+    """Remove the call that a result belongs to from `pending`, which is in call order, and return
+    it.
 
-    It is the one whose id the result has; the oldest of its tool only where the agent gave the
-    result no id. None: a second result of a call, or one of no call.
+    It is the call with the result's id; if the agent gave no id, the oldest call of the same tool.
+    None if no pending call matches.
     """
     if result.call is not None:
-        found = next((each for each in open if each.call == result.call), None)
+        call_of_result = next((each for each in pending if each.call == result.call), None)
     else:
-        found = next((each for each in open if each.tool == result.tool), None)
-    if found is not None:
-        open.remove(found)
-    return found
+        call_of_result = next((each for each in pending if each.tool == result.tool), None)
+    if call_of_result is not None:
+        pending.remove(call_of_result)
+    return call_of_result

@@ -1,8 +1,8 @@
-"""Which messages each checkpoint added to the conversation, and where it went back. Reads only.
+"""Find the messages that each checkpoint added to the conversation, and where it was rewound.
 
-A conversation that only grew is read once, whatever the number of its checkpoints: an earlier one
-is a beginning of it, by length and checksum. Where it went back (a restore) or was written anew,
-the messages themselves are compared.
+A conversation that only grew is read once, whatever the number of checkpoints: an earlier one is a
+prefix, by length and checksum. If it was rewound (a restore) or rewritten, the messages themselves
+are compared.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from gitcp.saving.conversation import MAIN, stored
 from gitcp.store import Store
 from gitcp.value import Value
 
-Heard = tuple[list[Message], int]
-"""Messages, and how many of them a checkpoint has."""
+MessagePrefix = tuple[list[Message], int]
+"""Messages, and the number of them that a checkpoint has."""
 
 
-class Aside(Value):
+class SideStream(Value):
     """A stream beside the main one (a sub-agent's), with its messages."""
 
     name: str
@@ -32,63 +32,71 @@ class Aside(Value):
 
 
 class Turn(Value):
-    """What one checkpoint added: messages and streams. `back` counts the messages before it that it
-    does not have.
+    """What one checkpoint added: messages and side streams. `back` counts the earlier messages that
+    it no longer has.
     """
 
     messages: tuple[Message, ...] = ()
     back: int = 0
-    asides: tuple[Aside, ...] = ()
+    asides: tuple[SideStream, ...] = ()
 
 
 def turns(store: Store, conversations: Sequence[Conversation | None]) -> list[Turn]:
-    """What each of these added to the one before it; they are those of a chain of checkpoints,
-    oldest first.
+    """Return what each conversation added to the previous one, for a chain of checkpoints, oldest
+    first.
     """
-    heard, asides = _heard(store, conversations), _asides(store, conversations)
-    found: list[Turn] = []
-    before: Heard = ([], 0)
-    for place, now in enumerate(heard):
-        same = _common(before, now)
-        found.append(
-            Turn(tuple(now[0][same : now[1]]), before[1] - same, tuple(asides.get(place, ())))
+    prefixes, asides = _message_prefixes(store, conversations), _side_streams(store, conversations)
+    added: list[Turn] = []
+    before: MessagePrefix = ([], 0)
+    for index, current in enumerate(prefixes):
+        common = _common(before, current)
+        added.append(
+            Turn(
+                tuple(current[0][common : current[1]]),
+                before[1] - common,
+                tuple(asides.get(index, ())),
+            )
         )
-        before = now
-    return found
+        before = current
+    return added
 
 
-def _common(before: Heard, now: Heard) -> int:
-    """How many messages both begin with."""
-    most = min(before[1], now[1])
-    if before[0] is now[0]:
-        return most
-    pairs = zip(before[0][:most], now[0][:most], strict=True)
-    return next((place for place, (a, b) in enumerate(pairs) if _said(a) != _said(b)), most)
+def _common(before: MessagePrefix, current: MessagePrefix) -> int:
+    """Return the number of messages that both begin with."""
+    limit = min(before[1], current[1])
+    if before[0] is current[0]:
+        return limit
+    pairs = zip(before[0][:limit], current[0][:limit], strict=True)
+    return next((index for index, (a, b) in enumerate(pairs) if _key(a) != _key(b)), limit)
 
 
-def _said(message: Message) -> tuple[str, str]:
+def _key(message: Message) -> tuple[str, str]:
     return message.role, message.text
 
 
-def _heard(store: Store, conversations: Sequence[Conversation | None]) -> list[Heard]:
-    found: dict[int, Heard] = {}
-    nothing: Heard = ([], 0)
-    for place in reversed(range(len(conversations))):
-        whole = conversations[place]
-        if place not in found and whole is not None:
+def _message_prefixes(
+    store: Store, conversations: Sequence[Conversation | None]
+) -> list[MessagePrefix]:
+    prefixes: dict[int, MessagePrefix] = {}
+    nothing: MessagePrefix = ([], 0)
+    for index in reversed(range(len(conversations))):
+        longest = conversations[index]
+        if index not in prefixes and longest is not None:
             earlier = {
                 n: c
-                for n, c in enumerate(conversations[: place + 1])
-                if c is not None and n not in found
+                for n, c in enumerate(conversations[: index + 1])
+                if c is not None and n not in prefixes
             }
-            found |= _read(
-                store, whole, {n: c for n, c in earlier.items() if c.format == whole.format}
+            prefixes |= _read(
+                store, longest, {n: c for n, c in earlier.items() if c.format == longest.format}
             )
-    return [found.get(place, nothing) for place in range(len(conversations))]
+    return [prefixes.get(index, nothing) for index in range(len(conversations))]
 
 
-def _read(store: Store, whole: Conversation, earlier: dict[int, Conversation]) -> dict[int, Heard]:
-    """The messages of `whole`, for each of `earlier` that is a beginning of it (as it is
+def _read(
+    store: Store, whole: Conversation, earlier: dict[int, Conversation]
+) -> dict[int, MessagePrefix]:
+    """Return the messages of `whole`, for each of `earlier` that is a prefix of it (including
     itself).
     """
     data = b"".join(segments.content(store.objects, stored(store, whole, MAIN)))
@@ -98,20 +106,18 @@ def _read(store: Store, whole: Conversation, earlier: dict[int, Conversation]) -
         messages.append(message)
         ends.append(lines.end)
     mains = {
-        place: main for place, conversation in earlier.items() if (main := _main(conversation))
+        index: main for index, conversation in earlier.items() if (main := _main(conversation))
     }
     sums = _sums(data, {main.bytes for main in mains.values()})
-    begun = {
-        place: main.bytes for place, main in mains.items() if sums.get(main.bytes) == main.sha256
+    prefixes = {
+        index: main.bytes for index, main in mains.items() if sums.get(main.bytes) == main.sha256
     }
-    # A last line may lack its end there, and have it here.
-    return {place: (messages, bisect_right(ends, size + 1)) for place, size in begun.items()}
+    # The last line may end without a line feed in the earlier one, and with it in this one.
+    return {index: (messages, bisect_right(ends, size + 1)) for index, size in prefixes.items()}
 
 
 class _Lines:
-    """The lines of a stream without their ends; `end` is the offset after the one that was taken
-    last.
-    """
+    """The lines of a stream without line feeds; `end` is the offset after the last line read."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -124,32 +130,36 @@ class _Lines:
 
 
 def _sums(data: bytes, sizes: set[int]) -> dict[int, str]:
-    """The checksum of the first so many bytes, for each size."""
-    found, digest, place = {}, sha256(), 0
+    """Return the SHA-256 of the first `size` bytes, for each size."""
+    sums, digest, start = {}, sha256(), 0
     view = memoryview(data)
     for size in sorted(size for size in sizes if size <= len(data)):
-        digest.update(view[place:size])
-        place = size
-        found[size] = digest.hexdigest()
-    return found
+        digest.update(view[start:size])
+        start = size
+        sums[size] = digest.hexdigest()
+    return sums
 
 
 def _main(conversation: Conversation) -> Stream | None:
     return next((stream for stream in conversation.streams if stream.name == MAIN), None)
 
 
-def _asides(store: Store, conversations: Sequence[Conversation | None]) -> dict[int, list[Aside]]:
-    """Every stream beside the main one, as it was last, by the checkpoint that had it first."""
+def _side_streams(
+    store: Store, conversations: Sequence[Conversation | None]
+) -> dict[int, list[SideStream]]:
+    """Return every stream beside the main one, in its last state, by the checkpoint that had it
+    first.
+    """
     first: dict[str, int] = {}
     last: dict[str, Conversation] = {}
-    for place, conversation in enumerate(conversations):
+    for index, conversation in enumerate(conversations):
         for stream in conversation.streams if conversation else ():
             if conversation and stream.name != MAIN:
-                first.setdefault(stream.name, place)
+                first.setdefault(stream.name, index)
                 last[stream.name] = conversation
-    found: dict[int, list[Aside]] = {}
-    for name, place in first.items():
+    streams: dict[int, list[SideStream]] = {}
+    for name, index in first.items():
         messages = tuple(show.messages(store, last[name], name))
         if messages:
-            found.setdefault(place, []).append(Aside(name, messages))
-    return found
+            streams.setdefault(index, []).append(SideStream(name, messages))
+    return streams

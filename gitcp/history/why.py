@@ -1,14 +1,16 @@
-"""Why: which checkpoint made a line, which ones changed a path, and why a path is in no checkpoint.
-Reads only.
+"""Explain lines and paths: the checkpoint that added a line, those that changed a path, and why a
+path is in no checkpoint.
 """
 
 from __future__ import annotations
 
 import difflib
+import shlex
 
 from gitcp.errors import BadValue, GitFailed
 from gitcp.git import trees
 from gitcp.history import history
+from gitcp.history.diff import base_tree
 from gitcp.model import GITLINK, RESERVED, TREE, Checkpoint, Oid
 from gitcp.store import Store, Summary
 from gitcp.value import Value
@@ -20,10 +22,10 @@ from gitcp.worktree.writer import Writer
 BLAME = ("blame", "--porcelain", "--no-textconv", "--first-parent", "--ignore-revs-file=")
 
 
-class Line(Value):
-    """Where a line comes from: the checkpoint that made it, None if no checkpoint has it yet.
+class LineOrigin(Value):
+    """The origin of a line: the checkpoint that added it; None if none has it yet.
 
-    `began`: it was there when the session began, so that gitcp does not know who made it.
+    `began`: it existed when the session began, so gitcp does not know who added it.
     """
 
     number: int
@@ -32,20 +34,17 @@ class Line(Value):
     began: bool = False
 
 
-class Known(Value):
-    """What the checkpoints know of a path: those that changed it, newest first, and why it is not
-    in the last one.
-    """
+class PathHistory(Value):
+    """The checkpoints that changed a path, newest first, and why it is not in the last one."""
 
     changed: tuple[Summary, ...]
     missing: str
 
 
-def line(store: Store, last: Checkpoint, path: bytes, number: int) -> Line:
-    """Which checkpoint made a line of a file, as the file is now, or as `last` has it where it is
-    gone.
+def line(store: Store, last: Checkpoint, path: bytes, number: int) -> LineOrigin:
+    """Return the origin of a line of a file, as it is on disk, or in `last` if it is deleted.
 
-    Raises BadValue where there is no such file or line.
+    Raises BadValue if there is no such file or line.
     """
     entry = trees.lookup(store.objects, last.root, path)
     stored = (
@@ -55,83 +54,99 @@ def line(store: Store, last: Checkpoint, path: bytes, number: int) -> Line:
     )
     with Writer(store.repo.root) as tree:
         data = WorktreeView(tree).read(path)
-    here = stored if data is None else _lines(data)
-    if here is None:
+    current = stored if data is None else _lines(data)
+    if current is None:
         raise BadValue(
-            f"{display(path)} is no file, here or in {last.id}",
+            f"{display(path)} is not a file, on disk or in {last.id}",
             hint=f"gitcp show --files {last.id}",
         )
-    if not 1 <= number <= len(here):
-        raise BadValue(f"{display(path)} has {len(here):,} lines, and no line {number:,}")
-    text = here[number - 1].decode("utf-8", "surrogateescape")
-    then = _place(stored, here, number - 1) if stored is not None else None
-    if then is None:
-        return Line(number, text, None)
-    made = store.read(_blamed(store, last, path, then + 1))
-    return Line(number, text, made, began=made.parent is None)
+    if not 1 <= number <= len(current):
+        raise BadValue(f"{display(path)} has {len(current):,} lines: no line {number:,}")
+    text = current[number - 1].decode("utf-8", "surrogateescape")
+    position = _stored_position(stored, current, number - 1) if stored is not None else None
+    if position is None:
+        return LineOrigin(number, text, None)
+    made = store.read(_blame(store, last, path, position + 1))
+    return LineOrigin(number, text, made, began=made.parent is None)
 
 
-def path(store: Store, last: Checkpoint, name: bytes) -> Known:
-    """Which checkpoints up to `last` changed a path or what is below it, and why `last` does not
-    have it ("" if so).
+def path(store: Store, last: Checkpoint, name: bytes) -> PathHistory:
+    """Return which checkpoints up to `last` changed a path or something below it, and why `last`
+    does not have it ("" if it has).
     """
-    found = []
+    changed = []
     for commit, changes in history.changed(store, [last.commit]):
         if any(change.path == name or change.path.startswith(name + b"/") for change in changes):
-            found.append(store.summary(commit))
-    there = trees.lookup(store.objects, last.root, name) is not None
-    return Known(tuple(reversed(found)), "" if there else _missing(store, last, name))
+            changed.append(store.summary(commit))
+    exists = trees.lookup(store.objects, last.root, name) is not None
+    missing = "" if exists else _why_missing(store, last, name, changed[-1] if changed else None)
+    return PathHistory(tuple(reversed(changed)), missing)
 
 
 def _lines(data: bytes) -> list[bytes]:
     return [each.rstrip(b"\r") for each in data.removesuffix(b"\n").split(b"\n")] if data else []
 
 
-def _place(then: list[bytes], here: list[bytes], number: int) -> int | None:
-    """Where a line was in the stored file; None if it is not in it."""
-    if then == here:
+def _stored_position(stored: list[bytes], current: list[bytes], number: int) -> int | None:
+    """Return the index of a line in the stored file; None if it is not in it."""
+    if stored == current:
         return number
-    matcher = difflib.SequenceMatcher(None, then, here, autojunk=len(here) > 10_000)
-    for start, place, size in matcher.get_matching_blocks():
-        if place <= number < place + size:
-            return start + number - place
+    matcher = difflib.SequenceMatcher(None, stored, current, autojunk=len(current) > 10_000)
+    for start, position, size in matcher.get_matching_blocks():
+        if position <= number < position + size:
+            return start + number - position
     return None
 
 
-def _blamed(store: Store, last: Checkpoint, name: bytes, number: int) -> Oid:
+def _blame(store: Store, last: Checkpoint, name: bytes, number: int) -> Oid:
     span = f"{number},{number}"
     try:
-        said = store.repo.git(*BLAME, "-L", span, last.commit, "--", name)
+        output = store.repo.git(*BLAME, "-L", span, last.commit, "--", name)
     except GitFailed as error:
         raise BadValue(
-            f"git cannot tell where line {number} of {display(name)} comes from: {error}"
+            f"git cannot find the origin of line {number} of {display(name)}: {error}"
         ) from None
-    return Oid(said[:40].decode("ascii"))
+    return Oid(output[:40].decode("ascii"))
 
 
-def _missing(store: Store, last: Checkpoint, name: bytes) -> str:
-    """Why a path is not in a checkpoint: left out then, ignored now, or not there."""
+def _why_missing(store: Store, last: Checkpoint, name: bytes, changed: Summary | None) -> str:
+    """Return why a path is not in a checkpoint: skipped, ignored, deleted or never there.
+
+    `changed` is the newest checkpoint that changed it.
+    """
     for skip in last.snapshot.skipped:
         if name == skip.path.rstrip(b"/") or name.startswith(skip.path.rstrip(b"/") + b"/"):
             return (
-                f"left out of {last.id}: "
+                f"skipped in {last.id}: "
                 f"{skip.reason.value}{', ' + skip.detail if skip.detail else ''}"
             )
     if name in last.snapshot.empty_directories:
-        return f"an empty directory: it is written down in {last.id}"
+        return f"an empty directory: recorded in {last.id}"
     if name.split(b"/")[0] in (RESERVED, b".git"):
-        return "never saved: it is gitcp's or git's own"
+        return "never saved: it belongs to gitcp or git"
     if any(name == each.path or name.startswith(each.path + b"/") for each in last.snapshot.nested):
-        return "inside another repository, which is not entered"
+        return "inside another repository, which is not saved"
     with Writer(store.repo.root) as tree:
         disk = WorktreeView(tree)
         kind = disk.kind(name)
         if not kind:
-            return "not there, neither now nor then"
-        asked = name + b"/" if kind == "directory" else name
-        if rules.ignored(store.repo, [asked], disk.read):
+            return _why_deleted(store, last, name, changed)
+        pattern = name + b"/" if kind == "directory" else name
+        if rules.ignored(store.repo, [pattern], disk.read):
             return (
-                f"ignored (git check-ignore -v {display(name)} says why; gitcp save --include "
-                "takes it all the same)"
+                f"ignored (git check-ignore -v {display(name)} shows the rule; gitcp save "
+                "--include saves it anyway)"
             )
-    return f"not there when {last.id} was saved: gitcp save takes it"
+    return f"did not exist when {last.id} was saved: gitcp save includes it"
+
+
+def _why_deleted(store: Store, last: Checkpoint, name: bytes, changed: Summary | None) -> str:
+    """Return what happened to a path that is neither in a checkpoint nor on disk."""
+    if changed is not None:
+        command = f"gitcp restore {changed.id}~1 -- {shlex.quote(display(name))}"
+        return f"deleted in {changed.id} ({command})"
+    base = last.snapshot.base.commit
+    tree = base_tree(store, base)
+    if base and tree is not None and trees.lookup(store.objects, tree, name) is not None:
+        return f"deleted before the first checkpoint; commit {base[:10]} has it"
+    return "not on disk and in no checkpoint"

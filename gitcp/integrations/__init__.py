@@ -1,3 +1,3 @@
-"""What the modules for agent frameworks share: a session whose streams are read, changed and saved
-in one go.
+"""Shared parts of the framework modules: sessions whose streams are read, changed and saved at
+once.
 """

@@ -1,11 +1,12 @@
-"""Says which extra brings a framework that is not installed."""
+"""The error for a framework that is not installed."""
 
 from __future__ import annotations
 
 
 def missing(module: str, extra: str, error: ImportError) -> ImportError:
-    """The error to raise where a framework cannot be imported; anything else that went wrong there
-    stays as it is.
+    """Return the error to raise if a framework cannot be imported; it names the extra to install.
+
+    Any other import error is returned unchanged.
     """
     top = (error.name or "").partition(".")[0]
     if not isinstance(error, ModuleNotFoundError) or top == "gitcp":

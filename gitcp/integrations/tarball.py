@@ -1,10 +1,9 @@
-"""A tar archive ⇄ a tree and a list: how a sandbox's workspace is kept, so that what did not change
-costs nothing.
+"""Store a sandbox's tar archive as a tree and a list, so that unchanged files cost nothing.
 
-The tree has every ordinary file and symbolic link whose name a working tree may have, so that any
-command can look at them. The list, a line for each member in the archive's order, has what a tree
-cannot say: directories, owners, times, exact modes. The bytes of what cannot be in a tree (`.git`,
-a name that stands twice) lie one after the other in `rest`.
+The tree has every regular file and symbolic link with a name that is valid in a working tree.
+The list has one line per member, in order, with what a tree cannot represent: directories,
+owners, times, exact modes. The bytes of files that cannot be in a tree (`.git`, duplicate
+names) are concatenated in `rest`.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ FIELDS = ("name", "mode", "uid", "gid", "uname", "gname", "mtime", "size", "link
 
 
 class Unpacked(Value):
-    """An archive as it is kept. `files` are the paths in the tree."""
+    """A stored archive. `files` is the number of paths in the tree."""
 
     tree: Oid
     files: int
@@ -39,26 +38,28 @@ def unpack(objects: Objects, archive: IO[bytes]) -> Unpacked:
     """
     with tarfile.open(fileobj=archive, mode="r:*") as tar:
         members = tar.getmembers()
-        fitting = _fitting(members)
-        found: dict[bytes, Entry] = {}
+        storable = _storable(members)
+        entries: dict[bytes, Entry] = {}
         lines, rest = [], bytearray()
         for member in members:
             line = _line(member)
             path = _path(member)
-            if path in fitting:
-                found[path] = _entry(objects, tar, member)
+            if path in storable:
+                entries[path] = _entry(objects, tar, member)
             elif member.isreg():
                 line["at"] = len(rest)
                 rest += _content(tar, member)
             lines.append(line)
-    return Unpacked(trees.build(objects, trees.nest(found)), len(found), tuple(lines), bytes(rest))
+    return Unpacked(
+        trees.build(objects, trees.nest(entries)), len(entries), tuple(lines), bytes(rest)
+    )
 
 
 def pack(
     objects: Objects, tree: Oid, lines: Iterable[Mapping[str, Any]], rest: bytes, archive: IO[bytes]
 ) -> None:
-    """Write the archive that a tree, a list and the rest stand for."""
-    found = dict(trees.walk(objects, tree))
+    """Write the archive for a tree, a list and the rest."""
+    entries = dict(trees.walk(objects, tree))
     with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for line in lines:
             member = tarfile.TarInfo()
@@ -69,23 +70,21 @@ def pack(
             if "at" in line:
                 data = rest[line["at"] : line["at"] + line["size"]]
             else:
-                data = objects.read_blob(found[_path(member)].oid) if member.isreg() else b""
+                data = objects.read_blob(entries[_path(member)].oid) if member.isreg() else b""
             tar.addfile(member, io.BytesIO(data))
 
 
-def _fitting(members: list[tarfile.TarInfo]) -> frozenset[bytes]:
-    """The paths of members that a tree can hold: of each name one, and none that another would lie
-    below.
-    """
-    named = Counter(_path(member) for member in members)
+def _storable(members: list[tarfile.TarInfo]) -> frozenset[bytes]:
+    """Return the paths of members that a tree can have: unique, and not below another file."""
+    counts = Counter(_path(member) for member in members)
     leaves = {_path(member) for member in members if not member.isdir()}
-    above = {parent for path in named for parent in _parents(path)}
-    plain = {_path(member) for member in members if member.isreg() or member.issym()}
+    folders = {parent for path in counts for parent in _parents(path)}
+    candidates = {_path(member) for member in members if member.isreg() or member.issym()}
     return frozenset(
         path
-        for path in plain
-        if named[path] == 1
-        and path not in above
+        for path in candidates
+        if counts[path] == 1
+        and path not in folders
         and leaves.isdisjoint(_parents(path))
         and problem(path) is None
     )

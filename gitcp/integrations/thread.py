@@ -1,7 +1,7 @@
-"""A conversation of a framework: one session of gitcp, whose streams a program reads and changes.
+"""A framework's conversation as one session, whose streams a program reads and changes.
 
-Each change is one checkpoint, with the files as they are then. Of several threads or processes that
-change a session, one does so after the other, each on top of what the one before it left.
+Each change is a checkpoint, including the current files. Threads and processes that change the same
+session take turns, each on top of the previous change.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any
 
 from gitcp import wire
-from gitcp.api.opened import Opened, within_limits
+from gitcp.api.opened import Opened, with_housekeeping
 from gitcp.api.session import only
 from gitcp.conversation import segments
 from gitcp.errors import BadValue, StoreDamaged
@@ -29,39 +29,37 @@ from gitcp.value import EMPTY, Value, replace
 LOCK = "thread"
 
 
-class Held(Value):
-    """What a checkpoint holds of a conversation; nothing before the first."""
+class Contents(Value):
+    """The conversation of a checkpoint; empty before the first."""
 
     store: Store
     checkpoint: Checkpoint | None
 
     @property
     def streams(self) -> tuple[Stream, ...]:
-        """The streams, by name."""
+        """The streams, in order."""
         whole = self.checkpoint.conversation if self.checkpoint else None
         return whole.streams if whole else ()
 
     def read(self, name: str = MAIN) -> bytes:
-        """A stream's bytes, none if there is no such stream."""
+        """Return a stream's bytes, b"" if there is no such stream."""
         whole = self.checkpoint.conversation if self.checkpoint else None
         return b"".join(segments.content(self.store.objects, stored(self.store, whole, name)))
 
 
-class Given(Value):
-    """What a stream is to hold; `place` is where its agent keeps it."""
+class StreamContent(Value):
+    """The new content of a stream; `place` is the agent's path for it."""
 
     data: bytes
     place: str = ""
 
 
-Changes = Mapping[str, Given | None]
-"""Streams by name: what each is to hold, None where it is to go. The others stay as they are."""
+Changes = Mapping[str, StreamContent | None]
+"""New content of streams by name, None to remove one. Other streams are unchanged."""
 
 
 class Thread:
-    """The session `name`. `agent` says whose conversation it holds, `format` is the adapter that
-    understands it.
-    """
+    """The session `name`. `agent` owns the conversation; `format` is the adapter that parses it."""
 
     def __init__(self, opened: Opened, name: str, agent: Agent, format: str = "jsonl") -> None:
         self.opened = opened
@@ -69,40 +67,40 @@ class Thread:
         self.agent = agent
         self.format = format
 
-    def held(self) -> Held:
-        """What the last checkpoint holds."""
+    def contents(self) -> Contents:
+        """Return the conversation of the last checkpoint."""
         store = self.opened.store()
         tip = store.tip(self.name)
-        return Held(store, store.read(tip) if tip else None)
+        return Contents(store, store.read(tip) if tip else None)
 
-    def history(self) -> Iterator[Held]:
-        """What each checkpoint holds, the newest first."""
+    def history(self) -> Iterator[Contents]:
+        """Yield the conversation of each checkpoint, newest first."""
         store = self.opened.store()
         tip = store.tip(self.name)
         for summary in store.history(tip) if tip else ():
-            yield Held(store, store.read(summary.commit))
+            yield Contents(store, store.read(summary.commit))
 
     def change(
         self,
-        decide: Callable[[Held], Changes | None],
+        decide: Callable[[Contents], Changes | None],
         *,
         trigger: Trigger = Trigger.TURN,
         position: Mapping[str, str] = EMPTY,
     ) -> Saved | None:
-        """Save what `decide` makes of what is held, and the files; None where it decides that
-        nothing is to be saved.
+        """Save the changes that `decide` returns, with the current files.
+        Return None if it returns None.
 
-        `decide` is called once, while no other program changes this session. Raises a GitcpError,
-        and leaves no checkpoint, if anything could not be done.
+        `decide` is called once, while no other program can change this session. On any error,
+        raises a GitcpError and saves nothing.
         """
         store = self.opened.store()
         with only(store, self.name, LOCK):
             tip = store.tip(self.name)
-            held = Held(store, store.read(tip) if tip else None)
-            changes = decide(held)
+            contents = Contents(store, store.read(tip) if tip else None)
+            changes = decide(contents)
             if changes is None:
                 return None
-            capture = Capture(self.agent, self.format, tuple(_sources(held, changes)))
+            capture = Capture(self.agent, self.format, tuple(_sources(contents, changes)))
             return self._save(store, capture, trigger, position)
 
     def note(
@@ -112,8 +110,8 @@ class Thread:
         *,
         change_scope: ChangeScope = ChangeScope.ALL,
     ) -> Saved:
-        """Save the files; the conversation stays as it is. The first checkpoint of a session says
-        whose it will be.
+        """Save the files without changing the conversation. The first checkpoint records the
+        agent.
         """
         store = self.opened.store()
         with only(store, self.name, LOCK):
@@ -130,7 +128,7 @@ class Thread:
         position: Mapping[str, str],
         **given: Any,
     ) -> Saved:
-        request = save.Request(
+        request = save.SaveRequest(
             cwd=self.opened.path,
             trigger=trigger,
             note=Note(position=position),
@@ -138,12 +136,12 @@ class Thread:
             choice=Choice(self.name, capture, GIVEN),
             **given,
         )
-        return within_limits(store, save.save(store, request))
+        return with_housekeeping(store, save.save(store, request))
 
 
-def leaving(opened: Opened, name: str, env: Mapping[str, str] = EMPTY) -> Opened:
-    """The repository as it is opened for a restore: what is there now is saved in the session
-    `name`, and nobody looks for agents' conversations. `env` is added to the environment.
+def open_for_restore(opened: Opened, name: str, env: Mapping[str, str] = EMPTY) -> Opened:
+    """Return the repository prepared for a restore: the current state is saved in the session
+    `name`, without looking for agents' conversations. `env` is added to the environment.
     """
     host = replace(opened.host, env={**opened.host.env, session_op.SESSION: name, **env})
     session_op.set_current(opened.store(), name)
@@ -151,51 +149,53 @@ def leaving(opened: Opened, name: str, env: Mapping[str, str] = EMPTY) -> Opened
 
 
 def session_name(given: str, reserved: str = "") -> str:
-    """A session's name for any id that a framework gives: the id itself where it can be one, else a
-    like one.
+    """Return a valid session name for a framework's id: the id itself if
+    valid, else one derived from it.
 
-    `reserved` are characters that the name must not have.
+    `reserved` are characters that the name must not contain.
     """
-    plain = re.sub(
+    name = re.sub(
         rf"[^A-Za-z0-9._+-]|[{re.escape(reserved)}]" if reserved else r"[^A-Za-z0-9._+-]",
         "-",
         given,
     )
-    plain = re.sub(r"\.\.+", ".", plain).strip("-._+")[:40].rstrip("-._+") or "session"
-    same = plain == given and not given.endswith(".lock")
+    name = re.sub(r"\.\.+", ".", name).strip("-._+")[:40].rstrip("-._+") or "session"
+    unchanged = name == given and not given.endswith(".lock")
     return (
-        plain
-        if same
-        else f"{plain}-{sha256(given.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+        name
+        if unchanged
+        else f"{name}-{sha256(given.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
     )
 
 
 def encode(values: Iterable[object]) -> bytes:
-    """JSON values, each on a line. Raises BadValue for one that JSON cannot hold."""
+    """Encode values as JSON lines. Raises BadValue for one that JSON cannot represent."""
     try:
         return b"".join(wire.dumps(value) + b"\n" for value in values)
     except (TypeError, ValueError, RecursionError) as error:
-        raise BadValue(f"what was to be saved is not JSON ({error}): nothing was saved") from None
+        raise BadValue(f"cannot encode as JSON: {error}; nothing was saved") from None
 
 
 def parsed(data: bytes) -> list[Any]:
-    """The JSON values on lines. Raises StoreDamaged for anything else."""
+    """Parse JSON lines. Raises StoreDamaged for anything else."""
     try:
         return [wire.loads(line) for line in data.splitlines()]
     except ValueError as error:
         raise StoreDamaged(f"a stored line is not JSON: {error}", hint="gitcp check") from None
 
 
-def _sources(held: Held, changes: Changes) -> Iterator[Source]:
-    """Every stream of the next checkpoint, the main one first; what stays has no content of its
-    own.
+def _sources(contents: Contents, changes: Changes) -> Iterator[Source]:
+    """Yield every stream of the next checkpoint, the main one first; unchanged ones without
+    content.
     """
-    there = {stream.name: Source(stream.name, place=stream.place) for stream in held.streams}
-    given = {
+    unchanged = {
+        stream.name: Source(stream.name, place=stream.place) for stream in contents.streams
+    }
+    new_streams = {
         name: Source(name, data=new.data, place=new.place)
         for name, new in changes.items()
         if new is not None
     }
-    for name, source in ({MAIN: Source(MAIN, data=b"")} | there | given).items():
-        if name not in changes or name in given:
+    for name, source in ({MAIN: Source(MAIN, data=b"")} | unchanged | new_streams).items():
+        if name not in changes or name in new_streams:
             yield source

@@ -1,6 +1,4 @@
-"""A workspace that is not this working tree, kept as a session of its own: its files are those of
-an archive.
-"""
+"""Save a workspace other than this working tree, given as an archive, in a session of its own."""
 
 from __future__ import annotations
 
@@ -27,11 +25,11 @@ REST = "rest"
 SPOOLED = 8 << 20
 
 
-def keep(opened: Opened, name: str, agent: Agent, archive: IO[bytes]) -> Checkpoint:
-    """Save an archive as the next checkpoint of session `name`; the working tree is neither read
-    nor changed.
+def save(opened: Opened, name: str, agent: Agent, archive: IO[bytes]) -> Checkpoint:
+    """Save an archive as the next checkpoint of session `name`. The working tree is not read or
+    changed.
 
-    Raises tarfile.TarError for what is no archive, and a GitcpError; then there is no checkpoint.
+    Raises tarfile.TarError for an invalid archive, and a GitcpError; no checkpoint is made then.
     """
     store = opened.store()
     with tempfile.TemporaryFile() as file:
@@ -45,17 +43,17 @@ def keep(opened: Opened, name: str, agent: Agent, archive: IO[bytes]) -> Checkpo
 
 
 def content(opened: Opened, name: str) -> io.IOBase:
-    """The archive that was kept last, at its beginning. Raises RevisionNotFound if there is
-    none.
+    """Return the archive saved last, positioned at its start. Raises
+    RevisionNotFound if there is none.
     """
     store = opened.store()
     tip = store.tip(name)
     if tip is None:
-        raise RevisionNotFound(f"there is no session {name}", hint="gitcp sessions")
-    kept = store.read(tip)
-    lines, rest = (b"".join(show.stream(store, kept, stream)) for stream in (MAIN, REST))
+        raise RevisionNotFound(f"no session {name!r}", hint="gitcp sessions")
+    checkpoint = store.read(tip)
+    lines, rest = (b"".join(show.stream(store, checkpoint, stream)) for stream in (MAIN, REST))
     file = tempfile.SpooledTemporaryFile(SPOOLED)
-    tarball.pack(store.objects, kept.snapshot.tree, parsed(lines), rest, file)
+    tarball.pack(store.objects, checkpoint.snapshot.tree, parsed(lines), rest, file)
     file.seek(0)
     return file
 
@@ -63,7 +61,7 @@ def content(opened: Opened, name: str) -> io.IOBase:
 def _commit(store: Store, name: str, snapshot: Snapshot, capture: Capture) -> Checkpoint:
     tip = store.tip(name)
     parent = store.read(tip) if tip else None
-    kept, agent = conversation.keep(store, capture, parent)
+    stored, agent = conversation.store_capture(store, capture, parent)
     draft = Checkpoint(
         id=CheckpointId(name, parent.id.number + 1 if parent else numbers.first(store, name)),
         commit=UNKNOWN,
@@ -74,10 +72,10 @@ def _commit(store: Store, name: str, snapshot: Snapshot, capture: Capture) -> Ch
         agent=agent,
         note=Note(),
         snapshot=snapshot,
-        conversation=kept,
+        conversation=stored,
         changed=0,
     )
     changes = changes_between(store, parent.snapshot.tree if parent else None, snapshot)
-    made = store.commit(replace(draft, changed=len(changes)), readme.render(draft, changes))
-    store.advance(made)
-    return made
+    checkpoint = store.commit(replace(draft, changed=len(changes)), readme.render(draft, changes))
+    store.advance(checkpoint)
+    return checkpoint

@@ -1,6 +1,6 @@
-"""LangGraph's checkpoints in git: `GitSaver`, to be given to `compile(checkpointer=…)`.
+"""LangGraph checkpoints in git: pass `GitSaver` to `compile(checkpointer=…)`.
 
-Needs the extra `langgraph`; without it importing this package says what to install.
+Needs the extra `langgraph`; without it, the import error names the package to install.
 """
 
 try:

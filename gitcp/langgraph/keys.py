@@ -1,6 +1,4 @@
-"""What LangGraph calls things ⇄ what git can hold: thread ids as names of sessions, keys as words
-of a trailer.
-"""
+"""Map LangGraph's identifiers to git's: thread ids to session names, keys to trailers."""
 
 from __future__ import annotations
 
@@ -19,10 +17,10 @@ PUT, WRITES, COPY = "put", "writes", "copy"
 
 
 class Key(NamedTuple):
-    """What a checkpoint of ours holds: a state of a thread (`put`), writes to one, or that the
-    thread is a copy.
+    """What a commit contains: a checkpoint of a thread (`put`), writes to one (`writes`), or a
+    mark that the thread is a copy.
 
-    `parent` and `run` are those of a state, "" where it has none.
+    `parent` and `run` are those of a checkpoint, "" if it has none.
     """
 
     kind: str
@@ -37,16 +35,18 @@ class Key(NamedTuple):
 
 
 def parse_key(text: str) -> Key:
-    """The inverse of `str(key)`. Raises StoreDamaged."""
+    """Parse `str(key)`. Raises StoreDamaged."""
     parts = [unquote(part, errors="surrogatepass") for part in text.split("/")]
     if len(parts) != len(Key._fields) or parts[0] not in (PUT, WRITES, COPY):
-        raise StoreDamaged(f"{text[:80]!r} is no key of a LangGraph checkpoint", hint="gitcp check")
+        raise StoreDamaged(
+            f"invalid key {text[:80]!r} of a LangGraph checkpoint", hint="gitcp check"
+        )
     return Key(*parts)
 
 
 def session_name(thread: str) -> str:
-    """The session of a thread: its own id where that can be a name on any file system, else one
-    made from it.
+    """Return the session of a thread: its id if valid as a name on any file
+    system, else a name derived from it.
     """
     if PLAIN.fullmatch(thread):
         return PREFIX + thread
@@ -55,22 +55,24 @@ def session_name(thread: str) -> str:
     return f"{PREFIX}{slug}-{digest}" if slug else PREFIX + digest
 
 
-class Asked(NamedTuple):
-    """What a config asks for. `ns` and `id` are None where it does not say."""
+class Requested(NamedTuple):
+    """What a config requests. `ns` and `id` are None if it does not specify them."""
 
     thread: str
     ns: str | None
     id: str | None
 
 
-def asked(config: Mapping[str, Any]) -> Asked:
-    """Raises BadValue if the config names no thread."""
+def requested(config: Mapping[str, Any]) -> Requested:
+    """Return what a config requests. Raises BadValue without a thread id."""
     configurable = config.get("configurable") or {}
     thread = configurable.get("thread_id")
     if thread is None or thread == "":
-        raise BadValue("the config names no thread", hint='give {"configurable": {"thread_id": …}}')
+        raise BadValue(
+            "the config has no thread_id", hint='pass {"configurable": {"thread_id": "..."}}'
+        )
     ns, id = configurable.get("checkpoint_ns"), configurable.get("checkpoint_id")
-    return Asked(str(thread), None if ns is None else str(ns), str(id) if id else None)
+    return Requested(str(thread), None if ns is None else str(ns), str(id) if id else None)
 
 
 def config_of(thread: str, ns: str, id: str) -> dict[str, Any]:

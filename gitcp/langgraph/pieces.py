@@ -1,9 +1,9 @@
-"""Serialised values ⇄ pieces, so that a value that grew costs what is new.
+"""Split serialized values into blobs, so that a value that grew only costs what is new.
 
-A value is opaque bytes, mostly a packed list that got longer. Its first bytes, which hold the
-length, are kept apart (`HEAD`). Of the rest, what the pieces of the version before hold is shared,
-wherever it moved to; what is between is cut into new ones. Small last pieces are put together,
-eight and eight, so that a value has few pieces and each byte is written again three times at most.
+A value is opaque bytes, usually a packed list that got longer. Its first bytes, which include the
+length, are stored separately (`HEAD`). Pieces of the previous version are reused wherever they
+occur in the rest; bytes between them become new pieces. Small last pieces are merged, eight at a
+time, so that there are few pieces and each byte is rewritten at most three times.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from gitcp.model import Oid
 
 HEAD = 5
-"""No packed length is longer."""
+"""Maximum bytes of a packed length."""
 SMALL = 4 << 10
 LARGEST = 256 << 10
 FAN = 8
@@ -25,14 +25,14 @@ WriteBlob = Callable[[bytes], Oid]
 
 
 class Piece(NamedTuple):
-    """A part of a value: its blob and its size."""
+    """A part of a value: its blob and its size in bytes."""
 
     oid: Oid
     size: int
 
 
 class Value(NamedTuple):
-    """A value as it was stored, and its bytes without the head."""
+    """A stored value, and its bytes without the head."""
 
     pieces: tuple[Piece, ...]
     body: bytes
@@ -42,74 +42,75 @@ NONE = Value((), b"")
 
 
 def cut(write_blob: WriteBlob, before: Value, body: bytes) -> Value:
-    """`body` in pieces, shared with `before` as far as may be. Writes the blobs of those that are
-    new.
-    """
-    kept: list[Piece | bytes] = []
-    place = 0
-    for piece, start in _found(before, body):
-        if start > place:
-            kept.append(body[place:start])
-        kept.append(piece)
-        place = start + piece.size
-    if place < len(body):
-        kept.append(body[place:])
-    return Value(tuple(_settled(write_blob, kept, body)), body)
+    """Split `body` into pieces, sharing those of `before`. Writes blobs for new pieces."""
+    parts: list[Piece | bytes] = []
+    offset = 0
+    for piece, start in _matches(before, body):
+        if start > offset:
+            parts.append(body[offset:start])
+        parts.append(piece)
+        offset = start + piece.size
+    if offset < len(body):
+        parts.append(body[offset:])
+    return Value(tuple(_to_pieces(write_blob, parts, body)), body)
 
 
-def _found(before: Value, body: bytes) -> Iterable[tuple[Piece, int]]:
-    """The old pieces that the new bytes have, in order, each with where it stands now."""
+def _matches(before: Value, body: bytes) -> Iterable[tuple[Piece, int]]:
+    """Yield the old pieces that occur in the new bytes, in order, with their new offsets."""
     old = memoryview(before.body)
-    start = place = slack = 0
+    start = offset = slack = 0
     for piece in before.pieces:
         data = old[start : start + piece.size]
         start += piece.size
-        found = (
-            place
-            if body.startswith(data, place)
-            else _near(body, data, place, slack + piece.size + NEAR)
+        match = (
+            offset
+            if body.startswith(data, offset)
+            else _near(body, data, offset, slack + piece.size + NEAR)
         )
-        if found is None:
+        if match is None:
             slack += piece.size
             continue
-        yield piece, found
-        place, slack = found + piece.size, 0
+        yield piece, match
+        offset, slack = match + piece.size, 0
 
 
-def _near(body: bytes, data: memoryview, place: int, window: int) -> int | None:
-    found = body.find(data[:PROBE], place, place + window)
-    return found if found >= 0 and body.startswith(data, found) else None
+def _near(body: bytes, data: memoryview, offset: int, window: int) -> int | None:
+    match = body.find(data[:PROBE], offset, offset + window)
+    return match if match >= 0 and body.startswith(data, match) else None
 
 
-def _settled(write_blob: WriteBlob, kept: list[Piece | bytes], body: bytes) -> list[Piece]:
-    """All as pieces. A last piece that is small is put together with what follows it."""
+def _to_pieces(write_blob: WriteBlob, pending: list[Piece | bytes], body: bytes) -> list[Piece]:
+    """Convert everything to pieces. A small last piece is merged with the bytes after it."""
     if (
-        len(kept) > 1
-        and isinstance(kept[-1], bytes)
-        and isinstance(kept[-2], Piece)
-        and kept[-2].size < SMALL
+        len(pending) > 1
+        and isinstance(pending[-1], bytes)
+        and isinstance(pending[-2], Piece)
+        and pending[-2].size < SMALL
     ):
-        joined = body[-kept[-2].size - len(kept[-1]) :]
-        kept[-2:] = [joined]
-    found: list[Piece] = []
-    for one in kept:
-        if isinstance(one, Piece):
-            found.append(one)
+        joined = body[-pending[-2].size - len(pending[-1]) :]
+        pending[-2:] = [joined]
+    pieces: list[Piece] = []
+    for part_or_piece in pending:
+        if isinstance(part_or_piece, Piece):
+            pieces.append(part_or_piece)
         else:
-            parts = (one[start : start + LARGEST] for start in range(0, len(one), LARGEST))
-            found += (Piece(write_blob(part), len(part)) for part in parts)
-    return _merged(write_blob, found, body)
+            parts = (
+                part_or_piece[start : start + LARGEST]
+                for start in range(0, len(part_or_piece), LARGEST)
+            )
+            pieces += (Piece(write_blob(part), len(part)) for part in parts)
+    return _merged(write_blob, pieces, body)
 
 
-def _merged(write_blob: WriteBlob, found: list[Piece], body: bytes) -> list[Piece]:
-    """Eight last pieces of one order of size become one of the next."""
-    while len(found) >= FAN:
-        last = found[-FAN:]
+def _merged(write_blob: WriteBlob, pieces: list[Piece], body: bytes) -> list[Piece]:
+    """Merge eight last pieces of one order of magnitude into one of the next."""
+    while len(pieces) >= FAN:
+        last = pieces[-FAN:]
         size = sum(piece.size for piece in last)
         if size > LARGEST or len({_order(piece.size) for piece in last}) > 1:
             break
-        found[-FAN:] = [Piece(write_blob(body[len(body) - size :]), size)]
-    return found
+        pieces[-FAN:] = [Piece(write_blob(body[len(body) - size :]), size)]
+    return pieces
 
 
 def _order(size: int) -> int:

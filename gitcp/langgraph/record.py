@@ -1,11 +1,11 @@
-"""What lies in `.gitcp/state`: one record, and large values beside it in pieces.
+"""The content of `.gitcp/state`: one record, and large values next to it in pieces.
 
-    record.json               what it is, and every small value: each byte as the character with its
-    number values/<n>                a large value that is one piece values/<n>/<place>        one
-    that is more: joined in order, after its head
+    record.json           ids and every small value, its bytes encoded as Latin-1
+    values/<name>         a large value that is one piece
+    values/<name>/<n>     a large value in several pieces: joined in order, after its head
 
-A record is made for reading too: the ids are plain, values are as the serialiser gave them, with
-their type. Text in them stays text, so that a search, or a scan for secrets, finds it.
+Ids are plain, and values are verbatim with their type, so that text in them can be searched and
+scanned for secrets.
 """
 
 from __future__ import annotations
@@ -28,82 +28,90 @@ FORMAT = 1
 NAME = b"record.json"
 VALUES = b"values"
 INLINE = 1024
-"""A value up to this size stands in the record."""
+"""Values up to this size in bytes are stored in the record."""
 
 
 class Typed(NamedTuple):
-    """A serialised value: the serialiser's word for its type, and its bytes."""
+    """A serialized value: the serializer's type name, and the bytes."""
 
     type: str
     data: bytes
 
 
-class Held(NamedTuple):
-    """A stored value. `data` is all of it, or its head where `place` names the rest."""
+class StoredValue(NamedTuple):
+    """A stored value. `data` is all of it, or its head if `directory` names the rest."""
 
     type: str
     data: bytes
-    place: str = ""
+    directory: str = ""
     pieces: tuple[Piece, ...] = ()
 
 
 class Loaded(NamedTuple):
-    """A record that was read: its fields, and its values by name."""
+    """A parsed record: its fields, and its values by name."""
 
     fields: Mapping[str, Any]
-    values: Mapping[str, Held]
+    values: Mapping[str, StoredValue]
 
 
 class Known(Protocol):
-    """What is remembered of a value's last version, so that the next one shares with it."""
+    """The last version of each value, whose pieces the next version shares."""
 
     def __getitem__(self, name: str) -> pieces.Value: ...
     def __setitem__(self, name: str, value: pieces.Value) -> None: ...
 
 
-def hold(objects: Objects, known: dict[str, pieces.Value], name: str, value: Typed) -> Held:
-    """Store a value: in the record where it is small, else in pieces shared with the version that
-    is `known`.
-    """
+def store_value(
+    objects: Objects, known: dict[str, pieces.Value], name: str, value: Typed
+) -> StoredValue:
+    """Store a value: in the record if small, else in pieces shared with the version in `known`."""
     if len(value.data) <= INLINE:
-        return Held(value.type, value.data)
+        return StoredValue(value.type, value.data)
     cut = known[name] = pieces.cut(
         partial(objects.write_blob, new=True), known.get(name, pieces.NONE), value.data[HEAD:]
     )
-    place = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return Held(value.type, value.data[:HEAD], place, cut.pieces)
+    directory = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return StoredValue(value.type, value.data[:HEAD], directory, cut.pieces)
 
 
-def write(objects: Objects, fields: Mapping[str, Any], values: Mapping[str, Held]) -> Oid:
-    """The tree of a record. Writes objects only."""
-    listed = {name: _fields(held) for name, held in values.items()}
+def write(objects: Objects, fields: Mapping[str, Any], values: Mapping[str, StoredValue]) -> Oid:
+    """Write a record and return its tree. Writes objects only."""
+    listed = {name: _fields(stored) for name, stored in values.items()}
     data = wire.dumps({"format": FORMAT, **fields, "values": listed})
     entries = [TreeEntry(NAME, FILE, objects.write_blob(data, new=True))]
-    large = {held.place: _entry(objects, held.pieces) for held in values.values() if held.place}
+    large = {
+        stored.directory: _entry(objects, stored.pieces)
+        for stored in values.values()
+        if stored.directory
+    }
     if large:
-        inside = [TreeEntry(place.encode(), *entry) for place, entry in large.items()]
+        inside = [TreeEntry(directory.encode(), *entry) for directory, entry in large.items()]
         entries.append(TreeEntry(VALUES, TREE, objects.write_tree(inside)))
     return objects.write_tree(entries)
 
 
-def _entry(objects: Objects, found: tuple[Piece, ...]) -> Entry:
-    if len(found) == 1:
-        return Entry(FILE, found[0].oid)
+def _entry(objects: Objects, parts: tuple[Piece, ...]) -> Entry:
+    if len(parts) == 1:
+        return Entry(FILE, parts[0].oid)
     return Entry(
         TREE,
         objects.write_tree(
-            [TreeEntry(b"%06x" % n, FILE, piece.oid) for n, piece in enumerate(found)]
+            [TreeEntry(b"%06x" % n, FILE, piece.oid) for n, piece in enumerate(parts)]
         ),
     )
 
 
-def _fields(held: Held) -> list[Any]:
-    head = [held.type, held.data.decode("latin-1")]
-    return [*head, held.place, [piece.size for piece in held.pieces]] if held.place else head
+def _fields(stored: StoredValue) -> list[Any]:
+    head = [stored.type, stored.data.decode("latin-1")]
+    return (
+        [*head, stored.directory, [piece.size for piece in stored.pieces]]
+        if stored.directory
+        else head
+    )
 
 
 def read(objects: Objects, tree: Oid) -> Loaded:
-    """A record; of large values only where they are. Raises StoreDamaged, FormatTooNew."""
+    """Read a record, without the content of large values. Raises StoreDamaged and FormatTooNew."""
     entry = trees.lookup(objects, tree, NAME)
     if entry is None:
         raise _damaged(tree, "it has no record")
@@ -111,41 +119,53 @@ def read(objects: Objects, tree: Oid) -> Loaded:
         fields = wire.loads(objects.read_blob(entry.oid))
         if isinstance(fields["format"], int) and fields["format"] > FORMAT:
             raise FormatTooNew(
-                f"a state is written in format {fields['format']}, this gitcp reads up to {FORMAT}",
+                f"the state has format {fields['format']}; this gitcp reads up to {FORMAT}",
                 hint="pip install --upgrade gitcp-checkpoints",
             )
-        values = {name: _held(objects, tree, *one) for name, one in fields["values"].items()}
+        values = {
+            name: _read_value(objects, tree, *value_fields)
+            for name, value_fields in fields["values"].items()
+        }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _damaged(tree, repr(error)) from None
     return Loaded(fields, values)
 
 
-def _held(
-    objects: Objects, tree: Oid, type: str, data: str, place: str = "", sizes: Iterable[int] = ()
-) -> Held:
+def _read_value(
+    objects: Objects,
+    tree: Oid,
+    type: str,
+    data: str,
+    directory: str = "",
+    sizes: Iterable[int] = (),
+) -> StoredValue:
     head = data.encode("latin-1")
-    if not place:
-        return Held(type, head)
-    entry = trees.lookup(objects, tree, VALUES + b"/" + place.encode("ascii"))
+    if not directory:
+        return StoredValue(type, head)
+    entry = trees.lookup(objects, tree, VALUES + b"/" + directory.encode("ascii"))
     if entry is None:
-        raise ValueError(f"value {place} is missing")
+        raise ValueError(f"value {directory} is missing")
     oids = (
         [entry.oid] if entry.mode != TREE else [each.oid for each in objects.read_tree(entry.oid)]
     )
-    return Held(
-        type, head, place, tuple(Piece(oid, size) for oid, size in zip(oids, sizes, strict=True))
+    return StoredValue(
+        type,
+        head,
+        directory,
+        tuple(Piece(oid, size) for oid, size in zip(oids, sizes, strict=True)),
     )
 
 
-def body(objects: Objects, held: Held) -> bytes:
-    """The bytes of a large value after its head."""
-    found = [objects.read_blob(piece.oid) for piece in held.pieces]
-    if [len(data) for data in found] != [piece.size for piece in held.pieces]:
+def body(objects: Objects, stored: StoredValue) -> bytes:
+    """Return the bytes of a large value after its head."""
+    blobs = [objects.read_blob(piece.oid) for piece in stored.pieces]
+    if [len(data) for data in blobs] != [piece.size for piece in stored.pieces]:
         raise StoreDamaged(
-            f"value {held.place} of a state is not as long as its record says", hint="gitcp check"
+            f"value {stored.directory} of a state does not have its recorded size",
+            hint="gitcp check",
         )
-    return b"".join(found)
+    return b"".join(blobs)
 
 
-def _damaged(tree: Oid, what: str) -> StoreDamaged:
-    return StoreDamaged(f"the state in tree {tree[:10]} is damaged: {what}", hint="gitcp check")
+def _damaged(tree: Oid, problem: str) -> StoreDamaged:
+    return StoreDamaged(f"the state in tree {tree[:10]} is damaged: {problem}", hint="gitcp check")

@@ -1,4 +1,6 @@
-"""GitSaver: LangGraph's checkpointer interface over a git repository, blocking and for asyncio."""
+"""GitSaver: LangGraph's checkpointer interface on a git repository, synchronous and
+asynchronous.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from gitcp.langgraph.keys import asked
-from gitcp.langgraph.thread_store import Book
+from gitcp.langgraph.keys import requested
+from gitcp.langgraph.thread_store import ThreadStore
 from gitcp.model import Host
 from gitcp.restoring.restore import Report
 
@@ -29,16 +31,16 @@ R = TypeVar("R")
 
 
 class GitSaver(BaseCheckpointSaver[str]):
-    """A LangGraph checkpointer whose store is a git repository: a thread is a session, a checkpoint
-    is a commit.
+    """A LangGraph checkpointer that stores in a git repository: a thread is a
+    session, a checkpoint is a commit.
 
-    `path` is a directory in the repository. With `worktree` each checkpoint holds the files of that
-    working tree too, and a run that is sent back to a checkpoint finds them as they were.
-    `messages` names the channel that is shown as the conversation (None: none is). `host` is the
-    environment, home and clock to go by; this process's unless given.
+    `path` is a directory in the repository. With `worktree`, each checkpoint includes the files
+    of that working tree, and a run that resumes from a checkpoint gets them restored.
+    `messages` is the channel shown as the conversation (None: no channel). `host` overrides
+    this process's environment, home and clock.
 
-    May be shared between threads, and other processes may write the same threads. Raises
-    RepositoryNotFound, Refused.
+    Safe to share between threads; other processes may write the same threads. Raises
+    RepositoryNotFound and Refused.
     """
 
     def __init__(
@@ -51,18 +53,18 @@ class GitSaver(BaseCheckpointSaver[str]):
         host: Host | None = None,
     ) -> None:
         super().__init__(serde=serde)
-        self.book = Book(path, worktree, messages, host)
+        self.threads = ThreadStore(path, worktree, messages, host)
         self._lock = threading.RLock()
 
     def _call(self, do: Callable[..., R], *args: Any) -> R:
         with self._lock:
             return do(self.serde, *args)
 
-    # ------------------------------------------------------------ blocking
+    # ------------------------------------------------------------ synchronous
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """The checkpoint that a config names, or the last of its thread and namespace."""
-        return self._call(self.book.one, asked(config), _is_run(config))
+        """Return the checkpoint in the config, or the last one of its thread and namespace."""
+        return self._call(self.threads.one, requested(config), _is_run(config))
 
     def list(
         self,
@@ -72,19 +74,19 @@ class GitSaver(BaseCheckpointSaver[str]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """Checkpoints, those with the greatest ids first; each is read when it is asked for."""
-        places = self._call(
-            self.book.places,
-            asked(config) if config else None,
-            asked(before).id if before else None,
+        """Yield checkpoints, greatest ids first; each is read when it is requested."""
+        refs = self._call(
+            self.threads.list_refs,
+            requested(config) if config else None,
+            requested(before).id if before else None,
         )
-        for session, place in places:
+        for session, ref in refs:
             if limit is not None and limit <= 0:
                 return
-            found = self._call(self.book.listed, session, place, filter)
-            if found is not None:
+            result = self._call(self.threads.listed, session, ref, filter)
+            if result is not None:
                 limit = None if limit is None else limit - 1
-                yield found
+                yield result
 
     def put(
         self,
@@ -93,13 +95,13 @@ class GitSaver(BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Store a checkpoint as one commit. Raises a GitcpError, with nothing stored, if that
-        cannot be done.
+        """Store a checkpoint as one commit. On any error, raises a GitcpError and stores
+        nothing.
         """
-        said = get_serializable_checkpoint_metadata(config, metadata)
+        serializable = get_serializable_checkpoint_metadata(config, metadata)
         return cast(
             "RunnableConfig",
-            self._call(self.book.put, asked(config), checkpoint, said, new_versions),
+            self._call(self.threads.put, requested(config), checkpoint, serializable, new_versions),
         )
 
     def put_writes(
@@ -109,45 +111,43 @@ class GitSaver(BaseCheckpointSaver[str]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """Store what a task wrote before the next checkpoint, as one commit."""
-        self._call(self.book.put_writes, asked(config), writes, task_id, task_path)
+        """Store a task's writes as one commit."""
+        self._call(self.threads.put_writes, requested(config), writes, task_id, task_path)
 
     def delete_thread(self, thread_id: str) -> None:
-        """Put a thread into the trash, from where `gitcp undo` brings it back."""
-        self._call(lambda _: self.book.delete(str(thread_id)))
+        """Move a thread to the trash; `gitcp undo` restores it."""
+        self._call(lambda _: self.threads.delete(str(thread_id)))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Drop the checkpoints of these runs, with their writes, in every thread."""
-        self._call(lambda _: self.book.delete_runs({str(run) for run in run_ids}))
+        self._call(lambda _: self.threads.delete_runs({str(run) for run in run_ids}))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Begin a thread with everything of another. Raises Refused if it exists already."""
-        self._call(lambda _: self.book.copy(str(source_thread_id), str(target_thread_id)))
+        """Copy a thread to a new one. Raises Refused if the target exists."""
+        self._call(lambda _: self.threads.copy(str(source_thread_id), str(target_thread_id)))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Keep the last checkpoint of each namespace, and what its delta channels need; or
-        ("delete") nothing.
+        """Keep the last checkpoint of each namespace and what its delta channels
+        need; with "delete", keep nothing.
         """
-        self._call(self.book.prune, [str(thread) for thread in thread_ids], strategy)
+        self._call(self.threads.prune, [str(thread) for thread in thread_ids], strategy)
 
     def restore(self, config: RunnableConfig) -> Report | None:
-        """Bring the files back that a checkpoint holds; without an id, those of the last one or of
-        the writes to it.
+        """Restore the files of a checkpoint; without an id, those of the last one or of the writes
+        to it.
 
-        What is there is saved first. None if they are all as they were. Raises RevisionNotFound,
-        Refused.
+        The current files are saved first. Returns None if nothing differs.
+        Raises RevisionNotFound and Refused.
         """
-        return self._call(lambda _: self.book.restore(asked(config)))
+        return self._call(lambda _: self.threads.restore(requested(config)))
 
-    # LangGraph's
+    # ARG002: LangGraph's signature
     def get_next_version(self, current: str | float | None, channel: None) -> str:  # noqa: ARG002
-        """A version greater than `current`, and different from any that another branch of the
-        thread chooses.
-        """
+        """Return a version greater than `current` that no other branch of the thread chooses."""
         number = int(str(current).split(".")[0]) if current is not None else 0
         return f"{number + 1:032}.{random.random():016}"
 
-    # ------------------------------------------------------------ for asyncio
+    # ------------------------------------------------------------ asynchronous
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """See get_tuple."""
@@ -162,9 +162,9 @@ class GitSaver(BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """See list."""
-        found = self.list(config, filter=filter, before=before, limit=limit)
-        while (one := await asyncio.to_thread(next, found, None)) is not None:
-            yield one
+        results = self.list(config, filter=filter, before=before, limit=limit)
+        while (item := await asyncio.to_thread(next, results, None)) is not None:
+            yield item
 
     async def aput(
         self,
@@ -208,5 +208,5 @@ class GitSaver(BaseCheckpointSaver[str]):
 
 
 def _is_run(config: RunnableConfig) -> bool:
-    """Whether a graph asks that is about to run, and not somebody who only looks at its state."""
+    """Return whether the config is of a graph about to run, not of a state lookup."""
     return any(key.startswith("__pregel_") for key in config.get("configurable", {}))

@@ -1,7 +1,7 @@
-"""The messages in a graph's state → a conversation that `gitcp show` and `log` can read, one JSON
-object a line.
+"""Convert the messages in a graph's state to a conversation for `gitcp show` and `log`, as JSON
+lines.
 
-It is for looking at. What the graph goes on from is the state, as its serialiser wrote it.
+For display only. The graph resumes from the state, as its serializer wrote it.
 """
 
 from __future__ import annotations
@@ -11,43 +11,43 @@ from typing import Any
 
 from gitcp import wire
 from gitcp.model import Conversation, Oid
-from gitcp.saving.conversation import Growing
+from gitcp.saving.conversation import GrowingConversation
 from gitcp.store import Store
 
 ROLES = {"human": "user", "ai": "assistant"}
 
 
 class Talk:
-    """The messages of one thread as a conversation; those that are the very same as last time are
-    not looked at.
+    """The messages of one thread as a conversation. Messages that are identical
+    objects are not converted again.
     """
 
     def __init__(self) -> None:
         self._seen: list[Any] = []
-        self._growing: Growing | None = None
+        self._growing: GrowingConversation | None = None
 
     def store(self, store: Store, messages: Any, tip: Oid | None) -> Conversation | None:
-        """The conversation with all messages, stored; None where `messages` is no list of some.
+        """Store the conversation with all messages; return None if `messages` is not a non-empty
+        list.
 
-        `tip` is the thread's last checkpoint, whose conversation is shared as far as it goes.
-        Writes objects only.
+        `tip` is the thread's last checkpoint, whose conversation is shared. Writes objects only.
         """
-        given = (
+        items = (
             list(messages)
             if isinstance(messages, Sequence) and not isinstance(messages, str | bytes)
             else []
         )
-        if not given:
+        if not items:
             return None
-        grown = len(given) >= len(self._seen) and all(
-            a is b for a, b in zip(self._seen, given, strict=False)
+        grown = len(items) >= len(self._seen) and all(
+            a is b for a, b in zip(self._seen, items, strict=False)
         )
         if self._growing is None or not grown:
             before = store.read(tip).conversation if tip else None
-            self._growing = Growing(store, "jsonl", b"".join(map(_line, given)), before)
-        elif len(given) > len(self._seen):
-            self._growing.add(store, b"".join(map(_line, given[len(self._seen) :])))
-        self._seen = given
+            self._growing = GrowingConversation(store, "jsonl", b"".join(map(_line, items)), before)
+        elif len(items) > len(self._seen):
+            self._growing.add(store, b"".join(map(_line, items[len(self._seen) :])))
+        self._seen = items
         return self._growing.conversation(store)
 
 
@@ -55,7 +55,7 @@ def _line(message: Any) -> bytes:
     fields = message if isinstance(message, dict) else _fields(message)
     try:
         return wire.dumps(fields) + b"\n"
-    except (TypeError, ValueError):  # somebody's own content: as Python shows it
+    except (TypeError, ValueError):  # not JSON: use its repr
         return wire.dumps({"role": "message", "content": repr(fields)[:1000]}) + b"\n"
 
 

@@ -1,8 +1,6 @@
-"""The index of a thread: which commit of its session holds which checkpoint, and which hold writes
-to it.
+"""The index of a thread: which commits of its session contain which checkpoint, and writes to it.
 
-It is made from the trailers of the commits alone, and taken further when the session went on.
-Nothing of it is stored.
+Built from commit trailers only, and extended as the session grows. Not stored.
 """
 
 from __future__ import annotations
@@ -19,40 +17,36 @@ from gitcp.store import Store, Summary
 
 STATE = "Gitcp-State"
 NEAR = 32
-"""So many commits are looked for one by one before git lists them all."""
+"""Maximum commits to walk one by one before git lists them all."""
 
-Place = tuple[str, str]
-"""A checkpoint within its thread: its namespace and its id."""
+CheckpointRef = tuple[str, str]
+"""A checkpoint within its thread: namespace and id."""
 
 
 class Thread:
-    """What one session holds of a thread. `name` is the thread's id, None where nothing was put
-    yet.
-    """
+    """The index of one session. `name` is the thread's id, None if nothing has been put yet."""
 
     def __init__(self, session: str) -> None:
         self.session = session
         self.clear()
 
     def clear(self) -> None:
-        """Know nothing of it any more."""
+        """Reset the index."""
         self.tip: Oid | None = None
         self.name: str | None = None
-        self.puts: dict[Place, tuple[Oid, Key]] = {}
-        self.writes: dict[Place, list[Oid]] = {}
+        self.puts: dict[CheckpointRef, tuple[Oid, Key]] = {}
+        self.writes: dict[CheckpointRef, list[Oid]] = {}
         self.forget()
 
     def forget(self) -> None:
-        """Trust nothing that is remembered besides the index: the bytes of last values, records,
-        lines of messages.
-        """
+        """Clear the caches: last values' bytes, records, and messages."""
         self.known: dict[str, dict[str, pieces.Value]] = {}
         self.records: dict[Oid, Loaded] = {}
         self.last: Checkpoint | None = None
         self.talk = Talk()
 
     def follow(self, store: Store) -> None:
-        """Take the index to the session's last checkpoint. Reads only."""
+        """Update the index to the session's last checkpoint. Reads only."""
         tip = store.tip(self.session)
         if tip == self.tip:
             return
@@ -62,73 +56,73 @@ class Thread:
             fresh = list(store.history(tip)) if tip else []
         for summary in reversed(fresh):
             text = summary.trailers.get(STATE)
-            if text is not None:  # else it is no state of a graph: a restore, a save by hand
+            if text is not None:  # others are not the graph's: restores, manual saves
                 self.add(summary.commit, parse_key(text))
         self.tip = tip
 
     def add(self, commit: Oid, key: Key) -> None:
-        """One checkpoint more, the newest."""
-        place = (key.ns, key.id)
+        """Add a checkpoint, the newest."""
+        ref = (key.ns, key.id)
         self.name = key.thread
         if key.kind == PUT:
-            self.puts[place] = (commit, key)
+            self.puts[ref] = (commit, key)
         elif key.kind == WRITES:
-            self.writes.setdefault(place, []).append(commit)
+            self.writes.setdefault(ref, []).append(commit)
 
-    def latest(self, ns: str) -> Place | None:
-        """The checkpoint with the greatest id in a namespace, whenever it was put."""
+    def latest(self, ns: str) -> CheckpointRef | None:
+        """Return the checkpoint with the greatest id in a namespace, regardless of order."""
         return max(
-            (place for place in self.puts if place[0] == ns),
+            (ref for ref in self.puts if ref[0] == ns),
             default=None,
-            key=lambda place: place[1],
+            key=lambda ref: ref[1],
         )
 
-    def newest_commit(self, place: Place) -> Oid | None:
-        """The last commit about a checkpoint: its own, or that of writes to it."""
-        if place not in self.puts:
+    def newest_commit(self, ref: CheckpointRef) -> Oid | None:
+        """Return the last commit for a checkpoint: its own, or that of writes to it."""
+        if ref not in self.puts:
             return None
-        return self.writes[place][-1] if self.writes.get(place) else self.puts[place][0]
+        return self.writes[ref][-1] if self.writes.get(ref) else self.puts[ref][0]
 
-    def ancestors(self, place: Place) -> Iterator[Place]:
-        """The checkpoints before one, by what each says of its parent; the nearest first."""
-        seen = {place}
-        while place in self.puts:
-            place = (place[0], self.puts[place][1].parent)
-            if place in seen:
+    def ancestors(self, ref: CheckpointRef) -> Iterator[CheckpointRef]:
+        """Yield the ancestors of a checkpoint by their recorded parents, nearest first."""
+        seen = {ref}
+        while ref in self.puts:
+            ref = (ref[0], self.puts[ref][1].parent)
+            if ref in seen:
                 return
-            seen.add(place)
-            if place in self.puts:
-                yield place
+            seen.add(ref)
+            if ref in self.puts:
+                yield ref
 
 
 def sessions(store: Store) -> list[str]:
-    """The sessions that hold threads."""
+    """Return the sessions that contain threads."""
     return [name for name in store.sessions() if name.startswith(PREFIX)]
 
 
 def _since(store: Store, tip: Oid, known: Oid) -> list[Summary] | None:
-    """The checkpoints after `known`, newest first; None if it is not among the nearest."""
-    found: list[Summary] = []
-    for summary in islice(_behind(store, tip), NEAR):
+    """Return the checkpoints after `known`, newest first; None if it is not near."""
+    newer: list[Summary] = []
+    for summary in islice(_chain(store, tip), NEAR):
         if summary.commit == known:
-            return found
-        found.append(summary)
+            return newer
+        newer.append(summary)
     return None
 
 
-def _behind(store: Store, tip: Oid | None) -> Iterator[Summary]:
+def _chain(store: Store, tip: Oid | None) -> Iterator[Summary]:
     while tip is not None:
         summary = store.summary(tip)
         yield summary
         tip = summary.parent
 
 
-def unwanted(history: Iterable[Summary], dropped: set[Place]) -> set[Oid]:
-    """The commits that hold these checkpoints, or writes to them."""
-    found = set()
+def unwanted(history: Iterable[Summary], dropped: set[CheckpointRef]) -> set[Oid]:
+    """Return the commits that contain these checkpoints, or writes to them."""
+    commits = set()
     for summary in history:
         text = summary.trailers.get(STATE)
         key = parse_key(text) if text else None
         if key is not None and key.kind != COPY and (key.ns, key.id) in dropped:
-            found.add(summary.commit)
-    return found
+            commits.add(summary.commit)
+    return commits

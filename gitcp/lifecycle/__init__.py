@@ -1,3 +1,1 @@
-"""What becomes of checkpoints after they are saved: fork, rename, delete, prune, purge, the trash,
-check, stats.
-"""
+"""Manage saved checkpoints: fork, rename, delete, prune, purge, check, stats, housekeeping."""

@@ -1,10 +1,11 @@
-"""Automatic retention: after a save, what is beyond the limits of number, age and size goes to the
-trash.
+"""Automatic retention: after a save, move checkpoints beyond the limits of
+count, age and size to the trash.
 
-Off until a limit is set. What has a label or a tag, and what is younger than a day, never goes by
-itself. At most once an hour the whole store is looked at, by the process of
-gitcp.lifecycle.housekeeping; a save reads one small file. What that process dropped, the next
-`gitcp save` or `run` says.
+Off until a limit is set. Labeled, tagged, and checkpoints younger than a day are never dropped. The
+store is scanned at most once an hour, by the process of gitcp.lifecycle.housekeeping; a save only
+reads one small file. The next `gitcp save` or `run` reports what was dropped.
+
+Nothing is dropped from a session in which an object is missing or damaged; the others are pruned.
 """
 
 from __future__ import annotations
@@ -14,14 +15,13 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
-from gitcp.errors import GitcpError, StoreDamaged
+from gitcp.errors import GitcpError, GitFailed, StoreDamaged
 from gitcp.git.repo import Repository
 from gitcp.lifecycle import prune, stats
-from gitcp.lifecycle.prune import Plan
+from gitcp.lifecycle.prune import PrunePlan, Report
 from gitcp.model import CheckpointId
 from gitcp.retention import Candidate, Limits, Verdict, droppable, overdue
 from gitcp.state import journal, rewrite, settings, trash
-from gitcp.state.oplog import Operation
 from gitcp.state.rewrite import Forest
 from gitcp.store import Store, Summary
 from gitcp.value import replace
@@ -33,147 +33,179 @@ Judged = tuple[tuple[Summary, Verdict], ...]
 
 
 def is_due_after(store: Store, saved: CheckpointId) -> bool:
-    """Whether something could be beyond the limits that are set. Raises BadValue for a setting that
-    cannot be read.
-    """
+    """Return whether a limit may be exceeded. Raises BadValue for an invalid setting."""
     limits = settings.retention(store.repo)
-    return bool(limits) and is_due(limits, seen(store.repo), saved, store.repo.host.now())
+    return bool(limits) and is_due(limits, last_scan(store.repo), saved, store.repo.host.now())
 
 
-def after_save(store: Store, saved: CheckpointId) -> Operation | None:
-    """Drop what is beyond the limits, None where nothing was. The caller has saved, and holds no
-    lock.
+def after_save(store: Store, saved: CheckpointId) -> Report | None:
+    """Drop what is beyond the limits; return None if no scan is due. The
+    caller must not hold the lock.
 
-    Writes nothing where no limit is set. Raises BadValue for a setting that cannot be read, and
-    what a prune raises.
+    Writes nothing if no limit is set. Raises BadValue for an invalid setting, and what a prune
+    raises.
     """
     limits = settings.retention(store.repo)
     if not limits:
         return None
     now = store.repo.host.now()
-    if not is_due(limits, seen(store.repo), saved, now):
+    if not is_due(limits, last_scan(store.repo), saved, now):
         return None
     try:
-        return _keep_within(store, limits, now)
+        return _apply_limits(store, limits, now)
     except GitcpError:
         with suppress(GitcpError):
-            _remember(store, limits, Plan(()), now)  # or the next save would try at once
+            _remember(store, limits, PrunePlan(()), now)  # do not retry on each save
         raise
 
 
-def _keep_within(store: Store, limits: Limits, now: datetime) -> Operation | None:
-    # to tell sizes takes longest: without the lock
-    made = _plan(store, rewrite.read(store), limits, now)
+def _apply_limits(store: Store, limits: Limits, now: datetime) -> Report:
+    # Computing sizes is slow: done without the lock.
+    plan = _plan_undamaged(store, rewrite.read(store, despite_damage=True), limits, now)
     with store.lock():
         rewrite.finish(store)
-        done = None
-        if made.dropped:
-            forest = rewrite.read(store)
-            made = _still(store, forest, made, now)
-            done = prune.drop(store, forest, made, automatic=True) if made.dropped else None
+        operation = None
+        if plan.dropped:
+            forest = rewrite.read(store, despite_damage=True)
+            plan = _recheck(store, forest, plan, now)
+            operation = prune.drop(store, forest, plan, automatic=True) if plan.dropped else None
         trash.forget(store, (entry for entry in trash.expired(store, now) if not entry.is_damaged))
-        _remember(store, limits, made, now)
-        return done
+        _remember(store, limits, plan, now)
+        return Report(plan, operation)
 
 
-def _still(store: Store, forest: Forest, made: Plan, now: datetime) -> Plan:
-    """The plan for the store as it is by now: what was saved since stays, and what was given a
-    name.
-    """
-    then = {node.id: verdict for node, verdict in made.verdicts}
-    free = {
+def _recheck(store: Store, forest: Forest, plan: PrunePlan, now: datetime) -> PrunePlan:
+    """Return the plan for the current store, keeping what was saved, tagged or labeled since."""
+    planned = {node.id: verdict for node, verdict in plan.verdicts}
+    still_droppable = {
         v.id
-        for _, v in prune.judged(store, forest, _judge_droppable(now), labels=True)
+        for _, v in prune.judge_all(store, forest, _judge_droppable(now), labels=True)
         if not v.keep
     }
     verdicts = (
         (
             node,
             found
-            if found.keep or node.id in free
-            else replace(found, keep=True, reason="needed by now"),
+            if found.keep or node.id in still_droppable
+            else replace(found, keep=True, reason="needed in the meantime"),
         )
         for node in forest.nodes.values()
-        for found in (then.get(node.id, Verdict(node.id, keep=True, reason="younger than a day")),)
+        for found in (
+            planned.get(node.id, Verdict(node.id, keep=True, reason="younger than a day")),
+        )
     )
-    return Plan(tuple(sorted(verdicts, key=lambda pair: (pair[0].id.session, -pair[0].id.number))))
+    ordered = sorted(verdicts, key=lambda pair: (pair[0].id.session, -pair[0].id.number))
+    return PrunePlan(tuple(ordered), damaged=plan.damaged)
 
 
 def is_due(limits: Limits, memo: Mapping[str, Any], saved: CheckpointId, now: datetime) -> bool:
-    """Whether something could be beyond a limit, by what was seen at the last look."""
+    """Return whether a limit may be exceeded, judging by the last scan."""
     try:
         if memo["limits"] != repr(limits):
             return True
-        looked = datetime.fromisoformat(memo["looked"])
-        if looked <= now < looked + PAUSE:
+        scanned = datetime.fromisoformat(memo["looked"])
+        if scanned <= now < scanned + PAUSE:
             return False
-        number, kept = memo["sessions"].get(saved.session, (0, 0))
+        number, kept_count = memo["sessions"].get(saved.session, (0, 0))
         oldest = memo["oldest"] and datetime.fromisoformat(memo["oldest"])
-        by_count = limits.count is not None and kept + saved.number - number > limits.count
+        by_count = limits.count is not None and kept_count + saved.number - number > limits.count
         by_age = limits.age is not None and bool(oldest) and oldest + limits.age < now
-        return looked > now or by_count or by_age or limits.size is not None
+        return scanned > now or by_count or by_age or limits.size is not None
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        return True  # no look was taken yet, or nothing is known of it
+        return True  # never scanned, or the file is invalid
 
 
-def _plan(store: Store, forest: Forest, limits: Limits, now: datetime) -> Plan:
-    judged = tuple(
-        prune.judged(store, forest, lambda found: overdue(found, limits, now), labels=True)
-    )
-    return Plan(judged if limits.size is None else _fitted(store, forest, judged, limits.size, now))
-
-
-def _fitted(store: Store, forest: Forest, judged: Judged, size: int, now: datetime) -> Judged:
-    """The verdicts with so many more of the oldest dropped that the rest takes no more than `size`,
-    if that can be.
+def _plan_undamaged(store: Store, forest: Forest, limits: Limits, now: datetime) -> PrunePlan:
+    """Return the plan, with nothing to drop in damaged sessions. Raises GitFailed if git cannot
+    compute sizes although none is damaged.
     """
-    free = {
+    try:
+        plan, failure = _plan(store, forest, limits, now), None
+        suspects = {node.id.session for node, _ in plan.dropped}
+    except GitFailed as error:  # git computes no size at all if an object is missing
+        plan, failure = PrunePlan(()), error
+        suspects = {node.id.session for node in forest.nodes.values()} - forest.damaged.keys()
+    sessions = {name: _nodes_of(forest, name) for name in suspects}
+    damaged = {
+        name: nodes
+        for name, nodes in sessions.items()
+        if not stats.is_whole(store, [node.root for node in nodes])
+    }
+    if damaged:
+        forest = replace(forest, damaged={**forest.damaged, **damaged})
+        return _plan_undamaged(store, forest, limits, now)
+    if failure is not None:
+        raise failure
+    return replace(plan, damaged=tuple(forest.damaged))
+
+
+def _nodes_of(forest: Forest, session: str) -> tuple[Summary, ...]:
+    return tuple(node for node in forest.nodes.values() if node.id.session == session)
+
+
+def _plan(store: Store, forest: Forest, limits: Limits, now: datetime) -> PrunePlan:
+    judged = tuple(
+        prune.judge_all(store, forest, lambda found: overdue(found, limits, now), labels=True)
+    )
+    return PrunePlan(
+        judged if limits.size is None else _fit_size(store, forest, judged, limits.size, now)
+    )
+
+
+def _fit_size(store: Store, forest: Forest, judged: Judged, size: int, now: datetime) -> Judged:
+    """Drop more of the oldest checkpoints until the rest takes at most `size` bytes, if
+    possible.
+    """
+    can_drop = {
         v.id
-        for _, v in prune.judged(store, forest, _judge_droppable(now), labels=True)
+        for _, v in prune.judge_all(store, forest, _judge_droppable(now), labels=True)
         if not v.keep
     }
-    staying = [node for node, v in judged if v.keep]
+    staying = [node for node, v in judged if v.keep and node.id.session not in forest.damaged]
     oldest = sorted(
-        (node for node in staying if node.id in free), key=lambda node: (node.created, node.id)
+        (node for node in staying if node.id in can_drop), key=lambda node: (node.created, node.id)
     )
     project = stats.project_trees(store, forest)
 
     def fits(count: int) -> bool:
-        gone = {node.commit for node in oldest[:count]}
+        dropped = {node.commit for node in oldest[:count]}
         return (
-            stats.usage(store, [n.root for n in staying if n.commit not in gone], project) <= size
+            stats.usage(store, [n.root for n in staying if n.commit not in dropped], project)
+            <= size
         )
 
     low, high = 0, len(oldest)
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if fits(middle) else (middle + 1, high)
-    gone = {node.commit for node in oldest[:low]}
-    reason = f"the checkpoints take more than {size:,} bytes"
+    dropped = {node.commit for node in oldest[:low]}
+    reason = f"the checkpoints exceed {size:,} bytes"
     return tuple(
-        (n, replace(v, keep=False, reason=reason) if n.commit in gone else v) for n, v in judged
+        (n, replace(v, keep=False, reason=reason) if n.commit in dropped else v) for n, v in judged
     )
 
 
 def _judge_droppable(now: datetime) -> prune.Judge:
-    def judge(found: tuple[Candidate, ...]) -> tuple[Verdict, ...]:
-        free = {candidate.id for candidate in droppable(found, now)}
-        return tuple(Verdict(candidate.id, candidate.id not in free, "") for candidate in found)
+    def judge(checkpoints: tuple[Candidate, ...]) -> tuple[Verdict, ...]:
+        can_drop = {candidate.id for candidate in droppable(checkpoints, now)}
+        return tuple(
+            Verdict(candidate.id, candidate.id not in can_drop, "") for candidate in checkpoints
+        )
 
     return judge
 
 
-def _remember(store: Store, limits: Limits, made: Plan, now: datetime) -> None:
-    """What the next saves need to know. `oldest` is that of the checkpoints which only their age
-    keeps.
+def _remember(store: Store, limits: Limits, plan: PrunePlan, now: datetime) -> None:
+    """Write what the next saves need to know. `oldest` is the time of the oldest
+    checkpoint kept only for its age.
     """
     sessions: dict[str, list[int]] = {}
-    for node, verdict in made.verdicts:
-        seen = sessions.setdefault(node.id.session, [node.id.number, 0])
-        seen[1] += verdict.keep
+    for node, verdict in plan.verdicts:
+        counts = sessions.setdefault(node.id.session, [node.id.number, 0])
+        counts[1] += verdict.keep
     aging = [
         n.created
-        for n, v in made.verdicts
+        for n, v in plan.verdicts
         if v.reason in ("within the limits", "younger than a day")
     ]
     fields: dict[str, object] = {
@@ -186,8 +218,8 @@ def _remember(store: Store, limits: Limits, made: Plan, now: datetime) -> None:
     journal.write_fields(store.repo.store_dir / MEMO, fields)
 
 
-def seen(repo: Repository) -> Mapping[str, Any]:
-    """What was written down at the last look; nothing where it cannot be read."""
+def last_scan(repo: Repository) -> Mapping[str, Any]:
+    """Return what was written at the last scan, {} if it cannot be read."""
     try:
         return journal.read_fields(repo.common_dir / "gitcp" / MEMO) or {}
     except StoreDamaged:

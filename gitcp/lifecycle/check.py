@@ -1,21 +1,21 @@
-"""Check: every checkpoint of every gitcp ref is read whole, and what cannot be read is named, with
-whom it affects.
+"""Check: read every checkpoint of every gitcp ref completely, and report what is damaged
+and which checkpoints it affects.
 
-Each commit, tree and blob is read and hashed again, once; the streams of a conversation are joined
-and compared with their checksums; numbers, parents and names must agree; refs, packs and indexes
-must be what was written. Everything that is wrong is collected: the first damage stops nothing.
-Nothing is repaired, but what is found is written down (gitcp.git.damage), so that the next save
-trusts none of it.
+Each commit, tree and blob is read and hashed once; the streams of conversations are compared with
+their checksums; numbers, parents and names must be consistent; refs, packs and indexes must be
+intact. All problems are collected. Nothing is repaired, but damaged objects are recorded
+(gitcp.git.damage), so that the next save does not rely on them.
 
-Memory: 20 bytes an object, a blob at a time, and what a listing says of each checkpoint.
+Memory: 20 bytes per object, one blob, and the listing of each checkpoint.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
+from gitcp import progress
 from gitcp.conversation import segments
 from gitcp.conversation.sums import Sums
 from gitcp.errors import StoreDamaged
@@ -26,24 +26,20 @@ from gitcp.model import TREE, Checkpoint, CheckpointId, Conversation, Oid, Strea
 from gitcp.store import Store
 from gitcp.value import Value
 
-Progress = Callable[[int, int], None]
-
 RENEWED = 128
-"""So many checkpoints are read with one reader, since a reader remembers every tree it read."""
+"""Number of checkpoints per reader: a reader caches every tree it read."""
 
 FOLDERS = tuple(refs.PREFIX + folder for folder in ("sessions/", "tags/", "remotes/", "trash/"))
 MOST_LOST = 1000
 UNKNOWN = 0
-"""The number of a checkpoint whose commit cannot be read: only the commit says it."""
+"""The number of a checkpoint whose commit, which contains it, cannot be read."""
 
 
 class Problem(Value):
-    """One thing that is wrong: an object, a ref or a file of the git directory, what is wrong, and
-    whom it affects.
+    """One problem: the object, ref or file, what is wrong, and which checkpoints it affects.
 
-    `checkpoints` are ids. `SESSION@` is the last one of a session whose commit cannot be read, so
-    that its number is not known. A commit that cannot be read takes those before it along, unless
-    another ref reaches them.
+    `checkpoints` are ids. `SESSION@` is the last one of a session whose commit cannot be read. An
+    unreadable commit also affects all earlier ones, unless another ref reaches them.
     """
 
     object: str
@@ -52,9 +48,9 @@ class Problem(Value):
 
 
 class CheckReport(Value):
-    """How many checkpoints and objects there were to read, and everything that was wrong.
+    """The number of checkpoints and objects, and all problems.
 
-    `promised` are those of the objects that in a partial clone only a remote has.
+    `promised` is the number of objects that, in a partial clone, only a remote has.
     """
 
     checkpoints: int
@@ -67,34 +63,33 @@ class CheckReport(Value):
         return not self.problems
 
 
-def check(store: Store, progress: Progress | None = None) -> CheckReport:
-    """Read everything that the checkpoints of this repository depend on; `progress` gets (done,
-    all) of them.
+def check(store: Store) -> CheckReport:
+    """Check everything that the checkpoints of this repository depend on.
 
-    Damage raises nothing, whatever is damaged. Writes one file, the list of the objects that are
-    damaged: the next save stores those anew whose content it finds.
+    Never raises for damage. Writes the list of damaged objects: the next save stores them
+    again if it has their content.
     """
     repo = store.repo
-    unsound = verify.unsound_files(store.objects)
-    run = _Check(repo, verify.changed_in(unsound))
-    run.walk_refs()
-    run.read_checkpoints(progress)
-    elsewhere = run.let_go_of_promised()
-    problems = [*run.problems, *run.damage()]
-    damage.replace(repo, run.damaged)
-    hidden = verify.unshared(repo)
-    if hidden is not None:
-        problems.append(Problem(*hidden))
-    for path in unsound:
-        if verify.concerns(path, run.seen):
+    bad_files = verify.unsound_files(store.objects)
+    run_state = _Check(repo, verify.changed_in(bad_files))
+    run_state.walk_refs()
+    run_state.read_checkpoints()
+    on_remote = run_state.drop_promised()
+    problems = [*run_state.problems, *run_state.damage()]
+    damage.replace(repo, run_state.damaged)
+    unreadable = verify.unshared(repo)
+    if unreadable is not None:
+        problems.append(Problem(*unreadable))
+    for path in bad_files:
+        if verify.concerns(path, run_state.seen):
             problems.append(
                 Problem(os.path.relpath(path, repo.common_dir), "does not match its checksum")
             )
-    return CheckReport(len(run.links), len(run.seen) - 1, tuple(problems), elsewhere)
+    return CheckReport(len(run_state.links), len(run_state.seen) - 1, tuple(problems), on_remote)
 
 
 class _Link(NamedTuple):
-    """What is kept of each checkpoint."""
+    """A checkpoint's position in its chain."""
 
     id: CheckpointId
     root: Oid
@@ -103,12 +98,12 @@ class _Link(NamedTuple):
 
 
 class _Check:
-    """One run: what was read, and what was wrong with it.
+    """One run.
 
-    `links` are all checkpoints, each chain from its end. `damaged` says of an object what is wrong
-    with it. `lost` are commits that cannot be read, with the checkpoint behind which they lie.
-    `doubts` are problems that count only where no damaged object explains them. `changed` are
-    objects (20-byte names) that a pack has other bytes of.
+    `links` are all checkpoints, each chain from its tip. `damaged` are objects with what is
+    wrong. `lost` are unreadable commits with the checkpoint after them. `doubts` are
+    problems that count only if no damaged object explains them. `changed` are objects
+    (20-byte names) that differ between packs.
     """
 
     def __init__(self, repo: Repository, changed: frozenset[bytes]) -> None:
@@ -125,44 +120,42 @@ class _Check:
         self.reaching: dict[Oid, frozenset[Oid]] = {}
 
     def _new_reader(self) -> Store:
-        """A store that remembers nothing yet."""
+        """Return a store with empty caches."""
         return Store(self.repo)
 
     # ------------------------------------------------------------ refs and chains
 
     def walk_refs(self) -> None:
         """Read every ref and every commit that refs reach."""
-        found = verify.read_refs(self.repo.common_dir, refs.PREFIX)
-        for place, what in found.faults:
-            self.problems.append(Problem(place, what, tuple(map(_shown, _last_of(place)))))
-        for name, oid in found.refs.items():
+        scan = verify.read_refs(self.repo.common_dir, refs.PREFIX)
+        for ref, problem in scan.faults:
+            self.problems.append(Problem(ref, problem, tuple(map(_format_id, _last_id(ref)))))
+        for name, oid in scan.refs.items():
             if not name.startswith(FOLDERS):
-                self._wrong(name, "is no ref that gitcp makes")
+                self._report(name, "is not a ref of gitcp's")
             tip = self._peel(name, oid)
             if tip is None:
                 continue
-            if found.peeled.get(name, tip) != tip:
-                self._wrong(
-                    "packed-refs", f"says that {name} is on {found.peeled[name]} and not on {tip}"
-                )
+            if scan.peeled.get(name, tip) != tip:
+                self._report("packed-refs", f"has {name} at {scan.peeled[name]} instead of {tip}")
             self._walk_chain(name, tip)
             session = _session_of(name)
             if tip in self.links and session is not None and self.links[tip].id.session != session:
-                self._wrong(
+                self._report(
                     name,
-                    f"is on {self.links[tip].id}, a checkpoint of another session",
+                    f"points to {self.links[tip].id}, a checkpoint of another session",
                     self.links[tip],
                 )
-        for name, oid in found.near.items():
+        for name, oid in scan.near.items():
             if _is_checkpoint(self.reader, oid):
-                self._wrong(
+                self._report(
                     "packed-refs",
-                    f"{name} is on a checkpoint, and one letter away from {refs.PREFIX}",
+                    f"{name} points to a checkpoint and is one letter away from {refs.PREFIX}",
                 )
 
     def _peel(self, name: str, oid: Oid) -> Oid | None:
-        """The commit that a ref is on, None where that cannot be read. A tag object must be the
-        ref's own.
+        """Return the commit of a ref, None if it cannot be read. A tag object must have the ref's
+        name.
         """
         folder, _, last = name.rpartition("/")
         if not folder.endswith("/tags"):
@@ -171,17 +164,17 @@ class _Check:
             if self.reader.objects.read(oid)[0] == "commit":
                 return oid
         except StoreDamaged:
-            pass  # said by the next line
+            pass  # recorded by the next line
         data = self._read(oid, "tag")
         if data is None:
             return None
         fields = dict(line.partition(b" ")[::2] for line in data.partition(b"\n\n")[0].split(b"\n"))
         if fields.get(b"tag") != last.encode("utf-8", "surrogateescape"):
-            self._wrong(name, "holds a tag that was made under another name")
+            self._report(name, "points to a tag object with another name")
         target = fields.get(b"object", b"").decode("ascii", "replace")
         if refs.HEX.match(target):
             return Oid(target)
-        self.damaged[oid] = "the tag names no object"
+        self.damaged[oid] = "the tag has no object"
         return None
 
     def _walk_chain(self, name: str, tip: Oid) -> None:
@@ -189,16 +182,16 @@ class _Check:
         oid: Oid | None = tip
         while oid is not None:
             link = self.links.get(oid)
-            known = link is not None
+            visited = link is not None
             link = link or self._link(oid)
             if link is None:
                 self.lost += (
-                    [(oid, after.id)] if after else [(oid, last) for last in _last_of(name)]
+                    [(oid, after.id)] if after else [(oid, last) for last in _last_id(name)]
                 )
                 return
             if after is not None:
                 self._compare(after, link)
-            if known:
+            if visited:
                 return
             self.links[oid] = after = link
             oid = link.parent
@@ -217,22 +210,25 @@ class _Check:
 
     def _compare(self, link: _Link, parent: _Link) -> None:
         if parent.id.number >= link.id.number:
-            self._wrong(str(link.id), f"comes after {parent.id}: numbers must rise", link)
+            self._report(str(link.id), f"comes after {parent.id}: numbers must increase", link)
         if parent.id.session != link.id.session and not link.forked:
-            self._wrong(
+            self._report(
                 str(link.id),
-                f"comes after {parent.id}, of another session, and is no fork of it",
+                f"comes after {parent.id} of another session without being a fork",
                 link,
             )
 
-    # ------------------------------------------------------------ what checkpoints hold
+    # ------------------------------------------------------------ contents of checkpoints
 
-    def read_checkpoints(self, progress: Progress | None) -> None:
-        """Read what every checkpoint holds, the older ones first, since the later ones go on from
-        them.
+    def read_checkpoints(self) -> None:
+        """Read the content of every checkpoint, oldest first, since later ones build on earlier
+        ones.
         """
         session = None
-        for number, (oid, link) in enumerate(reversed(self.links.items())):
+        links = progress.each(
+            reversed(self.links.items()), "checking", "checkpoints", len(self.links)
+        )
+        for number, (oid, link) in enumerate(links):
             if number % RENEWED == 0:
                 self.reader = self._new_reader()
             if link.id.session != session:
@@ -242,11 +238,9 @@ class _Check:
             checkpoint = self._checkpoint(oid, link)
             if checkpoint is not None and checkpoint.conversation is not None:
                 self._conversation(link, checkpoint.conversation)
-            if progress is not None:
-                progress(number + 1, len(self.links))
 
     def _read_below(self, root: Oid) -> None:
-        """Read every object of a tree that was not read yet."""
+        """Read all objects of a tree that have not been read yet."""
         queue = [(root, "tree")]
         while queue:
             oid, kind = queue.pop()
@@ -265,22 +259,20 @@ class _Check:
             self.damaged[oid] = str(error)
 
     def _read(self, oid: Oid, kind: str) -> bytes | None:
-        """An object's content; None, and what is wrong is noted, where it is not what its name and
-        its place say.
+        """Return an object's content. Record the damage and return None if it
+        does not match its name and kind.
         """
         self.seen.add(bytes.fromhex(oid))
         try:
-            found, data = self.reader.objects.read(oid)
+            actual_kind, data = self.reader.objects.read(oid)
         except StoreDamaged as error:
             self.damaged[oid] = f"the {kind} {str(error).removeprefix(f'object {oid} ')}"
             return None
-        if found != kind:
-            self.damaged[oid] = f"is a {found} where a {kind} should be"
+        if actual_kind != kind:
+            self.damaged[oid] = f"is a {actual_kind} instead of a {kind}"
             return None
         if bytes.fromhex(oid) in self.changed or self.reader.objects.has_stray_bit(oid):
-            self.damaged[oid] = (
-                f"a bit of the {kind}'s file was changed; what it holds can still be read"
-            )
+            self.damaged[oid] = f"a bit of the {kind}'s file changed; its content is still readable"
         return data
 
     def _checkpoint(self, oid: Oid, link: _Link) -> Checkpoint | None:
@@ -290,51 +282,51 @@ class _Check:
             self.doubts.append((link, oid, str(error)))
             return None
         if checkpoint.id != link.id:
-            self._wrong(
-                oid, f"its metadata is that of {checkpoint.id}, its commit that of {link.id}", link
+            self._report(
+                oid, f"has the metadata of {checkpoint.id} and the commit of {link.id}", link
             )
         return checkpoint
 
     def _conversation(self, link: _Link, conversation: Conversation) -> None:
         for stream in conversation.streams:
             try:
-                whole = self._join(conversation.tree, stream)
+                actual = self._join(conversation.tree, stream)
             except StoreDamaged as error:
                 self.doubts.append((link, conversation.tree, str(error)))
                 continue
-            if whole != (stream.bytes, stream.sha256):
-                what = f"stream {stream.name} has {whole[0]} bytes that do not match its checksum"
-                self._wrong(conversation.tree, what, link)
+            if actual != (stream.bytes, stream.sha256):
+                problem = f"stream {stream.name} ({actual[0]} bytes) does not match its checksum"
+                self._report(conversation.tree, problem, link)
 
     def _join(self, tree: Oid, stream: Stream) -> tuple[int, str]:
-        """The size and checksum of a stream that is read whole."""
-        place = trees.lookup(
+        """Return the size and checksum of a stream, read completely."""
+        entry = trees.lookup(
             self.reader.objects, tree, stream.name.encode("utf-8", "surrogateescape")
         )
-        if place is None or place.mode != TREE:
+        if entry is None or entry.mode != TREE:
             raise StoreDamaged(f"stream {stream.name} is missing")
-        found = segments.read_segments(self.reader.objects, place.oid, stream.bytes)
-        return self.sums.of(self.reader.objects, stream.name, found)
+        stored = segments.read_segments(self.reader.objects, entry.oid, stream.bytes)
+        return self.sums.of(self.reader.objects, stream.name, stored)
 
-    # ------------------------------------------------------------ what is wrong
+    # ------------------------------------------------------------ problems
 
-    def let_go_of_promised(self) -> int:
-        """What is missing is no damage in a partial clone, if a remote has promised all of it. How
-        many objects.
+    def drop_promised(self) -> int:
+        """Discard missing objects that a partial clone's remote has promised; return their
+        number.
         """
-        missing = [oid for oid, what in self.damaged.items() if what.endswith(" is missing")]
+        missing = [oid for oid, problem in self.damaged.items() if problem.endswith(" is missing")]
         if not missing or not promised.is_all_that_is_missing(self.repo, self.links):
             return 0
         for oid in missing:
             del self.damaged[oid]
         return len(missing)
 
-    def _wrong(self, place: str, what: str, link: _Link | None = None) -> None:
-        self.problems.append(Problem(place, what, (str(link.id),) if link else ()))
+    def _report(self, object_name: str, problem: str, link: _Link | None = None) -> None:
+        self.problems.append(Problem(object_name, problem, (str(link.id),) if link else ()))
 
     def damage(self) -> Iterator[Problem]:
-        """The damaged objects, each with the checkpoints that need it; then what no damaged object
-        explains.
+        """Yield the damaged objects with the checkpoints that need them, then all other
+        problems.
         """
         affected: dict[Oid, set[CheckpointId]] = {oid: set() for oid in self.damaged}
         for oid, link in self.links.items():
@@ -342,35 +334,35 @@ class _Check:
                 affected[damaged].add(link.id)
         for oid, after in self.lost:
             affected[oid] |= self._lost_before(after)
-        for damaged, what in self.damaged.items():
-            yield Problem(damaged, what, tuple(map(_shown, sorted(affected[damaged]))))
-        for link, place, what in self.doubts:
-            if not self._damaged_below(place, link):
-                yield Problem(place, what, (str(link.id),))
+        for damaged, problem in self.damaged.items():
+            yield Problem(damaged, problem, tuple(map(_format_id, sorted(affected[damaged]))))
+        for link, object_id, problem in self.doubts:
+            if not self._damaged_below(object_id, link):
+                yield Problem(object_id, problem, (str(link.id),))
 
     def _damaged_below(self, commit: Oid, link: _Link) -> frozenset[Oid]:
-        """What is damaged of all that a checkpoint needs."""
+        """Return the damaged objects that a checkpoint needs."""
         if not self.damaged:
             return frozenset()
         return self._reached(link.root) | (self.damaged.keys() & {commit})
 
     def _reached(self, root: Oid) -> frozenset[Oid]:
-        """The damaged objects below a tree. Trees are few levels deep or hostile, so that this does
-        not recurse.
-        """
+        """Return the damaged objects below a tree. Not recursive: a hostile tree can be deep."""
         stack = [root]
         while stack:
             oid = stack[-1]
             entries = [] if oid in self.reaching else list(self._below(oid))
-            below = [entry.oid for entry in entries if entry.mode == TREE]
-            waiting = [tree for tree in below if tree not in self.reaching]
+            subtrees = [entry.oid for entry in entries if entry.mode == TREE]
+            waiting = [tree for tree in subtrees if tree not in self.reaching]
             if waiting:
                 stack += waiting
                 continue
             stack.pop()
             if oid not in self.reaching:
-                here = self.damaged.keys() & {oid, *(entry.oid for entry in entries)}
-                self.reaching[oid] = frozenset(here).union(*(self.reaching[tree] for tree in below))
+                damaged_here = self.damaged.keys() & {oid, *(entry.oid for entry in entries)}
+                self.reaching[oid] = frozenset(damaged_here).union(
+                    *(self.reaching[tree] for tree in subtrees)
+                )
         return self.reaching[root]
 
     def _below(self, oid: Oid) -> Iterator[trees.TreeEntry]:
@@ -380,7 +372,7 @@ class _Check:
             return
 
     def _lost_before(self, after: CheckpointId) -> set[CheckpointId]:
-        """The checkpoints of a session that only a commit that cannot be read could lead to."""
+        """Return the checkpoints that only an unreadable commit leads to."""
         if after.number == UNKNOWN:
             return {after}
         numbers = range(max(1, after.number - MOST_LOST), after.number)
@@ -390,17 +382,17 @@ class _Check:
 
 
 def _session_of(ref: str) -> str | None:
-    """The session that a ref must be on; None where its name says nothing about that."""
+    """Return the session that a ref must point to, None if its name does not tell."""
     folder, _, name = ref.rpartition("/")
     return name if folder.endswith("/sessions") else None
 
 
-def _last_of(ref: str) -> list[CheckpointId]:
+def _last_id(ref: str) -> list[CheckpointId]:
     session = _session_of(ref)
     return [CheckpointId(session, UNKNOWN)] if session else []
 
 
-def _shown(id: CheckpointId) -> str:
+def _format_id(id: CheckpointId) -> str:
     return f"{id.session}@{id.number or ''}"
 
 

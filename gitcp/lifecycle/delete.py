@@ -1,8 +1,7 @@
-"""Delete: a session goes to the trash as a whole, with its tags. What another session was forked
-from stays there.
+"""Delete a session with its tags, into the trash. Checkpoints that a fork shares stay with the
+fork.
 
-One that was fetched or imported, `REMOTE/SESSION`, goes the same way; what the remote has is not
-touched.
+A fetched or imported session, `REMOTE/SESSION`, is deleted the same way; the remote is not touched.
 """
 
 from __future__ import annotations
@@ -21,11 +20,10 @@ from gitcp.store import Store
 from gitcp.value import Value
 
 
-class Plan(Value):
-    """What would go: the session's checkpoints, and the tags on them. `shared` are those that a
-    fork still needs.
+class DeletePlan(Value):
+    """The checkpoints and tags that would be deleted. `shared` are those that a fork keeps.
 
-    `needed` are those that undo and redo go to next.
+    `needed` are the targets of the next undo and redo.
     """
 
     session: str
@@ -36,98 +34,110 @@ class Plan(Value):
 
 
 class Report(Value):
-    """What was deleted."""
+    """The deletion, as planned and as logged."""
 
-    plan: Plan
+    plan: DeletePlan
     operation: Operation
 
 
-def plan(store: Store, session: str) -> Plan:
-    """What `delete` would do. Writes nothing. Raises RevisionNotFound for a session that is not
-    there, Refused for one that an unfinished restore goes to.
+def plan(store: Store, session: str, of: Operation | None = None) -> DeletePlan:
+    """Plan a deletion. Writes nothing. `of` is the operation that this redoes.
+
+    Raises RevisionNotFound for an unknown session, and Refused for one with an unfinished restore.
     """
+    _require_session(store, session, of)
     return _plan(store, rewrite.read(store, despite_damage=True), session)
 
 
 def delete(
-    store: Store, session: str, agreed: Plan | None = None, of: Operation | None = None
+    store: Store, session: str, agreed: DeletePlan | None = None, of: Operation | None = None
 ) -> Report:
-    """Put a session into the trash, and the tags on what no other session has. `of`: the operation
-    this redoes.
+    """Move a session to the trash, with the tags on checkpoints that no other session has. `of` is
+    the operation that this redoes.
 
-    Writes refs under `refs/gitcp/` and files in `<git dir>/gitcp/`. Raises RevisionNotFound, and
-    Refused if it is not what was agreed to any more, or if more would go than by the operation that
-    is redone. Then nothing was changed.
+    Writes refs under `refs/gitcp/` and files in `<git dir>/gitcp/`. Raises
+    RevisionNotFound, and Refused if the session differs from the agreed plan or from the
+    operation to redo; nothing was changed then.
     """
     with store.lock():
         rewrite.finish(store)
+        _require_session(store, session, of)
         forest = rewrite.read(store, despite_damage=True)
-        made = _plan(store, forest, session)
-        if agreed not in (None, made):
+        plan = _plan(store, forest, session)
+        if agreed not in (None, plan):
             raise Refused(
-                f"session {session} went on meanwhile: nothing was deleted",
+                f"session {session} changed in the meantime; nothing was deleted",
                 hint=f"gitcp delete {session}",
             )
         if of is not None:
-            _require_no_more(made, of)
+            _require_same_checkpoints(plan, of)
         now = store.repo.host.now()
         name = trash.new_name(store, now)
         operation = Operation(
             number=0,
             time=now,
             what="delete" if of is None else "redo",
-            said=f"deleted session {session}, {trash.said(made.checkpoints)}",
+            said=f"deleted session {session}, {trash.summarize(plan.checkpoints)}",
             worktree=store.repo.worktree_name,
             trash=name,
-            dropped={session: (), **ranges(made.checkpoints)},
+            dropped={session: (), **ranges(plan.checkpoints)},
             of=of.number if of is not None else None,
         )
-        return Report(made, rewrite.carry_out(store, _moves(store, forest, made, name), operation))
+        return Report(plan, rewrite.carry_out(store, _moves(store, forest, plan, name), operation))
 
 
-def _require_no_more(made: Plan, before: Operation) -> None:
-    """Raise Refused if checkpoints would go that did not go before: they were saved since that was
-    undone.
-    """
+def _require_session(store: Store, session: str, of: Operation | None) -> None:
+    """Raise RevisionNotFound for an unknown session."""
+    is_fetched = "/" in session
+    sessions = store.fetched() if is_fetched else store.sessions()
+    if session in sessions:
+        return
+    if of is not None:
+        raise RevisionNotFound(
+            f"session {session} is already deleted; nothing was changed", hint="gitcp oplog"
+        )
+    raise RevisionNotFound(f"no session {session!r}; nothing was deleted", hint="gitcp sessions")
+
+
+def _require_same_checkpoints(plan: DeletePlan, before: Operation) -> None:
+    """Raise Refused if checkpoints were saved since the deletion was undone."""
     dropped = {
         (name, number)
         for name, runs in before.dropped.items()
         for a, b in runs
         for number in range(a, b + 1)
     }
-    since = [id for id in made.checkpoints if (id.session, id.number) not in dropped]
+    since = [id for id in plan.checkpoints if (id.session, id.number) not in dropped]
     if since:
-        what = f"session {made.session} went on since it was brought back ({trash.said(since)})"
-        raise Refused(f"{what}: nothing was deleted", hint=f"gitcp delete {made.session}")
+        problem = f"session {plan.session} has new checkpoints ({trash.summarize(since)})"
+        raise Refused(f"{problem}; nothing was deleted", hint=f"gitcp delete {plan.session}")
 
 
-def fetched(store: Store) -> dict[str, Oid]:
-    """What was fetched or imported, as `REMOTE/SESSION`, and the commit of its last checkpoint."""
-    listed = refs.list_refs(store.repo.common_dir, refs.REMOTES)
-    split = ((ref.removeprefix(refs.REMOTES).split("/", 2), oid) for ref, oid in listed.items())
-    return {f"{place[0]}/{place[2]}": oid for place, oid in split if place[1:2] == ["sessions"]}
-
-
-def _moves(store: Store, forest: Forest, made: Plan, name: str) -> list[Move]:
-    """What is put into the trash of this name first, then the refs that go."""
-    if "/" not in made.session:
-        gone = [Move(refs.SESSIONS + made.session, store.tip(made.session), None)]
-        gone += [Move(refs.TAGS + tag, forest.tags[tag], None) for tag in made.tags]
-        return [*rewrite.put_away([move for move in gone if move.old != refs.NOTHING], name), *gone]
-    place = _Fetched(store, made.session)
-    pairs = [trash.put_away(ref, value, name) for ref, value in place.refs(made.tags).items()]
-    return [*(put for put, _ in pairs), *(gone for _, gone in pairs)]
+def _moves(store: Store, forest: Forest, plan: DeletePlan, name: str) -> list[Move]:
+    """Return the moves into the trash, followed by the removal of the refs."""
+    if "/" not in plan.session:
+        removals = [Move(refs.SESSIONS + plan.session, store.tip(plan.session), None)]
+        removals += [Move(refs.TAGS + tag, forest.tags[tag], None) for tag in plan.tags]
+        return [
+            *rewrite.trash_moves([move for move in removals if move.old != refs.NOTHING], name),
+            *removals,
+        ]
+    fetched = _Fetched(store, plan.session)
+    pairs = [
+        trash.trash_fetched(ref, value, name) for ref, value in fetched.refs(plan.tags).items()
+    ]
+    return [*(put for put, _ in pairs), *(removals for _, removals in pairs)]
 
 
 class _Fetched:
-    """Where a session lies that was fetched, and the tags on it alone."""
+    """The refs of a fetched session, and of the tags on it alone."""
 
     def __init__(self, store: Store, session: str) -> None:
         self.remote, _, self.name = session.partition("/")
         self.held = refs.list_refs(store.repo.common_dir, f"{refs.REMOTES}{self.remote}/")
         self.ref = self._ref("sessions", self.name)
         self.chain = list(store.history(self.held[self.ref]))
-        own = {node.commit for node in self.chain}
+        chain_commits = {node.commit for node in self.chain}
         tips = [
             oid
             for ref, oid in self.held.items()
@@ -140,54 +150,51 @@ class _Fetched:
             if ref.startswith(self._ref("tags", ""))
         }
         self.tags = tuple(
-            ref.rpartition("/")[2] for ref, commit in tags.items() if commit in own - shared
+            ref.rpartition("/")[2]
+            for ref, commit in tags.items()
+            if commit in chain_commits - shared
         )
 
     def _ref(self, kind: str, name: str) -> str:
         return f"{refs.REMOTES}{self.remote}/{kind}/{name}"
 
     def refs(self, tags: Iterable[str]) -> dict[str, Oid]:
-        """The refs that go, by name."""
+        """Return the refs to remove, by name."""
         return {
             ref: self.held[ref] for ref in (self.ref, *(self._ref("tags", tag) for tag in tags))
         }
 
 
-def _plan(store: Store, forest: Forest, session: str) -> Plan:
+def _plan(store: Store, forest: Forest, session: str) -> DeletePlan:
     if "/" in session:
         return _plan_fetched(store, session)
     tip = forest.sessions.get(session)
-    if tip is None and session not in forest.damaged:
-        raise RevisionNotFound(
-            f"there is no session {session}: nothing was deleted", hint="gitcp sessions"
-        )
     others = {
         n.commit for name, t in forest.sessions.items() if name != session for n in forest.chain(t)
     }
     chain = list(forest.damaged.get(session, forest.chain(tip)))
-    own = [node for node in chain if node.id.session == session]
-    gone = {node.commit for node in chain} - others
-    needed, _ = prune.awaited(store)
-    if prune.UNFINISHED in (needed.get(node.id) for node in own):
+    in_session = [node for node in chain if node.id.session == session]
+    removed = {node.commit for node in chain} - others
+    needed, _ = prune.needed_checkpoints(store)
+    if prune.UNFINISHED in (needed.get(node.id) for node in in_session):
         raise Refused(
-            f"a restore of {session} is not finished: nothing was deleted",
+            f"a restore of {session} is unfinished; nothing was deleted",
             hint="gitcp restore --continue",
         )
-    return Plan(
+    return DeletePlan(
         session=session,
-        checkpoints=tuple(node.id for node in own if node.commit in gone),
-        shared=tuple(node.id for node in own if node.commit not in gone),
-        tags=tuple(name for name, commit in forest.tagged.items() if commit in gone),
-        needed=tuple(node.id for node in own if node.commit in gone and node.id in needed),
+        checkpoints=tuple(node.id for node in in_session if node.commit in removed),
+        shared=tuple(node.id for node in in_session if node.commit not in removed),
+        tags=tuple(name for name, commit in forest.tagged.items() if commit in removed),
+        needed=tuple(
+            node.id for node in in_session if node.commit in removed and node.id in needed
+        ),
     )
 
 
-def _plan_fetched(store: Store, session: str) -> Plan:
-    """The same for what was fetched: nothing here needs it, and a fork of it has its own chain."""
-    if session not in fetched(store):
-        known = ", ".join(fetched(store)) or "nothing"
-        raise RevisionNotFound(
-            f"there is no session {session}: nothing was deleted", hint=f"fetched was: {known}"
-        )
-    place = _Fetched(store, session)
-    return Plan(session, tuple(node.id for node in place.chain), (), place.tags, ())
+def _plan_fetched(store: Store, session: str) -> DeletePlan:
+    """Plan the deletion of a fetched session. Nothing depends on it: a fork of it has its own
+    chain.
+    """
+    fetched = _Fetched(store, session)
+    return DeletePlan(session, tuple(node.id for node in fetched.chain), (), fetched.tags, ())

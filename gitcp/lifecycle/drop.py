@@ -1,6 +1,4 @@
-"""Drop: checkpoints that a program names go from their session, into the trash. What shares them
-keeps them.
-"""
+"""Drop chosen checkpoints from a session, into the trash. Forks and tags keep theirs."""
 
 from __future__ import annotations
 
@@ -15,16 +13,15 @@ from gitcp.state.rewrite import Move
 from gitcp.store import Store, Summary
 
 Chosen = Callable[[Iterable[Summary]], Collection[Oid]]
-"""Which of a session's checkpoints are to go."""
+"""Returns the commits to drop from a session's checkpoints."""
 
 
 def drop(store: Store, session: str, chosen: Chosen) -> Operation | None:
-    """Write a session's chain without what is chosen; None if nothing is. Without any checkpoint
-    left, it goes too.
+    """Drop the chosen checkpoints of a session. Return None if there are none. An empty session is
+    removed.
 
-    Tags, and sessions that were forked from this one, keep what they are on. Writes refs under
-    `refs/gitcp/` and files in `<git dir>/gitcp/`. Raises StoreDamaged, with nothing changed, if a
-    checkpoint cannot be read.
+    Tags and forks keep their checkpoints. Writes refs under `refs/gitcp/` and files in `<git
+    dir>/gitcp/`. Raises StoreDamaged, with nothing changed, if a checkpoint cannot be read.
     """
     with store.lock():
         rewrite.finish(store)
@@ -44,9 +41,9 @@ def drop(store: Store, session: str, chosen: Chosen) -> Operation | None:
             number=0,
             time=now,
             what="prune",
-            said=f"dropped {trash.said(ids)}",
+            said=f"dropped {trash.summarize(ids)}",
             worktree=store.repo.worktree_name,
             trash=name,
             dropped=ranges(ids),
         )
-        return rewrite.carry_out(store, [*rewrite.put_away([move], name), move], operation)
+        return rewrite.carry_out(store, [*rewrite.trash_moves([move], name), move], operation)

@@ -1,9 +1,7 @@
-"""Fork: a new session that begins at a checkpoint of another. Both go on, and neither is ever
-merged into the other.
+"""Fork: start a new session at a checkpoint of another. Sessions are never merged.
 
-The first checkpoint of the fork says what the fork point says. Its conversation is a copy under an
-id of its own, so that the agent can continue both. Files are written only into a working tree that
-is made for it.
+The first checkpoint has the content of the fork point. Its conversation is a copy under a new id,
+so that the agent can continue both. Files are only written into a new working tree.
 """
 
 from __future__ import annotations
@@ -21,18 +19,17 @@ from gitcp.restoring.contents import Contents
 from gitcp.restoring.materialise import materialise, require_empty, whole
 from gitcp.restoring.placing import Placed
 from gitcp.restoring.plan import Kept
-from gitcp.restoring.restore import Request as RestoreRequest
-from gitcp.restoring.restore import know_files
+from gitcp.restoring.restore import RestoreRequest
 from gitcp.saving import session
 from gitcp.state import numbers, oplog
 from gitcp.store import Store
 from gitcp.value import Value, replace
 
 
-class Request(Value):
-    """Where to fork, and how: the session's `name`, a new working tree of git's, a new branch.
+class ForkRequest(Value):
+    """Where to fork, and the new session's `name`, working tree and branch.
 
-    `cwd` is where the agent continues if no working tree is made.
+    `cwd` is where the agent continues if no working tree is created.
     """
 
     point: Checkpoint
@@ -44,10 +41,9 @@ class Request(Value):
 
 
 class Forked(Value):
-    """What a fork made: its first checkpoint, and where its conversation and its files are.
+    """The new session's first checkpoint, and where its conversation and files are.
 
-    `kept` is what could not be written; `placed` is None where no agent can continue the
-    conversation.
+    `kept` is what could not be written; `placed` is None if no agent can continue the conversation.
     """
 
     checkpoint: Checkpoint
@@ -59,48 +55,48 @@ class Forked(Value):
     @property
     def failed(self) -> bool:
         """Whether some of it is missing."""
-        return any(one.missing for one in self.kept)
+        return any(each.missing for each in self.kept)
 
 
-def fork(store: Store, request: Request) -> Forked:
-    """Begin a new session at a checkpoint.
+def fork(store: Store, request: ForkRequest) -> Forked:
+    """Start a new session at a checkpoint.
 
-    Writes one ref under `refs/gitcp/sessions/`, a copy of the conversation where its agent resumes
-    it, and the working tree or the branch that was asked for. HEAD, the index and the files of this
-    working tree stay as they are. Raises Refused for a session, branch or directory that exists
-    already, with nothing changed.
+    Writes one ref under `refs/gitcp/sessions/`, a copy of the conversation for the agent, and the
+    requested working tree or branch. HEAD, the index and the files of this working tree are not
+    touched. Raises Refused, with nothing changed, if the session, branch or directory exists.
     """
     trust.require(store, request.point, trusted=request.trust)
-    know_files(store, request.point)
     placed = _copy(store, request)
     name = _name(store, request, placed)
     base = _check_base(store, request)
-    kept = (
+    unwritten = (
         _add_worktree(store, request, base)
         if request.worktree is not None and base is not None
         else ()
     )
     if request.worktree is None and request.branch is not None and base is not None:
         worktrees.add_branch(store.repo, request.branch, base)
-    made = begin(store, _moved(store, request), name, placed.session_id if placed else None)
+    first = begin(
+        store, _point_in_worktree(store, request), name, placed.session_id if placed else None
+    )
     oplog.record(
         store.repo,
         "fork",
-        f"{made.id} from {request.point.id}",
-        checkpoints=(made.id, request.point.id),
+        f"{first.id} from {request.point.id}",
+        checkpoints=(first.id, request.point.id),
     )
-    unplaced = placing.write(placed) if placed is not None else None
+    not_written = placing.write(placed) if placed is not None else None
     if request.worktree is not None:
-        _enter(store, request.worktree, made)
-    kept = (*kept, *((unplaced,) if unplaced else ()))
+        _set_current(store, request.worktree, first)
+    unwritten = (*unwritten, *((not_written,) if not_written else ()))
     return Forked(
-        made, request.worktree, request.branch, placed if unplaced is None else None, kept
+        first, request.worktree, request.branch, placed if not_written is None else None, unwritten
     )
 
 
-def _moved(store: Store, request: Request) -> Checkpoint:
-    """The fork point, as of a session that goes on in the fork's working tree."""
-    there = (
+def _point_in_worktree(store: Store, request: ForkRequest) -> Checkpoint:
+    """Return the fork point with the conversation assigned to the fork's working tree."""
+    repo = (
         store.repo
         if request.worktree is None
         else type(store.repo).open(request.worktree, store.repo.host)
@@ -108,24 +104,22 @@ def _moved(store: Store, request: Request) -> Checkpoint:
     conversation = request.point.conversation
     return replace(
         request.point,
-        conversation=conversation and replace(conversation, worktree=there.worktree_name),
+        conversation=conversation and replace(conversation, worktree=repo.worktree_name),
     )
 
 
-def _copy(store: Store, request: Request) -> Placed | None:
-    """Where the copy of the conversation goes; None where there is none, or no agent to continue
-    it.
-    """
+def _copy(store: Store, request: ForkRequest) -> Placed | None:
+    """Plan the copy of the conversation; None if there is none, or no agent to continue it."""
     conversation, agent = request.point.conversation, request.point.agent
     if conversation is None or agent is None:
         return None
-    where, new_id = request.worktree or request.cwd, str(uuid.uuid4())
-    return placing.plan_copy(store, conversation, agent, where, new_id, request.worktree)
+    directory, new_id = request.worktree or request.cwd, str(uuid.uuid4())
+    return placing.plan_copy(store, conversation, agent, directory, new_id, request.worktree)
 
 
-def _name(store: Store, request: Request, placed: Placed | None) -> str:
-    """The name of the new session: as given, else from the agent's new id, else like that of the
-    old one.
+def _name(store: Store, request: ForkRequest, placed: Placed | None) -> str:
+    """Return the new session's name: as given, else from the agent's new id,
+    else derived from the old name.
     """
     if request.name is None:
         session_id = placed.session_id if placed else None
@@ -134,31 +128,30 @@ def _name(store: Store, request: Request, placed: Placed | None) -> str:
     name = refs.check_name(request.name, "session")
     if store.tip(name) is not None:
         raise Refused(
-            f"there is a session {name} already: nothing was changed",
-            hint="give another name: --name",
+            f"session {name} already exists; nothing was changed",
+            hint=f"gitcp fork {request.point.id} --name NAME",
         )
     return name
 
 
-def _check_base(store: Store, request: Request) -> Oid | None:
-    """The commit that a working tree or a branch begins at; None if neither is wanted. Everything
-    that can be known to stand in the way is found here, before anything is made.
+def _check_base(store: Store, request: ForkRequest) -> Oid | None:
+    """Return the commit for the new working tree or branch; None if neither is requested. Finds all
+    foreseeable problems before anything is created.
     """
     if request.worktree is None and request.branch is None:
         return None
     point, base = request.point, request.point.snapshot.base.commit
     if base is None:
         raise Refused(
-            f"{point.id} was made before the first commit, and git makes no working tree or branch "
-            "without one: "
-            "nothing was changed",
+            f"{point.id} was saved before the first commit, so git cannot create a working tree or "
+            "branch from it; nothing was changed",
             hint=f"gitcp restore {point.id} --to DIR",
         )
     try:
         store.objects.read_commit(base)
     except StoreDamaged:
         raise Refused(
-            f"the commit {base[:10]} that {point.id} stands on is not in the repository any more: "
+            f"{point.id} is based on commit {base[:10]}, which is no longer in the repository; "
             "nothing was changed",
             hint=f"gitcp restore {point.id} --to DIR",
         ) from None
@@ -170,8 +163,10 @@ def _check_base(store: Store, request: Request) -> Oid | None:
     return base
 
 
-def _add_worktree(store: Store, request: Request, base: Oid) -> tuple[Kept, ...]:
-    """Make the working tree with the files of the fork point; what of them could not be written."""
+def _add_worktree(store: Store, request: ForkRequest, base: Oid) -> tuple[Kept, ...]:
+    """Create the working tree with the files of the fork point; return what could not be
+    written.
+    """
     assert request.worktree is not None
     worktrees.add_worktree(store.repo, request.worktree, base, request.branch)
     files = RestoreRequest(request.point, request.cwd, conversation=False)
@@ -185,9 +180,9 @@ def begin(
     agent_session: str | None,
     state: State | None = None,
 ) -> Checkpoint:
-    """The first checkpoint of the new session: what the fork point says, and where it came from.
+    """Write the first checkpoint of the new session, with the content of the fork point.
 
-    Writes its commit and one ref. Raises Refused if there is such a session.
+    Writes a commit and one ref. Raises Refused if the session exists.
     """
     agent = point.agent and replace(point.agent, session_id=agent_session)
     draft = replace(
@@ -208,15 +203,15 @@ def begin(
     with store.lock():
         number = max(draft.id.number, numbers.first(store, name))
         draft = replace(draft, id=draft.id._replace(number=number))
-        made = store.commit(draft, readme.render(draft, ()))
-        store.begin(made)
-    return made
+        first = store.commit(draft, readme.render(draft, ()))
+        store.begin(first)
+    return first
 
 
-def _enter(store: Store, directory: Path, made: Checkpoint) -> None:
-    """In the new working tree the new session is the current one."""
-    there = Store(type(store.repo).open(Path(os.path.realpath(directory)), store.repo.host))
-    if made.agent is None or made.agent.session_id is None:
-        session.begin_here(there, made.id.session)
+def _set_current(store: Store, directory: Path, first: Checkpoint) -> None:
+    """Make the new session the current one of the new working tree."""
+    store_there = Store(type(store.repo).open(Path(os.path.realpath(directory)), store.repo.host))
+    if first.agent is None or first.agent.session_id is None:
+        session.set_manual(store_there, first.id.session)
     else:
-        session.set_current(there, made.id.session)
+        session.set_current(store_there, first.id.session)

@@ -1,11 +1,9 @@
-"""Housekeeping after a save: automatic retention and repacking, in a process of their own that
-nobody waits for.
+"""Housekeeping after a save: automatic retention and repacking, in a background process.
 
-A save only looks whether something is due: at three directories and one small file. Those who save
-may be programs that run for days, with threads, descriptors and locks of their own, so nothing is
-forked here that would go on in Python: a shell starts the very same Python anew and leaves it to
-init, with no descriptor of ours and nothing to wait for. One process at a time keeps house in a
-repository; if it fails or is killed, everything is as it was.
+A save only checks whether something is due: three directories and one small file. The saving
+program may run for days, with threads, descriptors and locks, so it is never forked: a shell starts
+a new Python and detaches it, without our descriptors. At most one process per repository runs; if
+it fails or is killed, nothing is lost.
 """
 
 from __future__ import annotations
@@ -23,20 +21,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gitcp.git.repo import Repository
+    from gitcp.lifecycle.prune import Report
     from gitcp.model import CheckpointId
     from gitcp.store import Store
 
 LIMITS = ("gitcp.maxcheckpoints", "gitcp.maxage", "gitcp.maxsize")
 TEAM_FILE = ".gitcp.toml"
 REPORT = "dropped"
-"""A file that holds what the next `gitcp save` or `run` is to say."""
+"""The file with the message that the next `gitcp save` or `run` prints."""
 
 ROUNDS = 3
-"""How often at most it packs: others may have saved a lot meanwhile."""
+"""Maximum number of repacks in a row: others may save a lot in the meantime."""
 
 PYTHON = re.compile(r"(python|pypy)[0-9.]*t?d?")
-"""Names of an interpreter. A program with Python inside may give its own, which would start it a
-second time.
+"""Names of a Python interpreter. A program that embeds Python may report
+itself, and would be started again.
 """
 
 PROGRAM = """import ast, os, sys
@@ -48,10 +47,10 @@ work(task, os.environ)
 
 
 def after_save(store: Store, saved: CheckpointId) -> None:
-    """Begin what is due now that `saved` was made; wait for nothing. The caller holds no lock.
+    """Start what is due after `saved`, without waiting. The caller must not hold the lock.
 
-    Writes nothing itself. Raises BadValue for a limit that cannot be read; what else is due has
-    begun then.
+    Writes nothing itself. Raises BadValue for an invalid limit; other
+    housekeeping is started nevertheless.
     """
     due = repack.is_due(store.repo)
     try:
@@ -67,18 +66,16 @@ def _is_beyond_limits(store: Store, saved: CheckpointId) -> bool:
         repo.root / TEAM_FILE
     ):
         return False
-    from gitcp.lifecycle import auto_retention  # most have set no limit
+    from gitcp.lifecycle import auto_retention  # slow import, and most set no limit
 
     return auto_retention.is_due_after(store, saved)
 
 
 def take_report(repo: Repository) -> str | None:
-    """What retention dropped since this was last asked, or why it could not; None where there is
-    nothing to say.
-    """
+    """Return and clear the message of the last retention, None if there is none."""
     if not os.path.exists(f"{repo.common_dir}/gitcp/{REPORT}"):
         return None
-    from gitcp.state import journal  # hardly ever
+    from gitcp.state import journal  # rarely needed
 
     path = repo.common_dir / "gitcp" / REPORT
     fields: dict[str, Any] = {}
@@ -86,18 +83,18 @@ def take_report(repo: Repository) -> str | None:
         fields = journal.read_fields(path) or {}
     with suppress(OSError):
         path.unlink(missing_ok=True)
-    said = fields.get("said")
-    return said if isinstance(said, str) else None
+    message = fields.get("said")
+    return message if isinstance(message, str) else None
 
 
 def _begin(repo: Repository, saved: CheckpointId) -> None:
-    """Start the process; where no interpreter is known, or it cannot be started, the next `gitcp`
-    command does it.
+    """Start the process. If there is no interpreter or it fails, the next
+    `gitcp` command does the work.
     """
     python = interpreter()
     if python is None:
         return
-    import subprocess  # once in a dozen saves or more
+    import subprocess  # at most every dozen saves
 
     task = {
         "python": sys.version,
@@ -112,7 +109,7 @@ def _begin(repo: Repository, saved: CheckpointId) -> None:
     with suppress(OSError):
         subprocess.run(
             ["/bin/sh", "-c", '"$@" &', "sh", python, "-I", "-c", PROGRAM, ascii(task)],
-            cwd="/",  # a directory that somebody wants to remove is not kept busy
+            cwd="/",  # keep no directory in use
             env=dict(repo.host.env),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -123,15 +120,15 @@ def _begin(repo: Repository, saved: CheckpointId) -> None:
 
 
 def interpreter() -> str | None:
-    """The Python that runs this program, None where that is not a program of its own."""
-    found = sys.executable or ""
-    known = PYTHON.fullmatch(os.path.basename(found)) and not getattr(sys, "frozen", False)
-    return found if known and os.access(found, os.X_OK) else None
+    """Return the Python interpreter that runs this program, None if Python is embedded."""
+    path = sys.executable or ""
+    is_python = PYTHON.fullmatch(os.path.basename(path)) and not getattr(sys, "frozen", False)
+    return path if is_python and os.access(path, os.X_OK) else None
 
 
 def work(task: Mapping[str, Any], env: Mapping[str, str]) -> None:
-    """What the process does: retention first, since what it drops need not be packed. Nobody hears
-    of errors here; those of retention are written down.
+    """Do the work of the background process: retention first, so that dropped objects are not
+    packed. Errors are ignored, except that those of retention are recorded for the next save.
     """
     if task["python"] != sys.version:
         return
@@ -147,7 +144,7 @@ def work(task: Mapping[str, Any], env: Mapping[str, str]) -> None:
     repo = Repository(
         Path(task["root"]), Path(task["git_dir"]), Host(env, Path(task["home"]), lambda: now)
     )
-    repo.told = (f"--git-dir={repo.git_dir}", f"--work-tree={repo.root}")
+    repo.git_options = (f"--git-dir={repo.git_dir}", f"--work-tree={repo.root}")
     with suppress(GitcpError, OSError), repack.alone(repo) as nobody:
         if nobody:
             _retain(Store(repo), CheckpointId(task["session"], task["number"]))
@@ -162,11 +159,23 @@ def _retain(store: Store, saved: CheckpointId) -> None:
     from gitcp.state import journal
 
     try:
-        done = auto_retention.after_save(store, saved)
-        said = done and f"{done.said}; gitcp undo {done.number} brings it back"
+        report = auto_retention.after_save(store, saved)
+        message = _message(report) if report else ""
     except GitcpError as error:
-        said = f"nothing was dropped: {error}"
-    if said:
+        message = f"nothing was dropped: {error}"
+    if message:
         journal.write_fields(
-            store.repo.store_dir / REPORT, {"schema": "gitcp.dropped/1", "said": said}
+            store.repo.store_dir / REPORT, {"schema": "gitcp.dropped/1", "said": message}
         )
+
+
+def _message(report: Report) -> str:
+    """Return what the next save prints, "" for nothing."""
+    operation, damaged = report.operation, report.plan.damaged
+    parts = []
+    if operation is not None:
+        parts.append(f"{operation.said}; restore with: gitcp undo {operation.number}")
+    if damaged:
+        parts.append(f"nothing was dropped from damaged sessions: {', '.join(damaged)}")
+        parts.append("run: gitcp check")
+    return "; ".join(parts)

@@ -1,9 +1,8 @@
-"""Prune: policy → plan → apply. Drops checkpoints from their chains; what is dropped goes to the
-trash.
+"""Prune: policy → plan → apply. Dropped checkpoints go to the trash.
 
-The plan is a verdict on every checkpoint, with its reason. Applied is what was agreed to, as far as
-it may still be dropped then: a checkpoint that got a tag or a fork meanwhile stays, and none is
-dropped that nobody was shown.
+The plan is a verdict with a reason for every checkpoint. The agreed plan is applied as far as
+it still holds: a checkpoint that got a tag or fork in the meantime is kept, and nothing is
+dropped that was not in the plan.
 """
 
 from __future__ import annotations
@@ -17,24 +16,26 @@ from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId, Oid, Trigger
 from gitcp.retention import Candidate, Policy, Verdict, decide, ranges
 from gitcp.running import transaction
-from gitcp.state import effects, journal, rewrite, trash
-from gitcp.state.journal import Restores, Unfinished
+from gitcp.state import effects, journal, rewrite, trash, undo_stack
+from gitcp.state.extent import Restores
+from gitcp.state.journal import Unfinished
 from gitcp.state.oplog import Operation
 from gitcp.state.rewrite import Forest
 from gitcp.store import Store, Summary
 from gitcp.value import Value, replace
 
 Judge = Callable[[tuple[Candidate, ...]], tuple[Verdict, ...]]
-"""Verdicts on the checkpoints of one session, newest first."""
+"""Returns verdicts on the checkpoints of one session, newest first."""
 
 
-UNFINISHED = "an unfinished restore needs it"
-UNDONE = "its compensation was not run"
+UNFINISHED = "needed by an unfinished restore"
+UNDONE = "its compensation has not run"
+DAMAGED = "its session is damaged"
 
 
-class Request(Value):
-    """What to keep, of which session (None: of each), and how long the trash keeps what was
-    dropped.
+class PruneRequest(Value):
+    """What to keep, in which session (None: all), and how long the trash keeps dropped
+    checkpoints.
     """
 
     policy: Policy = Policy()
@@ -42,12 +43,10 @@ class Request(Value):
     expire: timedelta = trash.KEPT_FOR
 
 
-class Plan(Value):
-    """A verdict on each checkpoint, session by session, newest first, and the parts of the trash
-    that are forgotten.
+class PrunePlan(Value):
+    """A verdict on each checkpoint, by session, newest first, and the trash entries to delete.
 
-    `damaged` are the sessions that were left alone, since not every checkpoint of theirs can be
-    read.
+    `damaged` are sessions that are skipped, since some checkpoint cannot be read.
     """
 
     verdicts: tuple[tuple[Summary, Verdict], ...]
@@ -56,7 +55,7 @@ class Plan(Value):
 
     @property
     def dropped(self) -> tuple[tuple[Summary, Verdict], ...]:
-        """What would go."""
+        """The checkpoints to drop."""
         return tuple(each for each in self.verdicts if not each[1].keep)
 
     def __bool__(self) -> bool:
@@ -64,97 +63,100 @@ class Plan(Value):
 
 
 class Report(Value):
-    """What was done. `operation` is None where nothing was dropped."""
+    """The result. `operation` is None if nothing was dropped."""
 
-    plan: Plan
+    plan: PrunePlan
     operation: Operation | None
     expired: tuple[str, ...] = ()
 
 
-def plan(store: Store, request: Request) -> Plan:
-    """What `prune` would do now. Writes nothing. Raises BadValue for a policy that keeps nothing,
-    StoreDamaged.
+def plan(store: Store, request: PruneRequest) -> PrunePlan:
+    """Return what `prune` would do now. Writes nothing. Raises BadValue for a policy that
+    keeps nothing, and StoreDamaged.
     """
     return _plan(store, rewrite.read(store, despite_damage=True), request)
 
 
-def _plan(store: Store, forest: Forest, request: Request) -> Plan:
+def _plan(store: Store, forest: Forest, request: PruneRequest) -> PrunePlan:
     if not request.policy:
         raise BadValue(
-            "this policy keeps nothing: nothing was dropped",
-            hint="give a rule, like --keep-last 1; gitcp delete SESSION drops a whole session",
+            "this policy keeps nothing (to drop a session, use gitcp delete); nothing was dropped",
+            hint="gitcp prune --keep-last 1",
         )
     now = store.repo.host.now()
-    looked_at = None if request.session is None else {request.session}
+    sessions = None if request.session is None else {request.session}
     labels = request.policy.labelled
-    verdicts = judged(
-        store, forest, lambda found: decide(found, request.policy, now), looked_at, labels=labels
+    verdicts = judge_all(
+        store,
+        forest,
+        lambda in_session: decide(in_session, request.policy, now),
+        sessions,
+        labels=labels,
     )
     expired = trash.expired(store, now, request.expire)
-    return Plan(tuple(verdicts), tuple(entry.name for entry in expired), tuple(forest.damaged))
+    return PrunePlan(tuple(verdicts), tuple(entry.name for entry in expired), tuple(forest.damaged))
 
 
-def prune(store: Store, request: Request, agreed: Plan | None = None) -> Report:
-    """Drop what the policy does not keep, and of that nothing that `agreed` does not say.
+def prune(store: Store, request: PruneRequest, agreed: PrunePlan | None = None) -> Report:
+    """Drop what the policy does not keep, and only what is in `agreed`.
 
-    Writes commits, refs under `refs/gitcp/`, and files in `<git dir>/gitcp/`; nothing else. Raises
-    what `plan` raises.
+    Writes commits, refs under `refs/gitcp/`, and files in `<git dir>/gitcp/`. Raises what `plan`
+    raises.
     """
     with store.lock():
         rewrite.finish(store)
         forest = rewrite.read(store, despite_damage=True)
-        made = _only(_plan(store, forest, request), agreed)
-        operation = drop(store, forest, made) if made.dropped else None
-        old = [entry for entry in trash.entries(store) if entry.name in made.expired]
-        return Report(made, operation, trash.forget(store, old))
+        final = _restrict(_plan(store, forest, request), agreed)
+        operation = drop(store, forest, final) if final.dropped else None
+        expired_entries = [entry for entry in trash.entries(store) if entry.name in final.expired]
+        return Report(final, operation, trash.forget(store, expired_entries))
 
 
-def again(store: Store, operation: Operation, agreed: Plan | None = None) -> Report:
-    """Redo a prune that was undone: drop the same checkpoints, but for those that something needs
-    by now.
-    """
+def redo(store: Store, operation: Operation, agreed: PrunePlan | None = None) -> Report:
+    """Redo a prune that was undone: drop the same checkpoints, except those that are needed now."""
     with store.lock():
         rewrite.finish(store)
-        forest = rewrite.read(store)
-        made = _only(plan_again(store, operation, forest), agreed)
-        if not made.dropped:
+        forest = rewrite.read(store, despite_damage=True)
+        final = _restrict(plan_redo(store, operation, forest), agreed)
+        if not final.dropped:
             raise Refused(
-                "what was dropped then is needed now, or gone: nothing was changed",
+                "all of these checkpoints are needed now or already gone; nothing was changed",
                 hint="gitcp oplog",
             )
-        return Report(made, drop(store, forest, made, what="redo", of=operation.number))
+        return Report(final, drop(store, forest, final, what="redo", of=operation.number))
 
 
-def plan_again(store: Store, operation: Operation, forest: Forest | None = None) -> Plan:
-    """What `again` would drop. Writes nothing."""
-    wanted = {
+def plan_redo(store: Store, operation: Operation, forest: Forest | None = None) -> PrunePlan:
+    """Return what `redo` would drop. Writes nothing."""
+    ranges_by_session = {
         session: [range(a, b + 1) for a, b in runs] for session, runs in operation.dropped.items()
     }
     now = store.repo.host.now()
 
-    def judge(found: tuple[Candidate, ...]) -> tuple[Verdict, ...]:
-        verdicts = decide(found, Policy(last=0), now)
+    def judge(checkpoints: tuple[Candidate, ...]) -> tuple[Verdict, ...]:
+        verdicts = decide(checkpoints, Policy(last=0), now)
         return tuple(
-            v if v.keep or _is_in(v.id, wanted) else replace(v, keep=True, reason="not meant")
+            v
+            if v.keep or _is_in(v.id, ranges_by_session)
+            else replace(v, keep=True, reason="not part of the operation")
             for v in verdicts
         )
 
-    return Plan(tuple(judged(store, forest or rewrite.read(store), judge)))
+    forest = forest or rewrite.read(store, despite_damage=True)
+    return PrunePlan(tuple(judge_all(store, forest, judge)))
 
 
 def drop(
     store: Store,
     forest: Forest,
-    made: Plan,
+    plan: PrunePlan,
     what: str = "prune",
     of: int | None = None,
     *,
     automatic: bool = False,
 ) -> Operation:
-    """Write the chains without what the plan drops, move the refs, log it. The caller holds the
-    store's lock.
-    """
-    dropped = [node for node, _ in made.dropped]
+    """Rewrite the chains, move the refs, log the operation. The caller holds the store's lock."""
+    dropped = [node for node, _ in plan.dropped]
     becomes = rewrite.rewrite(store, forest, {node.commit for node in dropped})
     moves = rewrite.moves(store, forest, becomes)
     now = store.repo.host.now()
@@ -164,17 +166,17 @@ def drop(
         number=0,
         time=now,
         what=what,
-        said=f"dropped {trash.said(ids)}",
+        said=f"dropped {trash.summarize(ids)}",
         worktree=store.repo.worktree_name,
         trash=name,
         dropped=ranges(ids),
         of=of,
         automatic=automatic,
     )
-    return rewrite.carry_out(store, [*rewrite.put_away(moves, name), *moves], operation)
+    return rewrite.carry_out(store, [*rewrite.trash_moves(moves, name), *moves], operation)
 
 
-def judged(
+def judge_all(
     store: Store,
     forest: Forest,
     judge: Judge,
@@ -182,32 +184,32 @@ def judged(
     *,
     labels: bool = False,
 ) -> Iterator[tuple[Summary, Verdict]]:
-    """The verdicts on every checkpoint, or on those of some sessions; `labels`: whether the judge
-    looks at them.
+    """Yield the verdict on every checkpoint, or on those of `sessions`. `labels` tells
+    whether the judge uses labels.
     """
-    for name, found in candidates(store, forest).items():
+    for name, in_session in candidates(store, forest).items():
         if sessions is not None and name not in sessions:
             continue
-        verdicts = judge(tuple(candidate for _, candidate in found))
-        # in a commit's subject, and to be sure in its metadata: read only where it decides
+        verdicts = judge(tuple(candidate for _, candidate in in_session))
+        # Reading labels can mean reading metadata: only where they decide.
         if labels:
             condemned = {v.id for v in verdicts if not v.keep}
-            known = (
+            with_labels = (
                 replace(c, labelled=_is_labelled(store, n)) if c.id in condemned else c
-                for n, c in found
+                for n, c in in_session
             )
-            verdicts = judge(tuple(known))
-        yield from zip((node for node, _ in found), verdicts, strict=True)
+            verdicts = judge(tuple(with_labels))
+        yield from zip((node for node, _ in in_session), verdicts, strict=True)
 
 
 def candidates(store: Store, forest: Forest) -> dict[str, list[tuple[Summary, Candidate]]]:
-    """Every checkpoint as a policy sees it, by session, newest first."""
+    """Return every checkpoint in the form that policies use, by session, newest first."""
     tags: dict[Oid, tuple[str, ...]] = {}
     for name, commit in forest.tagged.items():
         tags[commit] = (*tags.get(commit, ()), name)
     forks, firsts = _forks(forest)
-    (needed, safeties), tips = awaited(store), set(forest.sessions.values())
-    found: dict[str, list[tuple[Summary, Candidate]]] = {}
+    (needed, safeties), tips = needed_checkpoints(store), set(forest.sessions.values())
+    by_session: dict[str, list[tuple[Summary, Candidate]]] = {}
     for commit, node in forest.nodes.items():
         candidate = Candidate(
             id=node.id,
@@ -219,25 +221,34 @@ def candidates(store: Store, forest: Forest) -> dict[str, list[tuple[Summary, Ca
             forks=forks.get(node.id, ()),
             last=commit in tips,
             origin=firsts.get(node.id),
-            needed=needed.get(node.id, "") or (UNDONE if effects.is_open(store, node) else ""),
+            needed=needed.get(node.id) or _blocked(store, forest, node),
             state="Gitcp-State" in node.trailers,
         )
-        found.setdefault(node.id.session, []).append((node, candidate))
-    for each in found.values():
+        by_session.setdefault(node.id.session, []).append((node, candidate))
+    for each in by_session.values():
         each.sort(key=lambda pair: pair[0].id.number, reverse=True)
-    return dict(sorted(found.items()))
+    return dict(sorted(by_session.items()))
+
+
+def _blocked(store: Store, forest: Forest, node: Summary) -> str:
+    """Return why a checkpoint is kept because of its session or effects, "" if it is not."""
+    if node.id.session in forest.damaged:
+        return DAMAGED
+    return UNDONE if effects.is_open(store, node) else ""
 
 
 def _forks(
     forest: Forest,
 ) -> tuple[dict[CheckpointId, tuple[str, ...]], dict[CheckpointId, CheckpointId]]:
-    """The checkpoints where sessions branch off, and which; and the first one of each fork, with
-    where it began.
+    """Return the fork points with the sessions that start there, and the first
+    checkpoint of each fork with its origin.
     """
     points: dict[CheckpointId, tuple[str, ...]] = {}
     firsts: dict[CheckpointId, CheckpointId] = {}
-    for node in forest.nodes.values():
-        parent = forest.nodes[node.parent].id if node.parent else None
+    damaged = (node for nodes in forest.damaged.values() for node in nodes)
+    for node in (*forest.nodes.values(), *damaged):
+        before = forest.nodes.get(node.parent) if node.parent else None
+        parent = before.id if before else None
         session, _, number = node.trailers.get("Gitcp-Forked-From", "").rpartition("@")
         if session and number.isdecimal():
             firsts[node.id] = CheckpointId(session, int(number))
@@ -249,62 +260,66 @@ def _forks(
     return points, firsts
 
 
-def awaited(store: Store) -> tuple[dict[CheckpointId, str], set[CheckpointId]]:
-    """What restores and runs of any working tree still go to, and why; and all that were made or
-    found before one.
+def needed_checkpoints(store: Store) -> tuple[dict[CheckpointId, str], set[CheckpointId]]:
+    """Return the checkpoints that open restores, runs and undo in any working tree need, with the
+    reason, and all safety checkpoints.
     """
     needed: dict[CheckpointId, str] = {}
     safeties: set[CheckpointId] = set()
     common = store.repo.common_dir
     for git_dir in (common, *sorted(common.glob("worktrees/*"))):
-        known, begun = _restores(Repository(store.repo.root, Path(git_dir), store.repo.host))
-        needed |= dict.fromkeys(known.undo[-1:], "undo goes back to it") | dict.fromkeys(
-            known.redo[-1:], "redo goes to it"
+        repo = Repository(store.repo.root, Path(git_dir), store.repo.host)
+        repo.common_dir = common  # git lets no other member read `commondir` under umask 077
+        restores, unfinished = _restores(repo)
+        needed |= dict.fromkeys(restores.undo[-1:], "target of the next undo") | dict.fromkeys(
+            restores.redo[-1:], "target of the next redo"
         )
-        needed |= dict.fromkeys((begun.target, begun.safety) if begun else (), UNFINISHED)
-        safeties |= {*known.undo, *known.redo}
-        runs = transaction.everyone(Repository(store.repo.root, Path(git_dir), store.repo.host))
-        needed |= {each.before: "a run goes back to it" for each in runs}
+        needed |= dict.fromkeys(
+            (unfinished.target, unfinished.safety) if unfinished else (), UNFINISHED
+        )
+        safeties |= {*restores.undo, *restores.redo}
+        runs = transaction.all_open(repo)
+        needed |= {each.before: "start of an open run" for each in runs}
     return needed, safeties
 
 
 def _restores(repo: Repository) -> tuple[Restores, Unfinished | None]:
     try:
-        return journal.restores(repo), journal.unfinished(repo)
+        return undo_stack.restores(repo), journal.unfinished(repo)
     except GitcpError as error:
         raise Refused(
-            f"what undo needs cannot be told: nothing was dropped ({error})", hint=error.hint
+            f"cannot determine what undo needs: {error}; nothing was dropped", hint=error.hint
         ) from None
 
 
 def _is_labelled(store: Store, node: Summary) -> bool:
-    """Whether the user named it. A subject that gitcp did not make is a label; one that looks like
-    it is looked up.
+    """Return whether the user labeled it. A subject that gitcp did not generate is a label;
+    otherwise the metadata decides.
     """
     trigger = node.trailers.get("Gitcp-Trigger", "")
-    made = node.subject.startswith((f"{trigger}: ", f"{trigger} {node.id}", "restored "))
+    generated = node.subject.startswith((f"{trigger}: ", f"{trigger} {node.id}", "restored "))
     try:
-        return not made or bool(store.read(node.commit).note.label)
+        return not generated or bool(store.read(node.commit).note.label)
     except StoreDamaged:
         return False
 
 
-def _only(made: Plan, agreed: Plan | None) -> Plan:
-    """The plan without what was not agreed to."""
+def _restrict(new: PrunePlan, agreed: PrunePlan | None) -> PrunePlan:
+    """Return the plan without what was not agreed to."""
     if agreed is None:
-        return made
-    shown = {node.id for node, _ in agreed.dropped}
-    stays = "saved or released since the plan was shown"
+        return new
+    agreed_ids = {node.id for node, _ in agreed.dropped}
+    reason = "changed since the plan was shown"
     verdicts = (
-        (n, v if v.keep or n.id in shown else replace(v, keep=True, reason=stays))
-        for n, v in made.verdicts
+        (n, v if v.keep or n.id in agreed_ids else replace(v, keep=True, reason=reason))
+        for n, v in new.verdicts
     )
-    return Plan(
+    return PrunePlan(
         tuple(verdicts),
-        tuple(name for name in made.expired if name in agreed.expired),
-        made.damaged,
+        tuple(name for name in new.expired if name in agreed.expired),
+        new.damaged,
     )
 
 
-def _is_in(id: CheckpointId, wanted: Mapping[str, Collection[range]]) -> bool:
-    return any(id.number in numbers for numbers in wanted.get(id.session, ()))
+def _is_in(id: CheckpointId, ranges_by_session: Mapping[str, Collection[range]]) -> bool:
+    return any(id.number in numbers for numbers in ranges_by_session.get(id.session, ()))

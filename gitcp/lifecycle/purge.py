@@ -1,9 +1,7 @@
-"""Purge: take a text or a path out of every checkpoint, out of tags, the trash and what gitcp keeps
-beside them.
+"""Purge: remove a text or path from every checkpoint, tag, the trash, and gitcp's own files.
 
-A plan, then an apply. Ids stay, commits change. Nothing of the user's is touched: not the working
-tree, not the agent's files, not git's own history. What was sent somewhere is there still; the plan
-says where.
+A plan, then an apply. Ids stay, commits change. The working tree, the agent's files and git's own
+history are not touched. Copies on remotes remain; the plan lists them.
 """
 
 from __future__ import annotations
@@ -28,16 +26,18 @@ from gitcp.value import EMPTY, Value
 
 MARK = b"[PURGED]"
 ESCAPED = (r"[^\x00-\x7f]", r"[<>&]", r"[<>&]|[^\x00-\x7f]", r"[<>&'+`]", r"[<>&'+`]|[^\x00-\x7f]")
-"""What writers of JSON escape besides what they must: for ASCII, for HTML, and more carefully."""
+"""Characters that JSON writers escape in addition to the required ones: for ASCII, HTML, or
+both.
+"""
 
 SHORTEST = 4
-"""Bytes. What is shorter stands in everything."""
+"""Bytes. Shorter texts occur everywhere."""
 
 
-class Request(Value):
-    """What is to go: texts (one, in each of the ways it is written) or paths.
+class PurgeRequest(Value):
+    """What to remove: texts (encodings of one text) or paths.
 
-    `said` says it in the operation log, which must not hold the text itself.
+    `said` describes it in the operation log, which must not contain the text itself.
     """
 
     said: str
@@ -45,10 +45,10 @@ class Request(Value):
     paths: tuple[bytes, ...] = ()
 
 
-class Plan(Value):
-    """What a purge would change: by place ("file a.txt", "conversation main", "words") the
-    checkpoints, the tags, and entries of the trash. `elsewhere` are refs of remotes that have it:
-    what was sent there, or fetched from there. `beside` are files of gitcp's own.
+class PurgePlan(Value):
+    """What a purge would change: the checkpoints by place ("file a.txt", "conversation main",
+    "words"), tags, and trash entries. `elsewhere` are remote tracking refs that contain it.
+    `beside` are gitcp's own files.
     """
 
     places: Mapping[tuple[str, bytes], tuple[CheckpointId, ...]] = EMPTY
@@ -59,7 +59,7 @@ class Plan(Value):
 
     @property
     def checkpoints(self) -> tuple[CheckpointId, ...]:
-        """All that would be changed."""
+        """All checkpoints that would change."""
         return tuple(sorted({id for ids in self.places.values() for id in ids}))
 
     def __bool__(self) -> bool:
@@ -67,88 +67,92 @@ class Plan(Value):
 
 
 class Report(Value):
-    """What was done. `operation` is None where no checkpoint or tag held it."""
+    """The result. `operation` is None if no checkpoint or tag contained it."""
 
-    plan: Plan
+    plan: PurgePlan
     operation: Operation | None
 
 
-def of_text(text: bytes) -> Request:
-    """The request for a text. Raises BadValue for one that is too short to be meant."""
+def of_text(text: bytes) -> PurgeRequest:
+    """Return the request for a text. Raises BadValue for one that is too short."""
     if len(text.strip()) < SHORTEST:
-        raise BadValue(
-            f"a text of less than {SHORTEST} bytes stands everywhere: nothing was purged"
-        )
-    return Request("a text", texts=(text,))
+        raise BadValue(f"a text shorter than {SHORTEST} bytes is too common; nothing was purged")
+    return PurgeRequest("a text", texts=(text,))
 
 
-def of_secret(store: Store, id: str) -> Request:
-    """The request for the text of a secret, by the ID of its finding. Raises RevisionNotFound if
-    there is none.
+def of_secret(store: Store, id: str) -> PurgeRequest:
+    """Return the request for a secret, by the ID of its finding. Raises
+    RevisionNotFound if there is none.
     """
-    found = checkpoint_scan.texts(store, dict.fromkeys(node.commit for node in _everything(store)))
-    if id not in found:
+    secrets = checkpoint_scan.texts(
+        store, dict.fromkeys(node.commit for node in _all_checkpoints(store))
+    )
+    if id not in secrets:
         raise RevisionNotFound(
-            f"no checkpoint holds a secret {id}: nothing was purged", hint="gitcp secrets --all"
+            f"no checkpoint contains secret {id}; nothing was purged", hint="gitcp secrets --all"
         )
-    return Request(f"secret {id}", texts=found[id])
+    return PurgeRequest(f"secret {id}", texts=secrets[id])
 
 
-def of_paths(paths: tuple[bytes, ...]) -> Request:
-    """The request for paths, each with all below it. Raises BadValue for the whole tree."""
+def of_paths(paths: tuple[bytes, ...]) -> PurgeRequest:
+    """Return the request for paths, each with everything below it. Raises BadValue for the whole
+    tree.
+    """
     if not paths or any(path.split(b"/")[0] in (b"", b".gitcp", b".git") for path in paths):
         raise BadValue(
-            "name a path inside of the working tree: nothing was purged",
-            hint="gitcp delete SESSION",
+            "the path must be inside the working tree; nothing was purged",
+            hint="to remove a whole session: gitcp delete SESSION",
         )
-    return Request("a path", paths=paths)
+    return PurgeRequest("a path", paths=paths)
 
 
-def plan(store: Store, request: Request) -> Plan:
-    """What `purge` would do. Names nothing, and keeps no object. Raises StoreDamaged, Refused."""
+def plan(store: Store, request: PurgeRequest) -> PurgePlan:
+    """Return what `purge` would do. Creates no ref and keeps no object. Raises StoreDamaged and
+    Refused.
+    """
     scratch = Store(store.repo)
     try:
-        return _plan(scratch, _edited(scratch, request))
+        return _plan(scratch, _edit(scratch, request))
     finally:
         scratch.objects.discard()
 
 
-def purge(store: Store, request: Request) -> Report:
-    """Take it out of everything that is here.
+def purge(store: Store, request: PurgeRequest) -> Report:
+    """Remove it from everything in this repository.
 
-    Writes objects, refs under `refs/gitcp/` and files in `<git dir>/gitcp/`; nothing else. Raises
-    StoreDamaged if a checkpoint cannot be read, Refused if its name holds it, or a restore or run
-    is unfinished: nothing was changed.
+    Writes objects, refs under `refs/gitcp/` and files in `<git dir>/gitcp/`. Raises StoreDamaged
+    if a checkpoint cannot be read, and Refused if a name contains it or a restore or run is
+    open; nothing was changed then.
     """
-    made = plan(store, request)
-    if not made:
-        return Report(made, None)
-    # the long part, before others have to wait; what it wrote is found again
-    _edited(store, request)
+    final = plan(store, request)
+    if not final:
+        return Report(final, None)
+    # The slow part runs without the lock. Its objects are reused below.
+    _edit(store, request)
     store.objects.flush(held=True)
     with store.lock():
         rewrite.finish(store)
-        editor = _edited(store, request)
-        made = _plan(store, editor)
+        editor = _edit(store, request)
+        final = _plan(store, editor)
         moves = list(_moves(store, editor))
         store.objects.flush(held=True)
         scrub_state.clean(store.repo, editor.edit.text)
         report = Report(
-            made,
-            rewrite.carry_out(store, moves, _operation(store, request, made)) if moves else None,
+            final,
+            rewrite.carry_out(store, moves, _operation(store, request, final)) if moves else None,
         )
-        # what a killed save left, and the text in it, is git's to remove
+        # Release packs of killed saves, which may contain the text, for git to remove.
         repack.let_go_of_held(store.repo)
         return report
 
 
-def _operation(store: Store, request: Request, made: Plan) -> Operation:
-    said = f"{request.said} from {trash.said(made.checkpoints)}"
-    return Operation(0, store.repo.host.now(), "purge", said, store.repo.worktree_name)
+def _operation(store: Store, request: PurgeRequest, final: PurgePlan) -> Operation:
+    summary = f"{request.said} from {trash.summarize(final.checkpoints)}"
+    return Operation(0, store.repo.host.now(), "purge", summary, store.repo.worktree_name)
 
 
-def _edited(store: Store, request: Request) -> Editor:
-    """Everything that sessions, tags and trash reach, edited."""
+def _edit(store: Store, request: PurgeRequest) -> Editor:
+    """Edit everything that sessions, tags and trash reach."""
     _refuse_open(store)
     _refuse_names(store, request)
     editor = Editor(
@@ -159,12 +163,12 @@ def _edited(store: Store, request: Request) -> Editor:
             across=any(b"\n" in text for text in request.texts),
         ),
     )
-    editor.chains(_everything(store))
+    editor.chains(_all_checkpoints(store))
     return editor
 
 
 def replacing(*texts: bytes) -> scrub_state.Text:
-    """What puts the mark in the place of texts, however JSON may have written them."""
+    """Return a function that replaces texts by the mark, in each of their JSON encodings."""
     forms = sorted({form for text in texts for form in _forms(text)}, key=len, reverse=True)
 
     def edited(data: bytes) -> bytes:
@@ -176,45 +180,47 @@ def replacing(*texts: bytes) -> scrub_state.Text:
 
 
 def _forms(text: bytes) -> set[bytes]:
-    """The text as it is, in JSON, and in JSON that stands in JSON, with whatever their writers
-    escape.
+    """Return the encodings of a text: plain, in JSON, and in JSON inside JSON, with optional
+    escapes.
     """
-    forms = {text, text.decode("latin-1").encode("utf-8")}  # the other as a state of a graph has it
+    forms = {text, text.decode("latin-1").encode("utf-8")}  # the second as in a LangGraph state
     for _ in range(2):
-        forms |= {spelt for form in forms for spelt in _in_json(form)}
+        forms |= {encoded for form in forms for encoded in _in_json(form)}
     return forms
 
 
 def _in_json(text: bytes) -> set[bytes]:
     try:
-        plain = wire.dumps(text.decode("utf-8"))[1:-1].decode("utf-8")
+        encoded = wire.dumps(text.decode("utf-8"))[1:-1].decode("utf-8")
     except UnicodeDecodeError:
         return set()
-    escaped = [re.sub(kind, _escape, plain) for kind in ESCAPED]
+    escaped = [re.sub(kind, _escape, encoded) for kind in ESCAPED]
     large = [
-        re.sub(kind, lambda match: _escape(match).upper().replace("U", "u"), plain)
+        re.sub(kind, lambda match: _escape(match).upper().replace("U", "u"), encoded)
         for kind in ESCAPED
     ]
-    return {form.encode("utf-8") for form in (plain, plain.replace("/", "\\/"), *escaped, *large)}
+    return {
+        form.encode("utf-8") for form in (encoded, encoded.replace("/", "\\/"), *escaped, *large)
+    }
 
 
 def _escape(match: re.Match[str]) -> str:
     units = match[0].encode("utf-16-be")
-    return "".join(f"\\u{units[place : place + 2].hex()}" for place in range(0, len(units), 2))
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
-# ---------------------------------------------------------------- what there is
+# ---------------------------------------------------------------- the plan
 
 
-def _everything(store: Store) -> Iterator[Summary]:
-    """Every checkpoint that sessions, tags and the trash reach, each after the one before it."""
+def _all_checkpoints(store: Store) -> Iterator[Summary]:
+    """Yield every checkpoint that sessions, tags and the trash reach, parents first."""
     yield from rewrite.read(store).nodes.values()
     for entry in trash.entries(store):
         yield from entry.read(store).nodes.values()
 
 
 def _moves(store: Store, editor: Editor) -> Iterator[Move]:
-    """The refs that follow their commits, those of the trash too."""
+    """Yield the ref moves, including the trash's."""
     for prefix in (refs.SESSIONS, refs.TAGS, refs.TRASH):
         for ref, value in refs.list_refs(store.repo.common_dir, prefix).items():
             new = editor.tag(value, editor.becomes[store.peel(value)])
@@ -222,67 +228,67 @@ def _moves(store: Store, editor: Editor) -> Iterator[Move]:
                 yield Move(ref, value, new)
 
 
-def _plan(store: Store, editor: Editor) -> Plan:
-    places: dict[tuple[str, bytes], dict[CheckpointId, None]] = {}
+def _plan(store: Store, editor: Editor) -> PurgePlan:
+    by_place: dict[tuple[str, bytes], dict[CheckpointId, None]] = {}
     for old in editor.changed:
         before, after = store.read(old), store.read(editor.becomes[old])
-        for place in _differing(store, before, after):
-            places.setdefault((place[0], editor.edit.text(place[1])), {})[before.id] = None
-    moved = [move.ref for move in _moves(store, editor)]
-    texts = [ref.removeprefix(refs.TAGS) for ref in moved if ref.startswith(refs.TAGS)]
-    return Plan(
-        {place: tuple(sorted(ids)) for place, ids in sorted(places.items())},
-        tuple(texts),
+        for place in _differences(store, before, after):
+            by_place.setdefault((place[0], editor.edit.text(place[1])), {})[before.id] = None
+    moved_refs = [move.ref for move in _moves(store, editor)]
+    tags_moved = [ref.removeprefix(refs.TAGS) for ref in moved_refs if ref.startswith(refs.TAGS)]
+    return PurgePlan(
+        {place: tuple(sorted(ids)) for place, ids in sorted(by_place.items())},
+        tuple(tags_moved),
         tuple(
             dict.fromkeys(
                 r.removeprefix(refs.TRASH).partition("/")[0]
-                for r in moved
+                for r in moved_refs
                 if r.startswith(refs.TRASH)
             )
         ),
         _elsewhere(store, editor),
-        scrub_state.holding(store.repo, editor.edit.text),
+        scrub_state.affected(store.repo, editor.edit.text),
     )
 
 
-def _differing(store: Store, before: Checkpoint, after: Checkpoint) -> Iterator[tuple[str, bytes]]:
-    """Where two forms of a checkpoint differ."""
+def _differences(
+    store: Store, before: Checkpoint, after: Checkpoint
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the places in which two versions of a checkpoint differ."""
     files = [
         change.path
         for change in trees.diff(store.objects, before.snapshot.tree, after.snapshot.tree)
     ]
-    found = [
+    places = [
         ("file", path) for path in files if trees.lookup(store.objects, before.snapshot.tree, path)
     ]
     old, new = (each.conversation.streams if each.conversation else () for each in (before, after))
-    found += [("conversation", a.name.encode()) for a, b in zip(old, new, strict=True) if a != b]
-    found += [("results of steps", b"")] if before.steps != after.steps else []
-    found += [("state of a graph", b"")] if before.state != after.state else []
+    places += [("conversation", a.name.encode()) for a, b in zip(old, new, strict=True) if a != b]
+    places += [("results of steps", b"")] if before.steps != after.steps else []
+    places += [("state of a graph", b"")] if before.state != after.state else []
     words = (before.note, before.run, before.agent, before.extra) != (
         after.note,
         after.run,
         after.agent,
         after.extra,
     )
-    yield from (found if found and not words else [*found, ("words", b"")])
+    yield from (places if places and not words else [*places, ("words", b"")])
 
 
 def _elsewhere(store: Store, editor: Editor) -> tuple[str, ...]:
-    """The refs of remotes behind which it stands."""
+    """Return the remote tracking refs that contain it."""
     tracked = refs.list_refs(store.repo.common_dir, refs.REMOTES)
     scratch = Store(store.repo)
     other = Editor(scratch, editor.edit)
     try:
-        return tuple(
-            ref for ref, oid in tracked.items() if _stands_behind(scratch, other, ref, oid)
-        )
+        return tuple(ref for ref, oid in tracked.items() if _contains(scratch, other, ref, oid))
     finally:
         scratch.objects.discard()
 
 
-def _stands_behind(store: Store, editor: Editor, ref: str, value: Oid) -> bool:
-    """Whether there is something to purge behind a ref. What cannot be read, in a partial clone
-    say, may hold it.
+def _contains(store: Store, editor: Editor, ref: str, value: Oid) -> bool:
+    """Return whether a ref reaches something to purge. Unreadable checkpoints
+    (partial clone) count as such.
     """
     try:
         commit = store.peel(value)
@@ -292,33 +298,34 @@ def _stands_behind(store: Store, editor: Editor, ref: str, value: Oid) -> bool:
         return True
 
 
-# ---------------------------------------------------------------- what cannot be
+# ---------------------------------------------------------------- refusals
 
 
-def _refuse_names(store: Store, request: Request) -> None:
-    """The name of a session or tag stays what it is."""
+def _refuse_names(store: Store, request: PurgeRequest) -> None:
+    """Raise Refused if a session or tag name contains the text: names are not rewritten."""
     texts = [text.decode("utf-8", "surrogateescape") for text in request.texts]
     for kind, names in (("session", store.sessions()), ("tag", store.tags())):
-        found = next((name for name in names if any(text in name for text in texts)), None)
-        if found is not None:
+        name_found = next((name for name in names if any(text in name for text in texts)), None)
+        if name_found is not None:
             hint = "gitcp rename OLD NEW" if kind == "session" else "gitcp tag --delete NAME"
             raise Refused(
-                f"the name of a {kind} holds the text, and names stay: nothing was purged",
+                f"the name of a {kind} contains the text, and names are not rewritten; nothing was "
+                "purged",
                 hint=hint,
             )
 
 
 def _refuse_open(store: Store) -> None:
-    """What was begun goes by what the checkpoints say now."""
+    """Raise Refused for an open restore or run: they refer to the current checkpoints."""
     for git_dir in _git_dirs(store.repo):
         repo = Repository(store.repo.root, git_dir, store.repo.host)
         if journal.unfinished(repo) is not None:
             raise Refused(
-                "a restore is not finished: nothing was purged", hint="gitcp restore --continue"
+                "a restore is unfinished; nothing was purged", hint="gitcp restore --continue"
             )
         if journal.runs(repo):
             raise Refused(
-                "a run is under way, or was cut off: nothing was purged", hint="gitcp run --recover"
+                "a run is open or was interrupted; nothing was purged", hint="gitcp run --recover"
             )
 
 

@@ -1,6 +1,4 @@
-"""What of a purged text stands in files of gitcp's own beside the objects: caches are dropped,
-others are edited.
-"""
+"""Remove purged text from gitcp's own files: caches are deleted, others are edited."""
 
 from __future__ import annotations
 
@@ -27,19 +25,19 @@ CACHES = frozenset(
         "view.html",
     }
 )
-"""Worth nothing but time. A page may hold the text in a way that is not found."""
+"""Files that can be rebuilt. A page may contain the text in an encoding that is not searched."""
 
 
-def holding(repo: Repository, text: Text) -> tuple[Path, ...]:
-    """The files of gitcp's in which something is to be changed."""
+def affected(repo: Repository, text: Text) -> tuple[Path, ...]:
+    """Return gitcp's files that contain text to remove."""
     return tuple(path for path, data in _files(repo) if text(data) != data)
 
 
 def clean(repo: Repository, text: Text) -> None:
-    """Drop the caches, which know objects that are to go, and edit every other file. Raises
+    """Delete the caches, which refer to purged objects, and edit all other files. Raises
     GitcpError.
 
-    What was fetched in part goes too: it can be fetched again.
+    Partially fetched sessions are deleted too; they can be fetched again.
     """
     partial_clone.clear(repo)
     for path, data in _files(repo):
@@ -50,15 +48,15 @@ def clean(repo: Repository, text: Text) -> None:
                 replace_file(path, edited)
         except OSError as error:
             raise GitcpError(
-                f"{path} cannot be written: {error.strerror}. No checkpoint was changed"
+                f"cannot write {path}: {error.strerror}; no checkpoint was changed"
             ) from None
 
 
 def _files(repo: Repository) -> Iterator[tuple[Path, bytes]]:
-    """Every file that gitcp keeps for any working tree, and what it holds."""
+    """Yield every file of gitcp's in any working tree, with its content."""
     for directory in (repo.common_dir, *sorted(repo.common_dir.glob("worktrees/*"))):
-        for place, below, names in os.walk(directory / "gitcp"):
-            below[:] = [name for name in below if name != partial_clone.DIRECTORY]
-            for path in (Path(place, name) for name in sorted(names)):
+        for folder, subfolders, names in os.walk(directory / "gitcp"):
+            subfolders[:] = [name for name in subfolders if name != partial_clone.DIRECTORY]
+            for path in (Path(folder, name) for name in sorted(names)):
                 if path.is_file() and not path.is_symlink():
                     yield path, path.read_bytes()

@@ -1,9 +1,8 @@
-"""What the checkpoints cost: bytes on disk, what they share with the project's own history, what
-grows, what is large.
+"""Compute the disk usage of checkpoints: total, shared with the project's
+history, growth, largest paths.
 
-git itself counts, by objects and as they lie on disk: compressed, and as differences where git
-packed them so. Nothing is written. A store that git can read takes one walk over its trees for each
-figure.
+git computes the sizes on disk: compressed, and as deltas where packed. Writes nothing. Takes one
+walk over the trees per figure.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from datetime import timedelta
 
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import damage, refs
-from gitcp.git.promised import AS_FAR_AS_HERE
+from gitcp.git.promised import AS_FAR_AS_HERE, AS_FAR_AS_PROMISED
 from gitcp.lifecycle import prune
 from gitcp.model import Oid
 from gitcp.state import rewrite, trash
@@ -28,7 +27,7 @@ SHAPE = "--batch-check=%(objecttype) %(objectsize:disk) %(rest)"
 
 
 class Large(Value):
-    """A path that takes much, in all its versions together."""
+    """The disk usage of all versions of a path."""
 
     path: bytes
     bytes: int
@@ -36,12 +35,12 @@ class Large(Value):
 
 
 class Stats(Value):
-    """What there is. `bytes` is what only checkpoints have, `shared` what the project's own history
-    has as well.
+    """Disk usage. `bytes` is data that only checkpoints have, `shared` data that is
+    also in the project's own history.
 
-    `conversations` is a part of `bytes`. `recent` and `recent_bytes` are checkpoints of the last
-    seven days, and what was new in them. `prune` and `prune_bytes` say what a `gitcp prune` would
-    drop and how much only that has.
+    `conversations` is a part of `bytes`. `recent` and `recent_bytes` are the checkpoints of the
+    last seven days and the data they added. `prune` and `prune_bytes` are what a `gitcp prune`
+    would drop, and the data only these checkpoints have.
     """
 
     sessions: int
@@ -60,12 +59,12 @@ class Stats(Value):
 
 
 def stats(store: Store, most: int = 5) -> Stats:
-    """Count and weigh everything that can be read; `most` of the largest paths. Writes nothing.
-    Raises GitFailed.
+    """Compute the usage of everything readable, with the `most` largest paths.
+    Writes nothing. Raises GitFailed.
     """
     try:
         return _stats(store, most, lambda _: True)
-    except GitFailed:  # git weighs nothing at all where a tree is damaged
+    except GitFailed:  # git computes nothing if a tree is damaged
         return _stats(store, most, lambda node: damage.lacking(store.objects, node.root) is None)
 
 
@@ -81,11 +80,11 @@ def _stats(store: Store, most: int, counts: Callable[[Summary], bool]) -> Stats:
         for commit, node in forest.nodes.items()
         if node.created < horizon and commit in roots
     ]
-    dropped = {node.commit for node, _ in prune.plan(store, prune.Request()).dropped}
+    dropped = {node.commit for node, _ in prune.plan(store, prune.PruneRequest()).dropped}
     entries = trash.entries(store)
     forests = (entry.read(store, despite_damage=True) for entry in entries)
-    put_away = [node.root for each in forests for node in each.nodes.values() if counts(node)]
-    own = [each for path, each in weighed.items() if path.startswith(CONVERSATION)]
+    in_trash = [node.root for each in forests for node in each.nodes.values() if counts(node)]
+    conversations = [each for path, each in weighed.items() if path.startswith(CONVERSATION)]
     largest = sorted(weighed.values(), key=lambda each: (-each.bytes, each.path))
     return Stats(
         sessions=len(forest.sessions),
@@ -93,11 +92,11 @@ def _stats(store: Store, most: int, counts: Callable[[Summary], bool]) -> Stats:
         tags=len(forest.tags),
         bytes=size,
         shared=usage(store, roots.values()) - usage(store, roots.values(), project),
-        conversations=sum(each.bytes for each in own),
+        conversations=sum(each.bytes for each in conversations),
         recent=len(roots) - len(old),
         recent_bytes=size - usage(store, old, project),
         trash=len(entries),
-        trash_bytes=usage(store, put_away, {*project, *roots.values()}),
+        trash_bytes=usage(store, in_trash, {*project, *roots.values()}),
         prune=len(dropped),
         prune_bytes=size
         - usage(store, [root for commit, root in roots.items() if commit not in dropped], project),
@@ -108,35 +107,47 @@ def _stats(store: Store, most: int, counts: Callable[[Summary], bool]) -> Stats:
 
 
 def usage(store: Store, trees: Iterable[Oid], without: Iterable[Oid] = ()) -> int:
-    """The bytes on disk of all that is in these trees, and not in the others."""
-    told = _told(trees, without)
-    return int(store.repo.git(*LISTED, "--disk-usage", "--stdin", input=told)) if told else 0
+    """Return the bytes on disk of all objects in `trees` that are not in `without`."""
+    revisions = _rev_list_input(trees, without)
+    return (
+        int(store.repo.git(*LISTED, "--disk-usage", "--stdin", input=revisions)) if revisions else 0
+    )
+
+
+def is_whole(store: Store, trees: Iterable[Oid]) -> bool:
+    """Return whether git finds everything in these trees, and none of it is known to be damaged."""
+    try:
+        found = store.repo.git(
+            "rev-list", "--objects", AS_FAR_AS_PROMISED, "--stdin", input=_rev_list_input(trees, ())
+        )
+    except GitFailed:
+        return False
+    known = damage.known(store.repo.common_dir)
+    return not known or known.isdisjoint(line[:40].decode() for line in found.splitlines())
 
 
 def _weigh(store: Store, trees: Iterable[Oid], without: Iterable[Oid]) -> Mapping[bytes, Large]:
-    """The bytes on disk of the same, by path; trees are under the empty path."""
-    told = _told(trees, without)
-    listed = store.repo.git(*LISTED, "--stdin", input=told) if told else b""
-    found: dict[bytes, Large] = {}
+    """Return the bytes on disk of these objects by path; trees have the path b""."""
+    revisions = _rev_list_input(trees, without)
+    listed = store.repo.git(*LISTED, "--stdin", input=revisions) if revisions else b""
+    sizes: dict[bytes, Large] = {}
     for line in store.repo.git("cat-file", SHAPE, input=listed).splitlines():
         kind, size, path = line.split(b" ", 2)
         key = path if kind == b"blob" else b""
-        known = found.get(key, Large(key, 0, 0))
-        found[key] = Large(key, known.bytes + int(size), known.versions + 1)
-    return found
+        current = sizes.get(key, Large(key, 0, 0))
+        sizes[key] = Large(key, current.bytes + int(size), current.versions + 1)
+    return sizes
 
 
-def _told(trees: Iterable[Oid], without: Iterable[Oid]) -> bytes:
-    """What git reads from its standard input; empty where there is nothing to count."""
+def _rev_list_input(trees: Iterable[Oid], without: Iterable[Oid]) -> bytes:
+    """Return the standard input for git; empty if there is nothing to count."""
     listed = sorted(set(trees))
     lines = (*listed, *(f"^{oid}" for oid in sorted(set(without)))) if listed else ()
     return "".join(f"{line}\n" for line in lines).encode("ascii")
 
 
 def project_trees(store: Store, forest: Forest) -> set[Oid]:
-    """The trees of the commits that the project's refs are on, and of those that checkpoints stand
-    on.
-    """
+    """Return the trees of the commits at the project's refs and of checkpoints' bases."""
     listed = refs.list_refs(store.repo.common_dir, "refs/")
     commits = {oid for name, oid in listed.items() if not name.startswith(refs.PREFIX)}
     commits |= {Oid(base) for n in forest.nodes.values() if (base := n.trailers.get("Gitcp-Base"))}
@@ -144,7 +155,7 @@ def project_trees(store: Store, forest: Forest) -> set[Oid]:
 
 
 def _tree(store: Store, oid: Oid) -> Oid | None:
-    """The tree of a commit or of a tag on one; None where there is none (any more)."""
+    """Return the tree of a commit or tag, None if it is missing."""
     try:
         return Oid(store.objects.read_commit(store.peel(oid))[5:45].decode("ascii"))
     except StoreDamaged:

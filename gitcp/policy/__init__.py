@@ -1,3 +1,3 @@
-"""What an agent's event means, and whether it is a reason for a checkpoint. Pure, and imports
-nothing: a hook that has nothing to do ends here, before anything else is loaded.
+"""Decide whether an agent's event is a reason for a checkpoint. Pure, without imports from other
+packages: a hook with nothing to do ends here, before anything else is loaded.
 """

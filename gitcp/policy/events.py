@@ -1,4 +1,4 @@
-"""What each agent calls its events and the fields of their payloads, brought to one form."""
+"""Normalize the agents' event names and payload fields."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AGENTS = {
     "gemini": "gemini",
     "opencode": "opencode",
 }
-"""The agents as `gitcp hook` is told them, and the names of their adapters."""
+"""Agent names as passed to `gitcp hook`, with their adapters."""
 
 KINDS: dict[str, dict[str, str]] = {
     "claude-code": {
@@ -79,13 +79,13 @@ KINDS: dict[str, dict[str, str]] = {
         "sessionEnd": END,
     },
 }
-"""The events that may be a reason for a checkpoint, by the agent's own name for them. All others
-pass.
+"""The events that can trigger a checkpoint, by the agent's name for them. All others are
+ignored.
 """
 
 LOG = "hook.log"
 HOOKED = "hooked"
-"""What hooks leave in `<git dir>/gitcp`: what went wrong, and each session's last save,
+"""Files of hooks in `<git dir>/gitcp`: the error log, and each session's last save,
 `<adapter>.<session>`.
 """
 
@@ -111,7 +111,7 @@ LONGEST_ID = 64
 
 
 class Call:
-    """One call of a tool: its name, its input, and what it gave back (None before it ran)."""
+    """One tool call: its name, its input, and its output (None before it ran)."""
 
     __slots__ = ("failed", "id", "input", "output", "tool")
 
@@ -126,16 +126,15 @@ class Call:
         self.failed = failed
 
     def text(self, *names: str) -> str:
-        """The first of these inputs that is a text, "" where none is."""
+        """Return the first of these inputs that is text, else ""."""
         return _text(self.input, names)
 
 
 class Event:
-    """One event of an agent, whatever it calls it. What the payload does not say, or says oddly, is
-    "".
+    """One event, in a form common to all agents. Missing and malformed fields are "".
 
-    `stamp` is the event's time, where the agent gives it as a number (and writes that into its
-    transcript too), else 0.
+    `stamp` is the event's time if the agent sends it as a number (and records
+    it in its transcript), else 0.
     """
 
     __slots__ = (
@@ -160,27 +159,27 @@ class Event:
 
 
 def read(agent: str, name: str, fields: payload.Fields) -> Event | None:
-    """The event, None if nothing ever follows from it."""
-    known = AGENTS.get(agent, "")
+    """Return the event, None if it can never trigger a checkpoint."""
+    adapter = AGENTS.get(agent, "")
     if name == "notify":
         name = _text(fields, NAME)
-    kind = KINDS.get(known, {}).get(name)
+    kind = KINDS.get(adapter, {}).get(name)
     if kind is None:
         return None
-    event = Event(known, name, kind, fields)
+    event = Event(adapter, name, kind, fields)
     if event.subagent and kind in (START, PROMPT, END):
-        return None  # the session is its parent's, which goes on
+        return None  # a sub-agent's session is its parent's, which continues
     if event.subagent and kind == TURN:
         event.kind = AFTER_TOOLS
-    if known == "gemini" and kind == COMPACTION and fields.get("trigger") != "manual":
-        return None  # it says so before every request, whether it compacts or not
+    if adapter == "gemini" and kind == COMPACTION and fields.get("trigger") != "manual":
+        return None  # sent before every request, whether Gemini compacts or not
     return event
 
 
 def session_id(text: str) -> str:
-    """The text if it can be a session's id: no path, nothing that could be one; else ""."""
-    sound = 0 < len(text) <= LONGEST_ID and IDS.issuperset(text) and text[0] not in "_-"
-    return text if sound else ""
+    """Return `text` if it is valid as a session id and safe in a path, else ""."""
+    valid = 0 < len(text) <= LONGEST_ID and IDS.issuperset(text) and text[0] not in "_-"
+    return text if valid else ""
 
 
 def _calls(name: str, fields: payload.Fields) -> list[Call]:

@@ -1,4 +1,4 @@
-"""Whether a tool ran the tests, and whether they failed."""
+"""Detect whether a tool call ran tests, and whether they failed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMMANDS = tuple(
     run-tests*, test.sh, tests.sh
     """.replace("\n", " ").split(",")
 )
-"""The built-in list. gitcp.policy.patterns says how one is read."""
+"""The built-in test commands, as patterns (gitcp.policy.patterns)."""
 
 CODES = ("exit_code", "exitCode", "exit", "returncode", "code", "status")
 CODE_WORDS = ("exit code", "exited with code", "exited with exit code", "exit status")
@@ -47,24 +47,26 @@ FAILED = (
     "tests: fail",
     " failing\n",
 )
-"""What test programs print when something failed, in small letters."""
+"""Output of test programs on failure, in lower case."""
 
 DEEPEST = 4
 TAIL = 20_000
 
 
 def is_failed_test(call: Call, settings: Settings) -> bool:
-    """Whether it was a test command, and it failed."""
+    """Return whether it was a test command that failed."""
     return is_test(call, settings) and has_failed(call)
 
 
 def is_test(call: Call, settings: Settings) -> bool:
-    """Whether the command runs tests."""
-    return any(patterns.meant(command, COMMANDS, settings.tests) for command in risk.in_shell(call))
+    """Return whether the command runs tests."""
+    return any(
+        patterns.applies(command, COMMANDS, settings.tests) for command in risk.in_shell(call)
+    )
 
 
 def has_failed(call: Call) -> bool:
-    """Whether tests failed. An agent that tells no exit code is known by the output."""
+    """Return whether tests failed: by the exit code if the agent reports it, else by the output."""
     code = exit_code(call.output)
     if call.failed or code is not None:
         return call.failed or code != 0
@@ -77,26 +79,24 @@ def has_failed(call: Call) -> bool:
 
 
 def exit_code(output: object) -> int | None:
-    """The exit code in what a tool gave back: a field of that name, or said in words; None where it
-    says none.
+    """Return the exit code in a tool's output: a field, or a number in the text; None if there is
+    none.
     """
     if isinstance(output, dict):
-        found = next((output[n] for n in CODES if type(output.get(n)) is int), None)
+        code = next((output[n] for n in CODES if type(output.get(n)) is int), None)
         inner = output.get("metadata")
-        if isinstance(found, int) or not isinstance(inner, dict):
-            return found if isinstance(found, int) else _said("\n".join(_texts(output, 0)))
+        if isinstance(code, int) or not isinstance(inner, dict):
+            return code if isinstance(code, int) else _code_in_text("\n".join(_texts(output, 0)))
         return exit_code(inner)
-    return _said("\n".join(_texts(output, 0)))
+    return _code_in_text("\n".join(_texts(output, 0)))
 
 
-def _said(text: str) -> int | None:
-    """The number after the last `exit code` and the like, near the beginning or the end of a
-    text.
-    """
+def _code_in_text(text: str) -> int | None:
+    """Return the number after the last `exit code` or similar, near the start or end of a text."""
     ends = (text[:400] + "\n" + text[-400:]).lower()
     for words in CODE_WORDS:
-        _, found, rest = ends.rpartition(words)
-        digits = rest.lstrip(" :=")[:4] if found else ""
+        _, separator, rest = ends.rpartition(words)
+        digits = rest.lstrip(" :=")[:4] if separator else ""
         number = digits[: len(digits) - len(digits.lstrip("0123456789"))]
         if number:
             return int(number)
@@ -104,7 +104,7 @@ def _said(text: str) -> int | None:
 
 
 def _texts(value: object, depth: int) -> Iterator[str]:
-    """Every text in a value, in order."""
+    """Yield every text in a value, in order."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list) and depth < DEEPEST:

@@ -1,9 +1,7 @@
-"""Patterns of commands, as people write them: `git push --force`, `npm run *deploy*`, `kubectl
-delete`.
+"""Match commands against patterns such as `git push --force`, `npm run *deploy*`, `kubectl delete`.
 
-The first word is the program. Options stand anywhere; other words come in this order, with anything
-between them. `*` stands for any characters. A short option is found among others too (`-f` in
-`-rf`).
+The first word is the program. Options match anywhere; other words in this order, with anything in
+between. `*` matches any characters. A short option also matches inside a group (`-f` in `-rf`).
 """
 
 from __future__ import annotations
@@ -15,8 +13,8 @@ if TYPE_CHECKING:
     from gitcp.policy.shell import Command
 
 
-def meant(command: Command, built_in: Iterable[str], own: Iterable[str]) -> bool:
-    """Whether one of the patterns means this command, and no exception ("!…") does."""
+def applies(command: Command, built_in: Iterable[str], own: Iterable[str]) -> bool:
+    """Return whether one of the patterns matches, and no exception ("!…") does."""
     own = tuple(own)
     if any(matches(command, pattern[1:]) for pattern in own if pattern.startswith("!")):
         return False
@@ -26,7 +24,7 @@ def meant(command: Command, built_in: Iterable[str], own: Iterable[str]) -> bool
 
 
 def matches(command: Command, pattern: str) -> bool:
-    """Whether the pattern means this command."""
+    """Return whether the pattern matches this command."""
     program, *rest = pattern.split() or [""]
     if not program or not is_like(command.program, program):
         return False
@@ -35,7 +33,7 @@ def matches(command: Command, pattern: str) -> bool:
     given = command.words[1:]
     in_order = iter(given)
     return all(any(_is_option(word, option) for word in given) for option in options) and all(
-        any(is_like(word, wanted) for word in in_order) for wanted in words
+        any(is_like(word, pattern_word) for word in in_order) for pattern_word in words
     )
 
 
@@ -47,7 +45,7 @@ def _is_option(word: str, option: str) -> bool:
 
 
 def is_like(word: str, pattern: str) -> bool:
-    """Whether the word is this one; `*` in the pattern stands for any characters."""
+    """Return whether the word matches; `*` in the pattern matches any characters."""
     first, *others = pattern.split("*")
     if not others:
         return word == first
@@ -55,8 +53,8 @@ def is_like(word: str, pattern: str) -> bool:
         return False
     at = len(first)
     for part in others[:-1]:
-        found = word.find(part, at)
-        if found < 0:
+        start = word.find(part, at)
+        if start < 0:
             return False
-        at = found + len(part)
+        at = start + len(part)
     return len(word) - at >= len(others[-1]) and word.endswith(others[-1])

@@ -1,8 +1,7 @@
-"""Reads the JSON that an agent hands to a hook, as far as it is whole.
+"""Parse the JSON that an agent passes to a hook, as far as it is complete.
 
-Python's own decoder takes as long to load as Python itself. What is read here is small, and may be
-cut short: a tool's output can be larger than a hook wants to read, and the fields that matter stand
-before it.
+Python's own decoder takes as long to load as Python itself. Payloads are small, or truncated: a
+tool's output can exceed what a hook reads, and the relevant fields come first.
 """
 
 from __future__ import annotations
@@ -14,29 +13,27 @@ BLANK = " \t\n\r"
 ENDS = ",]} \t\n\r"
 LITERALS = {"true": True, "false": False, "null": None}
 BROKEN = (IndexError, ValueError, SystemError)
-"""What reading broken text raises. SystemError: the scanner would name the place, by a module that
-is not loaded.
+"""Raised for invalid text. SystemError: the scanner needs a module for its message that is not
+loaded.
 """
 
 Fields = dict[str, object]
 
 
 def fields(text: str) -> Fields:
-    """The fields of the object that `text` is, those before it breaks off or goes wrong; none if it
-    is no object.
-    """
-    found: Fields = {}
+    """Return the fields of the object, as many as can be parsed; none if it is no object."""
+    members: Fields = {}
     try:
         at = _blank(text, 0)
         if text[at] == "{":
-            _members(text, at + 1, 0, found)
+            _members(text, at + 1, 0, members)
     except BROKEN:
         pass
-    return found
+    return members
 
 
 def value(text: str) -> object:
-    """The JSON value that `text` is, None if it is none."""
+    """Return the JSON value, None if it is invalid."""
     try:
         return _value(text, _blank(text, 0), 0)[0]
     except BROKEN:
@@ -49,15 +46,15 @@ def _value(text: str, at: int, depth: int) -> tuple[object, int]:
     if text[at] == '"':
         return scanstring(text, at + 1, False)
     if text[at] == "{":
-        found: Fields = {}
-        return found, _members(text, at + 1, depth, found)
+        members: Fields = {}
+        return members, _members(text, at + 1, depth, members)
     if text[at] == "[":
         return _items(text, at + 1, depth)
     return _plain(text, at)
 
 
-def _members(text: str, at: int, depth: int, found: Fields) -> int:
-    """Read the members of an object into `found`; where the object ends."""
+def _members(text: str, at: int, depth: int, members: Fields) -> int:
+    """Read the members of an object into `members`; return the offset after it."""
     at = _blank(text, at)
     while text[at] != "}":
         if text[at] != '"':
@@ -66,23 +63,23 @@ def _members(text: str, at: int, depth: int, found: Fields) -> int:
         at = _blank(text, at)
         if text[at] != ":":
             raise ValueError
-        found[name], at = _value(text, _blank(text, at + 1), depth + 1)
+        members[name], at = _value(text, _blank(text, at + 1), depth + 1)
         at = _next(text, at, "}")
     return at + 1
 
 
 def _items(text: str, at: int, depth: int) -> tuple[list[object], int]:
-    found = []
+    items = []
     at = _blank(text, at)
     while text[at] != "]":
         item, at = _value(text, at, depth + 1)
-        found.append(item)
+        items.append(item)
         at = _next(text, at, "]")
-    return found, at + 1
+    return items, at + 1
 
 
 def _next(text: str, at: int, end: str) -> int:
-    """Where the next member begins, or the end stands."""
+    """Return the offset of the next member or of the end."""
     at = _blank(text, at)
     if text[at] == ",":
         return _blank(text, at + 1)
@@ -92,7 +89,7 @@ def _next(text: str, at: int, end: str) -> int:
 
 
 def _plain(text: str, at: int) -> tuple[object, int]:
-    """A number or one of the three words."""
+    """Parse a number or literal."""
     end = at
     while end < len(text) and text[end] not in ENDS:
         end += 1

@@ -1,5 +1,5 @@
-"""Whether a tool is about to do what is hard to take back: delete, rewrite history, migrate,
-deploy, rewrite much.
+"""Detect tool calls that are hard to undo: deleting, rewriting history,
+migrations, deployments, large rewrites.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ READERS = frozenset(
     + "read_file read_many_files list_directory search_file_content".split()
     + "google_web_search web_fetch view".split()
 )
-"""Tools that change no file."""
+"""Tools that change no files."""
 
 COMMANDS = tuple(
     line.strip()
@@ -61,14 +61,14 @@ COMMANDS = tuple(
     *deploy*, make *migrat*, make *release*, make *clean*, *deploy*, *migrate*
     """.replace("\n", " ").split(",")
 )
-"""The built-in list. gitcp.policy.patterns says how one is read."""
+"""The built-in risky commands, as patterns (gitcp.policy.patterns)."""
 
 SQL = frozenset("psql mysql mariadb sqlite3 sqlcmd clickhouse-client duckdb".split())
 STATEMENTS = ("drop ", "delete from", "truncate ", "alter table", "update ")
 
 
 def may_be(call: Call) -> bool:
-    """Whether it is a tool that can be risky at all: whether looking further is worth it."""
+    """Return whether a tool can be risky at all, before a closer look."""
     tool = call.tool
     return (
         tool in SHELLS or tool in WRITERS or tool in EDITORS or tool in PATCHERS or _deletes(tool)
@@ -76,7 +76,7 @@ def may_be(call: Call) -> bool:
 
 
 def is_risky(call: Call, settings: Settings, size_of: SizeOf) -> bool:
-    """Whether this call deserves a checkpoint before it runs."""
+    """Return whether this call deserves a checkpoint before it runs."""
     tool, large = call.tool, settings.large_rewrite
     if tool in SHELLS:
         return any(_is_risky(command, settings, size_of) for command in in_shell(call))
@@ -90,7 +90,7 @@ def is_risky(call: Call, settings: Settings, size_of: SizeOf) -> bool:
 
 
 def in_shell(call: Call) -> list[shell.Command]:
-    """The commands that a shell tool runs; none for another tool."""
+    """Return the commands that a shell tool runs; none for other tools."""
     if call.tool not in SHELLS:
         return []
     words = call.input.get("command")
@@ -100,7 +100,7 @@ def in_shell(call: Call) -> list[shell.Command]:
 
 
 def _is_risky(command: shell.Command, settings: Settings, size_of: SizeOf) -> bool:
-    if patterns.meant(command, COMMANDS, settings.risky):
+    if patterns.applies(command, COMMANDS, settings.risky):
         return True
     if any(size_of(path) >= settings.large_rewrite for path in command.written):
         return True

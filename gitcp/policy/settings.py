@@ -1,4 +1,4 @@
-"""What can be set about automatic checkpoints."""
+"""Settings for automatic checkpoints."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ AUTOMATIC = (
     "after-bug-found",
     "on-test-failure",
 )
-"""Every trigger that can be switched off."""
+"""The triggers that can be switched off."""
 
 
 class Settings:
     """The settings in force.
 
-    `off` are triggers that are not wanted. `interval` is in seconds, `large_rewrite` in bytes.
-    `risky` and `tests` are patterns of commands besides the built-in ones; one that begins with "!"
-    is an exception.
+    `off` are disabled triggers. `interval` is in seconds, `large_rewrite` in bytes. `risky` and
+    `tests` are patterns in addition to the built-in ones; a leading "!" makes an exception.
     """
 
     __slots__ = ("interval", "large_rewrite", "off", "risky", "tests")
@@ -45,5 +44,5 @@ class Settings:
         self.large_rewrite = large_rewrite
 
     def plain(self) -> dict[str, object]:
-        """What `Settings(**…)` takes, in values that `marshal` can write."""
+        """Return the arguments of `Settings(**…)`, as values that `marshal` can write."""
         return {name: getattr(self, name) for name in self.__slots__}

@@ -1,8 +1,7 @@
-"""Which programs a shell command runs, with which arguments. Reads the words as a shell does; runs
-and expands nothing.
+"""Parse shell commands into programs and arguments. Nothing is run or expanded.
 
-Followed are pipes and lists, subshells, command substitution, here-documents that are fed to a
-shell, and programs that run another (`sudo`, `env`, `xargs`, `sh -c`, `find -exec`, `npx`, …).
+Follows pipes and lists, subshells, command substitution, here-documents fed to a shell, and
+programs that run another one (`sudo`, `env`, `xargs`, `sh -c`, `find -exec`, `npx`, …).
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ WRAPPERS: dict[str, str] = {
     "bunx": "",
     "uvx": "--from --with --python",
 }
-"""Programs that run what follows, and their options that take a value."""
+"""Programs that run their arguments, with their options that take a value."""
 
 RUNNERS = frozenset(
     (
@@ -60,10 +59,10 @@ RUNNERS = frozenset(
         *("docker exec", "podman exec"),
     )
 )
-"""The same in two words."""
+"""Wrappers that consist of two words."""
 
 PLAIN_ARGUMENTS = {"timeout": 1, "docker exec": 1, "podman exec": 1, "direnv exec": 1}
-"""What stands between a wrapper's options and the program."""
+"""The number of arguments between a wrapper's options and the program."""
 
 RUNNER_OPTIONS = (
     "-e",
@@ -82,7 +81,7 @@ FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 
 
 class Command:
-    """One program with its arguments, the files its output is written over, and its
+    """One program with its arguments, the files it overwrites by redirection, and its
     here-document.
     """
 
@@ -95,20 +94,18 @@ class Command:
 
     @property
     def program(self) -> str:
-        """The program's name, without the directory it is in."""
+        """The program's name without its directory."""
         return self.words[0].rpartition("/")[2] if self.words else ""
 
 
 def commands(text: str) -> list[Command]:
-    """Every simple command in `text`, in order; what runs another program is followed by what it
-    runs.
-    """
+    """Return every simple command in `text`, in order, each followed by the commands it runs."""
     return _commands(text[:LONGEST], 0)
 
 
 def of_words(words: list[str]) -> list[Command]:
-    """The same for a command that was given as words."""
-    return _opened(Command(words), 0)
+    """Return the commands for a command given as words."""
+    return _expand(Command(words), 0)
 
 
 def _commands(text: str, depth: int) -> list[Command]:
@@ -117,22 +114,24 @@ def _commands(text: str, depth: int) -> list[Command]:
     reader = _Reader(text)
     reader.read()
     inner = [command for part in reader.inner for command in _commands(part, depth + 1)]
-    return inner + [command for found in reader.found for command in _opened(found, depth)]
+    return inner + [
+        command for command_here in reader.commands for command in _expand(command_here, depth)
+    ]
 
 
-def _opened(command: Command, depth: int) -> list[Command]:
-    """The command without keywords and assignments, and whatever it runs."""
+def _expand(command: Command, depth: int) -> list[Command]:
+    """Return the command without keywords and assignments, and the commands it runs."""
     words = _without_prefix(command.words)
     bare = Command(words)
     bare.written, bare.input = command.written, command.input
-    found = [bare] if words or bare.written else []
+    expanded = [bare] if words or bare.written else []
     if not words or depth > DEEPEST:
-        return found
+        return expanded
     script = _script(bare)
     if script:
-        return found + _commands(script, depth + 1)
-    inside = _inside(bare)
-    return found + (_opened(Command(inside), depth + 1) if inside else [])
+        return expanded + _commands(script, depth + 1)
+    inside = _wrapped(bare)
+    return expanded + (_expand(Command(inside), depth + 1) if inside else [])
 
 
 def _without_prefix(words: list[str]) -> list[str]:
@@ -148,7 +147,7 @@ def _is_assignment(word: str) -> bool:
 
 
 def _script(command: Command) -> str:
-    """The text that a shell is given to run, "" for any other program."""
+    """Return the script passed to a shell, "" for other programs."""
     rest = command.words[1:]
     if command.program == "eval":
         return " ".join(rest)
@@ -160,8 +159,8 @@ def _script(command: Command) -> str:
     return command.input
 
 
-def _inside(command: Command) -> list[str]:
-    """The words of the program that this one runs, none if it runs none."""
+def _wrapped(command: Command) -> list[str]:
+    """Return the words of the program that this one runs, if any."""
     words = command.words
     if command.program == "find":
         at = next((at for at, word in enumerate(words) if word in FIND_RUNS), len(words))
@@ -185,12 +184,12 @@ def _after_options(words: list[str], with_value: list[str]) -> list[str]:
 
 
 class _Reader:
-    """Reads a text into commands; `inner` are the texts of command substitutions."""
+    """Splits a text into commands. `inner` are the texts of command substitutions."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
-        self.found: list[Command] = []
+        self.commands: list[Command] = []
         self.inner: list[str] = []
         self._now = Command([])
         self._expected = ""
@@ -198,12 +197,12 @@ class _Reader:
 
     def read(self) -> None:
         while self.at < len(self.text):
-            here = self.text[self.at]
-            if here in " \t\r" or self.text.startswith("\\\n", self.at):
-                self.at += 1 if here != "\\" else 2
-            elif here == "#":
+            char = self.text[self.at]
+            if char in " \t\r" or self.text.startswith("\\\n", self.at):
+                self.at += 1 if char != "\\" else 2
+            elif char == "#":
                 self.at = self._find("\n")
-            elif here in BEGINNINGS:
+            elif char in BEGINNINGS:
                 self._operator(next(o for o in OPERATORS if self.text.startswith(o, self.at)))
             else:
                 self._add(self._word())
@@ -220,11 +219,11 @@ class _Reader:
 
     def _end(self) -> None:
         if self._now.words or self._now.written:
-            self.found.append(self._now)
+            self.commands.append(self._now)
         self._now, self._expected = Command([]), ""
 
     def _add(self, word: str) -> None:
-        """A word is where the operator before it goes to, else the command's."""
+        """Add a word to the command, or to the redirection before it."""
         operator, self._expected = self._expected, ""
         if operator in HERE_DOCUMENTS:
             self._documents.append((word, self._now))
@@ -237,7 +236,7 @@ class _Reader:
             self._now.words.append(word)
 
     def _is_descriptor(self, word: str) -> bool:
-        """Whether it is the 2 of `2>file`."""
+        """Return whether it is the 2 of `2>file`."""
         before = self.text[self.at - len(word) - 1 : self.at]
         return (
             word.isdigit()
@@ -258,57 +257,59 @@ class _Reader:
         self._documents.clear()
 
     def _word(self) -> str:
-        """One word without its quotes."""
+        """Read one word, without its quotes."""
         parts = []
         while self.at < len(self.text):
-            here = self.text[self.at]
-            if here in " \t\r" or here in BEGINNINGS:
+            char = self.text[self.at]
+            if char in " \t\r" or char in BEGINNINGS:
                 break
-            parts.append(self._part(here))
+            parts.append(self._part(char))
         return "".join(parts)
 
-    def _part(self, here: str) -> str:
+    def _part(self, char: str) -> str:
         start = self.at
-        if here == "'" or self.text.startswith("$'", start):
-            begin = start + 1 + (here == "$")
+        if char == "'" or self.text.startswith("$'", start):
+            begin = start + 1 + (char == "$")
             end = self._find("'", begin)
             self.at = end + 1
             return self.text[begin:end]
-        if here == '"':
+        if char == '"':
             self.at += 1
-            return self._quoted()
-        if here == "\\":
+            return self._double_quoted()
+        if char == "\\":
             self.at += 2
             return self.text[start + 1 : start + 2].strip("\n")
-        if here == "`" or self.text.startswith("$(", start):
-            return self._substituted()
+        if char == "`" or self.text.startswith("$(", start):
+            return self._substitution()
         self.at += 1
-        return here
+        return char
 
-    def _quoted(self) -> str:
-        """What stands in double quotes."""
+    def _double_quoted(self) -> str:
+        """Read up to the closing double quote."""
         parts = []
         while self.at < len(self.text) and self.text[self.at] != '"':
-            here = self.text[self.at]
-            if here == "\\" and self.text[self.at + 1 : self.at + 2] not in (
+            char = self.text[self.at]
+            if char == "\\" and self.text[self.at + 1 : self.at + 2] not in (
                 '"',
                 "\\",
                 "$",
                 "`",
                 "\n",
             ):
-                parts.append(here)
+                parts.append(char)
                 self.at += 1
-            elif here in "\\`" or self.text.startswith("$(", self.at):
-                parts.append(self._part(here))
+            elif char in "\\`" or self.text.startswith("$(", self.at):
+                parts.append(self._part(char))
             else:
-                parts.append(here)
+                parts.append(char)
                 self.at += 1
         self.at += 1
         return "".join(parts)
 
-    def _substituted(self) -> str:
-        """`$(…)` or backticks: read on their own. The word holds them as they are written."""
+    def _substitution(self) -> str:
+        """Read `$(…)` or backticks. The word keeps them as written; the content is parsed
+        separately.
+        """
         start = self.at
         if self.text[start] == "`":
             end = self._find("`", start + 1)
@@ -321,21 +322,21 @@ class _Reader:
         return self.text[start : self.at]
 
     def _closing(self, at: int) -> int:
-        """Where the parenthesis closes that was opened before `at`."""
+        """Return the offset of the parenthesis that closes the one before `at`."""
         depth = 1
         while at < len(self.text):
-            here = self.text[at]
-            if here == "\\":
+            char = self.text[at]
+            if char == "\\":
                 at += 1
-            elif here == "'":
+            elif char == "'":
                 at = self._find("'", at + 1)
-            depth += (here == "(") - (here == ")")
+            depth += (char == "(") - (char == ")")
             if not depth:
                 return at
             at += 1
         return len(self.text)
 
-    def _find(self, what: str, start: int | None = None) -> int:
-        """Where it stands next; the end of the text if nowhere."""
-        found = self.text.find(what, self.at if start is None else start)
-        return len(self.text) if found < 0 else found
+    def _find(self, wanted: str, start: int | None = None) -> int:
+        """Return the offset of the next `wanted`, or the end of the input."""
+        offset = self.text.find(wanted, self.at if start is None else start)
+        return len(self.text) if offset < 0 else offset

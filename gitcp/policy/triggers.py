@@ -1,7 +1,6 @@
-"""From an event to the trigger of a checkpoint, or to none. Whether anything changed is found out
-later.
+"""Decide the trigger of a checkpoint for an event. Whether anything changed is checked later.
 
-The names are those of `model.Trigger`, as words: that module takes longer to load than a hook has.
+Triggers are the strings of `model.Trigger`: importing that module takes longer than a hook may.
 """
 
 from __future__ import annotations
@@ -54,17 +53,16 @@ BUG_FOUND = (
 
 
 def is_idle(event: Event) -> bool:
-    """Whether nothing can follow, whatever the settings: a tool that neither deletes, rewrites nor
-    runs commands.
-    """
+    """Return whether an event can never lead to a checkpoint, whatever the settings."""
     return event.kind == events.BEFORE_TOOL and not any(risk.may_be(call) for call in event.calls)
 
 
 def decide(event: Event, settings: Settings, age: float | None, size_of: SizeOf) -> str | None:
-    """The trigger that the event is, None if it is none or switched off.
+    """Return the trigger for an event, None if there is none or it is disabled.
 
-    `age` is how many seconds ago the session's last checkpoint was made (None: unknown). A special
-    trigger that is switched off leaves the plain one of its event.
+    `age` is the age of the session's last checkpoint in seconds (None: unknown).
+    If a special trigger is disabled, the event's plain one is used. `size_of`
+    returns the size of a file in bytes.
     """
     special = _special(event, settings, size_of)
     if special is not None and special not in settings.off:
@@ -74,8 +72,8 @@ def decide(event: Event, settings: Settings, age: float | None, size_of: SizeOf)
             return "interval"
         if event.calls and all(call.tool in risk.READERS for call in event.calls):
             return None
-    plain = PLAIN.get(event.kind)
-    return plain if plain not in settings.off else None
+    default = PLAIN.get(event.kind)
+    return default if default not in settings.off else None
 
 
 def _special(event: Event, settings: Settings, size_of: SizeOf) -> str | None:
@@ -94,8 +92,8 @@ def _special(event: Event, settings: Settings, size_of: SizeOf) -> str | None:
             else None
         )
     if event.kind == events.TURN:
-        said = event.said.lower()
-        return "after-bug-found" if any(words in said for words in BUG_FOUND) else None
+        reply = event.said.lower()
+        return "after-bug-found" if any(words in reply for words in BUG_FOUND) else None
     return None
 
 

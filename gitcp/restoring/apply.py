@@ -1,8 +1,7 @@
-"""Does to the files what a plan says, and nothing else. Only the safe writer touches the working
-tree.
+"""Apply a plan to the files of the working tree, through the safe writer only.
 
-Before a path is changed, the disk must still say of it what the snapshot saw: what changed
-meanwhile is kept.
+Before a path is changed, its stat must still be what the snapshot recorded; a path that changed in
+the meantime is kept.
 """
 
 from __future__ import annotations
@@ -13,27 +12,31 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from gitcp import progress
 from gitcp.errors import DiskFull, GitcpError
 from gitcp.model import EXECUTABLE, SYMLINK, TREE, Checkpoint
 from gitcp.restoring.contents import Contents
-from gitcp.restoring.plan import ORDINARY, FilePlan, Kept, Side, Step
-from gitcp.restoring.request import know_files
+from gitcp.restoring.plan import ORDINARY, FilePlan, FileStep, Kept, Side
 from gitcp.store import Store
 from gitcp.value import replace
-from gitcp.worktree.snapshot import Stamp, stamp_of
+from gitcp.worktree.directories import identity
+from gitcp.worktree.records import Stamp, stamp_of
 from gitcp.worktree.writer import Prepared, Writer
 
 T = TypeVar("T")
 
 BATCH = 64
-"""Files that wait to be placed at a time; each holds two descriptors."""
+"""Files prepared at a time, before they are renamed into place; each uses two descriptors."""
+
+EDITED = "edited since the restore was interrupted"
+"""Why --continue keeps a path."""
 
 Seen = Callable[[bytes], Stamp | None]
-"""What lstat said of a path when it was captured; None if nothing was."""
+"""Returns the stat of a path at the time of the snapshot; None if the path did not exist."""
 
 
 class Done:
-    """What was done to the files so far."""
+    """The changes made to the files so far."""
 
     def __init__(self) -> None:
         self.written: list[bytes] = []
@@ -42,23 +45,33 @@ class Done:
 
 
 def apply_files(contents: Contents, plan: FilePlan, tree: Writer, seen: Seen) -> Done:
-    """Carry out `plan` below the root of `tree`. A path that fails is reported and does not stop
-    the others.
+    """Apply `plan` below the root of `tree`, and return what was changed.
 
-    The names are still to be flushed. Raises DiskFull, after which the plan can be carried out
-    again: each path is then entirely old or entirely new.
+    A path that fails is reported and does not stop the others. Directories are not fsynced yet.
+    Raises DiskFull, after which the plan can be applied again: each path is then entirely old or
+    entirely new.
     """
-    work = _Work(contents, tree, seen)
+    changes = len(plan.clear) + len(plan.write) + len(plan.remove)
+    with progress.task("restoring", "files", changes) as advance:
+        return _apply(_Work(contents, tree, seen), plan, advance)
+
+
+def _apply(work: _Work, plan: FilePlan, advance: progress.Advance) -> Done:
+    tree = work.tree
     for step in plan.clear:
         work.attempt(step.path, partial(work.remove, step))
+        advance(1)
     emptied = plan.remove_directories
-    # one of them may come back under another spelling of its name
+    # On a case-insensitive disk, the plan may create one of these under another spelling.
     if plan.clear or plan.make_directories:
         emptied = work.remove_directories(emptied)
     for start in range(0, len(plan.write), BATCH):
-        work.write(plan.write[start : start + BATCH])
+        batch = plan.write[start : start + BATCH]
+        work.write(batch)
+        advance(len(batch))
     for step in plan.remove:
         work.attempt(step.path, partial(work.remove, step))
+        advance(1)
     for directory in plan.make_directories:
         work.attempt(directory, partial(tree.make_directory, directory))
     work.remove_directories(emptied)
@@ -70,54 +83,53 @@ def apply_files(contents: Contents, plan: FilePlan, tree: Writer, seen: Seen) ->
 def still_wrong(
     contents: Contents, plan: FilePlan, done: Done, tree: Writer, after: Side
 ) -> list[Kept]:
-    """Which of the changed paths are not as they should be, by a snapshot taken `after`. Doubtful
-    ones are read.
+    """Return the changed paths that are not as planned, by a snapshot taken `after`.
+
+    The content of a path is compared where its entry differs.
     """
     steps = {step.path: step for step in plan.write}
     wrong = [path for path in done.removed if path not in steps and after.has_file(path)]
     for path in done.written:
         step = steps[path]
-        # git's attributes may give the same bytes another blob now, and an ignored file has none.
+        # Restored git attributes may convert the same bytes to another blob, and an ignored file
+        # is in no snapshot.
         if step.new is not None and after.entry(path) != step.new:
-            wrong += [] if contents.stands(tree, path, step.new, step.conversion) else [path]
-    return [Kept(path, "changed again just after it was restored", missing=True) for path in wrong]
+            wrong += [] if contents.has(tree, path, step.new, step.conversion) else [path]
+    return [Kept(path, "changed just after it was restored", missing=True) for path in wrong]
 
 
 def leave_edited(store: Store, contents: Contents, plan: FilePlan, before: Checkpoint) -> FilePlan:
-    """The plan to go on with an interrupted restore by, without the paths that were edited since.
+    """Return the plan of an interrupted restore without the paths edited since.
 
-    They hold neither what was there when it began, in the checkpoint `before`, nor what it brings.
+    An edited path has neither its content in `before`, the safety checkpoint, nor that of the
+    target.
     """
-    know_files(store, before)
-    then = Side(store.objects, before.snapshot)
+    safety = Side(store.objects, before.snapshot)
     with Writer(store.repo.root) as tree:
 
-        def is_edited(step: Step) -> bool:
-            known = (
-                (then.entry(step.path), then.conversions.get(step.path)),
+        def is_edited(step: FileStep) -> bool:
+            versions = (
+                (safety.entry(step.path), safety.conversions.get(step.path)),
                 (step.new, step.conversion),
             )
-            if step.old is None or any(entry == step.old for entry, _ in known):
+            if step.old is None or any(entry == step.old for entry, _ in versions):
                 return False
             files = (
-                (entry, how) for entry, how in known if entry is not None and entry.mode != TREE
+                (entry, how) for entry, how in versions if entry is not None and entry.mode != TREE
             )
-            return not any(contents.stands(tree, step.path, entry, how) for entry, how in files)
+            return not any(contents.has(tree, step.path, entry, how) for entry, how in files)
 
         edited = {step.path for step in (*plan.clear, *plan.write, *plan.remove) if is_edited(step)}
     clear, write, remove = (
         tuple(step for step in steps if step.path not in edited)
         for steps in (plan.clear, plan.write, plan.remove)
     )
-    kept = (
-        Kept(path, "edited since the restore was interrupted", missing=True)
-        for path in sorted(edited)
-    )
+    kept = (Kept(path, EDITED, missing=True) for path in sorted(edited))
     return replace(plan, clear=clear, write=write, remove=remove, kept=(*plan.kept, *kept))
 
 
 class _Work:
-    """One plan being carried out."""
+    """One plan being applied."""
 
     def __init__(self, contents: Contents, tree: Writer, seen: Seen) -> None:
         self.done = Done()
@@ -126,21 +138,21 @@ class _Work:
         self._seen = seen
         self._unlinked: dict[tuple[int, int], int] = {}
 
-    def remove(self, step: Step) -> None:
-        found = self._require_unchanged(step.path, self.tree.lstat(step.path))
+    def remove(self, step: FileStep) -> None:
+        status = self._require_unchanged(step.path, self.tree.lstat(step.path))
         self.tree.remove(step.path)
-        self._remember_links(found)
+        self._remember_links(status)
         self.done.removed.append(step.path)
 
     def remove_directories(self, paths: Sequence[bytes]) -> tuple[bytes, ...]:
-        """Remove those of these directories that are empty; the others."""
-        said = [
+        """Remove the directories that are empty, and return the others."""
+        results = [
             (path, self.attempt(path, partial(self.tree.remove_directory, path))) for path in paths
         ]
-        return tuple(path for path, is_removed in said if is_removed is False)
+        return tuple(path for path, is_removed in results if is_removed is False)
 
     def attempt(self, path: bytes, action: Callable[[], T]) -> T | None:
-        """What `action` returns; None if it failed, which is then reported. Raises DiskFull."""
+        """Return what `action` returns, or report its failure and return None. Raises DiskFull."""
         try:
             return action()
         except GitcpError as error:
@@ -152,104 +164,102 @@ class _Work:
             raise error
         self.done.failed.append(Kept(path, str(error), missing=True))
 
-    def write(self, steps: Sequence[Step]) -> None:
-        """Bring back files and links: all are written beside their places, then synced, then given
-        their names.
-        """
-        waiting: dict[Step, Prepared] = {}
+    def write(self, steps: Sequence[FileStep]) -> None:
+        """Write files and links: each beside its target, then fsynced, then renamed into place."""
+        pending: dict[FileStep, Prepared] = {}
         try:
             for step in steps:
                 prepared = self.attempt(step.path, partial(self._prepare, step))
                 if prepared is not None:
-                    waiting[step] = prepared
-            self._sync(waiting)
-            for step in tuple(waiting):
-                self.attempt(step.path, partial(self._place, step, waiting.pop(step)))
+                    pending[step] = prepared
+            self._sync(pending)
+            for step in tuple(pending):
+                self.attempt(step.path, partial(self._place, step, pending.pop(step)))
         except BaseException:
-            for prepared in waiting.values():
+            for prepared in pending.values():
                 self.tree.drop(prepared)
             raise
 
-    def _sync(self, waiting: dict[Step, Prepared]) -> None:
-        """What cannot be synced waits no longer, and is reported."""
-        batch = dict(waiting)
-        waiting.clear()  # should it be interrupted, the writer drops them all
+    def _sync(self, pending: dict[FileStep, Prepared]) -> None:
+        """Sync the pending files; drop and report those that fail."""
+        batch = dict(pending)
+        pending.clear()  # if interrupted, the writer drops them all
         failed = dict(zip(batch, self.tree.sync(tuple(batch.values())), strict=True))
-        waiting.update((step, prepared) for step, prepared in batch.items() if failed[step] is None)
+        pending.update((step, prepared) for step, prepared in batch.items() if failed[step] is None)
         for step, error in failed.items():
             if error is not None:
                 self._report(step.path, error)
 
-    def _prepare(self, step: Step) -> Prepared | None:
-        """A file beside its place. A link is put in its place at once: there is nothing to sync."""
+    def _prepare(self, step: FileStep) -> Prepared | None:
+        """Return the file written beside its target; None for a link, which is created at once."""
         assert step.new is not None
-        found = self.tree.lstat(step.path)
-        if found is not None and stat.S_ISDIR(found.st_mode):
+        status = self.tree.lstat(step.path)
+        if status is not None and stat.S_ISDIR(status.st_mode):
             _clear_directories(self.tree, step.path)
-            found = self.tree.lstat(step.path)
-        before = self._require_unchanged(step.path, found)
+            status = self.tree.lstat(step.path)
+        replaced = self._require_unchanged(step.path, status)
         if step.new.mode != SYMLINK:
             content = self._contents.of(step.new, step.conversion)
-            return self.tree.prepare(step.path, content, permissions(step, before), before)
+            return self.tree.prepare(step.path, content, permissions(step, replaced), replaced)
         self.tree.symlink(step.path, b"".join(self._contents.of(step.new, None)))
-        self._replaced(step, before)
+        self._replaced(step, replaced)
         return None
 
-    def _place(self, step: Step, prepared: Prepared) -> None:
-        """A last look at what it replaces, just before it takes its place."""
+    def _place(self, step: FileStep, prepared: Prepared) -> None:
+        """Check once more what the file replaces, and rename it into place."""
         try:
-            before = self._require_unchanged(step.path, self.tree.lstat(step.path))
+            replaced = self._require_unchanged(step.path, self.tree.lstat(step.path))
         except BaseException:
             self.tree.drop(prepared)
             raise
         self.tree.place(prepared)
-        self._replaced(step, before)
+        self._replaced(step, replaced)
 
-    def _replaced(self, step: Step, before: os.stat_result | None) -> None:
-        self._remember_links(before)
+    def _replaced(self, step: FileStep, replaced: os.stat_result | None) -> None:
+        self._remember_links(replaced)
         self.done.written.append(step.path)
 
     def _require_unchanged(
-        self, path: bytes, found: os.stat_result | None
+        self, path: bytes, status: os.stat_result | None
     ) -> os.stat_result | None:
-        """What was found at a path. Raises GitcpError if it is not what was captured."""
-        seen = self._seen(path)
-        if found is None and seen is None:
+        """Return the status of a path. Raises GitcpError if it changed since the snapshot."""
+        recorded = self._seen(path)
+        if status is None and recorded is None:
             return None
-        if found is None or seen is None or not self._is_same(found, seen):
-            raise GitcpError("changed while it was being restored; it was left as it is")
-        return found
+        if status is None or recorded is None or not self._is_same(status, recorded):
+            raise GitcpError("changed during the restore and was kept")
+        return status
 
-    def _is_same(self, found: os.stat_result, seen: Stamp) -> bool:
-        now = stamp_of(found)
-        if now == seen:
+    def _is_same(self, status: os.stat_result, recorded: Stamp) -> bool:
+        current = stamp_of(status)
+        if current == recorded:
             return True
-        # Taking away another name of the same file changes this one's ctime too, and not its mtime.
-        mtime = self._unlinked.get((found.st_dev, found.st_ino))
-        return mtime == found.st_mtime_ns and now._replace(ctime_ns=seen.ctime_ns) == seen
+        # Unlinking another hard link of the file changes its ctime, but not its mtime.
+        was_unlinked = self._unlinked.get(identity(status)) == status.st_mtime_ns
+        return was_unlinked and current._replace(ctime_ns=recorded.ctime_ns) == recorded
 
-    def _remember_links(self, gone: os.stat_result | None) -> None:
-        if gone is not None and gone.st_nlink > 1:
-            self._unlinked[gone.st_dev, gone.st_ino] = gone.st_mtime_ns
+    def _remember_links(self, status: os.stat_result | None) -> None:
+        if status is not None and status.st_nlink > 1:
+            self._unlinked[identity(status)] = status.st_mtime_ns
 
 
-def permissions(step: Step, before: os.stat_result | None) -> int:
-    """The recorded bits, else those of the file that is replaced, else the umask's; the x bit is
-    the tree's.
+def permissions(step: FileStep, replaced: os.stat_result | None) -> int:
+    """Return the permission bits of a restored file: those recorded, else those of the file it
+    replaces with the target's executable bit, else the umask's.
     """
     assert step.new is not None
     if step.permissions is not None and step.permissions != ORDINARY:
         return step.permissions
     executable = step.new.mode == EXECUTABLE
-    if before is None or not stat.S_ISREG(before.st_mode) or step.permissions == ORDINARY:
+    if replaced is None or not stat.S_ISREG(replaced.st_mode) or step.permissions == ORDINARY:
         return ordinary(executable=executable)
-    bits = stat.S_IMODE(before.st_mode) & 0o777
+    bits = stat.S_IMODE(replaced.st_mode) & 0o777
     readable = (bits & 0o444) >> 2
     return bits | readable if executable else bits & ~0o111
 
 
 def ordinary(*, executable: bool) -> int:
-    """The permission bits the umask gives a new file."""
+    """Return the permission bits that the umask gives a new file."""
     mask = os.umask(0o077)
     os.umask(mask)
     return (0o777 if executable else 0o666) & ~mask
@@ -265,9 +275,7 @@ def _permit(tree: Writer, path: bytes, bits: int) -> None:
 
 
 def _clear_directories(tree: Writer, path: bytes) -> None:
-    """Remove a directory of empty directories, so that a file can take its place. Anything else in
-    it stays.
-    """
+    """Remove a directory that contains only empty directories, to make room for a file."""
     for name in tree.names(path):
         _clear_directories(tree, path + b"/" + name)
     tree.remove_directory(path)

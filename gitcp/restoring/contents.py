@@ -1,8 +1,7 @@
-"""The bytes that a plan brings back, each known to be readable before the first is written.
+"""Read the content that a plan restores, and verify that all of it is readable before any write.
 
-A blob that is missing must stop a restore before it begins, not in its middle. So every one is read
-once ahead; small ones are kept, and large ones are read again, in chunks, when their file is
-written.
+A missing blob must stop a restore before it begins. So every blob is read once ahead; small ones
+stay in memory, and large ones are read again, in chunks, when their file is written.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.git.index import git_mode
 from gitcp.model import SYMLINK, Conversion, Entry, Oid
-from gitcp.restoring.plan import Step
+from gitcp.restoring.plan import FileStep
 from gitcp.store import Store
 from gitcp.worktree import convert
 from gitcp.worktree.paths import display
@@ -26,7 +25,7 @@ NAMED = 3
 
 
 class Contents:
-    """What the files and links of checkpoints hold, from the objects of one store."""
+    """The content of files and links in checkpoints, from the objects of one store."""
 
     def __init__(self, store: Store) -> None:
         self._objects = store.objects
@@ -34,34 +33,34 @@ class Contents:
         self._known: dict[Oid, bytes] = {}
         self._room = KEPT_IN_ALL
 
-    def require(self, steps: Iterable[Step], what: str) -> None:
-        """Read everything that `steps` bring back. Raises StoreDamaged if one of the blobs of
-        `what` cannot be had.
+    def require(self, steps: Iterable[FileStep], source: str) -> None:
+        """Read every blob that `steps` restore. Raises StoreDamaged if one is missing or damaged;
+        `source` names their checkpoint in the message.
         """
-        sound: set[Oid] = set()
+        readable: set[Oid] = set()
         lost: dict[bytes, StoreDamaged] = {}
         for step in steps:
-            if step.new is None or step.new.oid in sound:
+            if step.new is None or step.new.oid in readable:
                 continue
             try:
                 self._read_ahead(step.new.oid)
-                sound.add(step.new.oid)
+                readable.add(step.new.oid)
             except StoreDamaged as error:
                 lost[step.path] = error
         if lost:
             self._objects.distrust([oid for error in lost.values() for oid in error.objects])
-            named = ", ".join(display(path) for path in sorted(lost)[:NAMED]) + (
+            names = ", ".join(display(path) for path in sorted(lost)[:NAMED]) + (
                 ", …" if len(lost) > NAMED else ""
             )
             raise StoreDamaged(
-                f"{named} of {what} cannot be brought back: {next(iter(lost.values()))}. No file "
-                "was changed",
-                hint="gitcp check, or restore other paths alone: gitcp restore REV -- PATH",
+                f"cannot restore {names} from {source}: {next(iter(lost.values()))}. No file was "
+                "changed",
+                hint="gitcp check  (other paths can be restored: gitcp restore REV -- PATH)",
             )
 
     def of(self, entry: Entry, conversion: Conversion | None) -> Iterator[bytes]:
-        """The bytes of a file, or where a link points. Raises GitcpError, perhaps after the last
-        chunk.
+        """Return the bytes of a file in chunks, or the target of a link. Raises GitcpError,
+        possibly after the last chunk.
         """
         if conversion is None:
             return self._blob(entry.oid)
@@ -72,27 +71,25 @@ class Contents:
         )
 
     def lacks_lfs(self, entry: Entry) -> str:
-        """The LFS object that a file needs and that is not in this repository; "" if it is
-        there.
+        """Return the id of the LFS object that a file needs if this repository does not have it; ""
+        otherwise.
         """
         pointer = convert.pointer_of(b"".join(self._blob(entry.oid)))
         if pointer is None:
-            return ""  # said when it is read
+            return ""  # reported when the blob is read
         try:
             size = os.stat(convert.lfs_object(self._lfs, pointer[0])).st_size
         except OSError:
             size = -1
         return "" if size == pointer[1] else pointer[0]
 
-    def stands(
-        self, tree: Writer, path: bytes, entry: Entry, conversion: Conversion | None
-    ) -> bool:
-        """Whether a file with these bytes lies at `path`, or such a link; whatever its permissions.
-        Writes nothing.
+    def has(self, tree: Writer, path: bytes, entry: Entry, conversion: Conversion | None) -> bool:
+        """Return whether a file with these bytes, or this link, is at `path`, whatever its
+        permissions.
         """
         try:
-            found = tree.lstat(path)
-            if found is None or git_mode(found.st_mode) >> 12 != entry.mode >> 12:
+            status = tree.lstat(path)
+            if status is None or git_mode(status.st_mode) >> 12 != entry.mode >> 12:
                 return False
             if entry.mode == SYMLINK:
                 return tree.readlink(path) == b"".join(self.of(entry, None))
@@ -103,14 +100,14 @@ class Contents:
     def _read_ahead(self, oid: Oid) -> None:
         if oid in self._known:
             return
-        kept: list[bytes] | None = []
+        chunks: list[bytes] | None = []
         size = 0
         for chunk in self._objects.stream_blob(oid):
             size += len(chunk)
-            if kept is not None:
-                kept = [*kept, chunk] if size <= min(KEPT_BLOB, self._room) else None
-        if kept is not None:
-            self._known[oid] = b"".join(kept)
+            if chunks is not None:
+                chunks = [*chunks, chunk] if size <= min(KEPT_BLOB, self._room) else None
+        if chunks is not None:
+            self._known[oid] = b"".join(chunks)
             self._room -= size
 
     def _blob(self, oid: Oid) -> Iterator[bytes]:
@@ -119,33 +116,31 @@ class Contents:
     def _lfs_object(self, blob: bytes, oid: Oid) -> Iterator[bytes]:
         pointer = convert.pointer_of(blob)
         if pointer is None:
-            raise StoreDamaged(
-                f"blob {oid} should be an LFS pointer and is none", hint="gitcp check"
-            )
+            raise StoreDamaged(f"blob {oid} is not a valid LFS pointer", hint="gitcp check")
         import hashlib  # not for blobs
 
         name, size = pointer
-        digest, seen = hashlib.sha256(), 0
+        digest, length = hashlib.sha256(), 0
         try:
             with open(convert.lfs_object(self._lfs, name), "rb") as file:
                 while chunk := file.read(CHUNK):
                     digest.update(chunk)
-                    seen += len(chunk)
+                    length += len(chunk)
                     yield chunk
         except OSError:
             raise GitcpError(
                 f"the LFS object {name} is not in this repository", hint="git lfs fetch --all"
             ) from None
-        if (digest.hexdigest(), seen) != (name, size):
+        if (digest.hexdigest(), length) != (name, size):
             raise StoreDamaged(
-                f"the LFS object {name} does not hold what its name says", hint="git lfs fsck"
+                f"the content of LFS object {name} does not match its id", hint="git lfs fsck"
             )
 
 
-def _same(ours: Iterable[bytes], theirs: Iterable[bytes]) -> bool:
-    """Whether two streams are the same bytes, however they are cut."""
-    rest, others = b"", iter(theirs)
-    for chunk in ours:
+def _same(left: Iterable[bytes], right: Iterable[bytes]) -> bool:
+    """Return whether two streams have the same bytes, however they are chunked."""
+    rest, others = b"", iter(right)
+    for chunk in left:
         while len(rest) < len(chunk):
             more = next(others, None)
             if more is None:

@@ -1,4 +1,4 @@
-"""Brings git's index back to what it was at a checkpoint (`restore --index`). git writes it."""
+"""Restore git's index to what it was at a checkpoint (`restore --index`); git writes it."""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ from gitcp.restoring.plan import Kept, within
 from gitcp.store import Store
 
 Slot = tuple[bytes, int]
-"""A path and a stage: what the index has one entry for."""
+"""A path and a stage: the key of one index entry."""
 
 
 def restore(store: Store, target: Checkpoint, scope: Collection[bytes]) -> tuple[Kept, ...]:
-    """Make the index what the checkpoint recorded, within `scope` (empty: all of it); what could
-    not be set, and why.
+    """Set the index to what the checkpoint recorded, within `scope` (empty: everywhere), and return
+    the entries that could not be set.
 
-    Only entries that differ are touched; the files are not.
+    Only entries that differ are written; files are not.
     """
     wanted = {
         slot: entry for slot, entry in _recorded(store, target).items() if within(slot[0], scope)
     }
-    intended = [e.path for e in target.snapshot.staged if e.intent_to_add and within(e.path, scope)]
+    intent_to_add = [
+        e.path for e in target.snapshot.staged if e.intent_to_add and within(e.path, scope)
+    ]
     try:
         with staging.changing(store.repo) as repo:
-            _change(repo, target, scope, wanted, intended)
-        return tuple(_still_other(store, wanted, intended, scope))
+            _change(repo, target, scope, wanted, intent_to_add)
+        return tuple(_unrestored(store, wanted, intent_to_add, scope))
     except (GitFailed, OSError) as error:
-        said = error.strerror if isinstance(error, OSError) else error
-        return (Kept(b".git/index", f"the index is not restored: {said}", missing=True),)
+        reason = error.strerror if isinstance(error, OSError) else error
+        return (Kept(b".git/index", f"the index was not restored: {reason}", missing=True),)
 
 
 def _change(
@@ -40,50 +42,52 @@ def _change(
     target: Checkpoint,
     scope: Collection[bytes],
     wanted: Mapping[Slot, Entry],
-    intended: list[bytes],
+    intent_to_add: list[bytes],
 ) -> None:
-    found = [entry for entry in read_index(repo) if within(entry.path, scope)]
-    present = {(e.path, e.stage): Entry(e.mode, e.oid) for e in found if not e.intent_to_add}
+    entries = [entry for entry in read_index(repo) if within(entry.path, scope)]
+    present = {(e.path, e.stage): Entry(e.mode, e.oid) for e in entries if not e.intent_to_add}
     lines = [*_removals(present, wanted), *_additions(present, wanted)]
-    for entry in found:
-        if entry.intent_to_add and entry.path not in intended and (entry.path, 0) not in wanted:
+    for entry in entries:
+        if (
+            entry.intent_to_add
+            and entry.path not in intent_to_add
+            and (entry.path, 0) not in wanted
+        ):
             lines.append(b"0 %s\t%s\0" % (b"0" * 40, entry.path))
     if lines:
         repo.git("update-index", "-z", "--index-info", input=b"".join(lines))
     _flag(
         repo,
-        [e.path for e in found if e.skip_worktree] + list(target.snapshot.absent),
+        [e.path for e in entries if e.skip_worktree] + list(target.snapshot.absent),
         "--skip-worktree",
     )
-    _flag(repo, [e.path for e in found if e.assume_unchanged], "--assume-unchanged")
-    for path in intended:
+    _flag(repo, [e.path for e in entries if e.assume_unchanged], "--assume-unchanged")
+    for path in intent_to_add:
         repo.git("add", "--intent-to-add", "--force", "--", path, accept=(0, 1, 128))
 
 
 def _flag(repo: Repository, paths: list[bytes], flag: str) -> None:
-    """Set a flag of entries again that may have been written anew."""
-    there = {entry.path for entry in read_index(repo) if not entry.stage}
-    lines = [path + b"\0" for path in paths if path in there]
+    """Set an index flag again, on entries that may have been rewritten."""
+    staged = {entry.path for entry in read_index(repo) if not entry.stage}
+    lines = [path + b"\0" for path in paths if path in staged]
     if lines:
         repo.git("update-index", flag, "-z", "--stdin", input=b"".join(lines))
 
 
-def _still_other(
-    store: Store, wanted: Mapping[Slot, Entry], intended: list[bytes], scope: Collection[bytes]
+def _unrestored(
+    store: Store, wanted: Mapping[Slot, Entry], intent_to_add: list[bytes], scope: Collection[bytes]
 ) -> Iterator[Kept]:
-    """The paths whose entry is not what it should be, read again."""
-    found = [entry for entry in read_index(store.repo) if within(entry.path, scope)]
-    present = {(e.path, e.stage): Entry(e.mode, e.oid) for e in found if not e.intent_to_add}
+    """Read the index again and yield the paths whose entry is not as recorded."""
+    entries = [entry for entry in read_index(store.repo) if within(entry.path, scope)]
+    present = {(e.path, e.stage): Entry(e.mode, e.oid) for e in entries if not e.intent_to_add}
     differing = {path for path, _ in {slot for slot, _ in present.items() ^ wanted.items()}}
-    differing |= set(intended) ^ {e.path for e in found if e.intent_to_add}
+    differing |= set(intent_to_add) ^ {e.path for e in entries if e.intent_to_add}
     for path in sorted(differing):
-        yield Kept(path, "its entry in the index could not be set", missing=True)
+        yield Kept(path, "its index entry could not be set", missing=True)
 
 
 def _recorded(store: Store, target: Checkpoint) -> dict[Slot, Entry]:
-    """The index of a checkpoint: its files without the untracked ones, overlaid with what was
-    staged.
-    """
+    """Return the index of a checkpoint: its tracked files, overlaid with the staged entries."""
     snapshot = target.snapshot
     untracked = set(snapshot.untracked)
     directories = tuple(path for path in untracked if path.endswith(b"/"))
@@ -103,7 +107,9 @@ def _recorded(store: Store, target: Checkpoint) -> dict[Slot, Entry]:
 
 
 def _removals(present: Mapping[Slot, Entry], wanted: Mapping[Slot, Entry]) -> list[bytes]:
-    """A path whose set of stages differs is emptied first: git keeps no stage 0 beside others."""
+    """Return input for `git update-index` that removes each path whose stages differ: git keeps no
+    stage 0 beside others.
+    """
     differing = {path for path, stage in present.keys() ^ wanted.keys() if (path, stage) in present}
     return [b"0 %s\t%s\0" % (b"0" * 40, path) for path in sorted(differing)]
 

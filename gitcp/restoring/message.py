@@ -1,5 +1,7 @@
-"""`restore --message ID`: the state just before a user message. Files from the last checkpoint that
-did not have it yet, the conversation cut right before it.
+"""`restore --message ID`: find the state just before a user message.
+
+The files are those of the last checkpoint without the message, and the conversation ends right
+before it.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from gitcp.value import replace
 
 
 class Rewound(NamedTuple):
-    """A conversation up to a message, and whose it is."""
+    """A conversation cut before a message, and the agent it belongs to."""
 
     conversation: Conversation
     agent: Agent | None
@@ -26,12 +28,12 @@ class Rewound(NamedTuple):
 
 
 def before_message(store: Store, session: str, message_id: str) -> tuple[Checkpoint, Rewound]:
-    """The checkpoint whose files belong to the moment before the message, and the conversation up
-    to there.
+    """Return the checkpoint whose files precede the message, and the conversation up to the
+    message.
 
-    Where no checkpoint was taken before the message, the files are those of the first one that has
-    it. Writes the shortened conversation's objects; no ref names them yet. Raises RevisionNotFound
-    if no checkpoint of the session holds the message.
+    Falls back to the first checkpoint of the session if every one has the message. Writes the
+    objects of the shortened conversation; no ref names them yet. Raises RevisionNotFound if no
+    checkpoint of the session contains the message.
     """
     tip = store.tip(session)
     history = list(store.history(tip)) if tip else []
@@ -43,7 +45,9 @@ def before_message(store: Store, session: str, message_id: str) -> tuple[Checkpo
 
 
 def _holder(store: Store, history: list[Summary], message_id: str) -> tuple[Checkpoint, int]:
-    """The newest checkpoint whose conversation has the message, and the byte at which it begins."""
+    """Return the newest checkpoint whose conversation contains the message, and the byte offset of
+    the message.
+    """
     searched = set()
     for summary in history:
         checkpoint = store.read(summary.commit)
@@ -57,16 +61,15 @@ def _holder(store: Store, history: list[Summary], message_id: str) -> tuple[Chec
         if offset is not None:
             return checkpoint, offset
     raise RevisionNotFound(
-        f"no checkpoint of this session holds a user message {message_id}",
+        f"no checkpoint of this session contains a user message {message_id}",
         hint="gitcp show --conversation",
     )
 
 
 def _is_before(store: Store, checkpoint: Checkpoint, holder: Checkpoint, offset: int) -> bool:
-    """Whether a checkpoint's conversation is a beginning of what the holder's says before the
-    offset.
+    """Return whether a checkpoint's conversation is a prefix of the holder's up to the offset.
 
-    Its length alone does not tell: after a restore a session goes on along another line.
+    Comparing lengths is not enough: after a restore, a session may continue differently.
     """
     streams = checkpoint.conversation.streams if checkpoint.conversation else ()
     main = next((stream for stream in streams if stream.name == MAIN), None)
@@ -74,16 +77,16 @@ def _is_before(store: Store, checkpoint: Checkpoint, holder: Checkpoint, offset:
         return True
     if main.bytes > offset:
         return False
-    from hashlib import sha256  # three milliseconds
+    from hashlib import sha256  # takes 3 ms, and is needed for this alone
 
     digest = sha256()
-    for chunk in _beginning(store, holder, main.bytes):
+    for chunk in _head(store, holder, main.bytes):
         digest.update(chunk)
     return digest.hexdigest() == main.sha256
 
 
-def _beginning(store: Store, holder: Checkpoint, size: int) -> Iterator[bytes]:
-    """The first bytes of a checkpoint's conversation."""
+def _head(store: Store, holder: Checkpoint, size: int) -> Iterator[bytes]:
+    """Yield the first `size` bytes of a checkpoint's conversation."""
     for chunk in segments.content(store.objects, stored(store, holder.conversation, MAIN)):
         if size <= 0:
             return
@@ -92,28 +95,30 @@ def _beginning(store: Store, holder: Checkpoint, size: int) -> Iterator[bytes]:
 
 
 def _cut(store: Store, holder: Checkpoint, offset: int) -> Conversation:
-    """The holder's conversation with its main stream up to the offset; the other streams stay as
-    they are.
+    """Return the holder's conversation with the main stream cut at the offset; other streams stay
+    whole.
     """
     assert holder.conversation is not None
-    whole = holder.conversation
-    main = segments.shorten(store.objects, stored(store, whole, MAIN), offset)
-    names = [stream.name.encode() for stream in whole.streams]
+    conversation = holder.conversation
+    main = segments.shorten(store.objects, stored(store, conversation, MAIN), offset)
+    names = [stream.name.encode() for stream in conversation.streams]
     entries = {
-        name: entry for name in names if (entry := trees.lookup(store.objects, whole.tree, name))
+        name: entry
+        for name in names
+        if (entry := trees.lookup(store.objects, conversation.tree, name))
     }
     entries[MAIN.encode()] = Entry(TREE, main.tree)
-    digest = adapters.for_format(whole.format).digest(Digest(), lines(store, main.segments))
+    digest = adapters.for_format(conversation.format).digest(Digest(), lines(store, main.segments))
     tree = trees.build(store.objects, trees.nest(entries))
     store.objects.flush(held=True)
     return Conversation(
-        format=whole.format,
+        format=conversation.format,
         tree=tree,
         streams=tuple(
             replace(s, bytes=main.bytes, sha256=main.sha256, torn=0) if s.name == MAIN else s
-            for s in whole.streams
+            for s in conversation.streams
         ),
-        digest=replace(digest, title=whole.digest.title),
-        directory=whole.directory,
-        worktree=whole.worktree,
+        digest=replace(digest, title=conversation.digest.title),
+        directory=conversation.directory,
+        worktree=conversation.worktree,
     )

@@ -1,10 +1,9 @@
-"""Permission bits that a checkpoint does not record, kept so that undo gives files the very bits
-they had.
+"""Permission bits that a checkpoint does not record, kept so that undo restores them exactly.
 
-A checkpoint does not tell 0644 from 0664, nor from what the umask gives a new file, which differs
-between users. That is enough to restore by, but an undo has to be exact. So a restore writes down
-the bits of the files that it changes where a restore of its safety checkpoint would give them
-others.
+A checkpoint does not distinguish 0644 from 0664, nor either from what the umask gives a new file,
+which differs between users. That is enough for a restore, but an undo must be exact. So a restore
+records the bits of the files it changes, where restoring the safety checkpoint would set different
+ones.
 """
 
 from __future__ import annotations
@@ -31,11 +30,13 @@ def unrecorded(store: Store, files: FilePlan, before: Taken) -> Bits:
     """
     if not store.repo.is_set("core.filemode", default=True):
         return ()
-    usual = {is_executable: ordinary(executable=is_executable) for is_executable in (True, False)}
+    default_bits = {
+        is_executable: ordinary(executable=is_executable) for is_executable in (True, False)
+    }
     return tuple(
         (path, bits)
         for path, bits in _changed(files, before)
-        if path not in before.snapshot.modes and bits != usual[bool(bits & 0o100)]
+        if path not in before.snapshot.modes and bits != default_bits[bool(bits & 0o100)]
     )
 
 
@@ -47,23 +48,23 @@ def _changed(files: FilePlan, before: Taken) -> Iterator[tuple[bytes, int]]:
 
 
 def completed(store: Store, wanted: Snapshot, before: Written, tree: Writer) -> Snapshot:
-    """The snapshot to go back to, with the bits that the files had which a restore changed:
-    `before` lists them.
+    """Return `wanted`, the snapshot to return to, with the bits that files had before a restore
+    changed them, as listed in `before`.
 
-    Left out are files that have them already.
+    Files that already have these bits are omitted.
     """
-    known, side = dict(before.bits), Side(store.objects, wanted)
+    recorded, side = dict(before.bits), Side(store.objects, wanted)
     modes = dict(wanted.modes)
-    for path in sorted({*before.files, *known} - modes.keys()):
+    for path in sorted({*before.files, *recorded} - modes.keys()):
         entry = side.entry(path)
         if entry is not None and entry.mode in {FILE, EXECUTABLE}:
-            bits = known.get(path, ordinary(executable=entry.mode == EXECUTABLE))
-            if not _has(tree, path, bits):
+            bits = recorded.get(path, ordinary(executable=entry.mode == EXECUTABLE))
+            if not _has_bits(tree, path, bits):
                 modes[path] = bits
     return replace(wanted, modes=modes) if modes != wanted.modes else wanted
 
 
-def _has(tree: Writer, path: bytes, bits: int) -> bool:
+def _has_bits(tree: Writer, path: bytes, bits: int) -> bool:
     status = tree.lstat(path)
     return (
         status is not None and stat.S_ISREG(status.st_mode) and stat.S_IMODE(status.st_mode) == bits

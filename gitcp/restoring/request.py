@@ -1,6 +1,4 @@
-"""What is to be brought back: the value that a restore is asked with, and what follows from it by
-looking.
-"""
+"""What to restore: the request, and what it resolves to on this disk."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gitcp.errors import BadValue
-from gitcp.model import RESERVED, Agent, Checkpoint, Conversation, Snapshot, Span
+from gitcp.model import Agent, Checkpoint, Conversation, Snapshot, Span
 from gitcp.restoring.plan import ALONE, Side
 from gitcp.store import Store
 from gitcp.value import Value, replace
@@ -20,13 +18,13 @@ if TYPE_CHECKING:
     from gitcp.restoring.message import Rewound
 
 
-class Request(Value):
-    """What to bring back, and where from.
+class RestoreRequest(Value):
+    """What to restore, and from where.
 
-    `paths` limits the files, and the index (empty: all). `rewound` replaces the target's
-    conversation by an earlier part of it. `force` goes on during a merge or rebase. With `reverted`
-    it is a revert: what there is to be is what is there, without the changes after that checkpoint
-    up to the target; `merged` says so once it is known.
+    `paths` limits the files and the index (empty: all). `rewound` replaces the target's
+    conversation by an earlier part of it. `force` allows a restore during a merge or rebase. With
+    `reverted`, the request is a revert: it restores the current files without the changes made
+    after that checkpoint up to the target; `merged` is the resulting snapshot, once known.
     """
 
     target: Checkpoint
@@ -45,65 +43,57 @@ class Request(Value):
 
     @property
     def wanted(self) -> Snapshot:
-        """The files to be there."""
+        """The snapshot whose files to restore."""
         return self.merged or self.target.snapshot
 
     @property
     def span(self) -> Span | None:
-        """The step that a revert takes back."""
+        """The step that a revert undoes."""
         return Span(self.reverted.id, self.target.id) if self.reverted else None
 
     @property
     def stored(self) -> tuple[Conversation | None, Agent | None]:
-        """The conversation to put back, and whose it is."""
+        """The conversation to restore, and its agent."""
         return self.rewound[:2] if self.rewound else (self.target.conversation, self.target.agent)
 
 
-def know_files(store: Store, target: Checkpoint) -> None:
-    """Make the tree of a checkpoint's files readable, which is stored only with `.gitcp` in it.
-
-    The store does so when it reads a checkpoint; this one may have been read by another.
-    """
-    entries = store.objects.read_tree(target.root)
-    store.objects.name_tree([entry for entry in entries if entry.name != RESERVED])
-
-
-def merged_into(store: Store, request: Request, ours: Snapshot) -> Request:
-    """A revert that knows what it leads to from what is here, `ours`; any other request as it
-    is.
+def merged_into(store: Store, request: RestoreRequest, ours: Snapshot) -> RestoreRequest:
+    """Return a revert with its merged snapshot, given the current one, `ours`; any other request
+    unchanged.
     """
     if request.reverted is None:
         return request
-    from gitcp.restoring.merge import by_git, merge  # for a revert
+    from gitcp.restoring.merge import by_git, merge  # only for a revert
 
-    know_files(store, request.reverted)
     sides = request.target.snapshot, ours, request.reverted.snapshot
     merged = merge(store.objects, sides, by_git(store.repo), request.paths, markers=request.markers)
     return replace(request, merged=merged.snapshot)
 
 
-def check_paths(store: Store, request: Request) -> None:
-    """Raise BadValue for a path that is neither in the target nor here: a slip of the pen."""
-    there = somewhere(store, request)
-    lost = next((path for path in request.paths if path not in there), None)
-    if lost is not None:
+def check_paths(store: Store, request: RestoreRequest) -> None:
+    """Raise BadValue for a path that is neither in the target nor on disk: probably a typo."""
+    existing = existing_paths(store, request)
+    unknown = next((path for path in request.paths if path not in existing), None)
+    if unknown is not None:
         raise BadValue(
-            f"{display(lost)} is neither in {request.target.id} nor here: nothing was changed"
+            f"{display(unknown)} is neither in {request.target.id} nor on disk: "
+            "nothing was changed",
+            hint=f"gitcp show --files {request.target.id}",
         )
 
 
-def somewhere(store: Store, request: Request) -> tuple[bytes, ...]:
-    """Those of a request's paths, or directories alone, that are in the target or here."""
-    sides = []
-    for checkpoint in filter(None, (request.target, request.reverted)):
-        know_files(store, checkpoint)
-        sides.append(Side(store.objects, checkpoint.snapshot))
+def existing_paths(store: Store, request: RestoreRequest) -> tuple[bytes, ...]:
+    """Return those of a request's paths that exist in the target or on disk."""
+    checkpoints = filter(None, (request.target, request.reverted))
+    sides = [Side(store.objects, checkpoint.snapshot) for checkpoint in checkpoints]
     with Writer(store.repo.root) as tree:
-        there = {path for path in request.paths if tree.lstat(path.removesuffix(ALONE)) is not None}
-    held = (
+        existing = {
+            path for path in request.paths if tree.lstat(path.removesuffix(ALONE)) is not None
+        }
+    stored = (
         path
         for path in request.paths
-        if any(side.holds(path.removesuffix(ALONE)) for side in sides)
+        if any(side.may_have(path.removesuffix(ALONE)) for side in sides)
     )
-    there.update(held)
-    return tuple(path for path in request.paths if path in there)
+    existing.update(stored)
+    return tuple(path for path in request.paths if path in existing)

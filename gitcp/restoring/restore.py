@@ -1,9 +1,9 @@
-"""Restore: ref → commit → plan → apply. The present state is saved first; every restore can be
+"""Restore: ref → commit → plan → apply. The current state is saved first, so every restore can be
 undone.
 
-`plan` only looks. `restore` saves a safety checkpoint, plans again from it, makes sure that
-everything needed can be read, writes down what it is about to do, does it, puts the conversation
-where the agent resumes it, and appends a checkpoint that says what was restored.
+`plan` writes nothing. `restore` saves a safety checkpoint, plans again from it, verifies that
+everything needed is readable, writes the journal, applies the plan, writes the conversation where
+the agent resumes it, and saves a checkpoint that records the restore.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from gitcp.history import log
 from gitcp.model import Checkpoint, CheckpointId, Trigger
 from gitcp.restoring import index as index_op
 from gitcp.restoring import permissions, placing, restore_notice, trust, written
-from gitcp.restoring.apply import apply_files, leave_edited, still_wrong
+from gitcp.restoring.apply import EDITED, apply_files, leave_edited, still_wrong
 from gitcp.restoring.contents import Contents
 from gitcp.restoring.placing import Placed
-from gitcp.restoring.plan import Beside, FilePlan, Kept, Side, plan_files, within
-from gitcp.restoring.request import Request, check_paths, know_files, merged_into, somewhere
+from gitcp.restoring.plan import FilePlan, Kept, Side, SnapshotFacts, plan_files, within
+from gitcp.restoring.request import RestoreRequest, check_paths, existing_paths, merged_into
 from gitcp.restoring.worktree_view import WorktreeDisk
-from gitcp.restoring.written import Found, Written
+from gitcp.restoring.written import CompletedSnapshot, Written
 from gitcp.saving import session
-from gitcp.saving.save import Request as SaveRequest
-from gitcp.saving.save import Saved, live_trees, save
-from gitcp.state import effects, journal, oplog
-from gitcp.state.journal import Extent, Restores, Step, Unfinished
+from gitcp.saving.save import Saved, SaveRequest, live_trees, save
+from gitcp.state import effects, journal, oplog, undo_stack
+from gitcp.state.extent import Extent, Restores
+from gitcp.state.journal import RestoreKind, Unfinished
 from gitcp.store import Store, Summary
 from gitcp.value import Value, replace
 from gitcp.worktree.rules import outside
@@ -37,23 +37,23 @@ from gitcp.worktree.snapshot import Since, Taken, take
 from gitcp.worktree.writer import Writer
 
 __all__ = (
-    "Plan",
     "Report",
-    "Request",
+    "RestorePlan",
+    "RestoreRequest",
     "finish",
-    "know_files",
+    "limited_to_extent",
     "plan",
     "redo",
     "restore",
-    "stepping",
     "undo",
 )
 
 
-class Plan(Value):
-    """What a restore would do. `later` are the checkpoints it goes back past, newest first;
-    `effects` are the compensations recorded since, without those that were run; a restore runs
-    none.
+class RestorePlan(Value):
+    """What a restore would do.
+
+    `later` are the checkpoints newer than the target, newest first. `effects` are the compensations
+    recorded since and not run; a restore runs none.
     """
 
     target: Checkpoint
@@ -67,12 +67,14 @@ class Plan(Value):
 
 
 class Report(Value):
-    """What a restore did. `checkpoint` is None when everything was as wanted already. `failed`: not
-    all came back.
+    """What a restore did.
+
+    `checkpoint` is None if nothing had to change; `safety` is None too, unless the current state
+    had to be saved to find out. `failed`: not everything was restored.
     """
 
     target: Checkpoint
-    safety: CheckpointId
+    safety: CheckpointId | None
     checkpoint: CheckpointId | None
     written: tuple[bytes, ...]
     removed: tuple[bytes, ...]
@@ -81,24 +83,44 @@ class Report(Value):
     failed: bool
 
 
-class Present(NamedTuple):
-    """What was there before a restore: saved, what of it could not be, and the snapshot of it."""
+class LogEntry(NamedTuple):
+    """What the operation log records of a restore: the checkpoint that undo returns to, and the
+    extent.
+    """
+
+    step: RestoreKind
+    safety: CheckpointId
+    extent: Extent
+    key: str
+    aborted: bool = False
+
+
+class SavedState(NamedTuple):
+    """The state before a restore: its safety checkpoint, what was not saved, and its snapshot."""
 
     saved: Saved
     kept: tuple[Kept, ...]
-    found: Found
+    snapshot: CompletedSnapshot
 
 
-def plan(store: Store, request: Request) -> Plan:
-    """What `restore` would do now. Writes nothing, anywhere. Raises BadValue for a path that is
+class _Unchanged(Exception):
+    """Raised if nothing has to change; `kept` are the paths that differ from the target."""
+
+    def __init__(self, kept: tuple[Kept, ...], placed: Placed | None) -> None:
+        super().__init__(kept, placed)
+        self.kept = kept
+        self.placed = placed
+
+
+def plan(store: Store, request: RestoreRequest) -> RestorePlan:
+    """Return what `restore` would do now. Writes nothing. Raises BadValue for a path that exists
     nowhere.
     """
-    know_files(store, request.target)
     check_paths(store, request)
     objects = Objects(store.repo, dry=True)
     now = take(store.repo, objects, request.limits, live_trees(store, request.target.id.session))
     later = tuple(log.later(store, request.target))
-    return Plan(
+    return RestorePlan(
         target=request.target,
         files=plan_from(store, objects, request, now),
         placed=_place(store, request),
@@ -107,111 +129,109 @@ def plan(store: Store, request: Request) -> Plan:
     )
 
 
-def plan_from(store: Store, objects: Objects, request: Request, now: Taken) -> FilePlan:
-    """What restoring the target's files would do, from a snapshot of now whose trees `objects` has.
-    Writes nothing.
+def plan_from(store: Store, objects: Objects, request: RestoreRequest, taken: Taken) -> FilePlan:
+    """Return what restoring the target's files would do, given a current snapshot whose trees
+    `objects` can read. Writes nothing.
     """
-    objects.name_tree(store.objects.read_tree(request.target.snapshot.tree))
-    before = written.read(store.repo, _extent_of(journal.restores(store.repo), request.target))
-    found = written.completed(store, objects, now, before)
-    return _plan_files(store, objects, request, found, Contents(store), request.paths)
+    stack = undo_stack.restores(store.repo)
+    before = written.read(store.repo, _extent_of(stack, request.target))
+    present = written.completed(store, objects, taken, before)
+    return _plan_files(store, objects, request, present, Contents(store), request.paths)
 
 
-def restore(store: Store, request: Request, agreed: Plan | FilePlan | None = None) -> Report:
-    """Do it. Raises Refused, with nothing changed, if the files are no longer those that `agreed`
-    was made for.
+def restore(
+    store: Store, request: RestoreRequest, agreed: RestorePlan | FilePlan | None = None
+) -> Report:
+    """Restore what is requested. Raises Refused, with nothing changed, if the files are no longer
+    those that `agreed` was made for.
     """
-    agreed = agreed.files if isinstance(agreed, Plan) else agreed
+    agreed = agreed.files if isinstance(agreed, RestorePlan) else agreed
     with journal.lock(store.repo):
-        return _restore(store, request, agreed, Step.RESTORE)
+        return _restore(store, request, agreed, RestoreKind.RESTORE)
 
 
-def undo(store: Store, request_for: Callable[[CheckpointId], Request]) -> Report:
-    """Go back to the state before the last restore. Raises Refused if there is none."""
+def undo(store: Store, request_for: Callable[[CheckpointId], RestoreRequest]) -> Report:
+    """Return to the state before the last restore. Raises Refused if there is none."""
     with journal.lock(store.repo):
-        known = journal.restores(store.repo)
-        if not known.undo:
-            raise Refused("there is no restore to undo: nothing was changed", hint="gitcp log")
-        return _restore(store, stepping(store, request_for(known.undo[-1])), None, Step.UNDO)
+        stack = undo_stack.restores(store.repo)
+        if not stack.undo:
+            raise Refused("no restore to undo: nothing was changed", hint="gitcp oplog")
+        return _restore(
+            store, limited_to_extent(store, request_for(stack.undo[-1])), None, RestoreKind.UNDO
+        )
 
 
-def redo(store: Store, request_for: Callable[[CheckpointId], Request]) -> Report:
-    """Take back the last undo. Raises Refused if there is none."""
+def redo(store: Store, request_for: Callable[[CheckpointId], RestoreRequest]) -> Report:
+    """Undo the last undo. Raises Refused if there is none."""
     with journal.lock(store.repo):
-        known = journal.restores(store.repo)
-        if not known.redo:
-            raise Refused("there is no undo to take back: nothing was changed", hint="gitcp log")
-        return _restore(store, stepping(store, request_for(known.redo[-1])), None, Step.REDO)
+        stack = undo_stack.restores(store.repo)
+        if not stack.redo:
+            raise Refused("no undo to redo: nothing was changed", hint="gitcp oplog")
+        return _restore(
+            store, limited_to_extent(store, request_for(stack.redo[-1])), None, RestoreKind.REDO
+        )
 
 
-def stepping(store: Store, request: Request) -> Request:
-    """What `undo` or `redo` bring back of their target: no more than what the restore after it
-    changed.
-    """
-    extent = _extent_of(journal.restores(store.repo), request.target)
-    there = somewhere(store, replace(request, paths=extent.paths))
-    files = extent.files and bool(there or not extent.paths)
+def limited_to_extent(store: Store, request: RestoreRequest) -> RestoreRequest:
+    """Limit an undo or a redo to what the restore after its target changed."""
+    extent = _extent_of(undo_stack.restores(store.repo), request.target)
+    existing = existing_paths(store, replace(request, paths=extent.paths))
+    files = extent.files and bool(existing or not extent.paths)
     return replace(
-        request, files=files, conversation=extent.conversation, index=extent.index, paths=there
+        request, files=files, conversation=extent.conversation, index=extent.index, paths=existing
     )
 
 
 def finish(
-    store: Store, request_for: Callable[[CheckpointId], Request], *, forward: bool
+    store: Store, request_for: Callable[[CheckpointId], RestoreRequest], *, forward: bool
 ) -> Report:
-    """Carry an interrupted restore to its target (`forward`), or everything it touched back to
-    where it was.
+    """Finish an interrupted restore (`forward`), or return everything it touched to the state
+    before.
 
-    Forward, what somebody edited since is kept, as it would have been before. The journal stays as
-    it is until all is done, however often this too is interrupted.
+    Forward, files edited since are kept. The journal stays until all is done, however often this is
+    interrupted as well.
     """
     with journal.lock(store.repo):
         begun = journal.unfinished(store.repo)
         if begun is None:
-            raise Refused("no restore was interrupted here: nothing was changed", hint="gitcp log")
-        request = _resumed(
+            raise Refused("no interrupted restore here: nothing was changed", hint="gitcp status")
+        request = _continued(
             store, request_for(begun.target if forward else begun.safety), begun, forward=forward
         )
-        know_files(store, request.target)
         journal.sweep(store.repo, begun)
         if forward:
-            request = _as_begun(store, request_for, begun, request)
-            before = written.read(store.repo, _extent_of(begun.before, request.target))
-        else:
-            before = written.so_far(
-                store, _as_begun(store, request_for, begun, request_for(begun.target)), begun
+            request = _with_merge(store, request_for, begun, request)
+            before = written.read(
+                store.repo, _extent_of(undo_stack.restores(store.repo), request.target)
             )
-        present = _save_present(store, request, before)
-        files, contents = _prepare(store, request, present, begun.paths)
+        else:
+            before = written.written_so_far(
+                store, _with_merge(store, request_for, begun, request_for(begun.target)), begun
+            )
+        state = _save_present(store, request, before)
+        files, contents = _prepare(store, request, state, begun.paths)
         if forward:
             files = leave_edited(store, contents, files, request_for(begun.safety).target)
+            differing = _still_different(store, request, begun, state, contents)
+            files = replace(files, kept=tuple(sorted((*files.kept, *differing), key=_path)))
         placed = _place(store, request, begun.session_id)
         if placed is not None:
             placing.sweep(placed)
-        here, after = begun.safety, begun.after
+        entry = LogEntry(begun.step, begun.safety, begun.extent, begun.key)
         if not forward:
-            here = present.saved.checkpoint.id
-            extent = replace(begun.extent, made=files.created, **_unrecorded(store, files, present))
-            after = Restores(
-                (*begun.before.undo, here),
-                begun.before.redo,
-                {**begun.before.extents, here: extent},
-            )
-        step = begun.step if forward else Step.RESTORE
-        return _carry_out(
-            store, request, files, contents, present, placed, (here, after), step, begun
-        )
+            extent = replace(begun.extent, made=files.created, **_unrecorded(store, files, state))
+            safety = state.saved.checkpoint.id
+            entry = LogEntry(RestoreKind.RESTORE, safety, extent, begun.key, aborted=True)
+        return _carry_out(store, request, files, contents, state, placed, entry, begun)
 
 
-def _as_begun(
+def _with_merge(
     store: Store,
-    request_for: Callable[[CheckpointId], Request],
+    request_for: Callable[[CheckpointId], RestoreRequest],
     begun: Unfinished,
-    request: Request,
-) -> Request:
-    """The request for the target of an interrupted restore; a revert knows again what it leads
-    to.
-    """
+    request: RestoreRequest,
+) -> RestoreRequest:
+    """Return the request of an interrupted restore; for a revert, with its merged snapshot."""
     if begun.reverted is None:
         return request
     step_from, ours = (request_for(id).target for id in (begun.reverted, begun.safety))
@@ -220,109 +240,118 @@ def _as_begun(
     )
 
 
-def _restore(store: Store, request: Request, agreed: FilePlan | None, step: Step) -> Report:
+def _restore(
+    store: Store, request: RestoreRequest, agreed: FilePlan | None, step: RestoreKind
+) -> Report:
+    try:
+        return _save_and_restore(store, request, agreed, step)
+    except _Unchanged as unchanged:
+        failed = any(one.missing for one in unchanged.kept)
+        return Report(request.target, None, None, (), (), unchanged.kept, unchanged.placed, failed)
+
+
+def _save_and_restore(
+    store: Store, request: RestoreRequest, agreed: FilePlan | None, step: RestoreKind
+) -> Report:
     _check_allowed(store, request)
     trust.admit(store, request.target, trusted=request.trust)
-    know_files(store, request.target)
     check_paths(store, request)
-    known = journal.restores(store.repo)
-    extent_of_target = _extent_of(known, request.target)
-    before = Written() if request.reverted else written.read(store.repo, extent_of_target)
-    present = _save_present(store, request, before)
-    request = merged_into(store, request, present.saved.checkpoint.snapshot)
-    here = present.saved.checkpoint.id
-    files, contents = _prepare(store, request, present, request.paths)
+    extent_of_target = _extent_of(undo_stack.restores(store.repo), request.target)
+    written_before = Written() if request.reverted else written.read(store.repo, extent_of_target)
+    can_skip = (
+        step is RestoreKind.RESTORE and not agreed and not (request.index or request.reverted)
+    )
+    state = _save_present(store, request, written_before, can_skip=can_skip)
+    request = merged_into(store, request, state.saved.checkpoint.snapshot)
+    safety = state.saved.checkpoint.id
+    files, contents = _prepare(store, request, state, request.paths)
     if agreed is not None and files != agreed:
         _refuse_outdated(request)
     placed = _place(store, request)
-    extent = _extent(store, request, files, present)
-    then = journal.stepped(known, step, here, extent)
-    if not files and not request.index and _is_placed(request, present.saved.checkpoint, placed):
-        if step is not Step.RESTORE:
-            journal.set_restores(store.repo, then)
-            _record(store, step, request, (request.target.id, here))
-        kept, missing = (*files.kept, *present.kept), any(kept.missing for kept in files.kept)
-        return Report(request.target, here, None, (), (), kept, placed, failed=missing)
+    extent = _extent(store, request, files, state)
+    entry = LogEntry(step, safety, extent, os.urandom(8).hex())
+    if not files and not request.index and _is_placed(request, state.saved.checkpoint, placed):
+        if step is not RestoreKind.RESTORE:
+            _record(store, request, entry, (request.target.id, safety))
+        kept, is_incomplete = (*files.kept, *state.kept), any(kept.missing for kept in files.kept)
+        return Report(request.target, safety, None, (), (), kept, placed, failed=is_incomplete)
     begun = Unfinished(
         target=request.target.id,
-        safety=here,
+        safety=safety,
         paths=files.changed,
         extent=extent,
         message=request.rewound.message if request.rewound else None,
         session_id=placed.session_id if placed else None,
         reverted=request.reverted.id if request.reverted else None,
         markers=request.markers,
-        before=known,
-        after=then,
         step=step,
+        key=entry.key,
     )
     journal.begin(store.repo, begun)
-    return _carry_out(store, request, files, contents, present, placed, (here, then), step)
+    return _carry_out(store, request, files, contents, state, placed, entry)
 
 
-def _refuse_outdated(request: Request) -> NoReturn:
-    # `@` means the safety checkpoint by now.
+def _refuse_outdated(request: RestoreRequest) -> NoReturn:
+    # By now, `@` means the safety checkpoint.
     again = "run the command again" + ("" if request.reverted else f", for {request.target.id}")
-    raise Refused("the files changed since the plan was shown: nothing was restored", hint=again)
+    raise Refused("files changed after the plan was shown: nothing was restored", hint=again)
 
 
 def _carry_out(
     store: Store,
-    request: Request,
+    request: RestoreRequest,
     files: FilePlan,
     contents: Contents,
-    present: Present,
+    before: SavedState,
     placed: Placed | None,
-    then: tuple[CheckpointId, Restores],
-    step: Step,
+    entry: LogEntry,
     begun: Unfinished | None = None,
 ) -> Report:
-    """Everything after the journal is written. Each part that fails is reported, and the others are
-    done.
+    """Do everything that follows the journal. A part that fails is reported, and the others
+    continue.
 
-    `then` is what can be undone afterwards, and this restore's checkpoint in it. `begun` is the one
-    to finish.
+    `entry` is written to the operation log last. `begun` is the interrupted restore to finish.
     """
     with Writer(store.repo.root, begun.directories if begun else ()) as tree:
-        done = apply_files(contents, files, tree, present.saved.taken.stamp)
+        done = apply_files(contents, files, tree, before.saved.taken.stamp)
         with tree.flushing():
-            unset = index_op.restore(store, request.target, request.paths) if request.index else ()
-            unplaced = placing.write(placed) if placed is not None else None
-            placed = placed if unplaced is None else None
-            after = _save_after(store, request, present.saved, placed, frozenset(tree.changed))
+            index_failures = (
+                index_op.restore(store, request.target, request.paths) if request.index else ()
+            )
+            unwritten = placing.write(placed) if placed is not None else None
+            placed = placed if unwritten is None else None
+            after = _save_after(store, request, before.saved, placed, frozenset(tree.changed))
         wrong = still_wrong(contents, files, done, tree, Side(store.objects, after.taken.snapshot))
         files = replace(files, kept=(*files.kept, *done.failed, *wrong))
-        wrote = written.by(store, request, files, present.saved.checkpoint.snapshot, tree, begun)
-    journal.set_restores(store.repo, written.added(store.repo, *then, wrote))
-    safety = present.saved.checkpoint.id
-    _record(store, step, request, (request.target.id, safety, after.checkpoint.id))
-    journal.finish(store.repo)
-    kept = (*files.kept, *unset, *((unplaced,) if unplaced else ()), *present.kept)
+        wrote = written.written_by(
+            store, request, files, before.saved.checkpoint.snapshot, tree, begun
+        )
+    entry = entry._replace(extent=written.write_list(store.repo, entry.extent, wrote))
+    safety = before.saved.checkpoint.id
+    kept = (*files.kept, *index_failures, *((unwritten,) if unwritten else ()), *before.kept)
     restore_notice.leave(store, request.target, after.checkpoint, safety, kept)
+    _record(store, request, entry, (request.target.id, safety, after.checkpoint.id))
+    journal.finish(store.repo)
     changed = tuple(done.written), tuple(done.removed)
     failed = any(one.missing for one in kept)
     return Report(request.target, safety, after.checkpoint.id, *changed, kept, placed, failed)
 
 
-def _record(store: Store, step: Step, request: Request, ids: tuple[CheckpointId, ...]) -> None:
-    """Write the restore into the operation log, an undo or redo with the restore that it is of."""
-    of = None if step is Step.RESTORE else _walked(store, step)
-    said = f"without {request.span}" if request.reverted else f"to {request.target.id}"
-    what = oplog.REVERT if request.reverted and step is Step.RESTORE else step.value
-    oplog.record(store.repo, what, said, checkpoints=ids, of=of)
+def _record(
+    store: Store, request: RestoreRequest, entry: LogEntry, ids: tuple[CheckpointId, ...]
+) -> None:
+    """Write the restore to the operation log, which completes it."""
+    summary = f"without {request.span}" if request.reverted else f"to {request.target.id}"
+    is_revert = request.reverted and entry.step is RestoreKind.RESTORE
+    operation = oplog.REVERT if is_revert else entry.step.value
+    fields = {"extent": entry.extent, "key": entry.key, "aborted": entry.aborted}
+    undo_stack.record(store.repo, operation, summary, entry.safety, checkpoints=ids, **fields)
 
 
-def _walked(store: Store, step: Step) -> int | None:
-    """Which operation an undo or redo is of."""
-    standing = oplog.standing(oplog.entries(store.repo), store.repo.worktree_name)
-    walked = standing.undo if step is Step.UNDO else standing.redo
-    return next((each.number for each in reversed(walked) if each.what in oplog.RESTORING), None)
-
-
-def _check_allowed(store: Store, request: Request) -> None:
+def _check_allowed(store: Store, request: RestoreRequest) -> None:
     if journal.unfinished(store.repo) is not None:
         raise Refused(
-            "a restore was interrupted here and is not finished: nothing was changed",
+            "an interrupted restore must be finished first: nothing was changed",
             hint="gitcp restore --continue  (or --abort)",
         )
     operation = store.repo.head().operation
@@ -336,35 +365,39 @@ def _check_allowed(store: Store, request: Request) -> None:
         )
 
 
-def _extent(store: Store, request: Request, files: FilePlan, present: Present) -> Extent:
-    """What a restore that carries out `files` changes."""
+def _extent(store: Store, request: RestoreRequest, files: FilePlan, state: SavedState) -> Extent:
+    """Return what a restore that applies `files` changes."""
     limits = files.changed if request.reverted else request.paths
     flags = request.files, request.conversation, request.index
-    return Extent(*flags, limits, files.created, **_unrecorded(store, files, present))
+    return Extent(*flags, limits, files.created, **_unrecorded(store, files, state))
 
 
-def _unrecorded(store: Store, files: FilePlan, present: Present) -> dict[str, Any]:
-    """What the safety checkpoint does not record of what is there, and undoing `files` exactly
-    needs.
+def _unrecorded(store: Store, files: FilePlan, state: SavedState) -> dict[str, Any]:
+    """Return the fields of the extent that undoing `files` needs and the safety checkpoint does not
+    record.
     """
-    taken = present.found.taken
+    taken = state.snapshot.taken
     rules = outside(store.repo, taken.memory.lines if taken.memory else {}, taken.stamp)
     return {
         "bits": permissions.unrecorded(store, files, taken),
-        "rules": written.keep_rules(store.repo, rules),
+        "rules": written.write_rules(store.repo, rules),
     }
 
 
-def _extent_of(known: Restores, target: Checkpoint) -> Extent:
-    """What the restore that began at this checkpoint changed; all but the index where none did."""
-    return known.extents.get(target.id, Extent())
+def _extent_of(stack: Restores, target: Checkpoint) -> Extent:
+    """Return what the restore that began at this checkpoint changed; if none did, all but the
+    index.
+    """
+    return stack.extents.get(target.id, Extent())
 
 
-def _resumed(store: Store, request: Request, begun: Unfinished, *, forward: bool) -> Request:
-    """The request that goes on with an interrupted restore."""
+def _continued(
+    store: Store, request: RestoreRequest, begun: Unfinished, *, forward: bool
+) -> RestoreRequest:
+    """Return the request that continues an interrupted restore."""
     extent, rewound = begun.extent, None
     if forward and begun.message:
-        from gitcp.restoring.message import before_message  # for --continue alone
+        from gitcp.restoring.message import before_message  # only for --continue
 
         rewound = before_message(store, begun.target.session, begun.message)[1]
     return replace(
@@ -378,32 +411,45 @@ def _resumed(store: Store, request: Request, begun: Unfinished, *, forward: bool
     )
 
 
-def _belonging(store: Store, request: Request) -> session.Choice:
-    """The session that what is here belongs to; where the conversation of another one is to change,
-    that one, so that undoing it goes on with the same agent.
+def _choose_session(store: Store, request: RestoreRequest) -> session.Choice:
+    """Return the session of the safety checkpoint.
+
+    If the restore changes the conversation of another session, it is that one, so that an undo
+    resumes the same agent.
     """
-    choice = session.present(store, request.cwd, request.target)
+    choice = session.choose_for_restore(store, request.cwd, request.target)
     if not request.conversation or request.stored[0] is None:
         return choice
     placed = _place(store, request)
     unchanged = placed.session_id if placed is not None and not placed.changes else None
-    return session.changed(store, request.cwd, request.target, choice, unchanged)
+    return session.choose_overwritten(store, request.cwd, request.target, choice, unchanged)
 
 
-def _save_present(store: Store, request: Request, before: Written) -> Present:
-    """Save what is here, files and conversation, in the session that it belongs to.
+def _save_present(
+    store: Store, request: RestoreRequest, before: Written, *, can_skip: bool = False
+) -> SavedState:
+    """Save the current files and conversation as the safety checkpoint.
 
-    `before` is what the restore wrote that is taken back: it is saved though no look at the tree
-    may show it.
+    `before` lists what an earlier restore wrote: it is saved even if ignored now. With `can_skip`,
+    raises _Unchanged and saves nothing if the restore would change nothing.
     """
-    choice = _belonging(store, request)
-    found: list[Found] = []
+    choice = _choose_session(store, request)
+    placed = _place(store, request) if can_skip else None
+    can_skip = can_skip and _is_conversation_unchanged(placed, choice)
+    snapshots: list[CompletedSnapshot] = []
 
     def complete(taken: Taken) -> Taken:
-        found.append(written.completed(store, store.objects, taken, before))
-        return found[-1].taken
+        snapshots.append(written.completed(store, store.objects, taken, before))
+        if can_skip:
+            contents = Contents(store)
+            files = _plan_files(
+                store, store.objects, request, snapshots[-1], contents, request.paths
+            )
+            if not files:
+                raise _Unchanged(files.kept, placed)
+        return snapshots[-1].taken
 
-    wanted = SaveRequest(
+    safety = SaveRequest(
         request.cwd,
         trigger=Trigger.BEFORE_RESTORE,
         limits=request.limits,
@@ -411,27 +457,31 @@ def _save_present(store: Store, request: Request, before: Written) -> Present:
         complete=complete,
     )
     try:
-        return Present(save(store, wanted), (), found[-1])
+        return SavedState(save(store, safety), (), snapshots[-1])
     except ConversationUnreadable as error:
-        # It is not touched, so the files need not stay as they are because of it.
+        # The restore does not write this conversation, so the files can still be restored.
         path = choice.capture.sources[0].path if choice.capture else None
-        kept = Kept(os.fsencode(path or ""), f"the conversation of now is not saved: {error}")
-        saved = save(store, replace(wanted, choice=choice._replace(capture=None)))
-        return Present(saved, (kept,), found[-1])
+        kept = Kept(os.fsencode(path or ""), f"the current conversation is not saved: {error}")
+        result = save(store, replace(safety, choice=choice._replace(capture=None)))
+        return SavedState(result, (kept,), snapshots[-1])
 
 
 def _save_after(
-    store: Store, request: Request, before: Saved, placed: Placed | None, changed: frozenset[bytes]
+    store: Store,
+    request: RestoreRequest,
+    before: Saved,
+    placed: Placed | None,
+    changed: frozenset[bytes],
 ) -> Saved:
-    """The checkpoint that says what was restored. With the conversation its words come back, and
-    results of steps.
+    """Save the checkpoint that records the restore.
 
-    `changed` are the paths that the restore changed.
+    A restored conversation brings its note and its step results with it. `changed` are the paths
+    that the restore changed.
     """
     safety = before.checkpoint
-    stored, words = (safety.conversation, safety.agent), safety.note
+    stored, note = (safety.conversation, safety.agent), safety.note
     if request.conversation:
-        words = request.target.note
+        note = request.target.note
     if placed is not None:
         conversation, agent = request.stored
         conversation = conversation and replace(conversation, worktree=store.repo.worktree_name)
@@ -450,33 +500,35 @@ def _save_after(
             reverted=request.span,
             choice=session.Choice(_session_after(store, request, safety), None, "restored"),
             stored=stored,
-            words=replace(words, label=None, compensations=()),
+            words=replace(note, label=None, compensations=()),
             steps_of=request.target if request.conversation else None,
             since=Since(before.taken, changed),
         ),
     )
 
 
-def _session_after(store: Store, request: Request, safety: Checkpoint) -> str:
-    """The session that goes on: the target's where its conversation comes back, unless the one that
-    is here has the target behind it, as a fork has those before its fork point.
+def _session_after(store: Store, request: RestoreRequest, safety: Checkpoint) -> str:
+    """Return the session that continues.
+
+    It is the target's if the conversation is restored, unless the current session has the target in
+    its history, as a fork has.
     """
-    here, there = safety.id.session, session.holding(store, request.target)
-    if here == there or not request.conversation:
-        return here
+    current, restored = safety.id.session, session.owner(store, request.target)
+    if current == restored or not request.conversation:
+        return current
     return (
-        here
+        current
         if any(s.commit == request.target.commit for s in store.history(safety.commit))
-        else there
+        else restored
     )
 
 
 def _prepare(
-    store: Store, request: Request, present: Present, scope: tuple[bytes, ...]
+    store: Store, request: RestoreRequest, state: SavedState, scope: tuple[bytes, ...]
 ) -> tuple[FilePlan, Contents]:
-    """The plan, and everything it needs, read. Raises StoreDamaged if something of it is lost."""
+    """Return the plan and its verified contents. Raises StoreDamaged if a blob cannot be read."""
     contents = Contents(store)
-    files = _plan_files(store, store.objects, request, present.found, contents, scope)
+    files = _plan_files(store, store.objects, request, state.snapshot, contents, scope)
     contents.require(files.write, str(request.target.id))
     return files, contents
 
@@ -484,8 +536,8 @@ def _prepare(
 def _plan_files(
     store: Store,
     objects: Objects,
-    request: Request,
-    now: Found,
+    request: RestoreRequest,
+    now: CompletedSnapshot,
     contents: Contents,
     scope: tuple[bytes, ...],
 ) -> FilePlan:
@@ -495,20 +547,43 @@ def _plan_files(
         sides = now.taken.snapshot, permissions.completed(store, request.wanted, now.written, tree)
         disk = WorktreeDisk(tree, contents)
         before = now.written
-        beside = Beside(frozenset(before.made), now.held, before.standing, before.rules)
-        files = plan_files(store.repo, objects, sides, scope, disk, beside)
-    known = {one.path for one in files.kept}
-    changed = [one for one in now.changed if one.path not in known and within(one.path, scope)]
+        facts = SnapshotFacts(frozenset(before.made), now.recovered, before.existing, before.rules)
+        files = plan_files(store.repo, objects, sides, scope, disk, facts)
+    kept = {one.path for one in files.kept}
+    changed = [one for one in now.changed if one.path not in kept and within(one.path, scope)]
     return (
-        replace(files, kept=tuple(sorted((*files.kept, *changed), key=lambda one: one.path)))
-        if changed
-        else files
+        replace(files, kept=tuple(sorted((*files.kept, *changed), key=_path))) if changed else files
     )
 
 
-def _place(store: Store, request: Request, session_id: str | None = None) -> Placed | None:
-    """Where the conversation goes. A restore that was done, or begun under `session_id`, is not to
-    make another one.
+def _still_different(
+    store: Store, request: RestoreRequest, begun: Unfinished, state: SavedState, contents: Contents
+) -> tuple[Kept, ...]:
+    """Return the paths that finishing an interrupted restore leaves different from the target:
+    those that it kept at first, and those edited since.
+    """
+    if not begun.extent.files:
+        return ()
+    scope = () if begun.reverted else request.paths
+    request = replace(request, files=True)
+    whole = _plan_files(store, store.objects, request, state.snapshot, contents, scope)
+    wanted = (*(step.path for step in whole.write), *(path for path, _ in whole.permissions))
+    edited = () if begun.reverted else (Kept(path, EDITED, missing=True) for path in wanted)
+    return tuple(
+        one
+        for one in (*whole.kept, *edited)
+        if not begun.paths or not within(one.path, begun.paths)
+    )
+
+
+def _path(one: Kept) -> bytes:
+    return one.path
+
+
+def _place(store: Store, request: RestoreRequest, session_id: str | None = None) -> Placed | None:
+    """Return where the conversation goes.
+
+    A restore done before, or begun with `session_id`, reuses its session id.
     """
     conversation, agent = request.stored
     if not request.conversation or conversation is None:
@@ -523,20 +598,29 @@ def _place(store: Store, request: Request, session_id: str | None = None) -> Pla
     return placing.plan(store, conversation, agent, request.cwd, (session_id, last))
 
 
-def _is_placed(request: Request, now: Checkpoint, placed: Placed | None) -> bool:
-    """Whether the conversation of now is the one to be brought back, under the id it would go to.
-
-    Where its agent keeps it under that id, and nothing is to be written, it is, though what was
-    captured may be more: an agent says things in its own way when it takes a conversation in.
-    """
-    brought, _ = request.stored
-    if placed is None or brought is None:
+def _is_conversation_unchanged(placed: Placed | None, choice: session.Choice) -> bool:
+    """Return whether a save would store the conversation from where the restore would write it."""
+    if placed is None:
         return True
-    same = now.conversation is not None and (
-        placed.session_id is not None or now.conversation.streams == brought.streams
+    agent = choice.capture.agent if choice.capture else None
+    return not placed.changes and agent is not None and agent.session_id == placed.session_id
+
+
+def _is_placed(request: RestoreRequest, current: Checkpoint, placed: Placed | None) -> bool:
+    """Return whether the current conversation is the one to restore, under the session id that it
+    would get.
+
+    If the agent keeps it under that id and no file has to be written, it is, even if more was
+    captured: an agent may rewrite a conversation that it imports.
+    """
+    wanted, _ = request.stored
+    if placed is None or wanted is None:
+        return True
+    same = current.conversation is not None and (
+        placed.session_id is not None or current.conversation.streams == wanted.streams
     )
     return (
         same
         and not placed.changes
-        and (now.agent.session_id if now.agent else None) == placed.session_id
+        and (current.agent.session_id if current.agent else None) == placed.session_id
     )

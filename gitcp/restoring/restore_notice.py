@@ -1,10 +1,8 @@
-"""What an agent is still to be told: that files or conversation went back to a checkpoint, or that
-a save found damage.
+"""Notices for an agent: files or conversation were restored, or a save found damage.
 
-A restore leaves a small file, `<git dir>/gitcp/untold`. The next session start or prompt of the
-agent takes it, and tells it once: the session that was restored, and one that happened to be
-running. A hook that found its session damaged leaves `notice`, which whichever session comes next
-is told, once.
+A restore writes a small file, `<git dir>/gitcp/untold`. The next session start or prompt of the
+agent reads it and passes it on, once to the restored session and once to another session that was
+running. A hook that finds its session damaged writes `notice`, for whichever session comes next.
 """
 
 from __future__ import annotations
@@ -30,10 +28,11 @@ LONGEST = 8000
 
 
 class RestoreNotice(Value):
-    """A restore to be told. `here` is the checkpoint it ended with, `safety` what was there before.
+    """A restore that an agent is to be told about.
 
-    `session_id` is the agent's session that the conversation went to (None: to none). `told` says
-    that another session of the agent knows already.
+    `here` is the checkpoint that recorded the restore, `safety` the one of the state before.
+    `session_id` is the agent's session with the restored conversation (None: no conversation).
+    `told`: another session of the agent has been told.
     """
 
     target: CheckpointId
@@ -48,9 +47,7 @@ class RestoreNotice(Value):
 def leave(
     store: Store, target: Checkpoint, here: Checkpoint, safety: CheckpointId, kept: tuple[Kept, ...]
 ) -> None:
-    """Write down that this restore is to be told. A restore is no worse for a note that cannot be
-    written.
-    """
+    """Write the notice of a restore. A failure is ignored, since the restore itself succeeded."""
     agent = here.agent
     shown = tuple((display(each.path), each.reason) for each in kept)
     notice = RestoreNotice(
@@ -69,43 +66,39 @@ def leave(
 
 
 def take(store: Store, agent: str, session_id: str) -> str | None:
-    """The note for this session of the agent, None if there is none; it is not given to it
-    again.
-    """
+    """Return the notice for this session of the agent, and remove it; None if there is none."""
     notice = _read(store)
     if notice is None or notice.agent not in (None, agent):
         return None
-    own = notice.session_id in (None, session_id)
-    if notice.told and not own:
+    is_target = notice.session_id in (None, session_id)
+    if notice.told and not is_target:
         return None
-    if not _claimed(store, NAME):
+    if not _claim(store, NAME):
         return None
-    if not own:
+    if not is_target:
         _write(store, replace(notice, told=True))
     return _text(store, notice)
 
 
 def leave_notice(store: Store, text: str) -> None:
-    """Write down what a save in the background found, for whichever session of an agent begins or
-    is prompted next.
-    """
+    """Write what a background save found, for the next session start or prompt of any agent."""
     with suppress(OSError):
         replace_file(
-            store.repo.state_dir / NOTICE, text.encode("utf-8", "backslashreplace"), sync=False
+            store.repo.state_dir / NOTICE, text.encode("utf-8", "backslashreplace"), durable=False
         )
 
 
 def take_notice(store: Store) -> str | None:
-    """The notice that was left, None if there is none; it is given once."""
+    """Return the notice of a background save, and remove it; None if there is none."""
     try:
         text = read_own(store.repo.state_dir / NOTICE).decode("utf-8", "replace")
     except OSError:
         return None
-    return _line(f"gitcp: {text}. Tell the user.") if _claimed(store, NOTICE) else None
+    return _line(f"gitcp: {text}. Tell the user.") if _claim(store, NOTICE) else None
 
 
-def _claimed(store: Store, name: str) -> bool:
-    """Whether it is ours to tell: of several hooks at once, one removes the file."""
+def _claim(store: Store, name: str) -> bool:
+    """Remove a notice and return whether this process did: of several hooks, one delivers it."""
     try:
         os.unlink(store.repo.state_dir / name)
     except OSError:
@@ -119,7 +112,9 @@ def _write(store: Store, notice: RestoreNotice) -> None:
         **{name: getattr(notice, name) for name in RestoreNotice.fields},
     }
     ids = {name: str(fields[name]) for name in ("target", "here", "safety")}
-    replace_file(store.repo.state_dir / NAME, wire.dumps({**fields, **ids}, small=True), sync=False)
+    replace_file(
+        store.repo.state_dir / NAME, wire.dumps({**fields, **ids}, small=True), durable=False
+    )
 
 
 def _read(store: Store) -> RestoreNotice | None:
@@ -135,34 +130,34 @@ def _read(store: Store) -> RestoreNotice | None:
 
 
 def _id(text: str) -> CheckpointId:
-    found = wire.parse_id(text)
-    if found is None:
+    id = wire.parse_id(text)
+    if id is None:
         raise ValueError("no id")
-    return found
+    return id
 
 
-# ---------------------------------------------------------------- the words
+# ---------------------------------------------------------------- text
 
 
 def _text(store: Store, notice: RestoreNotice) -> str:
     target, before = _checkpoint(store, notice.target), _checkpoint(store, notice.safety)
-    words = target.note if target else Note()
-    label = f' "{words.label}"' if words.label else ""
+    note = target.note if target else Note()
+    label = f' "{note.label}"' if note.label else ""
     lines = [
         (
             f"gitcp restored checkpoint {notice.target}{label}: "
-            "files may not be as you remember them, so look first."
+            "files may differ from what you remember, so read them again first."
         ),
-        f"What was there before is checkpoint {notice.safety}; `gitcp undo` brings it back.",
-        *said(words),
-        *_failed_since(words, before),
+        f"The state before is checkpoint {notice.safety}; `gitcp undo` restores it.",
+        *handoff_lines(note),
+        *_failed_since(note, before),
         *_not_restored(store, notice),
     ]
     return "\n".join(map(_line, lines))[:LONGEST]
 
 
-def said(note: Note) -> Iterator[str]:
-    """Facts and handoff as lines, facts first."""
+def handoff_lines(note: Note) -> Iterator[str]:
+    """Yield the facts and the handoff of a note as lines, facts first."""
     handoff = note.handoff
     yield from _listed("Facts:", (f"{key} = {value}" for key, value in sorted(note.facts.items())))
     for title, value in (
@@ -173,31 +168,29 @@ def said(note: Note) -> Iterator[str]:
         if value:
             yield f"{title}: {value}"
     yield from _listed("Decided:", handoff.decisions)
-    yield from _listed("Tried, and failed:", handoff.failed)
+    yield from _listed("Tried and failed:", handoff.failed)
     yield from _listed("Next:", handoff.next)
-    yield from _listed("Files in work:", handoff.active)
+    yield from _listed("Active files:", handoff.active)
 
 
-def _failed_since(words: Note, before: Checkpoint | None) -> Iterator[str]:
-    """What was tried in vain after the checkpoint: it is not in its words, and need not be tried
-    again.
-    """
+def _failed_since(note: Note, before: Checkpoint | None) -> Iterator[str]:
+    """Yield what failed after the restored checkpoint: its own note does not have it."""
     later = before.note.handoff.failed if before else ()
     yield from _listed(
-        "Tried after that checkpoint, and failed:",
-        (w for w in later if w not in words.handoff.failed),
+        "Tried and failed after that checkpoint:",
+        (attempt for attempt in later if attempt not in note.handoff.failed),
     )
 
 
 def _not_restored(store: Store, notice: RestoreNotice) -> Iterator[str]:
     yield from _listed("Not restored:", (f"{path}: {reason}" for path, reason in notice.kept))
     yield from _listed(
-        "Effects elsewhere that still stand, and what would undo them:", _effects(store, notice)
+        "External effects that were not undone, and how to undo them:", _effects(store, notice)
     )
 
 
 def _effects(store: Store, notice: RestoreNotice) -> Iterator[str]:
-    """The compensations recorded after the target and before the restore."""
+    """Yield the compensations recorded after the target and before the restore."""
     tip = store.tip(notice.target.session)
     for summary in store.history(tip) if tip else ():
         if summary.id.number <= notice.target.number:
@@ -207,14 +200,14 @@ def _effects(store: Store, notice: RestoreNotice) -> Iterator[str]:
 
 
 def _listed(title: str, items: Iterable[str]) -> Iterator[str]:
-    found = list(items)
-    if found:
+    lines = list(items)
+    if lines:
         yield title
-        yield from (f"- {item}" for item in found)
+        yield from (f"- {item}" for item in lines)
 
 
 def _line(text: str) -> str:
-    """One line of at most so many characters, nothing in it that is not shown."""
+    """Return text as one printable line of at most LONGEST_LINE characters."""
     flat = "".join(c if c.isprintable() else " " for c in text)
     return flat if len(flat) <= LONGEST_LINE else f"{flat[:LONGEST_LINE]}…"
 

@@ -1,6 +1,4 @@
-"""Resume: an agent goes on where a checkpoint has it. What must be put back first is a restore, by
-the same road.
-"""
+"""Resume: start an agent from a checkpoint, after an ordinary restore of what it needs."""
 
 from __future__ import annotations
 
@@ -15,91 +13,91 @@ from gitcp.git import refs, worktrees
 from gitcp.model import Checkpoint
 from gitcp.restoring import placing
 from gitcp.restoring.placing import Placed
-from gitcp.restoring.restore import Request
+from gitcp.restoring.restore import RestoreRequest
 from gitcp.saving import session
-from gitcp.saving.save import Request as SaveRequest
-from gitcp.saving.save import save
+from gitcp.saving.save import SaveRequest, save
 from gitcp.store import Store
 from gitcp.value import replace
 from gitcp.worktree.snapshot import Limits
 
 
-def request(store: Store, target: Checkpoint, cwd: Path, limits: Limits) -> Request:
-    """What brings a checkpoint back so that its agent goes on from there. Looks, and writes
-    nothing.
-    """
-    return Request(target, directory(store, target, cwd), limits=limits)
+def request(store: Store, target: Checkpoint, cwd: Path, limits: Limits) -> RestoreRequest:
+    """Return the restore after which the agent can continue from a checkpoint. Writes nothing."""
+    return RestoreRequest(target, directory(store, target, cwd), limits=limits)
 
 
-def request_here(store: Store, last: Checkpoint, cwd: Path, limits: Limits) -> Request:
-    """The same for a session as it is: its files stay, and its conversation is put back only where
-    it is missing.
+def request_here(store: Store, last: Checkpoint, cwd: Path, limits: Limits) -> RestoreRequest:
+    """Return the restore for the current state of a session: its conversation only, where missing.
 
-    What the conversation has grown by is saved first, so that nothing of it goes back.
+    Saves first, so that no new messages are lost.
     """
     saved = save(store, SaveRequest(cwd, session=last.id.session, limits=limits)).checkpoint
-    return Request(saved, directory(store, saved, cwd), files=False, limits=limits)
+    return RestoreRequest(saved, directory(store, saved, cwd), files=False, limits=limits)
 
 
 def check_worktree(store: Store, last: Checkpoint) -> None:
-    """Raise Refused if a session ran in another working tree than this one: its files are not
-    here.
-    """
-    ran = last.conversation
-    if ran is None or ran.directory is None or ran.worktree == store.repo.worktree_name:
+    """Raise Refused if the session ran in another working tree, where its files are."""
+    conversation = last.conversation
+    if (
+        conversation is None
+        or conversation.directory is None
+        or conversation.worktree == store.repo.worktree_name
+    ):
         return
-    name = refs.NAME.fullmatch(ran.worktree) and ran.worktree if ran.worktree else None
-    place = worktrees.place(store.repo, name) if name or ran.worktree is None else None
+    name = (
+        refs.NAME.fullmatch(conversation.worktree) and conversation.worktree
+        if conversation.worktree
+        else None
+    )
+    path = worktrees.place(store.repo, name) if name or conversation.worktree is None else None
     resume = f"gitcp resume --session {last.id.session}"
-    if place is not None:
+    if path is not None:
         raise Refused(
-            f"session {last.id.session} runs in {place}: the agent was not started, and nothing "
-            "changed",
-            hint=f"cd {shlex.quote(str(place))} && {resume}",
+            f"session {last.id.session} belongs to {path}: the agent was not started, and nothing "
+            "was changed",
+            hint=f"cd {shlex.quote(str(path))} && {resume}",
         )
     raise Refused(
-        f"the working tree {ran.worktree!r} of session {last.id.session} is gone, and its files "
-        "are not here: "
-        "the agent was not started, and nothing changed",
-        hint=_remake(store, last, name or "worktree"),
+        f"the worktree {conversation.worktree!r} of session {last.id.session} no longer exists: "
+        "the agent was not started, and nothing was changed",
+        hint=_recreate(store, last, name or "worktree"),
     )
 
 
-def _remake(store: Store, last: Checkpoint, name: str) -> str:
-    """The commands that make a session's working tree again, with its files, and start its agent
-    there.
-    """
+def _recreate(store: Store, last: Checkpoint, name: str) -> str:
+    """Return the commands that recreate a session's worktree with its files and start its agent."""
     main = worktrees.place(store.repo, None) or store.repo.root
     free = (main.parent / (name if n == 0 else f"{name}-{n}") for n in count())
-    place = shlex.quote(str(next(path for path in free if not os.path.lexists(path))))
+    path = shlex.quote(str(next(path for path in free if not os.path.lexists(path))))
     base = last.snapshot.base
     if base.commit is None or not store.objects.exists(base.commit):
-        return f"gitcp restore {last.id} --to {place}"
-    at = f"--detach {place} {base.commit}"
+        return f"gitcp restore {last.id} --to {path}"
+    arguments = f"--detach {path} {base.commit}"
     if (
         base.branch
         and refs.read_ref(store.repo.common_dir, f"refs/heads/{base.branch}") is not None
     ):
-        at = f"{place} {shlex.quote(base.branch)}"
-    return f"git worktree prune && git worktree add {at} && cd {place} && gitcp resume {last.id}"
+        arguments = f"{path} {shlex.quote(base.branch)}"
+    return (
+        f"git worktree prune && git worktree add {arguments} && cd {path} && gitcp resume {last.id}"
+    )
 
 
 def ongoing(store: Store, last: Checkpoint, placed: Placed, cwd: Path) -> Placed | None:
-    """How the agent goes on with the conversation that it has here itself, None if it has none.
-    Looks only.
-    """
+    """Return how the agent resumes the conversation that it already has; None if it has none."""
     capture = session.choose(store, cwd, session=last.id.session).capture
-    own = capture.agent.session_id if capture and capture.agent else None
-    if own is None or placed.session_id is None:
+    session_id = capture.agent.session_id if capture and capture.agent else None
+    if session_id is None or placed.session_id is None:
         return None
-    command = tuple(part.replace(placed.session_id, own) for part in placed.command)
-    return replace(placed, placement=Placement(own, (), command))
+    command = tuple(part.replace(placed.session_id, session_id) for part in placed.command)
+    return replace(placed, placement=Placement(session_id, (), command))
 
 
 def directory(store: Store, target: Checkpoint, cwd: Path) -> Path:
-    """Where the agent is to be started: where the session ran. Where that is not known `cwd`, or
-    the root of the working tree if only there the agent has a part of the conversation already; the
-    root too if it has none of it.
+    """Return the directory in which to start the agent: the one that the session ran in.
+
+    If unknown, it is the first of `cwd` and the root that has a part of the conversation, else the
+    root.
     """
     root = store.repo.root
     if target.conversation is None or target.agent is None:
@@ -107,23 +105,23 @@ def directory(store: Store, target: Checkpoint, cwd: Path) -> Path:
     ran_in = placing.directory(store, target.conversation, target.agent)
     if ran_in is not None:
         return ran_in
-    for place in dict.fromkeys((cwd, root)):
-        files = placing.plan(store, target.conversation, target.agent, place).placement.files
+    for candidate in dict.fromkeys((cwd, root)):
+        files = placing.plan(store, target.conversation, target.agent, candidate).placement.files
         if files and files[0].how != "create":
-            return place
+            return candidate
     return root
 
 
 def continuing(placed: Placed | None, target: Checkpoint) -> Placed:
-    """`placed`, where an agent can continue it. Raises GitcpError where none can."""
+    """Return `placed`. Raises GitcpError if no agent can resume the checkpoint."""
     if placed is None or not placed.command:
-        what = (
-            "holds no conversation"
+        problem = (
+            "has no conversation"
             if target.conversation is None
-            else "holds a conversation that no agent resumes"
+            else "has a conversation that no agent can resume"
         )
         raise GitcpError(
-            f"{target.id} {what}: nothing was started, and nothing changed",
+            f"{target.id} {problem}: no agent was started, and nothing was changed",
             hint=f"gitcp restore {target.id}",
         )
     return placed

@@ -1,59 +1,49 @@
-"""Undo and redo: which operation is the next one, by the operation log. Restores go by
-state.journal as ever.
+"""Undo and redo: find the next operation in the operation log.
 
-A restore is undone by a restore, in order. A prune or delete is undone by bringing back what it put
-into the trash, in order or by its number.
+A restore is undone by a restore, in order. A prune or delete is undone by restoring what it moved
+to the trash, in order or by its number.
 """
 
 from __future__ import annotations
 
 from gitcp.errors import Refused, RevisionNotFound
-from gitcp.state import journal, oplog
-from gitcp.state.oplog import Operation, Standing
+from gitcp.state import oplog, undo_stack
+from gitcp.state.oplog import Operation
 from gitcp.store import Store
 from gitcp.value import replace
 
 
 def to_undo(store: Store, number: int | None = None) -> Operation | None:
-    """The prune or delete that `undo` is to bring back; None where a restore is next, or nothing.
+    """Return the prune or delete that `undo` reverses next; None if that is a restore, or nothing.
 
-    Raises RevisionNotFound or Refused for a `number` that is none, or cannot be undone by itself.
+    Raises RevisionNotFound for an unknown `number`, Refused for one that cannot be undone alone.
     """
     if number is not None:
         return _numbered(store, number)
-    return _next(_standing(store).undo, restores=bool(journal.restores(store.repo).undo))
+    return _last_removal(undo_stack.undo_state(store.repo).undo)
 
 
 def to_redo(store: Store) -> Operation | None:
-    """The prune or delete that `redo` is to do again; None where a restore is next, or nothing."""
-    return _next(_standing(store).redo, restores=bool(journal.restores(store.repo).redo))
+    """Return the prune or delete that `redo` repeats next; None if it is a restore, or nothing."""
+    return _last_removal(undo_stack.undo_state(store.repo).redo)
 
 
-def _standing(store: Store) -> Standing:
-    return oplog.standing(oplog.entries(store.repo), store.repo.worktree_name)
-
-
-def _next(operations: tuple[Operation, ...], *, restores: bool) -> Operation | None:
-    """The last one, without the restores that nothing is known of any more."""
-    found = next(
-        (each for each in reversed(operations) if restores or each.what not in oplog.RESTORING),
-        None,
-    )
-    return found if found is not None and found.what not in oplog.RESTORING else None
+def _last_removal(operations: tuple[Operation, ...]) -> Operation | None:
+    """Return the last operation, unless it is a restore."""
+    last = operations[-1] if operations else None
+    return None if last is None or last.what in oplog.RESTORING else last
 
 
 def _numbered(store: Store, number: int) -> Operation:
     log = oplog.entries(store.repo)
-    found = next((each for each in log if each.number == number), None)
-    if found is None:
-        raise RevisionNotFound(
-            f"there is no operation {number}: nothing was changed", hint="gitcp oplog"
-        )
-    if found.trash is None:
-        what = f"operation {number} is one of {found.what}"
+    operation = next((entry for entry in log if entry.number == number), None)
+    if operation is None:
+        raise RevisionNotFound(f"no operation {number}: nothing was changed", hint="gitcp oplog")
+    if operation.trash is None:
         raise Refused(
-            f"{what}, which is not undone by number: nothing was changed",
-            hint="gitcp undo  (the last one)",
+            f"operation {number} is a {operation.what}, which cannot be undone by number: "
+            "nothing was changed",
+            hint="gitcp undo  (undoes the last operation)",
         )
-    redone = (each.trash for each in reversed(log) if each.of == number and each.trash)
-    return replace(found, trash=next(redone, found.trash))
+    redone = (entry.trash for entry in reversed(log) if entry.of == number and entry.trash)
+    return replace(operation, trash=next(redone, operation.trash))

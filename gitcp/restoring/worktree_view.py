@@ -1,5 +1,5 @@
-"""What a restore's plan asks of the working tree: what stands where, and whether it is what a
-checkpoint has.
+"""The working tree as a restore plan sees it: what is at a path, and whether it matches a
+checkpoint.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ class WorktreeDisk(WorktreeView):
         super().__init__(tree)
         self._contents = contents
 
-    def stands(self, path: bytes, entry: Entry, conversion: Conversion | None) -> bool:
-        """Whether just this file or link lies there, executable or not as it should be."""
+    def has(self, path: bytes, entry: Entry, conversion: Conversion | None) -> bool:
+        """Return whether exactly this file or link is at `path`, with the same executable bit."""
         status = None if self.kind(path) == "shut" else self._tree.lstat(path)
         if status is None or git_mode(status.st_mode) != entry.mode:
             return False
-        return self._contents.stands(self._tree, path, entry, conversion)
+        return self._contents.has(self._tree, path, entry, conversion)
 
     def lacks_lfs(self, entry: Entry) -> str:
-        """The LFS object that a file needs and that is not here; "" if it is."""
+        """Return the id of the LFS object that a file needs if it is missing; "" otherwise."""
         return self._contents.lacks_lfs(entry)

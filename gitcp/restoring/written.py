@@ -1,9 +1,9 @@
-"""What a restore wrote, so that undo can take back what a look at the tree no longer shows.
+"""Record what a restore wrote, so that undo can reverse what a later snapshot does not show.
 
-A restore may write a path that is ignored afterwards, or left out by a limit. Such a path is in no
-later snapshot, so undo would leave it, and redo could not bring it back. Each restore lists what it
-wrote. Before `undo` or `redo` takes that back, what is still as it was written is added to the
-snapshot. What was changed since stays.
+A restore may write a path that is ignored afterwards, or excluded by a limit. Such a path is in no
+later snapshot, so undo would keep it, and redo could not restore it. Each restore lists what it
+wrote. Before `undo` or `redo`, what is unchanged since is added to the snapshot; what changed since
+is kept.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ from gitcp.git.fsync import make_own_directory
 from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
 from gitcp.git.trees import DEEP
-from gitcp.model import EXECUTABLE, FILE, SYMLINK, CheckpointId, Conversion, Entry, Oid, Snapshot
+from gitcp.model import EXECUTABLE, FILE, SYMLINK, Conversion, Entry, Oid, Snapshot
 from gitcp.restoring.apply import ordinary
 from gitcp.restoring.contents import Contents
 from gitcp.restoring.merge import edited_tree
 from gitcp.restoring.plan import ALONE, FilePlan, Kept, Side, parents, within
-from gitcp.restoring.request import Request, know_files
+from gitcp.restoring.request import RestoreRequest
 from gitcp.state import journal
-from gitcp.state.journal import Restores, Unfinished
+from gitcp.state.extent import Extent
+from gitcp.state.journal import Unfinished
 from gitcp.store import Store
 from gitcp.value import EMPTY, Value, replace
-from gitcp.worktree.records import USUAL_BITS
+from gitcp.worktree.records import USUAL_BITS, Stamp, stamp_of
 from gitcp.worktree.rules import OutsideRules
-from gitcp.worktree.snapshot import Stamp, Taken, stamp_of
+from gitcp.worktree.snapshot import Taken
 from gitcp.worktree.writer import Writer
 
 CHANGED = "changed since it was restored, and ignored"
@@ -41,9 +42,7 @@ CONTENT = (FILE, EXECUTABLE, SYMLINK)
 
 
 class File(NamedTuple):
-    """A file or link as a restore left it. `bits` are its permissions, None if they are not
-    known.
-    """
+    """A file or link as a restore left it. `bits` are its permissions; None if unknown."""
 
     entry: Entry
     conversion: Conversion | None
@@ -53,85 +52,87 @@ class File(NamedTuple):
 class Written(Value):
     """What a restore wrote.
 
-    `files` are by path, `made` the files and empty directories that it made where nothing was.
-    `standing` are directories that it wrote into and that were there before, though its safety
-    checkpoint does not have them. `bits` are the permissions that files had before it, where that
-    checkpoint does not record them. `rules` are the ignore rules that were in force before it and
-    are not in that checkpoint: what they hid was there. None if not known.
+    `files` are by path; `made` are the files and empty directories that it created where nothing
+    was. `existing` are directories that it wrote into and that existed before, though its safety
+    checkpoint does not have them. `bits` are permissions from before the restore that this
+    checkpoint does not record. `rules` are the ignore rules in force before from outside that
+    checkpoint: paths that they matched existed. None if unknown.
     """
 
     files: Mapping[bytes, File] = EMPTY
     made: tuple[bytes, ...] = ()
-    standing: frozenset[bytes] = frozenset()
+    existing: frozenset[bytes] = frozenset()
     bits: tuple[tuple[bytes, int], ...] = ()
     rules: OutsideRules | None = None
 
 
-class Found(NamedTuple):
-    """A snapshot with what it could not see of what was `written`. `held` are the paths added to
-    it, `changed` those that must stay.
+class CompletedSnapshot(NamedTuple):
+    """A snapshot completed with what it could not see of what was `written`.
+
+    `recovered` are the paths added to it, `changed` the paths that must be kept.
     """
 
     taken: Taken
     written: Written = Written()
-    held: frozenset[bytes] = frozenset()
+    recovered: frozenset[bytes] = frozenset()
     changed: tuple[Kept, ...] = ()
 
 
 # ---------------------------------------------------------------- what was written
 
 
-def listed(
+def files_on_disk(
     wanted: Side, paths: Iterable[bytes], tree: Writer, contents: Contents | None = None
 ) -> dict[bytes, File]:
-    """The files at these paths as they lie there now, with the entries that `wanted` has.
+    """Return the files at these paths as they are on disk, with the entries that `wanted` has.
 
-    With `contents` only those that are as wanted, byte for byte.
+    With `contents`, only those whose bytes are as wanted.
     """
-    found = {}
+    files = {}
     for path in paths:
         entry, conversion = wanted.entry(path), wanted.conversions.get(path)
         status = tree.lstat(path)
         if entry is None or entry.mode not in CONTENT or status is None:
             continue
-        if contents is None or contents.stands(tree, path, entry, conversion):
-            found[path] = File(entry, conversion, stat.S_IMODE(status.st_mode))
-    return found
+        if contents is None or contents.has(tree, path, entry, conversion):
+            files[path] = File(entry, conversion, stat.S_IMODE(status.st_mode))
+    return files
 
 
-def by(
+def written_by(
     store: Store,
-    request: Request,
+    request: RestoreRequest,
     files: FilePlan,
     before: Snapshot,
     tree: Writer,
     begun: Unfinished | None,
 ) -> Written:
-    """What a restore wrote that carried out `files`, and an interrupted one that it finishes.
+    """Return what a restore that applied `files` wrote, and what an interrupted one that it
+    finishes did.
 
     What the plan kept was not written. `before` is the snapshot of the safety checkpoint.
     """
     wanted, kept = Side(store.objects, request.wanted), {one.path for one in files.kept}
     paths = (*(step.path for step in files.write), *(path for path, _ in files.permissions))
-    found = listed(wanted, (path for path in paths if path not in kept), tree)
+    on_disk = files_on_disk(wanted, (path for path in paths if path not in kept), tree)
     if begun is not None:
-        rest = (path for path in begun.paths if path not in found and not path.endswith(ALONE))
-        return Written(found | listed(wanted, rest, tree, Contents(store)))
-    side, above = (
+        rest = (path for path in begun.paths if path not in on_disk and not path.endswith(ALONE))
+        return Written(on_disk | files_on_disk(wanted, rest, tree, Contents(store)))
+    safety, above = (
         Side(store.objects, before),
-        {parent for path in found for parent in parents(path)},
+        {parent for path in on_disk for parent in parents(path)},
     )
     return Written(
-        found, standing=frozenset(d for d in above if d not in tree.made and not side.holds(d))
+        on_disk,
+        existing=frozenset(d for d in above if d not in tree.made and not safety.may_have(d)),
     )
 
 
-def so_far(store: Store, request: Request, begun: Unfinished) -> Written:
-    """What an interrupted restore wrote."""
-    know_files(store, request.target)
+def written_so_far(store: Store, request: RestoreRequest, begun: Unfinished) -> Written:
+    """Return what an interrupted restore has written."""
     paths = (path for path in begun.paths if not path.endswith(ALONE))
     with Writer(store.repo.root) as tree:
-        files = listed(Side(store.objects, request.wanted), paths, tree, Contents(store))
+        files = files_on_disk(Side(store.objects, request.wanted), paths, tree, Contents(store))
     return Written(
         files,
         begun.extent.made,
@@ -140,52 +141,54 @@ def so_far(store: Store, request: Request, begun: Unfinished) -> Written:
     )
 
 
-def added(repo: Repository, here: CheckpointId, then: Restores, written: Written) -> Restores:
-    """What can be undone, with the list of what was written by the restore that began at `here`.
-    Writes the list.
+def write_list(repo: Repository, extent: Extent, written: Written) -> Extent:
+    """Write the list of what a restore wrote, and return its extent with the name of that list.
+    Raises what `write` raises.
     """
-    if not written.files or here not in then.extents:
-        return then
-    extent = replace(then.extents[here], written=keep(repo, written))
-    return replace(then, extents={**then.extents, here: extent})
+    if not written.files and not extent.made and not extent.bits:
+        return extent
+    complete = replace(written, made=extent.made, bits=extent.bits)
+    return replace(extent, made=(), bits=(), written=write(repo, complete))
 
 
 # ---------------------------------------------------------------- what is still there
 
 
-def completed(store: Store, objects: Objects, taken: Taken, written: Written) -> Found:
-    """A snapshot with those of the written paths that it could not see, as far as nobody changed
-    them since.
+def completed(store: Store, objects: Objects, taken: Taken, written: Written) -> CompletedSnapshot:
+    """Return a snapshot with those of the written paths that it could not see and nobody changed
+    since.
 
-    Writes trees to `objects`, and blobs that are not safe from git's gc.
+    Writes trees to `objects`, and blobs that git's gc could remove.
     """
     side, contents = Side(objects, taken.snapshot), Contents(store)
     with Writer(store.repo.root) as tree:
-        files, changed = _unseen(side, taken, written, contents, tree)
-        empty = [path for path in written.made if _is_empty(tree, path) and not side.holds(path)]
+        files, changed = _unseen_files(side, taken, written, contents, tree)
+        empty = [path for path in written.made if _is_empty(tree, path) and not side.may_have(path)]
     if not files and not empty:
-        return Found(taken, written, frozenset(), changed)
+        return CompletedSnapshot(taken, written, frozenset(), changed)
     for file, _ in files.values():
         if not objects.freshen(file.entry.oid):
             objects.write_blob(store.objects.read_blob(file.entry.oid))
     stamps = {path: stamp for path, (_, stamp) in files.items()}
-    snapshot = _with(
+    snapshot = _with_files(
         store.repo,
         objects,
         taken.snapshot,
         {path: file for path, (file, _) in files.items()},
         empty,
     )
-    seen = taken.stamp
-    taken = taken._replace(snapshot=snapshot, stamp=lambda path: stamps.get(path) or seen(path))
-    return Found(taken, written, frozenset((*files, *empty)), changed)
+    stamp_in_snapshot = taken.stamp
+    taken = taken._replace(
+        snapshot=snapshot, stamp=lambda path: stamps.get(path) or stamp_in_snapshot(path)
+    )
+    return CompletedSnapshot(taken, written, frozenset((*files, *empty)), changed)
 
 
-def _unseen(
+def _unseen_files(
     side: Side, taken: Taken, written: Written, contents: Contents, tree: Writer
 ) -> tuple[dict[bytes, tuple[File, Stamp]], tuple[Kept, ...]]:
-    """The written files that the snapshot does not have and that are as they were written, and
-    those that are not.
+    """Return the written files that the snapshot lacks and that are unchanged, and those that are
+    not.
     """
     files, changed = {}, []
     for path, file in written.files.items():
@@ -197,7 +200,7 @@ def _unseen(
             None,
             stat.S_IMODE(status.st_mode),
         )
-        if same_bits and contents.stands(tree, path, file.entry, file.conversion):
+        if same_bits and contents.has(tree, path, file.entry, file.conversion):
             files[path] = (file, stamp_of(status))
         else:
             changed.append(Kept(path, CHANGED))
@@ -205,7 +208,7 @@ def _unseen(
 
 
 def within_any(path: bytes, tops: Collection[bytes]) -> bool:
-    """Whether a path is one of these or below one; of none it is not."""
+    """Return whether a path is one of these or below one; False if there are none."""
     return bool(tops) and within(path, tops)
 
 
@@ -214,14 +217,14 @@ def _is_empty(tree: Writer, path: bytes) -> bool:
     return status is not None and stat.S_ISDIR(status.st_mode) and not tree.names(path)
 
 
-def _with(
+def _with_files(
     repo: Repository,
     objects: Objects,
     snapshot: Snapshot,
     files: Mapping[bytes, File],
     empty: list[bytes],
 ) -> Snapshot:
-    """The snapshot with more files and empty directories in it. They count as untracked."""
+    """Return the snapshot with more files and empty directories; they count as untracked."""
     above = {parent for path in (*files, *empty) for parent in parents(path)}
     modes = dict(snapshot.modes)
     if repo.is_set("core.filemode", default=True):
@@ -245,7 +248,7 @@ def _with(
 
 
 def _modes(files: Mapping[bytes, File]) -> Iterator[tuple[bytes, int]]:
-    """The permissions that git does not keep."""
+    """Yield the permissions that git does not record."""
     usual = USUAL_BITS | {ordinary(executable=False), ordinary(executable=True)}
     for path, file in files.items():
         if file.entry.mode != SYMLINK and file.bits is not None and file.bits not in usual:
@@ -255,21 +258,23 @@ def _modes(files: Mapping[bytes, File]) -> Iterator[tuple[bytes, int]]:
 # ---------------------------------------------------------------- on the disk
 
 
-def keep(repo: Repository, written: Written) -> str:
-    """Write the list into a file of its own, whole and fsynced; its name. Raises DiskFull,
+def write(repo: Repository, written: Written) -> str:
+    """Write the list to its own file, complete and fsynced, and return the name. Raises DiskFull,
     GitcpError.
     """
     fields: dict[str, object] = {
         "schema": "gitcp.written/1",
         "files": [_encode(path, file) for path, file in written.files.items()],
-        "standing": [wire.encode_path(path) for path in sorted(written.standing)],
+        "standing": [wire.encode_path(path) for path in sorted(written.existing)],
+        "made": [wire.encode_path(path) for path in written.made],
+        "bits": [[wire.encode_path(path), bits] for path, bits in written.bits],
     }
-    return _keep(repo, os.urandom(8).hex(), fields)
+    return _write_fields(repo, os.urandom(8).hex(), fields)
 
 
-def keep_rules(repo: Repository, rules: OutsideRules) -> str:
-    """Write ignore rules into a file, whole and fsynced; its name, the same for the same rules.
-    Raises as `keep`.
+def write_rules(repo: Repository, rules: OutsideRules) -> str:
+    """Write ignore rules to a file, complete and fsynced, and return the name, which is the same
+    for the same rules. Raises what `write` raises.
     """
     fields: dict[str, object] = {
         "schema": "gitcp.rules/1",
@@ -280,36 +285,38 @@ def keep_rules(repo: Repository, rules: OutsideRules) -> str:
             for path, data in sorted(rules.files.items())
         ],
     }
-    return _keep(
+    return _write_fields(
         repo,
         hashlib.sha1(wire.dumps(fields, small=True), usedforsecurity=False).hexdigest(),
         fields,
     )
 
 
-def _keep(repo: Repository, name: str, fields: dict[str, object]) -> str:
+def _write_fields(repo: Repository, name: str, fields: dict[str, object]) -> str:
     directory = repo.state_dir / journal.WRITTEN
-    with suppress(OSError):  # the write says why
+    with suppress(OSError):  # the write reports why
         make_own_directory(directory)
     journal.write_fields(directory / name, fields)
     return name
 
 
-def read(repo: Repository, extent: journal.Extent) -> Written:
-    """What the restore with this extent wrote; no files if an older gitcp did it, or if the list is
-    gone or damaged.
+def read(repo: Repository, extent: Extent) -> Written:
+    """Return what the restore with this extent wrote; without files if an older gitcp did it, or if
+    the list is missing or damaged.
     """
     rules = _read_rules(repo, extent)
     try:
         fields = _read(repo, extent.written)
         files = dict(_decode(row) for row in fields.get("files", ()))
-        standing = frozenset(map(wire.decode_path, fields.get("standing", ())))
-        return Written(files, extent.made, standing, extent.bits, rules)
+        existing = frozenset(map(wire.decode_path, fields.get("standing", ())))
+        made = (*extent.made, *map(wire.decode_path, fields.get("made", ())))
+        bits = ((wire.decode_path(path), int(mode)) for path, mode in fields.get("bits", ()))
+        return Written(files, made, existing, (*extent.bits, *bits), rules)
     except (StoreDamaged, KeyError, TypeError, ValueError, AttributeError, OSError):
         return Written(EMPTY, extent.made, bits=extent.bits, rules=rules)
 
 
-def _read_rules(repo: Repository, extent: journal.Extent) -> OutsideRules | None:
+def _read_rules(repo: Repository, extent: Extent) -> OutsideRules | None:
     try:
         fields = _read(repo, extent.rules)
         files = {wire.decode_path(path): wire.decode_path(data) for path, data in fields["files"]}

@@ -1,1 +1,1 @@
-"""The story of a change for reviewers: commits and their checkpoints, pages, comments, publish."""
+"""Review of a change: commits linked to checkpoints, pages, pull request comments, publish."""

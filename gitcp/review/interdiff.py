@@ -1,8 +1,7 @@
-"""What changed in a change since it was last reviewed, however it was rebased in between. Reads
-only.
+"""Compare a change with the version reviewed last, across rebases. Reads only.
 
-Compared is not what the files are but which lines came and went, so that what came in from the
-branch below does not show.
+Compares added and removed lines rather than file contents, so that commits of the upstream branch
+do not show up as differences.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ from gitcp.errors import GitcpError
 from gitcp.git import trees
 from gitcp.history import diff
 from gitcp.history.chains import Lines
-from gitcp.model import Entry, FileChange, Oid
+from gitcp.model import FileChange, Oid
 from gitcp.review import links
 from gitcp.review.links import Commit
 from gitcp.store import Store
 from gitcp.value import Value
 
 
-class Moved(Value):
-    """A commit then or now: "same", "new", "changed" (its subject is the same, its lines are not)
-    or "gone".
+class CommitStatus(Value):
+    """A commit of the old or new version. `state` is "same", "new", "changed" (same subject, other
+    lines) or "gone".
     """
 
     commit: str
@@ -31,9 +30,9 @@ class Moved(Value):
     state: str
 
 
-class Differs(Value):
-    """A path whose change is another one now: lines that the change adds now and did not, and the
-    other way round.
+class FileDelta(Value):
+    """A path that the change modifies differently now: the number of changed lines that are new
+    (`more`) and that are no longer in it (`less`).
     """
 
     path: bytes
@@ -42,15 +41,15 @@ class Differs(Value):
 
 
 class Since(Value):
-    """What is new. `reviewed` is the head that was reviewed; `known` is False where that commit is
-    not here any more, and nothing can be compared. `steps` are the checkpoints since, None where
-    the last one of then is not here.
+    """Differences since a review. `reviewed` is the head that was reviewed; `known` is False if
+    that commit is no longer in the repository, so nothing could be compared. `steps` are the ids of
+    newer checkpoints, None if the last one of the review is not in the story.
     """
 
     reviewed: str | None
     known: bool
-    commits: tuple[Moved, ...]
-    files: tuple[Differs, ...]
+    commits: tuple[CommitStatus, ...]
+    files: tuple[FileDelta, ...]
     steps: tuple[str, ...] | None
 
 
@@ -62,26 +61,26 @@ def since(
     lines: Lines,
     steps: tuple[str, ...] | None,
 ) -> Since:
-    """Compare the commits of now with those up to `reviewed`."""
+    """Compare the commits `now` with those up to `reviewed`."""
     if reviewed is None or diff.base_tree(store, reviewed) is None:
         return Since(reviewed, False, (), (), steps)
     head = now[-1].oid if now else base
-    old_base = _base(store, base, reviewed)
+    old_base = _old_base(store, base, reviewed)
     then = links.commits(store, old_base, reviewed) if old_base else []
     files = _files(store, (old_base, reviewed), (base, head), lines)
-    return Since(reviewed, True, tuple(_moved(then, now, lines)), files, steps)
+    return Since(reviewed, True, tuple(_statuses(then, now, lines)), files, steps)
 
 
-def _base(store: Store, base: Oid | None, reviewed: Oid) -> Oid | None:
-    """Where the change of then began: below the branch that it is based on now."""
+def _old_base(store: Store, base: Oid | None, reviewed: Oid) -> Oid | None:
+    """Return the merge base of the reviewed version and the current base branch."""
     try:
         return links.merge_base(store.repo, base, reviewed) if base else None
     except GitcpError:  # history that a shallow clone does not have
         return None
 
 
-def _moved(then: Sequence[Commit], now: Sequence[Commit], lines: Lines) -> list[Moved]:
-    left = list(then)
+def _statuses(then: Sequence[Commit], now: Sequence[Commit], lines: Lines) -> list[CommitStatus]:
+    unmatched = list(then)
     states: dict[Oid, str] = {}
     for same in (
         lambda a, b: a.oid == b.oid,
@@ -90,42 +89,44 @@ def _moved(then: Sequence[Commit], now: Sequence[Commit], lines: Lines) -> list[
     ):
         for commit in now:
             old = (
-                next((each for each in left if same(each, commit)), None)
+                next((each for each in unmatched if same(each, commit)), None)
                 if commit.oid not in states
                 else None
             )
             if old is not None:
-                left.remove(old)
+                unmatched.remove(old)
                 states[commit.oid] = "changed" if same is _same_subject else "same"
-    moved = [Moved(commit.oid, commit.subject, states.get(commit.oid, "new")) for commit in now]
-    return moved + [Moved(commit.oid, commit.subject, "gone") for commit in left]
+    moved = [
+        CommitStatus(commit.oid, commit.subject, states.get(commit.oid, "new")) for commit in now
+    ]
+    return moved + [CommitStatus(commit.oid, commit.subject, "gone") for commit in unmatched]
 
 
-def _same_subject(one: Commit, other: Commit) -> bool:
-    return one.subject == other.subject
+def _same_subject(old: Commit, new: Commit) -> bool:
+    return old.subject == new.subject
 
 
 def _patch(commit: Commit, lines: Lines) -> frozenset[object]:
-    """What a commit did, as far as a rebase leaves it."""
-    return frozenset(_did(change, lines) for change in commit.changes)
+    """Return the effect of a commit in a form that survives a rebase."""
+    return frozenset(_effect(change, lines) for change in commit.changes)
 
 
-def _did(change: FileChange, lines: Lines) -> object:
-    found = lines.change(change.old, change.new)
-    return change.path, (change.old, change.new) if found is None else found
+def _effect(change: FileChange, lines: Lines) -> object:
+    line_sum = lines.change(change.old, change.new)
+    return change.path, (change.old, change.new) if line_sum is None else line_sum
 
 
 Ends = tuple[Oid | None, Oid | None]
 
 
-def _files(store: Store, then: Ends, now: Ends, lines: Lines) -> tuple[Differs, ...]:
+def _files(store: Store, then: Ends, now: Ends, lines: Lines) -> tuple[FileDelta, ...]:
     before, after = (_changes(store, *ends) for ends in (then, now))
-    found = []
+    deltas = []
     for path in sorted(before.keys() | after.keys()):
         a, b = (_lines(changes.get(path), lines) for changes in (before, after))
         if a != b:
-            found.append(Differs(path, (b - a).total(), (a - b).total()))
-    return tuple(found)
+            deltas.append(FileDelta(path, (b - a).total(), (a - b).total()))
+    return tuple(deltas)
 
 
 def _changes(store: Store, old: Oid | None, new: Oid | None) -> dict[bytes, FileChange]:
@@ -134,17 +135,13 @@ def _changes(store: Store, old: Oid | None, new: Oid | None) -> dict[bytes, File
 
 
 def _lines(change: FileChange | None, lines: Lines) -> Counter[object]:
-    """The lines that a change adds and removes; of what is no text, what it is afterwards."""
+    """Count the lines a change adds and removes. A binary file counts as its new entry."""
     if change is None:
         return Counter()
     old, new = lines.of(change.old), lines.of(change.new)
     if old is None or new is None:
-        return Counter([_whole(change.new)])
+        return Counter[object]([change.new])
     before, after = Counter(old), Counter(new)
     return Counter({("+", line): n for line, n in (after - before).items()}) + Counter(
         {("-", line): n for line, n in (before - after).items()}
     )
-
-
-def _whole(entry: Entry | None) -> object:
-    return entry

@@ -1,9 +1,7 @@
-"""Which commits came from which checkpoints: found out from both, so that neither is touched and
-nothing can be lost.
+"""Find the checkpoints that each commit came from. Neither is modified. Reads only.
 
-A commit is known by a trailer in its message, by the content it gave each path, or by the lines
-that came and went. The last two are those of a commit however often it was amended, rebased or
-squashed. Reads only.
+A commit is matched by a trailer in its message, by the resulting content of each path, or by the
+lines it adds and removes. The last two survive amend, rebase and squash.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ MOST_VERSIONS = 200
 
 
 class How(StrEnum):
-    """How a commit was known: the surest first."""
+    """How a commit was matched, from the most to the least certain."""
 
     TRAILER = "trailer"
     TREE = "tree"
@@ -39,7 +37,7 @@ class How(StrEnum):
 
 
 class Commit(NamedTuple):
-    """A commit of the branch, and what it changed."""
+    """A commit of the branch, with its changes."""
 
     oid: Oid
     parents: tuple[Oid, ...]
@@ -53,28 +51,30 @@ class Commit(NamedTuple):
 
 
 class Link(Value):
-    """The checkpoints in which a commit came about, and how that is known. At the last it was all
-    there.
+    """The checkpoints a commit came from, and how they were matched. The last one has all of the
+    change.
     """
 
     how: How
     checkpoints: tuple[Oid, ...]
 
 
-class _Found(NamedTuple):
-    """Where in a chain a change came about: after one place, up to another."""
+class _Match(NamedTuple):
+    """The indexes of the checkpoints in a chain that made a change."""
 
     how: How
-    places: tuple[int, ...]
+    indexes: tuple[int, ...]
 
 
 def commits(store: Store, after: Oid | None, head: Oid) -> list[Commit]:
-    """The commits after one up to another, the oldest first."""
+    """Return the commits after `after` up to `head`, oldest first."""
     ends = [head, *([f"^{after}"] if after else [])]
     listed = store.repo.git(
         "rev-list", "--topo-order", "--reverse", "--stdin", input="\n".join(ends).encode("ascii")
     )
-    changes = {found.commit: found.changes for found in history.of(store, listed)} if listed else {}
+    changes = (
+        {each.commit: each.changes for each in history.changes_of(store, listed)} if listed else {}
+    )
     return [_read(store, Oid(oid), changes) for oid in listed.decode("ascii").split()]
 
 
@@ -92,17 +92,17 @@ def _read(store: Store, oid: Oid, changes: dict[Oid, tuple[FileChange, ...]]) ->
 
 
 def merge_base(repo: Repository, one: Oid, other: Oid) -> Oid | None:
-    """Where two lines of commits part; None where they have nothing in common."""
-    said = repo.git("merge-base", one, other, accept=(0, 1)).decode("ascii").strip()
-    return Oid(said) if said else None
+    """Return the merge base of two commits, or None if they have no common history."""
+    output = repo.git("merge-base", one, other, accept=(0, 1)).decode("ascii").strip()
+    return Oid(output) if output else None
 
 
-def find(found: Sequence[Commit], chains: Sequence[Chain], lines: Lines) -> dict[Oid, Link]:
-    """The link of every commit that has one. Of several sessions, the surest; of those, the
-    first.
+def find(commits: Sequence[Commit], chains: Sequence[Chain], lines: Lines) -> dict[Oid, Link]:
+    """Return the link of every commit that has one. Of several sessions, the most certain match
+    wins, then the first.
     """
     links = {}
-    for commit in found:
+    for commit in commits:
         candidates = [
             link for chain in chains if (link := _in_chain(commit, chain, lines)) is not None
         ]
@@ -113,80 +113,78 @@ def find(found: Sequence[Commit], chains: Sequence[Chain], lines: Lines) -> dict
 
 def _in_chain(commit: Commit, chain: Chain, lines: Lines) -> Link | None:
     content = _by_content(commit, chain, lines)
-    named = {(name, int(number)) for name, number in TRAILERS.findall(commit.message)}
-    places = tuple(
-        place
-        for place, each in enumerate(chain.summaries)
-        if (each.id.session, each.id.number) in named
+    named_ids = {(name, int(number)) for name, number in TRAILERS.findall(commit.message)}
+    indexes = tuple(
+        index
+        for index, each in enumerate(chain.summaries)
+        if (each.id.session, each.id.number) in named_ids
     )
-    if places:
-        before = tuple(p for p in content.places if p < places[0]) if content else ()
-        return _link(chain, How.TRAILER, (*before, *places))
+    if indexes:
+        before = tuple(p for p in content.indexes if p < indexes[0]) if content else ()
+        return _link(chain, How.TRAILER, (*before, *indexes))
     if content is not None:
-        return _link(chain, content.how, content.places)
-    places = _by_base(commit, chain)
-    return _link(chain, How.BASE, places) if places else None
+        return _link(chain, content.how, content.indexes)
+    indexes = _by_base(commit, chain)
+    return _link(chain, How.BASE, indexes) if indexes else None
 
 
-def _link(chain: Chain, how: How, places: Sequence[int]) -> Link:
-    return Link(how, tuple(chain.summaries[place].commit for place in sorted(set(places))))
+def _link(chain: Chain, how: How, indexes: Sequence[int]) -> Link:
+    return Link(how, tuple(chain.summaries[index].commit for index in sorted(set(indexes))))
 
 
 def _by_base(commit: Commit, chain: Chain) -> tuple[int, ...]:
-    """The checkpoint after which HEAD moved to this commit, which was made between it and the next
-    one.
-    """
+    """Return the checkpoint during which this commit was made: the next one has it as its base."""
     bases = [summary.trailers.get("Gitcp-Base") for summary in chain.summaries]
     return tuple(n - 1 for n in range(1, len(bases)) if bases[n] == commit.oid != bases[n - 1])[:1]
 
 
-def _by_content(commit: Commit, chain: Chain, lines: Lines) -> _Found | None:
-    """All of it, or at least one half of its paths."""
-    found = [_path(change, chain, lines) for change in commit.changes]
-    known = [each for each in found if each is not None]
-    whole = [each for each in known if each.how is not How.PART]
-    if not known or len(known) < len(found) * HALF:
+def _by_content(commit: Commit, chain: Chain, lines: Lines) -> _Match | None:
+    """Match all changed paths of a commit, or at least half of them."""
+    matches = [_path(change, chain, lines) for change in commit.changes]
+    matched = [each for each in matches if each is not None]
+    complete = [each for each in matched if each.how is not How.PART]
+    if not matched or len(matched) < len(matches) * HALF:
         return None
-    places = tuple(place for each in known for place in each.places)
-    if len(whole) < len(found):
-        return _Found(How.PART, places)
-    return _Found(How.PATCH if any(each.how is How.PATCH for each in whole) else How.TREE, places)
+    indexes = tuple(index for each in matched for index in each.indexes)
+    if len(complete) < len(matches):
+        return _Match(How.PART, indexes)
+    return _Match(
+        How.PATCH if any(each.how is How.PATCH for each in complete) else How.TREE, indexes
+    )
 
 
-def _path(change: FileChange, chain: Chain, lines: Lines) -> _Found | None:
+def _path(change: FileChange, chain: Chain, lines: Lines) -> _Match | None:
     versions = chain.versions.get(change.path, [])[-MOST_VERSIONS:]
     for last in range(1, len(versions)):
         if versions[last].entry == change.new:
             first = next((n for n in range(last - 1, -1, -1) if versions[n].entry == change.old), 0)
-            return _Found(How.TREE, tuple(each.place for each in versions[first + 1 : last + 1]))
-    wanted = lines.change(change.old, change.new)
-    sums = [lines.sum(version.entry) for version in versions] if wanted else []
+            return _Match(How.TREE, tuple(each.place for each in versions[first + 1 : last + 1]))
+    target_sum = lines.change(change.old, change.new)
+    sums = [lines.sum(version.entry) for version in versions] if target_sum else []
     for last in range(1, len(sums)):
         for first in range(last - 1, -1, -1):
             a, b = sums[first], sums[last]
-            if a is not None and b is not None and (b - a) & (2**64 - 1) == wanted:
-                return _Found(
+            if a is not None and b is not None and (b - a) & (2**64 - 1) == target_sum:
+                return _Match(
                     How.PATCH, tuple(each.place for each in versions[first + 1 : last + 1])
                 )
     return _partly(change, chain, lines)
 
 
-def _partly(change: FileChange, chain: Chain, lines: Lines) -> _Found | None:
-    """Half of the lines that came came from the session."""
-    wanted = set(lines.added(change.old, change.new))
-    versions, missing, places = (
+def _partly(change: FileChange, chain: Chain, lines: Lines) -> _Match | None:
+    """Match a path if at least half of its added lines came from the session."""
+    added = set(lines.added(change.old, change.new))
+    versions, missing, indexes = (
         chain.versions.get(change.path, [])[-MOST_VERSIONS:],
-        set(wanted),
+        set(added),
         [],
     )
     for before, version in pairwise(versions):
-        come = missing.intersection(lines.added(before.entry, version.entry))
-        if come:
-            missing -= come
-            places.append(version.place)
-    return (
-        _Found(How.PART, tuple(places)) if wanted and len(missing) <= len(wanted) * HALF else None
-    )
+        matching = missing.intersection(lines.added(before.entry, version.entry))
+        if matching:
+            missing -= matching
+            indexes.append(version.place)
+    return _Match(How.PART, tuple(indexes)) if added and len(missing) <= len(added) * HALF else None
 
 
 # ---------------------------------------------------------------- which commits
@@ -203,32 +201,33 @@ LIKELY = (
 
 
 def between(repo: Repository, text: str | None) -> tuple[Oid | None, Oid]:
-    """The ends of `BASE..HEAD`, or of `BASE`: where the branch leaves BASE, and its last commit.
+    """Return the ends of `BASE..HEAD` or `BASE`: their merge base, and the last commit.
 
-    Without a text, BASE is the branch's upstream, or the main branch. Raises BadValue for what
-    names no commit.
+    BASE defaults to the upstream, else to the main branch. Raises BadValue if a name is not a
+    commit.
     """
     base, _, head = (text or "").partition("..")
     tip = commit(repo, head or "HEAD")
     if tip is None:
         raise BadValue(
-            f"{head or 'HEAD'} names no commit: there is nothing to review", hint="git log"
+            f"{head or 'HEAD'} names no commit; nothing to review", hint="git log --oneline"
         )
     if not base:
         likely = (commit(repo, name) for name in LIKELY)
-        start = next((found for found in likely if found is not None), None)
+        start = next((start_commit for start_commit in likely if start_commit is not None), None)
     else:
         start = commit(repo, base)
         if start is None:
             raise BadValue(
-                f"{base} names no commit here", hint="git fetch  (in CI: with all of the history)"
+                f"{base} names no commit in this repository (in CI, check out the full history)",
+                hint="git fetch",
             )
     return (merge_base(repo, start, tip) or start if start else None), tip
 
 
 def commit(repo: Repository, name: str) -> Oid | None:
-    """The commit that a name means to git, None if it means none."""
-    said = repo.git(
+    """Return the commit that git resolves a name to, or None."""
+    output = repo.git(
         "rev-parse",
         "--verify",
         "--quiet",
@@ -236,4 +235,4 @@ def commit(repo: Repository, name: str) -> Oid | None:
         f"{name}^{{commit}}",
         accept=(0, 1, 128),
     )
-    return Oid(said.decode("ascii").strip()) if said.strip() else None
+    return Oid(output.decode("ascii").strip()) if output.strip() else None

@@ -1,7 +1,7 @@
-"""The text of a patch, as git writes it → values: files, hunks, runs of lines. Pure.
+"""Parse git's patch format into files, hunks and runs of lines. Pure.
 
-A hunk says how long it is, so what stands in it is never taken for a header. What is not understood
-is passed over.
+A hunk header states the number of lines, so file content is never mistaken for a header. Unknown
+lines are ignored.
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ ESCAPES = {
 
 
 class Run(Value):
-    """Lines that follow each other and fared alike: `sign` is "+", "-" or " ". `text` has them
-    without signs.
-    """
+    """Consecutive lines with the same sign: "+", "-" or " ". `text` has them without the signs."""
 
     sign: str
     text: str
@@ -40,9 +38,7 @@ class Run(Value):
 
 
 class Hunk(Value):
-    """A part of a file: where it begins before and after, the heading that git gives it, and its
-    lines.
-    """
+    """One hunk: first line before and after, git's section heading, and the lines."""
 
     old: int
     new: int
@@ -51,11 +47,11 @@ class Hunk(Value):
 
 
 class FilePatch(Value):
-    """What happened to one file. `path` and `origin` (where it was moved from, else "") are as they
-    are shown.
+    """The changes to one file. `path` and `origin` (the old path of a rename or copy, else "") are
+    formatted for display.
 
-    `kind` is "added", "deleted", "moved", "copied" or "modified". `notes` are what no hunk shows:
-    modes, binary.
+    `kind` is "added", "deleted", "moved", "copied" or "modified". `notes` has what no hunk shows:
+    mode changes, "binary".
     """
 
     path: str
@@ -77,46 +73,44 @@ class FilePatch(Value):
 
 
 def parse(patch: bytes) -> tuple[FilePatch, ...]:
-    """The files of a patch, in its order."""
+    """Return the files of a patch, in order."""
     lines = patch.split(b"\n")
-    found: list[FilePatch] = []
-    place = 0
-    while place < len(lines):
-        line = lines[place]
-        place += 1
+    files: list[FilePatch] = []
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        at += 1
         if line.startswith(b"diff --git "):
-            found.append(FilePatch(_both(line[11:])))
-        elif found and (match := HUNK.fullmatch(line)):
-            end = _end(lines, place, int(match[2] or 1), int(match[4] or 1))
-            hunk = Hunk(
-                int(match[1]), int(match[3]), _text(match[5]), tuple(_runs(lines[place:end]))
-            )
-            found[-1] = replace(found[-1], hunks=(*found[-1].hunks, hunk))
-            place = end
-        elif found:
-            found[-1] = _with_header(found[-1], line)
-    return tuple(found)
+            files.append(FilePatch(_both(line[11:])))
+        elif files and (match := HUNK.fullmatch(line)):
+            end = _end(lines, at, int(match[2] or 1), int(match[4] or 1))
+            hunk = Hunk(int(match[1]), int(match[3]), _text(match[5]), tuple(_runs(lines[at:end])))
+            files[-1] = replace(files[-1], hunks=(*files[-1].hunks, hunk))
+            at = end
+        elif files:
+            files[-1] = _with_header(files[-1], line)
+    return tuple(files)
 
 
-def _end(lines: list[bytes], place: int, old: int, new: int) -> int:
-    """Where a hunk ends that has so many lines of before and of after."""
-    while place < len(lines) and (old > 0 or new > 0 or lines[place][:1] == b"\\"):
-        sign = lines[place][:1]
+def _end(lines: list[bytes], at: int, old: int, new: int) -> int:
+    """Return the index of the line after a hunk with `old` lines before and `new` lines after."""
+    while at < len(lines) and (old > 0 or new > 0 or lines[at][:1] == b"\\"):
+        sign = lines[at][:1]
         old -= sign in (b" ", b"-")
         new -= sign in (b" ", b"+")
-        place += 1
-    return place
+        at += 1
+    return at
 
 
 def _runs(lines: list[bytes]) -> Iterator[Run]:
-    for sign, found in groupby(
+    for sign, group in groupby(
         (line for line in lines if line[:1] != b"\\"), key=lambda line: line[:1]
     ):
-        yield Run(sign.decode("ascii", "replace"), "\n".join(_text(line[1:]) for line in found))
+        yield Run(sign.decode("ascii", "replace"), "\n".join(_text(line[1:]) for line in group))
 
 
 def _with_header(file: FilePatch, line: bytes) -> FilePatch:
-    """What one line between the head of a file and its hunks adds."""
+    """Return `file` updated from one extended header line."""
     for start, kind in ((b"new file mode ", "added"), (b"deleted file mode ", "deleted")):
         if line.startswith(start):
             special = {b"120000": "a link", b"160000": "a submodule"}.get(line[len(start) :])
@@ -136,9 +130,7 @@ def _with_header(file: FilePatch, line: bytes) -> FilePatch:
 
 
 def _both(names: bytes) -> str:
-    """The path in `a/x b/x`, which names it twice unless it was moved; other lines then say
-    more.
-    """
+    """Return the path in `a/x b/x`. For a rename, later header lines override it."""
     return _shown(names[: len(names) // 2], strip=True)
 
 
@@ -149,8 +141,8 @@ def _shown(name: bytes, *, strip: bool = False) -> str:
 
 
 def _unescaped(match: re.Match[bytes]) -> bytes:
-    found = match[1]
-    return bytes([int(found, 8) & 0xFF]) if found.isdigit() else ESCAPES.get(found, found)
+    escape = match[1]
+    return bytes([int(escape, 8) & 0xFF]) if escape.isdigit() else ESCAPES.get(escape, escape)
 
 
 def _text(line: bytes) -> str:

@@ -1,6 +1,4 @@
-"""A trailer in the message of a commit that is being made: which checkpoint it comes from. Writes
-the message alone.
-"""
+"""Add a trailer that names the checkpoint to the message of a commit in progress."""
 
 from __future__ import annotations
 
@@ -13,16 +11,17 @@ from gitcp.saving import session
 from gitcp.store import Store
 
 AMENDED = "commit"
-"""What git calls the source of a message that is another commit's."""
+"""The source that git passes when the message is taken from an existing commit."""
 
 UNTOUCHED = ("merge",)
 
 
 def add(store: Store, message: Path, source: str) -> bool:
-    """Name the last checkpoint of the current session in a message, if it stands on the commit that
-    is the parent.
+    """Add a trailer with the current session's last checkpoint to the file `message`.
 
-    False where there is none, where the message names one already, and for a merge.
+    Return False, and leave the file alone, for a merge, if the message has such a trailer already,
+    or if the checkpoint's base is not a parent of the new commit. `source` is the hook's second
+    argument.
     """
     name = session.current(store)
     tip = store.tip(name) if name else None
@@ -45,7 +44,7 @@ def add(store: Store, message: Path, source: str) -> bool:
 
 
 def _parents(store: Store, source: str) -> tuple[Oid, ...]:
-    """HEAD; where it is being amended, its own parent as well."""
+    """Return the parents that the new commit may have: HEAD, and HEAD's parents for an amend."""
     head = store.repo.head().commit
     if head is None or source != AMENDED:
         return (head,) if head else ()

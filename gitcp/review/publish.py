@@ -1,12 +1,11 @@
-"""Publish: a session as an ordinary branch, from which a pull request can be opened. A plan, then
-an apply.
+"""Publish a session as an ordinary branch, ready for a pull request: a plan, then an apply.
 
-On top of a base there is one commit for each checkpoint that changed files, and a last one with
-what was said, as Markdown below `.gitcp/`, which forges fold. HEAD, the index and the working tree
-stay as they are.
+The branch has one commit on top of the base for each checkpoint that changed files, and a last one
+that adds the conversation as Markdown below `.gitcp/`, which forges collapse in diffs. HEAD, the
+index and the working tree are not touched.
 
-Where the base is another commit than the session stood on, each changed path is carried over as it
-is; a path that the base changed otherwise is not merged, and stops the whole.
+On another base than the session's own, changed paths are carried over whole. A path that the base
+changed too is never merged: publish refuses.
 """
 
 from __future__ import annotations
@@ -38,19 +37,19 @@ from gitcp.value import Value
 from gitcp.worktree.paths import display
 
 FOLDED = b"* linguist-generated gitlab-generated\n"
-"""Says to forges that nobody wrote this by hand."""
+"""Makes forges collapse generated files in diffs."""
 
-NOTHING = "no branch was made"
+NOTHING = "no branch was created"
 
 Files = dict[bytes, Entry]
 
 
-class Request(Value):
-    """What to publish: the session up to a checkpoint, as which branch, on top of which commit
-    (None: where it began).
+class PublishRequest(Value):
+    """What to publish: the session up to `checkpoint`, as `branch`, on top of `base` (None: the
+    commit the session began on).
 
-    `redact` replaces secrets in files, but for those in `allowed`; in what was said they are always
-    replaced.
+    `redact` replaces secrets in files, except those in `allowed`; in the conversation they are
+    always replaced.
     """
 
     checkpoint: Checkpoint
@@ -62,9 +61,9 @@ class Request(Value):
     redact: bool = False
 
 
-class Commit(Value):
-    """One commit of the branch: of which checkpoint (None: of the conversation), what it says, how
-    many files it changes, and what it is.
+class BranchCommit(Value):
+    """One commit of the branch, its checkpoint (None for the conversation's), and the number of
+    files it changes.
     """
 
     checkpoint: CheckpointId | None
@@ -73,29 +72,29 @@ class Commit(Value):
     commit: Oid
 
 
-class Plan(Value):
-    """The branch as it would be. `old` is where it is now; `masked` counts the secrets replaced in
-    what was said.
+class PublishPlan(Value):
+    """The branch to make. `old` is where it points now, None if it is new; `masked` counts the
+    secrets replaced in the conversation.
     """
 
-    request: Request
+    request: PublishRequest
     base: Oid
-    commits: tuple[Commit, ...]
+    commits: tuple[BranchCommit, ...]
     old: Oid | None
     masked: int
 
     @property
     def tip(self) -> Oid:
-        """Where the branch would be."""
+        """The last commit of the branch."""
         return self.commits[-1].commit if self.commits else self.base
 
 
-def plan(store: Store, request: Request) -> Plan:
-    """Make the commits, which nothing names yet.
+def plan(store: Store, request: PublishRequest) -> PublishPlan:
+    """Write the commits of the branch, unreferenced.
 
-    Writes objects; `publish` makes them visible. Raises Refused for a branch that exists or is
-    checked out, and for paths that the base changed too; SecretsFound for files that may not leave;
-    NotTrusted for what came from others.
+    Writes objects; `publish` makes the ref. Raises Refused if the branch exists or is checked out,
+    or if the base changed the same paths; SecretsFound for secrets in files; NotTrusted for a
+    checkpoint from another repository.
     """
     trust.require(store, request.checkpoint, trusted=request.trust)
     old = worktrees.check_movable(store.repo, request.branch, force=request.force)
@@ -104,34 +103,34 @@ def plan(store: Store, request: Request) -> Plan:
     ]
     base = _base(store, request, chain)
     try:
-        branch = _Branch(store, request, base, _stood_on(store, chain, base))
-        branch.carried(request.checkpoint)  # what stands in the way is said at once
-        branch.know(chain)
+        branch = _Branch(store, request, base, _fork_point(store, chain, base))
+        branch.files_with(request.checkpoint)  # report conflicts before the slow scan
+        branch.scan(chain)
         for checkpoint in chain:
             branch.add(checkpoint)
-        masked = branch.tell(request.checkpoint)
+        masked = branch.add_conversation(request.checkpoint)
     except BaseException:
         store.objects.discard()
         raise
-    if branch.found and not request.redact:
+    if branch.findings and not request.redact:
         store.objects.discard()
-        raise checkpoint_scan.refused(branch.found, NOTHING)
-    return Plan(request, base, tuple(branch.commits), old, masked)
+        raise checkpoint_scan.refused(branch.findings, NOTHING)
+    return PublishPlan(request, base, tuple(branch.commits), old, masked)
 
 
-def publish(store: Store, agreed: Plan) -> None:
-    """Make the branch, or move it from where the plan saw it. Writes one ref outside of gitcp's,
-    and the oplog.
+def publish(store: Store, agreed: PublishPlan) -> None:
+    """Create or move the branch as planned. Writes one ref outside `refs/gitcp` and the operation
+    log.
 
-    Raises Refused if the branch moved meanwhile.
+    Raises Refused if the branch moved since the plan.
     """
     name = agreed.request.branch
     try:
         store.objects.flush(held=True)
         if not worktrees.set_branch(store.repo, name, agreed.tip, agreed.old):
             raise Refused(
-                f"branch {name} moved meanwhile: it was left as it is",
-                hint="look at it, and try again",
+                f"branch {name} moved in the meantime; it was not changed",
+                hint=f"git log --oneline {name}",
             )
     finally:
         store.objects.let_go()
@@ -143,28 +142,26 @@ def publish(store: Store, agreed: Plan) -> None:
     )
 
 
-def _base(store: Store, request: Request, chain: list[Checkpoint]) -> Oid:
+def _base(store: Store, request: PublishRequest, chain: list[Checkpoint]) -> Oid:
     if request.base is not None:
-        named = links.commit(store.repo, request.base)
-        if named is None:
+        base = links.commit(store.repo, request.base)
+        if base is None:
             raise BadValue(
-                f"{request.base} names no commit here: no branch was made", hint="git log"
+                f"{request.base} names no commit; no branch was created", hint="git log --oneline"
             )
-        return named
-    began = chain[0].snapshot.base.commit
-    if began is None or not store.objects.exists(began):
+        return base
+    first_base = chain[0].snapshot.base.commit
+    if first_base is None or not store.objects.exists(first_base):
         raise Refused(
-            f"the commit that session {request.checkpoint.id.session} began on is not here: no "
-            "branch was made",
-            hint="--base REV",
+            f"the commit that session {request.checkpoint.id.session} started from is not in this "
+            "repository; no branch was created",
+            hint=f"gitcp publish {request.checkpoint.id} --branch {request.branch} --base HEAD",
         )
-    return began
+    return first_base
 
 
-def _stood_on(store: Store, chain: list[Checkpoint], base: Oid) -> Oid:
-    """The commit from which what the session did is counted: the last one that it has in common
-    with the base.
-    """
+def _fork_point(store: Store, chain: list[Checkpoint], base: Oid) -> Oid:
+    """Return the commit to compare the session's files with: its merge base with `base`."""
     last = chain[-1].snapshot.base.commit
     if last is None or not store.objects.exists(last):
         return base
@@ -177,132 +174,134 @@ def _files_of(store: Store, commit: Oid) -> Files:
 
 
 class _Branch:
-    """The branch as it grows: the files at its end, and its commits."""
+    """The branch under construction: its files and commits so far."""
 
-    def __init__(self, store: Store, request: Request, base: Oid, stood_on: Oid) -> None:
+    def __init__(self, store: Store, request: PublishRequest, base: Oid, fork_point: Oid) -> None:
         self.store = store
         self.request = request
         self.sieve = Sieve(request.allowed)
         self.clean: Callable[[str], str] = str
         self.base = _files_of(store, base)
-        self.origin = self.base if stood_on == base else _files_of(store, stood_on)
+        self.origin = self.base if fork_point == base else _files_of(store, fork_point)
         self.files = self.base
         self.tip = base
-        self.commits: list[Commit] = []
-        self.found: list[Finding] = []
-        self.known: dict[Oid, Oid] = {entry.oid: entry.oid for entry in self.base.values()}
+        self.commits: list[BranchCommit] = []
+        self.findings: list[Finding] = []
+        self.scanned: dict[Oid, Oid] = {entry.oid: entry.oid for entry in self.base.values()}
 
-    def know(self, chain: Sequence[Checkpoint]) -> None:
-        """Find out what may not leave. Raises SecretsFound for what no copy can be without."""
+    def scan(self, chain: Sequence[Checkpoint]) -> None:
+        """Prepare redaction. Raises SecretsFound for secrets that cannot be redacted."""
         self.sieve = checkpoint_scan.sieve(
-            self.store, (), self.request.allowed, self.leaving(chain)
+            self.store, (), self.request.allowed, self._new_content(chain)
         )
-        checkpoint_scan.require_placed(self.sieve)
-        self._check_called(chain[-1].id.session)
-        self.clean = checkpoint_scan.Cleaner(self.sieve, [_said(self.store, chain[-1])])
+        checkpoint_scan.require_redactable(self.sieve)
+        self._check_ref_names(chain[-1].id.session)
+        self.clean = checkpoint_scan.Cleaner(self.sieve, [_conversation(self.store, chain[-1])])
 
-    def leaving(self, chain: Sequence[Checkpoint]) -> Iterator[bytes]:
-        """What will be in the branch and is not in its base, as far as it is known by its bytes."""
+    def _new_content(self, chain: Sequence[Checkpoint]) -> Iterator[bytes]:
+        """Yield all content the branch adds to its base."""
         files = (
             entry
             for each in chain
-            for entry in self.carried(each).values()
+            for entry in self.files_with(each).values()
             if entry.mode != GITLINK
         )
         yield from map(
-            self.store.objects.read_blob, {entry.oid for entry in files} - self.known.keys()
+            self.store.objects.read_blob, {entry.oid for entry in files} - self.scanned.keys()
         )
         yield from map(_subject, chain)
-        yield _said(self.store, chain[-1])
+        yield _conversation(self.store, chain[-1])
 
     def add(self, checkpoint: Checkpoint) -> None:
-        """One commit more, if the checkpoint's files are others than those before it."""
-        files = self._clean(self.carried(checkpoint), checkpoint.id)
-        changed = _different(self.files, files)
+        """Add a commit if the checkpoint's files differ from the ones before it."""
+        files = self._scan_files(self.files_with(checkpoint), checkpoint.id)
+        changed = _changes(self.files, files)
         if changed:
-            self.found += checkpoint_scan.in_text(
+            self.findings += checkpoint_scan.in_text(
                 _subject(checkpoint), "message", str(checkpoint.id).encode(), self.sieve
             )
-            text = markdown.called(checkpoint, self.clean)
+            text = markdown.title(checkpoint, self.clean)
             self._commit(
                 checkpoint, f"{text}\n\n{links.TRAILER}: {checkpoint.id}\n", files, len(changed)
             )
 
-    def tell(self, checkpoint: Checkpoint) -> int:
-        """The last commit: what was said, without secrets; how many there were."""
+    def add_conversation(self, checkpoint: Checkpoint) -> int:
+        """Add the commit with the redacted conversation; return the number of secrets replaced."""
         if checkpoint.conversation is None:
             return 0
         session = checkpoint.id.session
         masked = checkpoint_scan.in_text(
-            _said(self.store, checkpoint), "conversation", sieve=self.sieve
+            _conversation(self.store, checkpoint), "conversation", sieve=self.sieve
         )
         page = markdown.render(
             checkpoint, show.messages(self.store, checkpoint.conversation), self.clean
         )
         data = page.encode("utf-8", "backslashreplace")
-        below = {
+        pages = {
             b".gitattributes": FOLDED,
             session.encode("ascii") + b"/conversation.md": checkpoint_scan.redacted(
                 data, self.sieve
             ),
         }
-        written = {RESERVED + b"/" + name: self._blob(text) for name, text in below.items()}
-        files = {**self.files, **written}
+        blobs = {RESERVED + b"/" + name: self._blob(text) for name, text in pages.items()}
+        files = {**self.files, **blobs}
         text = f"Conversation of {session}\n\n{links.TRAILER}: {checkpoint.id}\n"
-        self._commit(None, text, files, len(_different(self.files, files)), of=checkpoint)
+        self._commit(None, text, files, len(_changes(self.files, files)), of=checkpoint)
         return len({finding.id for finding in masked})
 
-    def carried(self, checkpoint: Checkpoint) -> Files:
-        """The base's files with what the checkpoint has otherwise than the commit it stood on.
-        Raises Refused.
+    def files_with(self, checkpoint: Checkpoint) -> Files:
+        """Return the base's files with the checkpoint's changes applied. Raises Refused on a
+        conflict.
         """
         snapshot = checkpoint.snapshot
-        unseen = tuple(s.path for s in snapshot.skipped if s.reason is not SkipReason.RESERVED)
-        there = dict(trees.walk(self.store.objects, snapshot.tree))
-        files, stuck = dict(self.base), []
-        for change in _different(self.origin, there):
-            if _covers((RESERVED, *unseen), change.path):
+        uncaptured = tuple(s.path for s in snapshot.skipped if s.reason is not SkipReason.RESERVED)
+        saved = dict(trees.walk(self.store.objects, snapshot.tree))
+        files, conflicts = dict(self.base), []
+        for change in _changes(self.origin, saved):
+            if _covers((RESERVED, *uncaptured), change.path):
                 continue
             if files.get(change.path) not in (change.old, change.new):
-                stuck.append(change.path)
+                conflicts.append(change.path)
             elif change.new is None:
                 files.pop(change.path, None)
             else:
                 files[change.path] = change.new
-        stuck += [path for path in files if any(above in files for above in _above(path))]
-        if stuck:
-            raise _stuck(self.request.checkpoint, stuck)
+        conflicts += [path for path in files if any(above in files for above in _parents(path))]
+        if conflicts:
+            raise _conflict(self.request.checkpoint, conflicts)
         return files
 
-    def _clean(self, files: Files, id: CheckpointId) -> Files:
-        """The files, with what is new of them scanned, and redacted where that is wanted."""
+    def _scan_files(self, files: Files, id: CheckpointId) -> Files:
+        """Scan new files, and redact them if requested."""
         for path, entry in files.items():
-            if entry.oid not in self.known and entry.mode != GITLINK:
+            if entry.oid not in self.scanned and entry.mode != GITLINK:
                 data = self.store.objects.read_blob(entry.oid)
-                self.found += (f for f in checkpoint_scan.in_text(data, "file", path, self.sieve))
+                self.findings += (
+                    f for f in checkpoint_scan.in_text(data, "file", path, self.sieve)
+                )
                 clean = checkpoint_scan.redacted(data, self.sieve) if self.request.redact else data
-                self.known[entry.oid] = (
+                self.scanned[entry.oid] = (
                     entry.oid if clean == data else self.store.objects.write_blob(clean)
                 )
         self._check_names(files, id)
         return {
-            path: Entry(entry.mode, self.known.get(entry.oid, entry.oid))
+            path: Entry(entry.mode, self.scanned.get(entry.oid, entry.oid))
             for path, entry in files.items()
         }
 
-    def _check_called(self, session: str) -> None:
-        branch = checkpoint_scan.in_names("branch", [self.request.branch], self.sieve)
-        found = (*branch, *checkpoint_scan.in_names("session", [session], self.sieve))
-        if found:
+    def _check_ref_names(self, session: str) -> None:
+        in_branch = checkpoint_scan.in_names("branch", [self.request.branch], self.sieve)
+        findings = (*in_branch, *checkpoint_scan.in_names("session", [session], self.sieve))
+        if findings:
             raise checkpoint_scan.refused(
-                found, NOTHING, left="names of branches and sessions are not rewritten"
+                findings, NOTHING, left="branch and session names are not rewritten"
             )
 
     def _check_names(self, files: Files, id: CheckpointId) -> None:
         new = b"\0".join(sorted(files.keys() - self.base.keys() - self.files.keys()))
-        found = checkpoint_scan.in_text(new, "path", str(id).encode(), self.sieve)
-        if found:
-            raise checkpoint_scan.refused(found, NOTHING, left="names of paths are not rewritten")
+        findings = checkpoint_scan.in_text(new, "path", str(id).encode(), self.sieve)
+        if findings:
+            raise checkpoint_scan.refused(findings, NOTHING, left="path names are not rewritten")
 
     def _blob(self, data: bytes) -> Entry:
         return Entry(FILE, self.store.objects.write_blob(data))
@@ -319,34 +318,36 @@ class _Branch:
         assert source is not None
         tree = trees.build(self.store.objects, trees.nest(files))
         head = self.store.objects.read_commit(source.commit).partition(b"\n\n")[0]
-        who = [line for line in head.split(b"\n") if line.startswith((b"author ", b"committer "))]
+        identity = [
+            line for line in head.split(b"\n") if line.startswith((b"author ", b"committer "))
+        ]
         lines = [
             b"tree " + tree.encode(),
             b"parent " + self.tip.encode(),
-            *who,
+            *identity,
             b"",
             text.encode("utf-8", "replace"),
         ]
         self.tip = self.store.objects.write("commit", b"\n".join(lines))
         self.files = files
         self.commits.append(
-            Commit(
+            BranchCommit(
                 checkpoint.id if checkpoint else None, text.partition("\n")[0], changed, self.tip
             )
         )
 
 
-def _said(store: Store, checkpoint: Checkpoint) -> bytes:
-    """What was said, as it was; nothing where there is no conversation."""
-    found = checkpoint.conversation
-    return markdown.texts(checkpoint, show.messages(store, found)) if found else b""
+def _conversation(store: Store, checkpoint: Checkpoint) -> bytes:
+    """Return the text of the conversation, unredacted; empty if there is none."""
+    conversation = checkpoint.conversation
+    return markdown.texts(checkpoint, show.messages(store, conversation)) if conversation else b""
 
 
 def _subject(checkpoint: Checkpoint) -> bytes:
     return subject(checkpoint).encode("utf-8", "replace")
 
 
-def _different(old: Mapping[bytes, Entry], new: Mapping[bytes, Entry]) -> list[FileChange]:
+def _changes(old: Mapping[bytes, Entry], new: Mapping[bytes, Entry]) -> list[FileChange]:
     return [
         FileChange(path, old.get(path), new.get(path))
         for path in sorted(old.keys() | new.keys())
@@ -354,18 +355,18 @@ def _different(old: Mapping[bytes, Entry], new: Mapping[bytes, Entry]) -> list[F
     ]
 
 
-def _covers(places: Iterable[bytes], path: bytes) -> bool:
-    return any(path == place or path.startswith(place.rstrip(b"/") + b"/") for place in places)
+def _covers(folders: Iterable[bytes], path: bytes) -> bool:
+    return any(path == folder or path.startswith(folder.rstrip(b"/") + b"/") for folder in folders)
 
 
-def _above(path: bytes) -> Iterable[bytes]:
-    return (path[:place] for place, byte in enumerate(path) if byte == 47)
+def _parents(path: bytes) -> Iterable[bytes]:
+    return (path[:at] for at, byte in enumerate(path) if byte == 47)
 
 
-def _stuck(checkpoint: Checkpoint, paths: Collection[bytes]) -> Refused:
+def _conflict(checkpoint: Checkpoint, paths: Collection[bytes]) -> Refused:
     return Refused(
-        f"the base changed what session {checkpoint.id.session} changed, and nothing is merged: no "
-        "branch was made",
+        f"the base and session {checkpoint.id.session} both changed these paths; no branch was "
+        "created",
         tuple(display(path) for path in sorted(paths)[:20]),
-        hint="without --base it goes on top of where the session began; merge that branch with git",
+        hint="publish without --base, then merge or rebase the branch with git",
     )

@@ -1,9 +1,8 @@
-"""The story of a change: which checkpoints led to which commits, what was asked, tried and run on
-the way. Reads only.
+"""The story of a change: the checkpoints behind its commits, with prompts, attempts and tests.
+Reads only.
 
-The same checkpoints and commits give the same story, whoever tells it and when. It holds plain
-texts and numbers, and no half of a text: what leaves is scanned whole (`texts`), and cut where it
-is shown.
+The same checkpoints and commits always give the same story. It contains complete plain texts: they
+are scanned for secrets (`texts`) before a page truncates them.
 """
 
 from __future__ import annotations
@@ -25,10 +24,8 @@ from gitcp.store import Store, subject
 from gitcp.value import Value
 
 
-class Told(Value):
-    """A commit of the change, how it was linked ("" where it was not), and the checkpoints that led
-    to it.
-    """
+class ReviewedCommit(Value):
+    """A commit of the change, how it was linked ("" if it was not), and its checkpoints."""
 
     commit: str
     subject: str
@@ -36,12 +33,12 @@ class Told(Value):
     checkpoints: tuple[str, ...]
 
 
-class Step(Value):
-    """One checkpoint of the story: `decided` and `failed` is what its note says and the one before
-    did not.
+class ReviewStep(Value):
+    """One checkpoint of the story. `decided` and `failed` are the entries of its note that the
+    checkpoint before it does not have.
 
-    `run` is the command of a `gitcp run` and its exit code. `commits` are those that it had a part
-    in.
+    `run` is the command of a `gitcp run` with its exit code. `commits` are the commits it
+    contributed to.
     """
 
     id: str
@@ -60,23 +57,22 @@ class Step(Value):
 
 
 class Story(Value):
-    """A change: its commits and its checkpoints, the oldest first; `since` is what is new, where
-    that was asked.
+    """A change: its commits and checkpoints, oldest first. `since` is set only if a comparison was
+    requested.
     """
 
     base: str | None
     head: str | None
     branch: str | None
-    commits: tuple[Told, ...]
-    steps: tuple[Step, ...]
+    commits: tuple[ReviewedCommit, ...]
+    steps: tuple[ReviewStep, ...]
     since: Since | None
 
 
-class Asked(Value):
-    """What is to be told: the commits after `base` up to `head`, of every session or of `session`
-    alone.
+class ReviewRange(Value):
+    """The commits after `base` up to `head`, and optionally one `session`.
 
-    `reviewed` is the head of the last review and `seen` the last checkpoint in it.
+    `reviewed` is the head of the last review, and `seen` the last checkpoint in it.
     """
 
     base: Oid | None
@@ -86,100 +82,107 @@ class Asked(Value):
     seen: str | None = None
 
 
-def tell(store: Store, asked: Asked, policy: Settings) -> Story:
-    """The story. A session that was asked for is told whole; else as much of each as has to do with
-    the commits.
+def build(store: Store, scope: ReviewRange, policy: Settings) -> Story:
+    """Return the story of a range. A given session is included whole; otherwise, only the part of
+    each session that is related to the commits.
 
-    Raises StoreDamaged where a chain breaks.
+    Raises StoreDamaged where a chain is broken.
     """
-    commits = links.commits(store, asked.base, asked.head)
-    chains = load(store, diff.base_tree(store, asked.base), asked.session)
+    commits = links.commits(store, scope.base, scope.head)
+    chains = load(store, diff.base_tree(store, scope.base), scope.session)
     lines = Lines(store)
-    found = links.find(commits, chains, lines)
+    linked = links.find(commits, chains, lines)
     names = {summary.commit: str(summary.id) for chain in chains for summary in chain.summaries}
     steps = [
         step
         for chain in chains
-        for step in _steps(store, chain, _part(chain, commits, found, asked), found, policy)
+        for step in _steps(store, chain, _part(chain, commits, linked, scope), linked, policy)
     ]
     since = None
-    if asked.reviewed is not None or asked.seen is not None:
+    if scope.reviewed is not None or scope.seen is not None:
         since = interdiff.since(
-            store, asked.base, commits, asked.reviewed, lines, _after(steps, asked.seen)
+            store, scope.base, commits, scope.reviewed, lines, _after(steps, scope.seen)
         )
     return Story(
-        base=asked.base,
-        head=asked.head,
+        base=scope.base,
+        head=scope.head,
         branch=store.repo.head().branch,
-        commits=tuple(_told(commit, found.get(commit.oid), names) for commit in commits),
+        commits=tuple(
+            _reviewed_commit(commit, linked.get(commit.oid), names) for commit in commits
+        ),
         steps=tuple(steps),
         since=since,
     )
 
 
-def _told(commit: Commit, link: Link | None, names: Mapping[Oid, str]) -> Told:
+def _reviewed_commit(commit: Commit, link: Link | None, names: Mapping[Oid, str]) -> ReviewedCommit:
     ids = tuple(names[oid] for oid in link.checkpoints) if link else ()
-    return Told(commit.oid, commit.subject, link.how.value if link else "", ids)
+    return ReviewedCommit(commit.oid, commit.subject, link.how.value if link else "", ids)
 
 
 def _part(
-    chain: Chain, commits: Sequence[Commit], found: Mapping[Oid, Link], asked: Asked
+    chain: Chain, commits: Sequence[Commit], linked_commits: Mapping[Oid, Link], scope: ReviewRange
 ) -> range:
-    """The places of a chain that belong to the story: from the first checkpoint on the same base as
-    the first that led to a commit, up to the last one that did, with what was tried in between.
+    """Return the indexes of a chain's checkpoints that belong to the story: from the first one on
+    the same base as the first linked one, up to the last linked one, including failed attempts in
+    between.
     """
-    if asked.session is not None:
+    if scope.session is not None:
         return range(len(chain.summaries))
-    linked = {oid for link in found.values() for oid in link.checkpoints}
-    places = [place for place, summary in enumerate(chain.summaries) if summary.commit in linked]
-    own = {commit.oid for commit in commits}
-    # What stands on a commit of the change is work that goes on.
-    places += [
-        n for n, summary in enumerate(chain.summaries) if summary.trailers.get("Gitcp-Base") in own
+    linked = {oid for link in linked_commits.values() for oid in link.checkpoints}
+    indexes = [index for index, summary in enumerate(chain.summaries) if summary.commit in linked]
+    commit_ids = {commit.oid for commit in commits}
+    # Checkpoints based on a commit of the change continue it.
+    indexes += [
+        n
+        for n, summary in enumerate(chain.summaries)
+        if summary.trailers.get("Gitcp-Base") in commit_ids
     ]
-    if not places:
+    if not indexes:
         return range(0)
-    first = min(places)
+    first = min(indexes)
     base = chain.summaries[first].trailers.get("Gitcp-Base")
     while first and chain.summaries[first - 1].trailers.get("Gitcp-Base") == base:
         first -= 1
-    return range(first, max(places) + 1)
+    return range(first, max(indexes) + 1)
 
 
 def _steps(
-    store: Store, chain: Chain, part: range, found: Mapping[Oid, Link], policy: Settings
-) -> Iterator[Step]:
+    store: Store, chain: Chain, part: range, linked_commits: Mapping[Oid, Link], policy: Settings
+) -> Iterator[ReviewStep]:
     if not part:
         return
-    summaries = [chain.summaries[place] for place in part]
+    summaries = [chain.summaries[index] for index in part]
     parent = summaries[0].parent
     before = store.read(parent) if parent is not None else None
     checkpoints = [store.read(summary.commit) for summary in summaries]
     activities = activity.read(store, checkpoints, before, policy)
     changes = [
-        (summary.commit, chain.changes[place])
-        for summary, place in zip(summaries, part, strict=True)
+        (summary.commit, chain.changes[index])
+        for summary, index in zip(summaries, part, strict=True)
     ]
-    stats = diffstat.of(store, changes, chain.floor if parent is None else None)
+    stats = diffstat.file_stats(store, changes, chain.floor if parent is None else None)
     commits: dict[Oid, list[str]] = {}
-    for commit, link in found.items():
+    for commit, link in linked_commits.items():
         for oid in link.checkpoints:
             commits.setdefault(oid, []).append(commit)
-    for checkpoint, done, files in zip(checkpoints, activities, stats, strict=True):
-        yield _step(checkpoint, before, done, files, tuple(commits.get(checkpoint.commit, ())))
+    for checkpoint, step_activity, files in zip(checkpoints, activities, stats, strict=True):
+        yield _step(
+            checkpoint, before, step_activity, files, tuple(commits.get(checkpoint.commit, ()))
+        )
         before = checkpoint
 
 
 def _step(
     checkpoint: Checkpoint,
     before: Checkpoint | None,
-    done: Activity,
+    step_activity: Activity,
     files: tuple[FileStat, ...],
     commits: tuple[str, ...],
-) -> Step:
+) -> ReviewStep:
     note, agent, run = checkpoint.note, checkpoint.agent, checkpoint.run
     earlier = before.note.handoff if before else None
-    return Step(
+    return ReviewStep(
         id=str(checkpoint.id),
         created=wire.encode_time(checkpoint.created),
         title=subject(checkpoint),
@@ -187,7 +190,7 @@ def _step(
         trigger=checkpoint.trigger.value,
         phase=note.phase or "",
         agent=" ".join(filter(None, (agent.name, agent.version, agent.model))) if agent else "",
-        activity=done,
+        activity=step_activity,
         decided=_new(note.handoff.decisions, earlier.decisions if earlier else ()),
         failed=_new(note.handoff.failed, earlier.failed if earlier else ()),
         run=(" ".join(run.command), run.code) if run and run.command else None,
@@ -200,17 +203,17 @@ def _new(now: tuple[str, ...], before: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(each for each in now if each not in before)
 
 
-def _after(steps: Sequence[Step], seen: str | None) -> tuple[str, ...] | None:
-    """The checkpoints behind the last one that was seen; None where it is not in the story."""
+def _after(steps: Sequence[ReviewStep], seen: str | None) -> tuple[str, ...] | None:
+    """Return the ids of the checkpoints after `seen`, or None if `seen` is not in the story."""
     ids = [step.id for step in steps]
     return tuple(ids[ids.index(seen) + 1 :]) if seen in ids else None
 
 
-# ---------------------------------------------------------------- what leaves
+# ---------------------------------------------------------------- texts, for scanning and redaction
 
 
 def texts(value: Any) -> Iterator[str]:
-    """Every text in a story."""
+    """Yield every text in a story."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, bytes):
@@ -224,7 +227,7 @@ def texts(value: Any) -> Iterator[str]:
 
 
 def rewritten(value: Any, change: Callable[[bytes], bytes]) -> Any:
-    """The same story with every text changed."""
+    """Return a copy of a story with `change` applied to every text."""
     if isinstance(value, str):
         return change(value.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
     if isinstance(value, bytes):

@@ -1,7 +1,6 @@
-"""The story of a session, checkpoint by checkpoint: what was said, and what changed. Reads only.
+"""The story of a session for `gitcp view`: messages and changes by checkpoint. Reads only.
 
-Everything in it that somebody wrote passes one function (`mapped`), so what leaves is looked at
-whole.
+Every text written by a user or an agent goes through `mapped`, so redaction cannot miss one.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from gitcp import progress
 from gitcp.errors import RevisionNotFound
 from gitcp.history import log
 from gitcp.history.diff import Comparison, compare, tree_before
@@ -29,9 +29,10 @@ V = TypeVar("V")
 Shown = tuple[list[bytes], list[bytes]]
 
 
-class Step(Value):
-    """One checkpoint of the story. `patches` are the files whose changes are shown, `others` the
-    paths of those that are too large or too many. `skipped` says what was not captured.
+class ViewStep(Value):
+    """One checkpoint of the story. `patches` has the files whose changes are shown, `others` the
+    paths of files that are too large or too many. `skipped` has the paths that were not captured,
+    with the reason.
     """
 
     checkpoint: Checkpoint
@@ -44,58 +45,72 @@ class Step(Value):
 
 
 class Story(Value):
-    """Checkpoints of a session, oldest first; the first one of them tells all that was said before
-    it.
-    """
+    """Checkpoints of one session, oldest first. The first one includes all earlier messages."""
 
     session: str
     title: str
-    steps: tuple[Step, ...]
+    steps: tuple[ViewStep, ...]
 
 
 def story(store: Store, after: Oid | None, last: Oid) -> Story:
-    """The story from the checkpoint after `after` (None: from the start) to `last`. Raises
-    StoreDamaged.
+    """Return the story of the checkpoints after `after` (None: from the start) up to `last`.
+
+    Raises RevisionNotFound for an empty range and StoreDamaged.
     """
     chain = [store.read(s.commit) for s in log.select(store, [last], log.Selection(after=after))]
     chain.reverse()
     if not chain:
-        raise RevisionNotFound(
-            "there is no checkpoint in that range: nothing was written", hint="gitcp log"
-        )
+        raise RevisionNotFound("no checkpoint in this range; nothing was written", hint="gitcp log")
     earlier = [store.read(after).conversation] if after else []
-    said = turns(store, [*earlier, *(each.conversation for each in chain)])[len(earlier) :]
-    diffs = [compare(store, tree_before(store, each), each.root) for each in chain]
+    story_turns = turns(store, [*earlier, *(each.conversation for each in chain)])[len(earlier) :]
+    compared = progress.each(chain, "comparing", "checkpoints", len(chain))
+    diffs = [compare(store, tree_before(store, each), each.root) for each in compared]
     sizes = _sizes(store, diffs)
     tags = log.tags(store)
     steps = [
         _step(store, each, tags.get(each.commit, ()), turn, _shown(diff, sizes))
-        for each, turn, diff in zip(chain, said, diffs, strict=True)
+        for each, turn, diff in zip(chain, story_turns, diffs, strict=True)
     ]
     return Story(chain[-1].id.session, _title(chain[-1], steps), tuple(steps))
 
 
-def _title(last: Checkpoint, steps: Iterable[Step]) -> str:
-    """What the conversation is called, else what it is for, else what was asked first."""
-    called = last.conversation.digest.title if last.conversation else None
-    asked = (said.text for step in steps for said in step.turn.messages if said.role == "user")
-    return called or last.note.objective or next(asked, "") or subject(last)
+def _title(last: Checkpoint, steps: Iterable[ViewStep]) -> str:
+    """Return the conversation's title, else the objective, else the first prompt."""
+    title = last.conversation.digest.title if last.conversation else None
+    prompts = (
+        message.text for step in steps for message in step.turn.messages if message.role == "user"
+    )
+    return title or last.note.objective or next(prompts, "") or subject(last)
 
 
-def _step(store: Store, found: Checkpoint, tags: tuple[str, ...], turn: Turn, diff: Shown) -> Step:
+def _step(
+    store: Store, checkpoint: Checkpoint, tags: tuple[str, ...], turn: Turn, diff: Shown
+) -> ViewStep:
     shown, others = diff
-    patch = compare(store, tree_before(store, found), found.root, shown).text() if shown else b""
-    skipped = tuple(f"{display(skip.path)}: {skip.reason.value}" for skip in found.snapshot.skipped)
-    return Step(
-        found, subject(found), tags, turn, parse(patch), tuple(map(display, others)), skipped
+    patch = (
+        compare(store, tree_before(store, checkpoint), checkpoint.root, shown).text()
+        if shown
+        else b""
+    )
+    skipped = tuple(
+        f"{display(skip.path)}: {skip.reason.value}" for skip in checkpoint.snapshot.skipped
+    )
+    return ViewStep(
+        checkpoint,
+        subject(checkpoint),
+        tags,
+        turn,
+        parse(patch),
+        tuple(map(display, others)),
+        skipped,
     )
 
 
 def _sizes(store: Store, diffs: Iterable[Comparison]) -> dict[bytes, int]:
-    """How large every file is that changed, by its blob: asked of git, so that none is read."""
+    """Return the size in bytes of every changed blob by its id, without reading the blobs."""
     oids = {oid for diff in diffs for change in diff.changes for oid in _blobs(change)}
-    asked = "".join(f"{oid}\n" for oid in sorted(oids)).encode("ascii")
-    listed = store.repo.git("cat-file", "--batch-check=%(objectname) %(objectsize)", input=asked)
+    request = "".join(f"{oid}\n" for oid in sorted(oids)).encode("ascii")
+    listed = store.repo.git("cat-file", "--batch-check=%(objectname) %(objectsize)", input=request)
     rows = (line.split(b" ") for line in listed.splitlines())
     return {row[0]: int(row[1]) for row in rows if row[1].isdigit()}
 
@@ -105,7 +120,7 @@ def _blobs(change: FileChange) -> list[Oid]:
 
 
 def _shown(diff: Comparison, sizes: Mapping[bytes, int]) -> Shown:
-    """The paths whose changes are shown, and all others: too large, or too many."""
+    """Split the changed paths into those to show and those that are too large or too many."""
     shown: list[bytes] = []
     others: list[bytes] = []
     total = 0
@@ -120,30 +135,28 @@ def _shown(diff: Comparison, sizes: Mapping[bytes, int]) -> Shown:
 
 
 def texts(story: Story) -> bytes:
-    """All that a story says, for a scanner."""
+    """Return all text of a story, for a scanner."""
     return _encoded("\n".join(_texts(story)))
 
 
 def findings(story: Story, sieve: Sieve = OURS) -> tuple[Finding, ...]:
-    """The secrets in a story, each once for every checkpoint and place that has it."""
-    found: dict[tuple[str, str, bytes, object], Finding] = {}
+    """Return the secrets in a story, once for each checkpoint and place."""
+    unique: dict[tuple[str, str, bytes, object], Finding] = {}
     for step in story.steps:
         id = step.checkpoint.id
-        for place, path, part in _parts(story, step):
+        for kind, path, part in _parts(story, step):
             for text in _texts(part):
-                for each in checkpoint_scan.in_text(_encoded(text), place, path, sieve):
-                    found.setdefault((each.id, place, path, id), replace(each, checkpoint=id))
-    return tuple(found.values())
+                for each in checkpoint_scan.in_text(_encoded(text), kind, path, sieve):
+                    unique.setdefault((each.id, kind, path, id), replace(each, checkpoint=id))
+    return tuple(unique.values())
 
 
 def redacted(story: Story, sieve: Sieve = OURS) -> Story:
-    """The same story with every secret replaced by `[REDACTED:rule]`, but for those that are
-    allowed.
-    """
+    """Return the story with every secret replaced by `[REDACTED:rule]`, except allowed ones."""
     return mapped(story, checkpoint_scan.Cleaner(sieve, [texts(story)]))
 
 
-def _parts(story: Story, step: Step) -> Iterator[tuple[str, bytes, object]]:
+def _parts(story: Story, step: ViewStep) -> Iterator[tuple[str, bytes, object]]:
     yield "conversation", b"", step.turn
     for patch in step.patches:
         yield "file", patch.path.encode("utf-8"), patch
@@ -151,14 +164,14 @@ def _parts(story: Story, step: Step) -> Iterator[tuple[str, bytes, object]]:
 
 
 def _texts(value: object) -> list[str]:
-    found: list[str] = []
+    collected: list[str] = []
 
-    def keep(text: str) -> str:
-        found.append(text)
+    def collect(text: str) -> str:
+        collected.append(text)
         return text
 
-    mapped(value, keep)
-    return found
+    mapped(value, collect)
+    return collected
 
 
 def _encoded(text: str) -> bytes:
@@ -166,20 +179,20 @@ def _encoded(text: str) -> bytes:
 
 
 def mapped(value: V, function: Callable[[str], str]) -> V:
-    """The same value with `function` of every text in it, however deep. Times, bytes and
-    enumerations stay.
+    """Return a copy of `value` with `function` applied to every str in it, recursively. Times,
+    bytes and enums are left alone.
     """
     given: Any = value
-    found: Any = value
+    copy: Any = value
     if type(given) is str:
-        found = function(given)
+        copy = function(given)
     elif isinstance(given, Value):
-        found = replace(
+        copy = replace(
             given, **{name: mapped(getattr(given, name), function) for name in given.fields}
         )
     elif isinstance(given, Mapping):
-        found = {mapped(name, function): mapped(item, function) for name, item in given.items()}
+        copy = {mapped(name, function): mapped(item, function) for name, item in given.items()}
     elif type(given) is tuple:
-        found = tuple(mapped(item, function) for item in given)
-    result: V = found
+        copy = tuple(mapped(item, function) for item in given)
+    result: V = copy
     return result

@@ -1,1 +1,1 @@
-"""Transactions around a command, and the compensations for what they did elsewhere."""
+"""Run commands in transactions, and run compensations for their effects."""

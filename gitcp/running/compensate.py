@@ -1,10 +1,9 @@
-"""Runs a compensation: at most once, whoever is killed meanwhile, and exactly once unless the
-machine itself goes down.
+"""Run a compensation at most once, whatever is killed, and exactly once unless the machine goes
+down.
 
-What decides is a directory that the running shell makes as its first act: who finds it there does
-not run. The shell goes on when gitcp is killed, and writes down by itself how it ended; whoever
-comes later finds that, or waits for it. It holds a lock as its standard input, so that one who died
-can be told from one who is slow.
+The running shell first creates a directory; if it exists already, nothing is run. The shell
+survives gitcp and records its own exit code; a later call reads it or waits for it. The shell has a
+lock open as its standard input, which distinguishes a dead shell from a slow one.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from gitcp.store import Store
 from gitcp.value import Value, replace
 
 LIMIT = 600.0
-"""Seconds after which a compensation is taken for hanging, unless it is said otherwise."""
+"""Default timeout of a compensation in seconds."""
 
 GRACE = 2.0
 POLL = 0.02
@@ -43,47 +42,48 @@ echo $? >"$1/code.new" && mv "$1/code.new" "$1/code"
 
 
 class Outcome(Value):
-    """How a compensation ended: the effect with its outcome, and what was run, None if that was in
-    an earlier call.
-    """
+    """How a compensation ended. `run` is None if it ran in an earlier call."""
 
     effect: Effect
     run: Run | None = None
 
 
 def compensate(store: Store, effect: Effect, session: str, *, limit: float = LIMIT) -> Outcome:
-    """Run the compensation of an effect, and record in `session` how it ended.
+    """Run the compensation of an effect, and record its outcome in `session`.
 
-    One that was begun before is not run again: if it is running still it is waited for, if it was
-    cut off its outcome is "unknown". After `limit` seconds it is ended, with all that it started.
-    Runs in the root of the working tree, by `sh`, without input, with GITCP_COMPENSATION set to the
-    key. Raises StoreBusy if another one's does not end.
+    One that was started before is not run again: gitcp waits for it if it is still running, else
+    its outcome is "unknown". After `limit` seconds it is killed with its child processes. Runs with
+    `sh` in the root of the working tree, without input, with GITCP_COMPENSATION set to the key.
+    Raises StoreBusy if another call's does not end in time.
     """
     directory = effects.directory(store, effect)
     try:
         make_own_directory(directory.parent)
         make_own_directory(directory)
     except OSError as error:
-        raise GitcpError(f"{directory} cannot be made: {error.strerror}. Nothing was run") from None
+        raise GitcpError(f"cannot create {directory}: {error.strerror}; nothing was run") from None
     started = time.monotonic()
     with _lock(directory, started + limit) as descriptor:
-        known = effects.ended(directory)
-        begun = directory.joinpath("begun").exists()
-        if not begun:
+        previous = effects.ended(directory)
+        started_before = directory.joinpath("begun").exists()
+        if not started_before:
             _spawn(store, effect, directory, descriptor, limit)
-        outcome = known or effects.ended(directory) or _write(directory, UNKNOWN)
+        outcome = previous or effects.ended(directory) or _write(directory, UNKNOWN)
     run = None
-    if not begun:
-        took = int((time.monotonic() - started) * 1000)
+    if not started_before:
+        milliseconds = int((time.monotonic() - started) * 1000)
         run = Run(
-            (effect.command,), _code(directory), took, tail(_output(directory), store.repo.host.env)
+            (effect.command,),
+            _code(directory),
+            milliseconds,
+            tail(_output(directory), store.repo.host.env),
         )
     _record(store, session, effect, outcome, run)
     return Outcome(replace(effect, outcome=outcome), run)
 
 
 def _spawn(store: Store, effect: Effect, directory: Path, lock: int, limit: float) -> None:
-    """Start the shell and wait for its end, or for the limit."""
+    """Start the shell and wait for its end or the timeout."""
     env = {**store.repo.host.env, "GITCP_COMPENSATION": effect.key}
     with open(create(directory / "output"), "wb") as output:
         shell = subprocess.Popen(
@@ -104,14 +104,14 @@ def _spawn(store: Store, effect: Effect, directory: Path, lock: int, limit: floa
 
 
 def _end(shell: subprocess.Popen[bytes]) -> None:
-    """End the shell and what it started; the shell first, so that it does not write down what it
-    does not know.
+    """Kill the shell, then its children: the shell first, so that it cannot record a wrong exit
+    code.
     """
     shell.kill()
-    for how in (signal.SIGTERM, signal.SIGKILL):
+    for signal_number in (signal.SIGTERM, signal.SIGKILL):
         deadline = time.monotonic() + GRACE
-        with suppress(ProcessLookupError, PermissionError):  # nobody is left (macOS: but the dead)
-            os.killpg(shell.pid, how)
+        with suppress(ProcessLookupError, PermissionError):  # none left (macOS: only zombies)
+            os.killpg(shell.pid, signal_number)
             while time.monotonic() < deadline:
                 shell.poll()
                 os.killpg(shell.pid, 0)
@@ -120,7 +120,7 @@ def _end(shell: subprocess.Popen[bytes]) -> None:
 
 
 def _record(store: Store, session: str, effect: Effect, outcome: str, run: Run | None) -> None:
-    request = save.Request(
+    request = save.SaveRequest(
         cwd=store.repo.root,
         note=Note(label=f"compensation {outcome}: {effect.command}") if run else Note(),
         limits=settings.limits(store.repo),
@@ -133,8 +133,8 @@ def _record(store: Store, session: str, effect: Effect, outcome: str, run: Run |
 
 @contextmanager
 def _lock(directory: Path, deadline: float) -> Iterator[int]:
-    """Hold a compensation, which the shell goes on holding. Raises StoreBusy if another process
-    does not let go.
+    """Hold the lock of a compensation, which the shell inherits. Raises StoreBusy
+    if it is not released in time.
     """
     descriptor = open_shared(directory / "lock", os.O_RDWR)
     try:
@@ -144,10 +144,10 @@ def _lock(directory: Path, deadline: float) -> Iterator[int]:
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    what = (
-                        f"the compensation in {directory} is still running: it was not begun again"
+                    message = (
+                        f"the compensation in {directory} is still running; it was not run again"
                     )
-                    raise StoreBusy(what, hint="look at it; end it, or wait") from None
+                    raise StoreBusy(message, hint="wait for it to end, or kill it") from None
                 time.sleep(POLL)
         yield descriptor
     finally:
@@ -155,7 +155,7 @@ def _lock(directory: Path, deadline: float) -> Iterator[int]:
 
 
 def _write(directory: Path, text: str) -> str:
-    replace_file(directory / "code", f"{text}\n".encode("ascii"), sync=False)
+    replace_file(directory / "code", f"{text}\n".encode("ascii"), durable=False)
     return text
 
 

@@ -1,27 +1,26 @@
-"""Transactions: a checkpoint, something risky, and the way back if it fails. Nested, and found
-again after a crash.
+"""Transactions: a checkpoint, a risky operation, and a rollback if it fails.
+They nest, and survive crashes.
 
-Before it begins a small file in `<git dir>/gitcp/runs/` says so. It is locked for as long as the
-program lives, or anything that the program runs: one that is there and not locked was cut off, and
-`recover` takes it as failed.
+A small file in `<git dir>/gitcp/runs/` records an open transaction. It is locked as long as
+the program, or any process it started, is alive; an unlocked one was interrupted, and
+`recover` treats it as failed.
 
-A failure is recorded, then the compensations that were recorded since the beginning are run, the
-newest first, then the files go back. Each of these can be interrupted anywhere: done again, it does
-only what was not done.
+On failure, the failure is recorded, then the compensations recorded since the start are run, newest
+first, then the files are restored. Each step can be interrupted and repeated.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from gitcp import wire
 from gitcp.errors import StoreDamaged
-from gitcp.git import shared
-from gitcp.git.fsync import create, make_own_directory, read_own, sync_directory, write_all
+from gitcp.git.fsync import make_own_directory, read_own, replacing, sync_directory, write_all
 from gitcp.git.repo import Repository
 from gitcp.model import Checkpoint, CheckpointId, Handoff, Note, Run, Trigger
 from gitcp.restoring import restore
@@ -39,11 +38,10 @@ LONGEST_REASON = 300
 
 
 class Transaction(Value):
-    """One that was begun: what it is called, the checkpoint before it, and what a failure of it
-    means.
+    """An open transaction: its label, the checkpoint before it, and whether a failure rolls back.
 
-    `order` counts the transactions that were open before. `failed` is the checkpoint that records
-    the failure.
+    `order` is one more than that of the transactions that were open at its start. `failed` is the
+    checkpoint that records the failure.
     """
 
     name: str
@@ -59,17 +57,15 @@ class Transaction(Value):
         return self.before.session
 
 
-class Open(Value):
-    """A transaction that this process holds, by a descriptor of its file."""
+class OpenTransaction(Value):
+    """A transaction that this process holds by a locked file descriptor."""
 
     transaction: Transaction
     lock: int
 
 
 class Failure(Value):
-    """What was done about a transaction that failed. `report` is None where files were not to go
-    back.
-    """
+    """What was done about a failed transaction. `report` is None if no files were restored."""
 
     transaction: Transaction
     checkpoint: CheckpointId
@@ -77,8 +73,8 @@ class Failure(Value):
     report: Report | None = None
 
 
-class Request(Value):
-    """What a transaction is begun with. Without a session it goes where a save would."""
+class TransactionRequest(Value):
+    """The arguments of a transaction. Without a session, it goes where a save would."""
 
     cwd: Path
     label: str
@@ -89,11 +85,11 @@ class Request(Value):
     choice: Choice | None = None
 
 
-def begin(store: Store, request: Request) -> Open:
-    """Save a checkpoint, and write down that a transaction begins there. Writes nothing else."""
+def begin(store: Store, request: TransactionRequest) -> OpenTransaction:
+    """Save a checkpoint and record an open transaction. Writes nothing else."""
     saved = save.save(
         store,
-        save.Request(
+        save.SaveRequest(
             cwd=request.cwd,
             note=Note(label=f"before {request.label}", compensations=request.compensations),
             trigger=Trigger.BEFORE_RISKY_CHANGE,
@@ -108,32 +104,31 @@ def begin(store: Store, request: Request) -> Open:
         before=saved.checkpoint.id,
         rollback=request.rollback,
         command=maskable(request.command, store.repo.host.env),
-        order=max((each.order for each in everyone(store.repo)), default=0) + 1,
+        order=max((each.order for each in all_open(store.repo)), default=0) + 1,
     )
-    return Open(transaction, _write(store.repo, transaction))
+    return OpenTransaction(transaction, _write(store.repo, transaction))
 
 
-def succeed(store: Store, opened: Open, run: Run) -> Checkpoint:
-    """Forget that it was open, and record as a checkpoint that it ended well."""
-    # first: what went well is not to be rolled back because it could not be recorded
-    _forget(store.repo, opened)
+def succeed(store: Store, opened: OpenTransaction, run: Run) -> Checkpoint:
+    """Close the transaction, and record its success as a checkpoint."""
+    # Close it first: a success must not be rolled back because recording it failed.
+    _close(store.repo, opened)
     note = Note(label=opened.transaction.label)
     return save.save(
         store, _request(store, opened.transaction, note, _masked(store, run))
     ).checkpoint
 
 
-def fail(store: Store, opened: Open, run: Run, *, limit: float = LIMIT) -> Failure:
-    """Record the failure; where it is to be rolled back, run the compensations and bring the files
-    back.
+def fail(store: Store, opened: OpenTransaction, run: Run, *, limit: float = LIMIT) -> Failure:
+    """Record the failure; with rollback, run the compensations and restore the files.
 
-    Raises what a restore raises, with the transaction left open: `recover` goes on with it.
+    Raises what a restore raises and leaves the transaction open, for `recover` to finish.
     """
-    recover(store, limit=limit)  # what was nested and cut off is inside of this one
+    recover(store, limit=limit)  # first the interrupted ones nested inside this one
     return _settle(store, opened, run, limit)
 
 
-def _settle(store: Store, opened: Open, run: Run, limit: float) -> Failure:
+def _settle(store: Store, opened: OpenTransaction, run: Run, limit: float) -> Failure:
     transaction = opened.transaction
     if transaction.failed is None:
         transaction = replace(
@@ -142,34 +137,38 @@ def _settle(store: Store, opened: Open, run: Run, limit: float) -> Failure:
         opened = _rewrite(store.repo, opened, transaction)
     failed = transaction.failed
     assert failed is not None
-    done = Failure(transaction, failed)
+    failure = Failure(transaction, failed)
     if transaction.rollback:
-        outcomes = tuple(_compensated(store, transaction, limit))
-        done = replace(done, outcomes=outcomes, report=_bring_back(store, transaction, failed))
-    _forget(store.repo, opened)
-    return done
+        outcomes = tuple(_compensate(store, transaction, limit))
+        failure = replace(
+            failure, outcomes=outcomes, report=_restore_files(store, transaction, failed)
+        )
+    _close(store.repo, opened)
+    return failure
 
 
 def recover(store: Store, *, limit: float = LIMIT) -> tuple[Failure, ...]:
-    """Finish every transaction of this working tree that was cut off, the innermost first."""
-    found = sorted(interrupted(store.repo), key=lambda transaction: -transaction.order)
-    return tuple(filter(None, (_finish(store, transaction, limit) for transaction in found)))
+    """Finish every interrupted transaction of this working tree, innermost first."""
+    transactions = sorted(interrupted(store.repo), key=lambda transaction: -transaction.order)
+    return tuple(filter(None, (_finish(store, transaction, limit) for transaction in transactions)))
 
 
 def _finish(store: Store, transaction: Transaction, limit: float) -> Failure | None:
-    """Take one that was cut off as failed; None if somebody else does so."""
-    lock = _take(store.repo, transaction.name)
+    """Treat an interrupted transaction as failed. Return None if another process does."""
+    lock = _lock_abandoned(store.repo, transaction.name)
     if lock is None:
         return None
-    return _settle(store, Open(transaction, lock), Run(transaction.command, None, 0), limit)
+    return _settle(
+        store, OpenTransaction(transaction, lock), Run(transaction.command, None, 0), limit
+    )
 
 
 def interrupted(repo: Repository) -> Iterator[Transaction]:
-    """The transactions that were begun here and whose programs are gone. Raises StoreDamaged for a
-    file that is not one.
+    """Yield the transactions of this working tree whose programs ended. Raises
+    StoreDamaged for an invalid file.
     """
-    for transaction in everyone(repo):
-        descriptor = _take(repo, transaction.name)
+    for transaction in all_open(repo):
+        descriptor = _lock_abandoned(repo, transaction.name)
         if descriptor is not None:
             os.close(descriptor)
             yield transaction
@@ -182,22 +181,22 @@ def _record_failure(store: Store, transaction: Transaction, run: Run) -> Checkpo
 
 
 def _reason(transaction: Transaction, run: Run) -> str:
-    what = f"{transaction.label}: {' '.join(run.command)}".rstrip(": ")
+    label = f"{transaction.label}: {' '.join(run.command)}".rstrip(": ")
     if run.code is None and not run.output:
-        return f"{what} was cut off"
-    how = (
-        f"ended with {run.code} after {run.milliseconds / 1000:.2f} s" if run.command else "failed"
+        return f"{label} was interrupted"
+    result = (
+        f"exited with {run.code} after {run.milliseconds / 1000:.2f} s" if run.command else "failed"
     )
     last = run.output.rstrip().rpartition("\n")[2]
-    return f"{what} {how}" + (f": {last}" if last else "")
+    return f"{label} {result}" + (f": {last}" if last else "")
 
 
 def _masked(store: Store, run: Run) -> Run:
     return replace(run, command=maskable(run.command, store.repo.host.env))
 
 
-def _request(store: Store, transaction: Transaction, note: Note, run: Run) -> save.Request:
-    return save.Request(
+def _request(store: Store, transaction: Transaction, note: Note, run: Run) -> save.SaveRequest:
+    return save.SaveRequest(
         cwd=store.repo.root,
         note=note,
         session=transaction.session,
@@ -206,35 +205,33 @@ def _request(store: Store, transaction: Transaction, note: Note, run: Run) -> sa
     )
 
 
-def _compensated(store: Store, transaction: Transaction, limit: float) -> Iterator[Outcome]:
+def _compensate(store: Store, transaction: Transaction, limit: float) -> Iterator[Outcome]:
     before = _checkpoint(store, transaction.before)
     for effect in effects.after(store, before, transaction.session):
         if effect.outcome is None:
             yield compensate.compensate(store, effect, transaction.session, limit=limit)
 
 
-def _bring_back(store: Store, transaction: Transaction, failed: CheckpointId) -> Report | None:
-    """Restore the files of the checkpoint before; a restore of it that was interrupted is carried
-    on.
-    """
+def _restore_files(store: Store, transaction: Transaction, failed: CheckpointId) -> Report | None:
+    """Restore the files of the checkpoint before; an interrupted restore of it is finished."""
 
-    def request(id: CheckpointId) -> restore.Request:
+    def request(id: CheckpointId) -> restore.RestoreRequest:
         target = _checkpoint(store, id)
         limits = settings.limits(store.repo)
-        return restore.Request(
+        return restore.RestoreRequest(
             target, store.repo.root, conversation=False, force=True, limits=limits
         )
 
-    begun = journal.unfinished(store.repo)
-    if begun is not None and begun.target == transaction.before:
+    unfinished = journal.unfinished(store.repo)
+    if unfinished is not None and unfinished.target == transaction.before:
         return restore.finish(store, request, forward=True)
-    if _is_back(store, transaction, failed):
+    if _is_restored(store, transaction, failed):
         return None
     return restore.restore(store, request(transaction.before))
 
 
-def _is_back(store: Store, transaction: Transaction, failed: CheckpointId) -> bool:
-    """Whether the files were brought back already, by one who was killed right after that."""
+def _is_restored(store: Store, transaction: Transaction, failed: CheckpointId) -> bool:
+    """Return whether an earlier, interrupted rollback already restored the files."""
     tip = store.tip(transaction.session)
     for summary in store.history(tip) if tip else ():
         if summary.id == failed:
@@ -248,7 +245,7 @@ def _checkpoint(store: Store, id: CheckpointId) -> Checkpoint:
     commit = store.find(id)
     if commit is None:
         raise StoreDamaged(
-            f"checkpoint {id}, to which a transaction goes back, is not there", hint="gitcp check"
+            f"checkpoint {id}, the start of a transaction, is missing", hint="gitcp check"
         )
     return store.read(commit)
 
@@ -261,43 +258,35 @@ def _path(repo: Repository, name: str) -> Path:
 
 
 def _write(repo: Repository, transaction: Transaction) -> int:
-    """Write a transaction down; the descriptor that holds it. It is locked before it can be
-    seen.
+    """Write a transaction's file and return its descriptor. It is locked before it becomes
+    visible.
     """
     directory = repo.state_dir / journal.RUNS
     make_own_directory(directory)
     path = _path(repo, transaction.name)
-    temporary = path.with_suffix(f".{os.getpid()}")
-    descriptor = create(temporary)
-    try:
+    with replacing(path, keep_open=True) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         write_all(descriptor, _encode(transaction))
-        shared.share(descriptor, path)
-        os.fsync(descriptor)
-        os.replace(temporary, path)
-        sync_directory(directory)
-    except BaseException:
-        os.close(descriptor)
-        temporary.unlink(missing_ok=True)
-        raise
     return descriptor
 
 
-def _rewrite(repo: Repository, opened: Open, transaction: Transaction) -> Open:
-    rewritten = Open(transaction, _write(repo, transaction))
+def _rewrite(
+    repo: Repository, opened: OpenTransaction, transaction: Transaction
+) -> OpenTransaction:
+    rewritten = OpenTransaction(transaction, _write(repo, transaction))
     os.close(opened.lock)
     return rewritten
 
 
-def _forget(repo: Repository, opened: Open) -> None:
+def _close(repo: Repository, opened: OpenTransaction) -> None:
     _path(repo, opened.transaction.name).unlink(missing_ok=True)
     sync_directory(repo.state_dir / journal.RUNS)
     os.close(opened.lock)
 
 
-def _take(repo: Repository, name: str) -> int | None:
-    """The descriptor of a transaction that nobody holds, now held; None if somebody does, or it is
-    over.
+def _lock_abandoned(repo: Repository, name: str) -> int | None:
+    """Lock a transaction's file and return its descriptor; None if it is locked
+    by another process, or closed.
     """
     path = _path(repo, name)
     try:
@@ -314,10 +303,8 @@ def _take(repo: Repository, name: str) -> int | None:
     return None
 
 
-def everyone(repo: Repository) -> Iterator[Transaction]:
-    """Every transaction of a working tree that is open, whether its program lives or not. Raises
-    StoreDamaged.
-    """
+def all_open(repo: Repository) -> Iterator[Transaction]:
+    """Yield every open transaction of a working tree, abandoned or not. Raises StoreDamaged."""
     for path in journal.runs(repo):
         try:
             yield _decode(path.stem, wire.loads(read_own(path)))
@@ -325,7 +312,7 @@ def everyone(repo: Repository) -> Iterator[Transaction]:
             continue
         except (OSError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StoreDamaged(
-                f"{path} is damaged: {error!r}", hint=f"remove {path} after a look at it"
+                f"{path} is damaged: {error!r}", hint=shlex.join(("rm", str(path)))
             ) from None
 
 
@@ -349,7 +336,7 @@ def _decode(name: str, fields: dict[str, Any]) -> Transaction:
     if before is None:
         raise ValueError("no id")
     return Transaction(
-        name=name,  # of the file: what it says itself may lead elsewhere
+        name=name,  # the file's: the recorded one is not trusted as a path
         label=str(fields["label"]),
         before=before,
         rollback=bool(fields["rollback"]),

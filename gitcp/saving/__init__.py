@@ -1,3 +1,3 @@
-"""Save: capture → snapshot → commit → ref, and the decision which session and whose
+"""Save checkpoints: capture → snapshot → commit → ref, and choose the session and the
 conversation.
 """

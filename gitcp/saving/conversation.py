@@ -1,6 +1,4 @@
-"""Capture → stored conversation: the streams cut on top of the parent's, and the digest taken
-further.
-"""
+"""Store a captured conversation: cut its streams on top of the parent's and update the digest."""
 
 from __future__ import annotations
 
@@ -32,33 +30,44 @@ from gitcp.value import replace
 MAIN = "main"
 
 
-def keep(
+def store_capture(
     store: Store, capture: Capture | None, parent: Checkpoint | None
 ) -> tuple[Conversation | None, Agent | None]:
-    """Store the captured streams, sharing segments with the parent's. Without a capture the
-    parent's stand.
+    """Store the captured streams, sharing segments with the parent's, and return the conversation
+    and its agent. Without a capture, return the parent's.
 
-    Writes objects only. Raises ConversationUnreadable if the agent's files cannot be read.
+    Writes objects only. Raises ConversationUnreadable if the agent's files cannot be read,
+    StoreDamaged if the parent's conversation is needed and damaged.
     """
-    before = parent.conversation if parent else None
-    if before is not None and (
+    previous = parent.conversation if parent else None
+    if previous is not None and (
         capture is None or any(source.is_standing for source in capture.sources)
     ):
-        _require(store, before)
+        _require_intact(store, previous)
     if capture is None:
-        return before, parent.agent if parent else None
-    cuts = list(_cuts(store, capture, before))
-    kept = {stream.name: (stream, entry) for stream, entry in _standing(store, capture, before)}
-    kept |= {source.name: (_stream(source, cut), Entry(TREE, cut.tree)) for source, cut in cuts}
-    nested = trees.nest({name.encode(): entry for name, (_, entry) in kept.items()})
+        return previous, parent.agent if parent else None
+    cuts = list(_cuts(store, capture, previous))
+    stored_streams = {
+        stream.name: (stream, entry) for stream, entry in _carried_over(store, capture, previous)
+    }
+    stored_streams |= {
+        source.name: (_stream(source, cut), Entry(TREE, cut.tree)) for source, cut in cuts
+    }
+    nested = trees.nest({name.encode(): entry for name, (_, entry) in stored_streams.items()})
     digest = _digest(
-        store, capture, before, next((cut for source, cut in cuts if source.name == MAIN), None)
+        store, capture, previous, next((cut for source, cut in cuts if source.name == MAIN), None)
     )
-    streams = tuple(kept[source.name][0] for source in capture.sources if source.name in kept)
-    directory = below(store.repo.root, capture.directory) if capture.directory else None
+    streams = tuple(
+        stored_streams[source.name][0]
+        for source in capture.sources
+        if source.name in stored_streams
+    )
+    directory = (
+        relative_directory(store.repo.root, capture.directory) if capture.directory else None
+    )
     worktree = store.repo.worktree_name
-    if directory is None and before is not None and before.format == capture.format:
-        directory, worktree = before.directory, before.worktree
+    if directory is None and previous is not None and previous.format == capture.format:
+        directory, worktree = previous.directory, previous.worktree
     return (
         Conversation(
             capture.format, trees.build(store.objects, nested), streams, digest, directory, worktree
@@ -67,49 +76,52 @@ def keep(
     )
 
 
-def below(root: Path, directory: Path) -> bytes | None:
-    """A directory's path in the working tree, b"" for its root; None for one that is not in it, or
-    in a repository of its own.
+def relative_directory(root: Path, directory: Path) -> bytes | None:
+    """Return a directory's path relative to the working tree `root`, b"" for the root itself; None
+    if it is outside, or in another repository.
     """
-    top, place = os.path.realpath(root), os.path.realpath(directory)
-    if top not in base.roots(directory):
+    root_path, path = os.path.realpath(root), os.path.realpath(directory)
+    if root_path not in base.roots(directory):
         return None
-    return os.fsencode(os.path.relpath(place, top)) if place != top else b""
+    return os.fsencode(os.path.relpath(path, root_path)) if path != root_path else b""
 
 
-def _standing(
-    store: Store, capture: Capture, before: Conversation | None
+def _carried_over(
+    store: Store, capture: Capture, previous: Conversation | None
 ) -> Iterator[tuple[Stream, Entry]]:
-    """The streams of which nothing new was given: as the parent has them."""
+    """Yield the parent's streams that got no new data, with their tree entries."""
     names = {source.name for source in capture.sources if source.is_standing}
-    for stream in before.streams if before else ():
-        entry = trees.lookup(store.objects, before.tree, stream.name.encode()) if before else None
+    for stream in previous.streams if previous else ():
+        entry = (
+            trees.lookup(store.objects, previous.tree, stream.name.encode()) if previous else None
+        )
         if stream.name in names and entry is not None:
             yield stream, entry
 
 
-def _require(store: Store, stands: Conversation) -> None:
-    """Raise StoreDamaged if a conversation that is to stand in another checkpoint is known to be
+def _require_intact(store: Store, conversation: Conversation) -> None:
+    """Raise StoreDamaged if `conversation`, which a new checkpoint is to reuse, is known to be
     damaged.
     """
-    error = damage.lacking(store.objects, stands.tree) if store.objects.damaged else None
+    error = damage.lacking(store.objects, conversation.tree) if store.objects.damaged else None
     if error is not None:
         raise error
-    if not store.objects.exists(stands.tree):
-        raise StoreDamaged(f"object {stands.tree} is missing", hint="gitcp check")
+    if not store.objects.exists(conversation.tree):
+        raise StoreDamaged(f"object {conversation.tree} is missing", hint="gitcp check")
 
 
-class Growing:
-    """A conversation of one stream that grows by lines: what is added is all that is looked at,
-    once it is begun.
+class GrowingConversation:
+    """A conversation of one stream that grows line by line. Only added lines are read.
 
-    Writes objects only. Where that fails, it is not to be used again.
+    Writes objects only. After an error it must not be used again.
     """
 
-    def __init__(self, store: Store, format: str, data: bytes, before: Conversation | None) -> None:
-        from hashlib import sha256  # OpenSSL is not loaded by a save that has no need of it
+    def __init__(
+        self, store: Store, format: str, data: bytes, previous: Conversation | None
+    ) -> None:
+        from hashlib import sha256  # loads OpenSSL, which most saves do not need
 
-        cut = segments.cut(store.objects, Source(MAIN, data=data), stored(store, before, MAIN))
+        cut = segments.cut(store.objects, Source(MAIN, data=data), stored(store, previous, MAIN))
         self._format, self._adapter = format, adapters.for_format(format)
         self._tree, self._segments = cut.tree, cut.segments
         self._last = data[cut.segments[-1].start :]
@@ -117,7 +129,7 @@ class Growing:
         self._digest = self._adapter.digest(Digest(), data.splitlines())
 
     def add(self, store: Store, data: bytes) -> None:
-        """It goes on with these lines."""
+        """Append `data`, which consists of whole lines."""
         self._tree, self._segments, self._last = segments.append(
             store.objects, self._tree, self._segments, self._last, data
         )
@@ -125,7 +137,7 @@ class Growing:
         self._digest = self._adapter.digest(self._digest, data.splitlines())
 
     def conversation(self, store: Store) -> Conversation:
-        """All of it, as a save takes it."""
+        """Return the whole conversation, ready to be saved."""
         tree = store.objects.write_tree([TreeEntry(MAIN.encode(), TREE, self._tree)])
         last = self._segments[-1]
         return Conversation(
@@ -137,23 +149,25 @@ class Growing:
 
 
 def _cuts(
-    store: Store, capture: Capture, before: Conversation | None
+    store: Store, capture: Capture, previous: Conversation | None
 ) -> Iterator[tuple[Source, Cut]]:
-    """Each stream, cut. One beside the main one that vanished since it was found (an agent cleans
-    up) is left out.
+    """Yield each new stream with its cut. Skip a secondary stream whose file vanished meanwhile:
+    agents clean up.
     """
     for source in capture.sources:
         if source.is_standing:
             continue
         try:
-            yield source, segments.cut(store.objects, source, stored(store, before, source.name))
+            yield source, segments.cut(store.objects, source, stored(store, previous, source.name))
         except ConversationUnreadable:
             if source.name == MAIN or source.path is None or source.path.exists():
                 raise
 
 
 def stored(store: Store, conversation: Conversation | None, name: str) -> tuple[Segment, ...]:
-    """The segments of one stream of a stored conversation; none if it has no such stream."""
+    """Return the segments of one stream of a stored conversation, none if there is no such
+    stream.
+    """
     stream = (
         next((s for s in conversation.streams if s.name == name), None) if conversation else None
     )
@@ -163,11 +177,11 @@ def stored(store: Store, conversation: Conversation | None, name: str) -> tuple[
     return segments.read_segments(store.objects, entry.oid, stream.bytes) if entry else ()
 
 
-def lines(store: Store, found: Sequence[Segment], start: int = 0) -> Iterator[bytes]:
-    """The lines of a stored stream from byte `start` on, without their ends."""
+def lines(store: Store, stream_segments: Sequence[Segment], start: int = 0) -> Iterator[bytes]:
+    """Yield the lines of a stored stream from byte `start` on, without line ends."""
     parts = (
         store.objects.read_blob(segment.oid)[max(0, start - segment.start) :]
-        for segment in found
+        for segment in stream_segments
         if segment.start + segment.size > start
     )
     for line in base.lines(parts):
@@ -178,47 +192,49 @@ def _stream(source: Source, cut: Cut) -> Stream:
     return Stream(source.name, cut.bytes, cut.sha256, source.place, cut.torn)
 
 
-def _digest(store: Store, capture: Capture, before: Conversation | None, cut: Cut | None) -> Digest:
-    """What listings show: taken further where the conversation only grew by whole lines, else made
-    anew.
+def _digest(
+    store: Store, capture: Capture, previous: Conversation | None, cut: Cut | None
+) -> Digest:
+    """Return the digest of the main stream. Extend the parent's if whole lines were appended, else
+    compute it from the beginning.
     """
     if cut is None:
-        return before.digest if before else Digest()
+        return previous.digest if previous else Digest()
     adapter = adapters.for_format(capture.format)
-    if before is not None and before.format == capture.format and cut.kept:
-        start = _continues_at(store, adapter, capture.format, cut)
+    if previous is not None and previous.format == capture.format and cut.kept:
+        start = _resume_offset(store, adapter, capture.format, cut)
         if start is not None:
-            return adapter.digest(before.digest, lines(store, cut.segments, start))
+            return adapter.digest(previous.digest, lines(store, cut.segments, start))
     return adapter.digest(Digest(), lines(store, cut.segments))
 
 
-def _continues_at(store: Store, adapter: base.Adapter, format: str, cut: Cut) -> int | None:
-    """The offset from which the parent's digest can be taken further, None if the whole stream must
-    be read again.
+def _resume_offset(store: Store, adapter: base.Adapter, format: str, cut: Cut) -> int | None:
+    """Return the byte offset from which the parent's digest can be extended, None if the whole
+    stream must be read again.
 
-    The parent may have ended within a line: in files given by hand that line is kept and has been
-    digested. It still counts for what it is if it was finished there; if it goes on, only where the
-    digest made nothing of its beginning.
+    The parent may have ended within a line: a partial line of a file given by hand is stored and
+    was digested. It still counts if the line ended there. If the line continues, the digest can be
+    extended only if it ignored the partial line.
     """
     if cut.kept == cut.bytes:
         return cut.kept
     if format == generic.DOCUMENT:  # not made of lines
         return None
-    begun = _unfinished(store, cut.segments, cut.kept)
-    if not begun:
+    partial = _partial_line(store, cut.segments, cut.kept)
+    if not partial:
         return cut.kept
     if next(segments.content(store.objects, cut.segments, cut.kept))[:1] == b"\n":
         return cut.kept + 1
-    says_nothing = wire.parse_line(begun) is None and adapter.digest(Digest(), [begun]) == Digest()
-    return cut.kept - len(begun) if says_nothing else None
+    is_ignored = (
+        wire.parse_line(partial) is None and adapter.digest(Digest(), [partial]) == Digest()
+    )
+    return cut.kept - len(partial) if is_ignored else None
 
 
-def _unfinished(store: Store, found: Sequence[Segment], end: int) -> bytes:
-    """The bytes before offset `end` of the line that it is in; none where it is between two
-    lines.
-    """
+def _partial_line(store: Store, stream_segments: Sequence[Segment], end: int) -> bytes:
+    """Return the bytes before offset `end` of the line that contains it, b"" at a line boundary."""
     line = b""
-    for segment in reversed([each for each in found if each.start < end]):
+    for segment in reversed([each for each in stream_segments if each.start < end]):
         data = store.objects.read_blob(segment.oid)[: end - segment.start]
         line = data[data.rfind(b"\n") + 1 :] + line
         if b"\n" in data:

@@ -1,11 +1,11 @@
-"""Quarantine: a session whose last checkpoint cannot be read goes to the trash, so that saving can
-go on.
+"""Quarantine: move a session whose last checkpoint is unreadable to the trash, so that saving can
+continue.
 
-Nothing of it is thrown away. Its ref is moved below `refs/gitcp/trash`, where `check` still names
-what is damaged and what can be read stays readable. Where its last commit itself is lost, the
-newest commit of the session that is still in the object store is put there as well, since no other
-ref reaches it. The next save begins a new chain, whose numbers go on after the last one known;
-`gitcp undo N` joins both once everything can be read again.
+Nothing is deleted. The session's ref is moved below `refs/gitcp/trash`: `check` still reports the
+damage there, and what is intact stays readable. If the last commit itself is lost, the newest
+commit of the session that is still in the object store gets a ref in the trash too, since no other
+ref reaches it. The next save begins a new chain, numbered after the last known checkpoint. `gitcp
+undo N` joins both once everything is readable again.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ PURGE = "purge"
 
 
 class Quarantined(Value):
-    """A session that was put away, why, its place in the trash (None: nothing was left), and the
-    logged operation.
+    """A session moved to the trash: the reason, the trash entry (None if nothing was left), and the
+    number of the logged operation.
     """
 
     session: str
@@ -36,57 +36,61 @@ class Quarantined(Value):
     operation: int | None
 
     def __str__(self) -> str:
-        place = "no checkpoint of it is left"
+        outcome = "no readable checkpoint is left"
         if self.trash:
-            place = f"its readable checkpoints are in the trash (refs/gitcp/trash/{self.trash})"
-        return f"session {self.session} was damaged ({self.why}): {place}, and a new chain begins"
+            outcome = f"its readable checkpoints are in the trash (refs/gitcp/trash/{self.trash})"
+        return f"session {self.session} was damaged ({self.why}): {outcome}, and a new chain begins"
 
 
-def put_away(store: Store, session: str) -> Quarantined | None:
-    """Move a session to the trash if its last checkpoint is damaged; None, and nothing is changed,
-    if it is not.
+def move_to_trash(store: Store, session: str) -> Quarantined | None:
+    """Move a session to the trash if its last checkpoint is damaged; else return None and change
+    nothing.
 
-    The caller holds the store's lock. Writes refs below `refs/gitcp`, the operation log, and the
-    list of damaged objects. Raises FormatTooNew for a checkpoint that a newer gitcp wrote.
+    The caller holds the store's lock. Writes refs below `refs/gitcp`, the operation log and the
+    list of damaged objects. Raises FormatTooNew for a checkpoint of a newer gitcp.
     """
     tip = store.tip(session)
     error = _damage(store, tip) if tip else None
     if tip is None or error is None:
         return None
     damage.record(store.repo, error.objects)
-    value = _uncovered(store, session, tip)
-    ends = [value] if value is not None and tip != refs.NOTHING and store.has_summary(value) else []
-    ends = ends or [*_newest(store, session), *([value] if value is not None else [])]
-    kept = list(store.readable(ends[0] if ends else None))
+    remaining = _remaining_tip(store, session, tip)
+    ends = (
+        [remaining]
+        if remaining is not None and tip != refs.NOTHING and store.has_summary(remaining)
+        else []
+    )
+    ends = ends or [*_newest(store, session), *([remaining] if remaining is not None else [])]
+    readable = list(store.readable(ends[0] if ends else None))
     now = store.repo.host.now()
-    places = []
+    trash_names = []
     for oid in dict.fromkeys(ends):
-        places.append(trash.new_name(store, now, damaged=True))
+        trash_names.append(trash.new_name(store, now, damaged=True))
         store.objects.renew([oid])
-        store.move_ref(f"{refs.TRASH}{places[-1]}/sessions/{session}", None, oid)
-    if value is not None:
-        store.move_ref(refs.SESSIONS + session, value, None)
-    done = Quarantined(session, str(error), places[0] if places else None, None)
-    return _logged(store, done, kept, lost=not kept or kept[0].commit != tip)
+        store.move_ref(f"{refs.TRASH}{trash_names[-1]}/sessions/{session}", None, oid)
+    if remaining is not None:
+        store.move_ref(refs.SESSIONS + session, remaining, None)
+    quarantined = Quarantined(session, str(error), trash_names[0] if trash_names else None, None)
+    return _log(store, quarantined, readable, lost=not readable or readable[0].commit != tip)
 
 
-def pending(store: Store) -> tuple[str, ...]:
-    """One line for each damaged session that lies in the trash."""
-    found = {
-        name: each.name
-        for each in trash.entries(store)
-        if each.is_damaged
-        for name in each.sessions
+def warnings(store: Store) -> tuple[str, ...]:
+    """Return one line for each damaged session in the trash."""
+    trash_names = {
+        name: entry.name
+        for entry in trash.entries(store)
+        if entry.is_damaged
+        for name in entry.sessions
     }
     return tuple(
         f"session {session} was damaged: its readable checkpoints are in the trash "
-        f"(refs/gitcp/trash/{place})"
-        for session, place in sorted(found.items())
+        f"(refs/gitcp/trash/{trash_name})"
+        for session, trash_name in sorted(trash_names.items())
     )
 
 
 def _damage(store: Store, tip: Oid) -> StoreDamaged | None:
-    """What of a checkpoint cannot be read."""
+    """Return the error of reading a checkpoint, None if it is intact."""
     try:
         return damage.lacking(store.objects, store.read(tip).root)
     except FormatTooNew:
@@ -95,9 +99,9 @@ def _damage(store: Store, tip: Oid) -> StoreDamaged | None:
         return error
 
 
-def _uncovered(store: Store, session: str, tip: Oid) -> Oid | None:
-    """The commit that a session's ref names; where its file is garbage it goes, and a packed ref
-    counts again.
+def _remaining_tip(store: Store, session: str, tip: Oid) -> Oid | None:
+    """Return the commit that a session's ref names. If the ref's file is garbage, delete it: then a
+    packed ref applies again.
     """
     if tip != refs.NOTHING:
         return tip
@@ -106,32 +110,32 @@ def _uncovered(store: Store, session: str, tip: Oid) -> Oid | None:
 
 
 def _reached(store: Store, session: str) -> set[Oid]:
-    """The commits of a session that some ref of gitcp's still reaches."""
+    """Return the commits of a session that any ref of gitcp reaches."""
     tips = refs.list_refs(store.repo.common_dir, refs.PREFIX, refs.NOTHING).values()
     return {
-        each.commit
+        summary.commit
         for tip in set(tips)
-        for each in store.readable(tip)
-        if each.id.session == session
+        for summary in store.readable(tip)
+        if summary.id.session == session
     }
 
 
 def _newest(store: Store, session: str) -> list[Oid]:
-    """The newest checkpoint of a session in the object store that no ref reaches: its commit, and
-    rewritten ones.
+    """Return the commits of the session's newest checkpoint that no ref reaches: usually one, more
+    if it was rewritten.
 
-    None if something was ever purged here: what was purged is not to come back.
+    Return none if anything was ever purged here: purged data must not come back.
     """
     if any(each.what == PURGE for each in oplog.entries(store.repo)):
         return []
     reached = _reached(store, session)
-    found = [each for each in _commits(store, session) if each.commit not in reached]
-    last = max(((each.created, each.id.number) for each in found), default=None)
-    return sorted(each.commit for each in found if (each.created, each.id.number) == last)
+    unreached = [each for each in _commits(store, session) if each.commit not in reached]
+    last = max(((each.created, each.id.number) for each in unreached), default=None)
+    return sorted(each.commit for each in unreached if (each.created, each.id.number) == last)
 
 
 def _commits(store: Store, session: str) -> Iterator[Summary]:
-    """Every checkpoint of a session in the object store."""
+    """Yield every checkpoint of a session in the object store."""
     with suppress(GitFailed):
         options = (
             "--batch-all-objects",
@@ -139,34 +143,37 @@ def _commits(store: Store, session: str) -> Iterator[Summary]:
             "--buffer",
             "--batch-check=%(objecttype) %(objectname)",
         )
-        listed = store.repo.git("cat-file", *options).decode("ascii", "replace").splitlines()
-        for oid in (line[7:] for line in listed if line.startswith("commit ")):
+        listing = store.repo.git("cat-file", *options).decode("ascii", "replace").splitlines()
+        for oid in (line[7:] for line in listing if line.startswith("commit ")):
             with suppress(StoreDamaged):
                 summary = store.summary(Oid(oid))
                 if summary.id.session == session:
                     yield summary
 
 
-def _logged(store: Store, done: Quarantined, kept: list[Summary], *, lost: bool) -> Quarantined:
-    """Write the operation down with the numbers that were used: the next chain goes on after
-    them.
-    """
-    own = [each.id for each in kept if each.id.session == done.session]
-    # the commit that is lost had a number as well
+def _log(
+    store: Store, quarantined: Quarantined, readable: list[Summary], *, lost: bool
+) -> Quarantined:
+    """Log the operation with the checkpoint numbers in use: the next chain continues after them."""
+    own = [each.id for each in readable if each.id.session == quarantined.session]
+    # the lost commit had a number too
     last = max((id.number for id in own), default=0) + lost
-    ids = [*own, *([CheckpointId(done.session, last)] if lost and last else [])]
+    ids = [*own, *([CheckpointId(quarantined.session, last)] if lost and last else [])]
     operation = Operation(
         number=0,
         time=store.repo.host.now(),
         what=oplog.QUARANTINE,
-        said=f"put away damaged session {done.session}, {trash.said(own)}",
+        said=f"quarantined damaged session {quarantined.session}, {trash.summarize(own)}",
         worktree=store.repo.worktree_name,
-        trash=done.trash,
-        dropped={done.session: (), **ranges(ids)},
+        trash=quarantined.trash,
+        dropped={quarantined.session: (), **ranges(ids)},
         automatic=True,
     )
     with suppress(GitcpError):
         return Quarantined(
-            done.session, done.why, done.trash, oplog.append(store.repo, operation).number
+            quarantined.session,
+            quarantined.why,
+            quarantined.trash,
+            oplog.append(store.repo, operation).number,
         )
-    return done
+    return quarantined

@@ -1,4 +1,4 @@
-"""Save: capture → snapshot → commit → ref. Objects first, the ref last; a save that fails leaves no
+"""Save: capture → snapshot → commit → ref. Objects first, the ref last: a failed save leaves no
 checkpoint.
 """
 
@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gitcp import readme
-from gitcp.errors import FormatTooNew, StoreBusy, StoreDamaged
-from gitcp.fastpath import stat_check
+from gitcp.errors import FormatTooNew, Refused, StoreBusy, StoreDamaged
 from gitcp.git import damage
 from gitcp.model import (
     Agent,
@@ -34,7 +33,7 @@ from gitcp.model import (
 from gitcp.saving import conversation, session
 from gitcp.saving.session import Choice
 from gitcp.state import note, numbers, tag
-from gitcp.store import Store
+from gitcp.store import Store, one_line
 from gitcp.value import EMPTY, Value, replace
 from gitcp.worktree.snapshot import Limits, Since, Taken, known, take
 
@@ -51,29 +50,25 @@ UNKNOWN = Oid("0" * 40)
 
 
 class ChangeScope(StrEnum):
-    """What must have changed for a save to make a checkpoint: anything, files or messages, or
-    files.
-    """
+    """What must have changed for a new checkpoint: anything, files or messages, or files only."""
 
     ALL = "all"
     MESSAGES = "messages"
     FILES = "files"
 
 
-class Request(Value):
-    """What to save and under which words. `conversation` is a file or the bytes of one, given by
-    hand.
+class SaveRequest(Value):
+    """What to save, and with which note. `conversation` is a file or its content, given by hand.
 
-    A restore gives its `choice` of session and conversation, `stored`, a conversation that lies in
-    the store already, `words`, which replace the note that would be inherited, `steps_of`, whose
-    results of steps stand, and `since`, so that only what it changed is looked at. `complete` adds
-    to a snapshot what the look could not see.
+    A restore passes its `choice` of session and conversation; `stored`, a conversation already in
+    the store; `words`, a note that replaces the inherited one; `steps_of`, the checkpoint whose
+    step results apply; and `since`, to scan only what the restore changed. `complete` adds to a
+    snapshot what the scan could not see.
 
-    `run` is what was run, `results` are those of steps that were done, `compensated` says how
-    compensations ended; a key that is there already keeps what it says. `state` is what a framework
-    keeps. With `files`, a snapshot that is known already, no file is looked at. `parent`, where it
-    still is the last checkpoint, is not read again. `patience` is for how many seconds the
-    conversation of the agent that runs us is waited for, where it is not on disk yet.
+    `run` is the command that was run, `results` are those of finished steps, and `compensated` maps
+    compensations to outcomes (existing keys win). `state` is a framework's. With `files`, a known
+    snapshot, no file is read. `parent` is not read again if it is still the last checkpoint.
+    `patience` is the seconds to wait for the running agent's conversation to appear on disk.
     """
 
     cwd: Path
@@ -104,12 +99,12 @@ class Request(Value):
 
 
 class Saved(Value):
-    """What a save did. `saved` is False when everything was saved already; `checkpoint` is then the
-    one that holds it.
+    """The result of a save. `saved` is False if everything was saved already; then `checkpoint` is
+    the existing one.
 
-    `why` says how session and conversation were chosen, `taken` is the snapshot that was made,
-    `sources` the streams that were read. `damage` says that the session was damaged, and where its
-    checkpoints are now ("": it was not).
+    `why` explains the choice of session and conversation, `taken` is the snapshot, `sources` are
+    the streams that were read. `damage` describes a damaged session and where its checkpoints are
+    now, "" if there was none.
     """
 
     saved: bool
@@ -120,9 +115,14 @@ class Saved(Value):
     sources: tuple[Source, ...] = ()
     damage: str = ""
 
+    def __str__(self) -> str:
+        """Return one line: the saved id with its label, or why nothing was saved."""
+        label = self.checkpoint.note.label if self.saved else None
+        return f'{self.reason} "{one_line(label, 200)}"' if label else self.reason
 
-def _choose(store: Store, request: Request) -> Choice:
-    """Which session and conversation; one that its agent has not written yet is waited for."""
+
+def _choose(store: Store, request: SaveRequest) -> Choice:
+    """Choose the session and the conversation; wait for a conversation not written yet."""
     given = (request.session, request.agent, request.conversation)
     choice = session.choose(
         store, request.cwd, session=given[0], agent=given[1], conversation=given[2]
@@ -135,42 +135,53 @@ def _choose(store: Store, request: Request) -> Choice:
     )
 
 
-def save(store: Store, request: Request) -> Saved:
+def save(store: Store, request: SaveRequest) -> Saved:
     """Save files and conversation as one checkpoint.
 
-    Writes objects, one ref under `refs/gitcp/sessions/` and files in `<git dir>/gitcp/`; nothing
-    else. Raises a GitcpError and leaves no checkpoint if anything could not be done.
+    Writes objects, one ref under `refs/gitcp/sessions/` and files in `<git dir>/gitcp/`, nothing
+    else. Raises a GitcpError and leaves no checkpoint if anything fails.
     """
     for name in request.tags:
         tag.check_free(store, name)
     choice = request.choice or _choose(store, request)
     if request.conversation is not None and any(source.path is None for source in _sources(choice)):
-        stat_check.forget()  # whoever wrote into a pipe may have changed files until its end
+        store.repo.look = None  # the writer of a pipe may have changed files until it closed
     live = live_trees(store, choice.session)
     try:
         taken = _take(store, request, live)
         with store.lock():
-            if not live.still_holds():
+            if not live.is_still_valid():
                 store.objects.discard()
                 taken = _take(store, request, frozenset())
             choice = (
                 choice
                 if request.session and not choice.whose
-                else session.called_now(store, choice)
+                else session.follow_rename(store, choice)
             )
-            saved = _despite_damage(store, request, choice, taken)
+            saved = _save_despite_damage(store, request, choice, taken)
     except BaseException:
         store.objects.discard()
         raise
     taken.remember()
     if request.files is None:
         session.set_current(store, choice.session)
-    for name in request.tags:
-        tag.create(store, name, saved.checkpoint, text=None, force=False, now=store.repo.host.now())
+    _set_tags(store, request.tags, saved.checkpoint)
     return saved
 
 
-def _take(store: Store, request: Request, live: Container[Oid]) -> Taken:
+def _set_tags(store: Store, names: tuple[str, ...], made: Checkpoint) -> None:
+    """Tag the new checkpoint. If another process took a name meanwhile, the error names the
+    checkpoint.
+    """
+    for name in names:
+        try:
+            tag.create(store, name, made, text=None, force=False, now=store.repo.host.now())
+        except (Refused, StoreBusy) as error:
+            message = f"saved {made.id}, but without tag {name}: {error}"
+            raise type(error)(message, hint=f"gitcp tag OTHER-NAME {made.id}") from None
+
+
+def _take(store: Store, request: SaveRequest, live: Container[Oid]) -> Taken:
     if request.files is not None:
         return known(request.files)
     taken = take(store.repo, store.objects, request.limits, live, request.since)
@@ -178,11 +189,11 @@ def _take(store: Store, request: Request, live: Container[Oid]) -> Taken:
 
 
 class LiveTrees:
-    """The trees of files in the last checkpoints of some sessions: what they hold cannot be pruned
-    while the refs stay.
+    """The file trees of the last checkpoints of some sessions: their objects cannot be pruned while
+    the refs exist.
 
-    The state file is made from such a tree, by whichever session was saved last; every session may
-    trust it then.
+    The state file was made from such a tree, by whichever session was saved last. Every session may
+    trust it.
     """
 
     def __init__(self, store: Store, names: Iterable[str]) -> None:
@@ -191,21 +202,25 @@ class LiveTrees:
         self._trusted: Oid | None = None
 
     def __contains__(self, tree: object) -> bool:
-        found = next(
-            (held for name in self._names for held in self._trees(name) if held == tree), None
+        match = next(
+            (
+                known_tree
+                for name in self._names
+                for known_tree in self._trees(name)
+                if known_tree == tree
+            ),
+            None,
         )
-        self._trusted = found or self._trusted
-        return found is not None
+        self._trusted = match or self._trusted
+        return match is not None
 
-    def still_holds(self) -> bool:
-        """Whether what was trusted can be trusted now, when the caller holds the store's lock:
-        nothing was deleted.
-        """
+    def is_still_valid(self) -> bool:
+        """Return whether the trusted tree is still live. The caller holds the store's lock."""
         return self._trusted is None or self._trusted in self
 
     def _trees(self, name: str) -> Iterator[Oid]:
-        """The newest first. A checkpoint that cannot be read vouches for nothing, nor do those
-        before it.
+        """Yield the file trees of a session, newest first, up to the first unreadable
+        checkpoint.
         """
         tip = self._store.tip(name)
         with suppress(StoreDamaged):
@@ -214,7 +229,7 @@ class LiveTrees:
 
 
 def live_trees(store: Store, name: str) -> LiveTrees:
-    """The trees that a save into the session `name` may trust: its own, and those of the session
+    """Return the trees that a save into session `name` may trust: its own, and those of the session
     last used here.
     """
     return LiveTrees(store, filter(None, (name, session.last_used(store))))
@@ -224,32 +239,31 @@ def _sources(choice: Choice) -> tuple[Source, ...]:
     return choice.capture.sources if choice.capture else ()
 
 
-def _despite_damage(store: Store, request: Request, choice: Choice, taken: Taken) -> Saved:
-    """Make the checkpoint, whatever of the session is damaged: first with no trust in what could
-    not be read, so that what is still in files is stored anew; else as the first checkpoint of a
-    new chain.
+def _save_despite_damage(store: Store, request: SaveRequest, choice: Choice, taken: Taken) -> Saved:
+    """Make the checkpoint even if the session is damaged. First retry without trusting the
+    unreadable objects, so that data still in files is stored again; then begin a new chain.
     """
     try:
-        return _with_retries(store, request, choice, taken)
+        return _commit_with_retries(store, request, choice, taken)
     except FormatTooNew:
         raise
     except StoreDamaged as error:
         store.objects.distrust(error.objects)
     try:
-        return _with_retries(store, request, choice, taken)
+        return _commit_with_retries(store, request, choice, taken)
     except StoreDamaged as error:
         from gitcp.saving import quarantine  # damage is rare
 
         store.objects.distrust(error.objects)
-        done = quarantine.put_away(store, choice.session)
-        if done is None:
+        quarantined = quarantine.move_to_trash(store, choice.session)
+        if quarantined is None:
             raise
-        return replace(_with_retries(store, request, choice, taken), damage=str(done))
+        return replace(_commit_with_retries(store, request, choice, taken), damage=str(quarantined))
 
 
-def _with_retries(store: Store, request: Request, choice: Choice, taken: Taken) -> Saved:
-    """Make the checkpoint; make it again on top of what somebody without our lock put there
-    meanwhile.
+def _commit_with_retries(store: Store, request: SaveRequest, choice: Choice, taken: Taken) -> Saved:
+    """Make the checkpoint; retry on top of the new tip if another process moved the ref without our
+    lock.
     """
     sources = _sources(choice)
     for attempt in range(TRIES):
@@ -263,11 +277,11 @@ def _with_retries(store: Store, request: Request, choice: Choice, taken: Taken) 
             and _is_saved(store, draft, parent, request.change_scope)
         ):
             if store.objects.damaged:
-                # what was written though nothing changed replaces damaged objects
+                # nothing changed, but the objects just written replace damaged ones
                 store.objects.flush()
             else:
                 store.objects.discard()
-            _let_go(store, request, choice.session)
+            _clear_pending_note(store, request, choice.session)
             return Saved(
                 False, f"nothing changed since {parent.id}", choice.why, parent, taken, sources
             )
@@ -280,30 +294,36 @@ def _with_retries(store: Store, request: Request, choice: Choice, taken: Taken) 
             if attempt + 1 == TRIES:
                 raise
             continue
-        _let_go(store, request, choice.session)
+        _clear_pending_note(store, request, choice.session)
         return Saved(True, f"saved {checkpoint.id}", choice.why, checkpoint, taken, sources)
     raise AssertionError("unreachable")
 
 
-def _let_go(store: Store, request: Request, name: str) -> None:
-    """What was said of the next save is in a checkpoint, unless this save had words of its own."""
+def _clear_pending_note(store: Store, request: SaveRequest, name: str) -> None:
+    """Discard the pending note, which is now in a checkpoint, unless this save replaced it."""
     if request.words is None:
-        note.taken(store.repo, name)
+        note.discard_saved(store.repo, name)
 
 
-def _parent(store: Store, request: Request, tip: Oid | None) -> Checkpoint | None:
+def _parent(store: Store, request: SaveRequest, tip: Oid | None) -> Checkpoint | None:
     if request.parent is not None and request.parent.commit == tip:
         return request.parent
     return store.read(tip) if tip else None
 
 
 def _draft(
-    store: Store, request: Request, choice: Choice, snapshot: Snapshot, parent: Checkpoint | None
+    store: Store,
+    request: SaveRequest,
+    choice: Choice,
+    snapshot: Snapshot,
+    parent: Checkpoint | None,
 ) -> Checkpoint:
-    kept, agent = request.stored or conversation.keep(store, choice.capture, parent)
+    stored_conversation, agent = request.stored or conversation.store_capture(
+        store, choice.capture, parent
+    )
     # its conversation may not be written yet
     agent = agent or (choice.whose if parent is None else None)
-    done = {**request.compensated, **parent.compensated} if parent else request.compensated
+    compensated = {**request.compensated, **parent.compensated} if parent else request.compensated
     return Checkpoint(
         id=CheckpointId(
             choice.session, parent.id.number + 1 if parent else numbers.first(store, choice.session)
@@ -316,42 +336,44 @@ def _draft(
         agent=agent,
         note=request.words or _note(store, request.note, choice.session, parent),
         snapshot=snapshot,
-        conversation=kept,
+        conversation=stored_conversation,
         changed=0,
         restored_from=request.restored_from,
         run=request.run,
         steps=_steps(store, request, parent),
         state=request.state,
-        compensated=done,
+        compensated=compensated,
         reverted=request.reverted,
     )
 
 
 def _note(store: Store, given: Note, name: str, parent: Checkpoint | None) -> Note:
-    """What holds already, then what was said of this save before it, then what is said with it."""
-    before, said = parent.note if parent else Note(), note.of_next(store.repo, name)
-    return note.inherit(note.inherit(before, said) if said is not None else before, given)
+    """Return the inherited note, merged with the pending note, then with the given one."""
+    inherited, pending = parent.note if parent else Note(), note.pending_for(store.repo, name)
+    return note.inherit(
+        note.inherit(inherited, pending) if pending is not None else inherited, given
+    )
 
 
-def _steps(store: Store, request: Request, parent: Checkpoint | None) -> Oid | None:
-    """The results of steps that hold with this checkpoint."""
+def _steps(store: Store, request: SaveRequest, parent: Checkpoint | None) -> Oid | None:
+    """Return the tree of step results for this checkpoint."""
     holder = request.steps_of or parent
-    found = holder.steps if holder else None
+    results_tree = holder.steps if holder else None
     if request.results:
         from gitcp.state import steps  # only where a program records them
 
         for result in request.results:
-            found = steps.add(store, found, result)
-    return found
+            results_tree = steps.add(store, results_tree, result)
+    return results_tree
 
 
 def _is_saved(
     store: Store, draft: Checkpoint, parent: Checkpoint, change_scope: ChangeScope
 ) -> bool:
-    """Whether the parent says all that this checkpoint would say, as far as it is heeded, and is
-    whole.
+    """Return whether the parent contains everything of this draft, within `change_scope`, and is
+    intact.
     """
-    if store.objects.damaged and _is_lacking(store, parent):
+    if store.objects.damaged and _is_damaged(store, parent):
         return False
     if (
         draft.note.label
@@ -367,18 +389,21 @@ def _is_saved(
     return change_scope is ChangeScope.FILES or _same_conversation(draft, parent, change_scope)
 
 
-def _is_lacking(store: Store, parent: Checkpoint) -> bool:
-    """Whether a checkpoint needs an object that is damaged. One that was made since that was found
-    needs none.
+def _is_damaged(store: Store, parent: Checkpoint) -> bool:
+    """Return whether a checkpoint needs a damaged object. A checkpoint newer than the detection of
+    the damage does not.
     """
-    # a commit knows whole seconds
+    # commits have whole seconds
     is_older = parent.created.timestamp() <= damage.recorded(store.repo.common_dir) + 1
     return is_older and damage.lacking(store.objects, parent.root) is not None
 
 
 def _same_conversation(a: Checkpoint, b: Checkpoint, change_scope: ChangeScope) -> bool:
     if change_scope is ChangeScope.MESSAGES:
-        digests = [each.conversation.digest if each.conversation else Digest() for each in (a, b)]
+        digests = [
+            checkpoint.conversation.digest if checkpoint.conversation else Digest()
+            for checkpoint in (a, b)
+        ]
         return len({(digest.messages, digest.last_message) for digest in digests}) == 1
     if a.conversation is None or b.conversation is None:
         return a.conversation is b.conversation
@@ -386,7 +411,7 @@ def _same_conversation(a: Checkpoint, b: Checkpoint, change_scope: ChangeScope) 
 
 
 def _changes(store: Store, draft: Checkpoint, parent: Checkpoint | None) -> tuple[FileChange, ...]:
-    """What changed since the parent; nothing where the files are not held."""
+    """Return the changes since the parent, none if the snapshot has no files."""
     if any(skip.reason is SkipReason.NOT_HELD for skip in draft.snapshot.skipped):
         return ()
     if parent is not None:
@@ -398,12 +423,14 @@ def _changes(store: Store, draft: Checkpoint, parent: Checkpoint | None) -> tupl
 
 
 def changes_between(store: Store, old: Oid | None, snapshot: Snapshot) -> tuple[FileChange, ...]:
-    """What the snapshot's files changed against an earlier tree."""
+    """Return the changes from an earlier tree to the snapshot's files."""
     return store.objects.compare(old, snapshot.tree)
 
 
 def _base_tree(store: Store, draft: Checkpoint) -> Oid | None:
-    """The first checkpoint of a session is compared with the commit it stands on."""
+    """Return the tree of the base commit, which the first checkpoint of a session is compared
+    with.
+    """
     base = draft.snapshot.base.commit
     if base is None:
         return None

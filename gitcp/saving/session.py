@@ -1,5 +1,5 @@
-"""Which session a command is about, and whose conversation a save takes. Decided once, here, and
-said in words.
+"""Choose the session of a command and the conversation that a save stores, with the reason in
+words.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from gitcp import adapters
 from gitcp.adapters import generic
-from gitcp.adapters.base import Found
+from gitcp.adapters.base import Found, Running
 from gitcp.errors import (
     BadValue,
     ConversationUnreadable,
@@ -23,18 +23,23 @@ from gitcp.errors import (
     RevisionNotFound,
     StoreDamaged,
 )
-from gitcp.git import refs
+from gitcp.git import refs, worktrees
 from gitcp.git.fsync import read_own, replace_file
 from gitcp.model import Agent, Capture, Checkpoint, Oid
 from gitcp.store import Store, Summary
 from gitcp.value import replace
 
 APART = 600.0
-"""Seconds by which the newest conversation of a directory must lead for it alone to be meant."""
+"""If the newest conversations of a directory are less than this many seconds apart, they are
+ambiguous.
+"""
+
+COPYING = 5.0
+"""Seconds after a fork within which its copy of the conversation is written."""
 
 PAUSE = 0.02
 SESSION = "GITCP_SESSION"
-"""The variable by which `gitcp run` tells what it runs which session it belongs to."""
+"""Environment variable in which `gitcp run` passes the session to its command."""
 
 CURRENT = "current"
 MANUAL = "manual"
@@ -43,9 +48,9 @@ SHORTEST = 8
 
 
 class Choice(NamedTuple):
-    """The session a save goes to, the conversation it takes (None: none), and why these.
+    """The session of a save, the conversation to store (None for none), and the reason.
 
-    `whose` is the agent's session that a new one of ours is for, under a name that was made for it.
+    `whose` is the agent's session if `session` is a new name generated for it.
     """
 
     session: str
@@ -62,16 +67,15 @@ def choose(
     agent: str | None = None,
     conversation: Path | bytes | None = None,
 ) -> Choice:
-    """Decide by what was given, else by the agent that runs us, else by the newest conversation of
-    this directory.
+    """Choose by the arguments, else by the running agent, else by the newest conversation of this
+    directory.
 
-    Raises RevisionAmbiguous when two conversations could be meant, BadValue for a name that cannot
-    be a session's.
+    Raises RevisionAmbiguous if two conversations match, BadValue for an invalid session name.
     """
     host = store.repo.host
     session = session or host.env.get(SESSION)
     if conversation is not None:
-        capture = _given(conversation, agent)
+        capture = _given_capture(conversation, agent)
         name = (
             refs.check_name(session, "session")
             if session
@@ -79,32 +83,39 @@ def choose(
         )
         return Choice(name, capture, GIVEN)
     if session is not None:
-        return _named(store, cwd, session, agent)
+        return _by_name(store, cwd, session, agent)
     running = adapters.running(host)
     if running is not None and agent in (None, running.agent):
-        found = next(
-            (f for f in adapters.find_all(cwd, host) if _is(f, running.agent, running.session_id)),
-            None,
-        )
-        found = found or adapters.located(running.agent, running.session_id, host)
-        return _of(
-            store,
-            Agent(running.agent, running.session_id),
-            found,
-            f"{running.agent} is running this",
-        )
-    newest = _newest(store, cwd, agent)
+        return _choose_running(store, cwd, running)
+    newest = _newest_conversation(store, cwd, agent)
     if newest is None:
         return Choice(manual(store), None, "no agent's conversation belongs to this directory")
-    found, known = newest
-    why = f"the newest conversation of {found.agent} in this directory"
-    return Choice(known, _capture(found), why) if known else _of(store, _agent(found), found, why)
+    match, existing = newest
+    why = f"the newest conversation of {match.agent} in this directory"
+    if existing:
+        return Choice(existing, _capture(match), why)
+    return _for_agent(store, _agent(match), match, why)
+
+
+def _choose_running(store: Store, cwd: Path, running: Running) -> Choice:
+    host = store.repo.host
+    match = next(
+        (
+            f
+            for f in adapters.find_all(cwd, host)
+            if _is_session(f, running.agent, running.session_id)
+        ),
+        None,
+    )
+    conversation = match or adapters.located(running.agent, running.session_id, host)
+    agent = Agent(running.agent, running.session_id)
+    return _for_agent(store, agent, conversation, f"{running.agent} is running this")
 
 
 def await_running(store: Store, seconds: float) -> None:
-    """Wait until the conversation of the agent that runs us is on disk, for a limited time.
+    """Wait up to `seconds` until the running agent's conversation is on disk.
 
-    An agent writes the first lines of a new session a moment after its first calls of tools.
+    An agent writes the first lines of a new session shortly after its first tool calls.
     """
     host, until = store.repo.host, time.monotonic() + seconds
     running = adapters.running(host)
@@ -115,41 +126,38 @@ def await_running(store: Store, seconds: float) -> None:
 
 
 def named(store: Store, given: str | None) -> str | None:
-    """The session that is named exactly, or that of the agent that runs us; None where neither says
-    one.
-    """
+    """Return the session with the exact name `given`, else the running agent's, else None."""
     given = given or store.repo.host.env.get(SESSION)
     if given is not None:
         return refs.check_name(given, "session")
     running = adapters.running(store.repo.host)
     if running is None:
         return None
-    who = Agent(running.agent, running.session_id)
-    return _session_of(store, who) or new_name(store, running.session_id)
+    running_agent = Agent(running.agent, running.session_id)
+    return _session_of(store, running_agent) or new_name(store, running.session_id)
 
 
-def holding(store: Store, checkpoint: Checkpoint) -> str:
-    """The session that goes on from a checkpoint: its own; a fork that has it where that one is
-    deleted.
+def owner(store: Store, checkpoint: Checkpoint) -> str:
+    """Return the session that continues from a checkpoint: its own, or a fork that contains it if
+    that one was deleted.
     """
     own, sessions = checkpoint.id.session, store.sessions()
-    found = [own] * (own in sessions) + sorted(sessions)
+    candidates = [own] * (own in sessions) + sorted(sessions)
     return next(
         (
             n
-            for n in found
+            for n in candidates
             if any(s.commit == checkpoint.commit for s in store.readable(sessions[n]))
         ),
         own,
     )
 
 
-def present(store: Store, cwd: Path, target: Checkpoint | str) -> Choice:
-    """Where what is here now belongs, when a restore of `target`, or of a session's, is about to
-    change it.
+def choose_for_restore(store: Store, cwd: Path, target: Checkpoint | str) -> Choice:
+    """Return the session that the safety checkpoint goes to before `target` is restored.
 
-    As `choose` decides, but never with a question: what is undecided goes to the session last used
-    in this working tree, or else to the target's.
+    Like `choose`, but never ambiguous: falls back to the session last used in this working tree,
+    then to the target's session.
     """
     try:
         chosen = choose(store, cwd)
@@ -159,59 +167,60 @@ def present(store: Store, cwd: Path, target: Checkpoint | str) -> Choice:
         return chosen
     last = _read(store.repo.state_dir / CURRENT)
     if not last or store.tip(last) is None:
-        last = target if isinstance(target, str) else holding(store, target)
-    return _named(store, cwd, last, None)
+        last = target if isinstance(target, str) else owner(store, target)
+    return _by_name(store, cwd, last, None)
 
 
 def last_used(store: Store) -> str | None:
-    """The session last used in this working tree, None if there is none."""
+    """Return the session last used in this working tree, None if there is none."""
     last = _read(store.repo.state_dir / CURRENT)
     return last if last and refs.NAME.match(last) else None
 
 
-def changed(
+def choose_overwritten(
     store: Store, cwd: Path, target: Checkpoint, chosen: Choice, unchanged: str | None
 ) -> Choice:
-    """Whose conversation a restore of `target`'s is about to change: that of the session which goes
-    on from there, if its agent has it here; else what was `chosen`, and also where that is a fork,
-    which goes on by itself.
+    """Return the session whose conversation a restore of `target` will change: the one that
+    continues from `target`, if its agent has a conversation here; else `chosen`, also if that is a
+    fork.
 
-    `unchanged` is the agent's session that the restore finds as it is to be, if there is one: that
-    one does not change.
+    `unchanged` is the agent session that the restore leaves unchanged, if any.
     """
-    there, tip = holding(store, target), store.tip(chosen.session)
-    if there == chosen.session or (
+    target_session, tip = owner(store, target), store.tip(chosen.session)
+    if target_session == chosen.session or (
         tip and any(s.commit == target.commit for s in store.history(tip))
     ):
         return chosen
-    theirs = _named(store, cwd, there, None)
-    agent = theirs.capture.agent if theirs.capture else None
-    return theirs if agent is not None and agent.session_id != unchanged else chosen
+    target_choice = _by_name(store, cwd, target_session, None)
+    agent = target_choice.capture.agent if target_choice.capture else None
+    return target_choice if agent is not None and agent.session_id != unchanged else chosen
 
 
 def last_tip(store: Store) -> Oid | None:
-    """The last checkpoint of the session last used in this working tree, None if there is none."""
+    """Return the last checkpoint of the session last used in this working tree, None if there is
+    none.
+    """
     last = last_used(store)
     return store.tip(last) if last else None
 
 
-def of_agent(store: Store, agent: str, session_id: str, found: Found | None) -> Choice:
-    """The session of an agent's session, a new one if it has none; `found` is its conversation, if
-    it is there.
+def of_agent(store: Store, agent: str, session_id: str, conversation: Found | None) -> Choice:
+    """Return the session of an agent's session, a new one if it has none. `found` is its
+    conversation, if any.
     """
-    return _of(store, Agent(agent, session_id), found, f"{agent} said so")
+    return _for_agent(store, Agent(agent, session_id), conversation, f"{agent} said so")
 
 
 def current(store: Store, given: str | None = None) -> str | None:
-    """The session that `@` means: the one given, the running agent's, the last one used here, the
-    newest.
+    """Return the session that `@` means: the given one, the running agent's, the last one used
+    here, or the newest.
     """
     sessions = store.sessions()
     if given is not None:
         return expand(sessions, given)
-    inside = store.repo.host.env.get(SESSION)
-    if inside in sessions:
-        return inside
+    from_environment = store.repo.host.env.get(SESSION)
+    if from_environment in sessions:
+        return from_environment
     running = adapters.running(store.repo.host)
     if running is not None:
         name = _session_of(store, Agent(running.agent, running.session_id))
@@ -220,80 +229,109 @@ def current(store: Store, given: str | None = None) -> str | None:
     last = _read(store.repo.state_dir / CURRENT)
     if last in sessions:
         return last
-    ends = {name: end(store, tip) for name, tip in sessions.items()}
-    found = {name: last.created for name, last in ends.items() if last is not None}
-    return max(found, key=lambda name: found[name], default=next(iter(sessions), None))
+    summaries = {name: last_summary(store, tip) for name, tip in sessions.items()}
+    created = {name: last.created for name, last in summaries.items() if last is not None}
+    return max(created, key=lambda name: created[name], default=next(iter(sessions), None))
+
+
+def in_worktrees(store: Store) -> dict[str, list[Path]]:
+    """Return the other working trees of this repository, by the session last used in each."""
+    common = store.repo.common_dir
+    names = [None, *sorted(entry.name for entry in common.glob("worktrees/*"))]
+    trees: dict[str, list[Path]] = {}
+    for name in names:
+        git_dir = common / "worktrees" / name if name else common
+        path = worktrees.place(store.repo, name)
+        session = _read(git_dir / "gitcp" / CURRENT)
+        if session and path and path != store.repo.root:
+            trees.setdefault(session, []).append(path)
+    return trees
 
 
 def expand(sessions: dict[str, Oid], given: str) -> str:
-    """A session's full name from an unambiguous beginning."""
+    """Return the full name of a session from a unique prefix.
+
+    Raises RevisionAmbiguous or RevisionNotFound.
+    """
     if given in sessions:
         return given
     matching = [name for name in sessions if name.startswith(given)]
     if len(matching) > 1:
-        raise RevisionAmbiguous(f"more than one session begins with {given}", tuple(matching))
+        raise RevisionAmbiguous(f"more than one session matches {given!r}", tuple(matching))
     if not matching:
-        raise RevisionNotFound(f"there is no session {given}", hint="gitcp sessions")
+        raise RevisionNotFound(f"no session matches {given!r}", hint="gitcp sessions")
     return matching[0]
 
 
-def looked_up(store: Store, given: str | None) -> str | None:
-    """A session's full name from an unambiguous beginning, for commands that only look; any other
-    name as it is.
+def resolve_prefix(store: Store, given: str | None) -> str | None:
+    """Return the full name of a session from a unique prefix, or `given` unchanged. For commands
+    that only read.
     """
     matching = [name for name in store.sessions() if given and name.startswith(given)]
     return matching[0] if len(matching) == 1 else given
 
 
 def set_current(store: Store, session: str) -> None:
-    """Remember the session last used in this working tree. Where that cannot be written, it is done
-    without.
-    """
+    """Remember the session last used in this working tree. Ignores write errors."""
     directory = store.repo.state_dir
-    known = [CURRENT, *([MANUAL] if session.startswith(f"{MANUAL}-") else [])]
-    for path in (directory / name for name in known):
+    names = [CURRENT, *([MANUAL] if session.startswith(f"{MANUAL}-") else [])]
+    for path in (directory / name for name in names):
         if _read(path) != session:
             with suppress(OSError):
                 write_state(path, session)
 
 
 def manual(store: Store) -> str:
-    """The name of this working tree's own session, for work without an agent; a new one until
-    something is saved.
+    """Return the session for work without an agent: the one last used here if it has only files,
+    else this working tree's own, else a new name.
     """
-    return _read(store.repo.state_dir / MANUAL) or f"{MANUAL}-{os.urandom(3).hex()}"
+    return existing_manual(store) or f"{MANUAL}-{os.urandom(3).hex()}"
 
 
-def begin_here(store: Store, session: str) -> None:
-    """Make a session that has no agent the one that this working tree saves into."""
+def existing_manual(store: Store) -> str | None:
+    """Return the session for work without an agent, None if it would be a new one."""
+    last, tip = last_used(store), last_tip(store)
+    if last is not None and tip is not None:
+        trailers = _last_trailers(store, tip)
+        if trailers and not any(
+            f"Gitcp-{name}" in trailers for name in ("Agent", "Messages", "State")
+        ):
+            return last
+    return _read(store.repo.state_dir / MANUAL)
+
+
+def set_manual(store: Store, session: str) -> None:
+    """Make `session` the one that work without an agent in this working tree is saved to."""
     for name in (CURRENT, MANUAL):
         with suppress(OSError):
             write_state(store.repo.state_dir / name, session)
 
 
 def free_name(store: Store, session: str) -> str:
-    """A name for another session like this one: the first of `NAME-2`, `NAME-3`, … that is free."""
-    taken = store.sessions()
-    return next(name for n in count(2) if (name := f"{session[:90]}-{n}") not in taken)
+    """Return a name for another session like this one: the first free one of `NAME-2`,
+    `NAME-3`, ….
+    """
+    sessions = store.sessions()
+    return next(name for n in count(2) if (name := f"{session[:90]}-{n}") not in sessions)
 
 
 def new_name(store: Store, agent_session: str) -> str:
-    """A short name for a session: the beginning of the agent's own id, longer where that is
-    taken.
+    """Return a short name for a new session: the beginning of the agent's id, as long as needed to
+    be unique.
     """
     plain = re.sub(r"[^A-Za-z0-9]", "", agent_session) or "session"
-    taken = store.sessions()
+    sessions = store.sessions()
     for length in (SHORTEST, 12, 20, 64):
-        if plain[:length] not in taken:
+        if plain[:length] not in sessions:
             return plain[:length]
     raise BadValue(
-        f"every short name for {agent_session} is taken", hint="gitcp save --session NAME"
+        f"every short name for {agent_session} is in use", hint="gitcp save --session NAME"
     )
 
 
 def write_state(path: Path, text: str) -> None:
-    """Write one of our own small files whole."""
-    replace_file(path, f"{text}\n".encode(), sync=False)
+    """Write one of gitcp's small state files atomically."""
+    replace_file(path, f"{text}\n".encode(), durable=False)
 
 
 def _read(path: Path) -> str | None:
@@ -303,64 +341,66 @@ def _read(path: Path) -> str | None:
         return None
 
 
-def _given(conversation: Path | bytes, agent: str | None) -> Capture:
+def _given_capture(conversation: Path | bytes, agent: str | None) -> Capture:
     if isinstance(conversation, bytes):
         capture = generic.from_bytes(conversation)
     elif agent is None or agent == "generic":
         capture = generic.from_file(conversation)
     else:
-        return _by_hand(conversation, agent)
+        return _transcript_capture(conversation, agent)
     return replace(capture, agent=Agent(agent)) if agent and agent != "generic" else capture
 
 
-def _by_hand(path: Path, agent: str) -> Capture:
-    """A transcript of a known agent, given by hand: kept to its last byte."""
+def _transcript_capture(path: Path, agent: str) -> Capture:
+    """Return the capture of a known agent's transcript given by path, up to its last byte."""
     if not path.is_file():
-        raise ConversationUnreadable(f"there is no file {path}: nothing was saved")
+        raise ConversationUnreadable(f"no such file: {path}; nothing was saved")
     capture = adapters.load(agent).capture(Found(agent, path.stem, path, path.stat().st_mtime))
     return replace(
         capture, sources=tuple(replace(source, live=False) for source in capture.sources)
     )
 
 
-def _named(store: Store, cwd: Path, session: str, agent: str | None) -> Choice:
-    """A session given by its exact name: its own agent's conversation if it has one, else the
-    running agent's.
+def _by_name(store: Store, cwd: Path, session: str, agent: str | None) -> Choice:
+    """Return the session with this exact name: with its own agent's conversation if it has one,
+    else with the running agent's.
 
-    A name that no session has can be the beginning of an agent's session id. It then means that
-    agent's session.
+    A name that no session has can be a prefix of an agent's session id, and then means that
+    session.
     """
     sessions = store.sessions()
     candidates = [f for f in adapters.find_all(cwd, store.repo.host) if agent in (None, f.agent)]
     if session in sessions:
-        trailers = _said(store, sessions[session])
-        bound = (trailers.get("Gitcp-Agent", ""), trailers.get("Gitcp-Agent-Session", ""))
-        found = next((f for f in candidates if _is(f, *bound)), None)
-        if found is None and agent in (None, bound[0]):
-            found = adapters.located(*bound, store.repo.host)
-        lost = bound[1] and found is None
+        trailers = _last_trailers(store, sessions[session])
+        recorded = (trailers.get("Gitcp-Agent", ""), trailers.get("Gitcp-Agent-Session", ""))
+        match = next((f for f in candidates if _is_session(f, *recorded)), None)
+        if match is None and agent in (None, recorded[0]):
+            match = adapters.located(*recorded, store.repo.host)
+        is_missing = recorded[1] and match is None
         why = (
-            f"as given; {bound[0]} has no session {bound[1]} here, so its last conversation stands"
-            if lost
+            f"as given; {recorded[0]} has no session {recorded[1]} here, "
+            "so its last conversation is kept"
+            if is_missing
             else GIVEN
         )
-        return Choice(session, _capture(found), why)
+        return Choice(session, _capture(match), why)
     refs.check_name(session, "session")
-    mine = [f for f in candidates if _is_beginning(session, f.session_id)]
-    if len(mine) == 1:
-        return _of(store, _agent(mine[0]), mine[0], GIVEN)
+    own = [f for f in candidates if _is_prefix(session, f.session_id)]
+    if len(own) == 1:
+        return _for_agent(store, _agent(own[0]), own[0], GIVEN)
     running = adapters.running(store.repo.host)
-    found = next(
-        (f for f in candidates if running and _is(f, running.agent, running.session_id)), None
+    match = next(
+        (f for f in candidates if running and _is_session(f, running.agent, running.session_id)),
+        None,
     )
-    return Choice(session, _capture(found), GIVEN)
+    return Choice(session, _capture(match), GIVEN)
 
 
-def _is_beginning(name: str, session_id: str) -> bool:
-    """Whether a name is an agent's session id or a beginning of it, as long as the names that gitcp
-    makes of them.
+def _is_prefix(name: str, session_id: str) -> bool:
+    """Return whether `name` is an agent's session id or a prefix of it at least as long as
+    generated names.
 
-    One that ends within a number is another number: agent-1 is not agent-10.
+    A prefix that ends within a number does not count: agent-1 is not agent-10.
     """
     if not session_id.startswith(name) or name == session_id:
         return name == session_id
@@ -370,83 +410,109 @@ def _is_beginning(name: str, session_id: str) -> bool:
     )
 
 
-def _newest(store: Store, cwd: Path, agent: str | None) -> tuple[Found, str | None] | None:
-    """The newest conversation of this directory and its session, None for a new one. Of several
-    that could be meant, the one in use here. Raises RevisionAmbiguous.
+def _newest_conversation(
+    store: Store, cwd: Path, agent: str | None
+) -> tuple[Found, str | None] | None:
+    """Return the newest conversation of this directory and its session, None for a new session. Of
+    several candidates, return the one in use here. Raises RevisionAmbiguous.
     """
-    found = [
-        f
-        for f in _with_last(store, adapters.find_all(cwd, store.repo.host))
-        if agent in (None, f.agent)
-    ]
-    close: dict[str, tuple[Found, str | None]] = {}
-    for f in found:
-        if found[0].modified - f.modified < APART:
+    conversations = _without_unused_forks(
+        store,
+        [
+            f
+            for f in _with_last_saved(store, adapters.find_all(cwd, store.repo.host))
+            if agent in (None, f.agent)
+        ],
+    )
+    candidates: dict[str, tuple[Found, str | None]] = {}
+    for f in conversations:
+        if conversations[0].modified - f.modified < APART:
             name = _session_of(store, Agent(f.agent, f.session_id))
-            close.setdefault(name or f.session_id, (f, name))
+            candidates.setdefault(name or f.session_id, (f, name))
     last = _read(store.repo.state_dir / CURRENT)
-    if len(close) > 1 and last not in close:
+    if len(candidates) > 1 and last not in candidates:
         raise RevisionAmbiguous(
-            "more than one conversation of this directory could be meant: nothing was saved",
-            tuple(f"{f.session_id}  {f.agent}" for f, _ in close.values()),
-            hint=f"gitcp save --session {found[0].session_id[:SHORTEST]}",
+            "more than one recent conversation belongs to this directory: nothing was saved",
+            tuple(f"{f.session_id}  {f.agent}" for f, _ in candidates.values()),
+            hint=f"gitcp save --session {conversations[0].session_id[:SHORTEST]}",
         )
-    if not close:
+    if not candidates:
         return None
-    chosen, name = close.get(last or "") or next(iter(close.values()))
-    return _last_used(store, chosen, name, found), name
+    chosen, name = candidates.get(last or "") or next(iter(candidates.values()))
+    return _preferred_copy(store, chosen, name, conversations), name
 
 
-def _with_last(store: Store, found: tuple[Found, ...]) -> list[Found]:
-    """What was found, newest first, with the agent's session that was last saved in this working
-    tree: that may have begun in a directory below.
+def _without_unused_forks(store: Store, conversations: list[Found]) -> list[Found]:
+    """Return the conversations without leading copies of forks that nobody has continued: work
+    stays in the original until someone switches to the fork.
+    """
+    last = _read(store.repo.state_dir / CURRENT)
+    for index, f in enumerate(conversations):
+        name = _session_of(store, Agent(f.agent, f.session_id))
+        summary = (
+            last_summary(store, store.sessions()[name])
+            if name is not None and name != last
+            else None
+        )
+        if summary is None or "Gitcp-Forked-From" not in summary.trailers:
+            return conversations[index:]
+        if f.modified > summary.created.timestamp() + COPYING:
+            return conversations[index:]
+    return conversations
+
+
+def _with_last_saved(store: Store, conversations: tuple[Found, ...]) -> list[Found]:
+    """Return the conversations, newest first, including the agent session last saved in this
+    working tree: it may have started in a subdirectory.
     """
     tip = last_tip(store)
-    said = _said(store, tip) if tip else {}
-    last = (said.get("Gitcp-Agent", ""), said.get("Gitcp-Agent-Session", ""))
-    if not last[1] or any(_is(f, *last) for f in found):
-        return list(found)
-    more = adapters.located(*last, store.repo.host)
-    return sorted((*found, *([more] if more else ())), key=lambda f: -f.modified)
+    trailers = _last_trailers(store, tip) if tip else {}
+    last = (trailers.get("Gitcp-Agent", ""), trailers.get("Gitcp-Agent-Session", ""))
+    if not last[1] or any(_is_session(f, *last) for f in conversations):
+        return list(conversations)
+    located = adapters.located(*last, store.repo.host)
+    return sorted((*conversations, *([located] if located else ())), key=lambda f: -f.modified)
 
 
-def _last_used(store: Store, chosen: Found, name: str | None, found: list[Found]) -> Found:
-    """Of the agent's sessions that restores made of one of ours: the one our last checkpoint is of,
-    unless `chosen`, the newest, was written since.
+def _preferred_copy(
+    store: Store, chosen: Found, name: str | None, conversations: list[Found]
+) -> Found:
+    """Return the conversation to save when restores created several for one session: the one that
+    the last checkpoint is of, unless `chosen`, the newest, was written since.
     """
     tip = store.tip(name) if name else None
     if tip is None:
         return chosen
-    summary = end(store, tip)
-    # a commit knows whole seconds
+    summary = last_summary(store, tip)
+    # commits have whole seconds
     if summary is None or chosen.modified >= summary.created.timestamp() + 1:
         return chosen
-    return next((f for f in found if is_of(summary, Agent(f.agent, f.session_id))), chosen)
+    return next((f for f in conversations if is_of(summary, Agent(f.agent, f.session_id))), chosen)
 
 
-def _of(store: Store, agent: Agent, found: Found | None, why: str) -> Choice:
-    """The session of an agent's session, a new one if it has none."""
-    known = _session_of(store, agent)
-    if known is not None:
-        return Choice(known, _capture(found), why)
-    return Choice(new_name(store, agent.session_id or ""), _capture(found), why, agent)
+def _for_agent(store: Store, agent: Agent, conversation: Found | None, why: str) -> Choice:
+    """Return the session of an agent's session, a new one if it has none."""
+    existing = _session_of(store, agent)
+    if existing is not None:
+        return Choice(existing, _capture(conversation), why)
+    return Choice(new_name(store, agent.session_id or ""), _capture(conversation), why, agent)
 
 
-def _agent(found: Found) -> Agent:
-    return Agent(found.agent, found.session_id)
+def _agent(conversation: Found) -> Agent:
+    return Agent(conversation.agent, conversation.session_id)
 
 
-def _capture(found: Found | None) -> Capture | None:
-    return adapters.load(found.agent).capture(found) if found else None
+def _capture(conversation: Found | None) -> Capture | None:
+    return adapters.load(conversation.agent).capture(conversation) if conversation else None
 
 
-def _is(found: Found, agent: str, session_id: str) -> bool:
-    return found.agent == agent and found.session_id == session_id
+def _is_session(conversation: Found, agent: str, session_id: str) -> bool:
+    return conversation.agent == agent and conversation.session_id == session_id
 
 
 def _session_of(store: Store, agent: Agent | None) -> str | None:
-    """The gitcp session of an agent's session: by its short name first, else by what the last
-    checkpoints say.
+    """Return the gitcp session of an agent's session: by its short name first, then by the last
+    checkpoints.
     """
     if agent is None or agent.session_id is None:
         return None
@@ -454,62 +520,68 @@ def _session_of(store: Store, agent: Agent | None) -> str | None:
     plain = re.sub(r"[^A-Za-z0-9]", "", agent.session_id)
     last = _read(store.repo.state_dir / CURRENT)
     likely = [name for name in sessions if plain.startswith(name) or name == last]
-    by_tip = (name for name in (*likely, *sessions) if _says(store, sessions[name], agent))
-    # A session that was forked off reaches the checkpoints of the older one, and those are not its
-    # own.
+    by_tip = (name for name in (*likely, *sessions) if _is_last_of(store, sessions[name], agent))
+    # A fork reaches the checkpoints of the original session, which are not its own.
     by_chain = (
         n
         for n in likely
         if any(s.id.session == n and is_of(s, agent) for s in store.readable(sessions[n]))
     )
-    # A name that was made from the agent's id says enough where no checkpoint can be read.
+    # If no checkpoint can be read, a name generated from the agent's id is enough.
     damaged = (
         n
         for n in likely
-        if len(n) >= SHORTEST and plain.startswith(n) and end(store, sessions[n]) is None
+        if len(n) >= SHORTEST and plain.startswith(n) and last_summary(store, sessions[n]) is None
     )
-    found = next(by_tip, None) or next(by_chain, None) or next(damaged, None)
-    return found or _renamed(store, agent, plain, sessions)
+    match = next(by_tip, None) or next(by_chain, None) or next(damaged, None)
+    return match or _renamed_session(store, agent, plain, sessions)
 
 
-def _renamed(store: Store, agent: Agent, plain: str, sessions: dict[str, Oid]) -> str | None:
-    """The same, for a session that had another name when its checkpoints said so."""
-    from gitcp.state import oplog  # only for a session that is new, or was renamed
+def _renamed_session(
+    store: Store, agent: Agent, plain: str, sessions: dict[str, Oid]
+) -> str | None:
+    """Return the gitcp session of an agent's session, if it was renamed after its checkpoints were
+    made.
+    """
+    from gitcp.state import oplog  # only for new or renamed sessions
 
-    now = {
+    new_names = {
         new
         for old, new in oplog.former(store.repo).items()
         if plain.startswith(old) and new in sessions
     }
     return next(
-        (n for n in sorted(now) if any(is_of(s, agent) for s in store.readable(sessions[n]))), None
+        (n for n in sorted(new_names) if any(is_of(s, agent) for s in store.readable(sessions[n]))),
+        None,
     )
 
 
-def called_now(store: Store, choice: Choice) -> Choice:
-    """The same choice where its session was renamed after it was made, or the name made for a new
-    one was given to another meanwhile: sessions that begin in the same minute may have ids that
-    begin alike. The caller holds the store's lock.
+def follow_rename(store: Store, choice: Choice) -> Choice:
+    """Return the choice with the current name of its session.
+
+    The session may have been renamed since, or its generated name given to another one: sessions
+    that start in the same minute may have ids with the same prefix. The caller holds the store's
+    lock.
     """
     if store.tip(choice.session) is not None:
-        mine = _of(store, choice.whose, None, choice.why) if choice.whose else choice
-        return choice._replace(session=mine.session)
+        own = _for_agent(store, choice.whose, None, choice.why) if choice.whose else choice
+        return choice._replace(session=own.session)
     from gitcp.state import oplog
 
-    now = oplog.former(store.repo).get(choice.session)
-    if now is None or store.tip(now) is None:
+    new_name_of = oplog.former(store.repo).get(choice.session)
+    if new_name_of is None or store.tip(new_name_of) is None:
         return choice
     agent = choice.capture.agent if choice.capture else None
     return (
-        choice._replace(session=now)
-        if agent is None or _session_of(store, agent) == now
+        choice._replace(session=new_name_of)
+        if agent is None or _session_of(store, agent) == new_name_of
         else choice
     )
 
 
-def end(store: Store, tip: Oid) -> Summary | None:
-    """What the last checkpoint of a session says, None if it cannot be read: that is in no other
-    session's way.
+def last_summary(store: Store, tip: Oid) -> Summary | None:
+    """Return the summary of a session's last checkpoint, None if it is unreadable: damage in one
+    session must not block others.
     """
     try:
         return store.summary(tip)
@@ -517,20 +589,20 @@ def end(store: Store, tip: Oid) -> Summary | None:
         return None
 
 
-def _said(store: Store, tip: Oid) -> Mapping[str, str]:
-    last = end(store, tip)
+def _last_trailers(store: Store, tip: Oid) -> Mapping[str, str]:
+    last = last_summary(store, tip)
     return last.trailers if last is not None else {}
 
 
-def _says(store: Store, tip: Oid, agent: Agent) -> bool:
-    last = end(store, tip)
+def _is_last_of(store: Store, tip: Oid, agent: Agent) -> bool:
+    last = last_summary(store, tip)
     return last is not None and is_of(last, agent)
 
 
 def is_of(summary: Summary, agent: Agent) -> bool:
-    """Whether a checkpoint was made of this session of this agent."""
-    said = summary.trailers
-    return (said.get("Gitcp-Agent"), said.get("Gitcp-Agent-Session")) == (
+    """Return whether a checkpoint belongs to this session of this agent."""
+    trailers = summary.trailers
+    return (trailers.get("Gitcp-Agent"), trailers.get("Gitcp-Agent-Session")) == (
         agent.name,
         agent.session_id,
     )

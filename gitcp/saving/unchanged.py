@@ -1,8 +1,9 @@
-"""What a save writes down for gitcp.fastpath, so that the next one with nothing to do ends early.
+"""Record what a save depended on for `gitcp.fastpath`, so that the next save with no changes exits
+early.
 
-A save that found nothing new, and every save of a hook, write down what decided so: stamps of the
-files it came from. Both files are caches in `<git dir>/gitcp/`; where one cannot be written the
-next save takes longer.
+A save with no changes, and every save of a hook, records fingerprints of the files that its result
+depended on. Both files are caches in `<git dir>/gitcp/`: if one cannot be written, the next save
+takes longer.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gitcp import adapters
-from gitcp.fastpath import answer, hook_memo, stat_check
+from gitcp.fastpath import answer, fingerprint, hook_memo
+from gitcp.fastpath.fingerprint import CTIME
 from gitcp.git import config, fsync, refs, shared
 from gitcp.policy.settings import Settings
 from gitcp.saving.save import Saved
@@ -22,51 +24,53 @@ from gitcp.store import Store
 from gitcp.worktree import basis
 
 if TYPE_CHECKING:
-    from gitcp.fastpath.hook_memo import Stamps
+    from gitcp.fastpath.hook_memo import Fingerprints
 
 
-def remember_answer(store: Store, saved: Saved, options: Sequence[str], text: str) -> None:
-    """Write down what decided that nothing changed; `text` is what was said. Not where more than
-    files decided.
+def remember_answer(
+    store: Store, saved: Saved, options: Sequence[str], text: str, started: int
+) -> None:
+    """Record the files that a "nothing changed" result depended on.
+
+    `text` is the printed output, `started` the time in nanoseconds when the scan began. Records
+    nothing if the result depended on more than files.
     """
     repo, snapshot = store.repo, saved.checkpoint.snapshot
     state = repo.state_dir / answer.STATE
     if (
-        not answer.started
-        or snapshot.nested
+        snapshot.nested
         or snapshot.submodules
         or repo.root != repo.git_dir.parent
         or not state.exists()
     ):
         return
-    files = [(path, answer.stamp(path)) for path in sorted(set(_deciding(store, saved)))]
-    if any(
-        found is not None and found[-1] > answer.started[0] - answer.TICK_NS for _, found in files
-    ):
+    files = [(path, fingerprint.at(path)) for path in sorted(set(_deciding(store, saved)))]
+    newest_allowed = started - answer.TICK_NS
+    if any(seen is not None and seen[CTIME] > newest_allowed for _, seen in files):
         return
-    identity = stat_check.identity(os.stat(state))
-    _write(str(repo.state_dir / answer.MEMO), (answer.decided(options), files, identity, text))
+    scan = fingerprint.of(os.stat(state))
+    _write(str(repo.state_dir / answer.MEMO), (answer.decided(options), files, scan, text))
 
 
-def remember_settings(store: Store, found: Settings) -> None:
-    """Write the settings down; not where a file they come from is so young that it may change
-    unseen.
+def remember_settings(store: Store, settings: Settings) -> None:
+    """Record the settings, unless a file they come from is so recent that a change could be
+    missed.
     """
     repo = store.repo
-    own = config.stamps(repo.git_dir)
-    others = [str(repo.root / hook_memo.TEAM), str(repo.git_dir / "HEAD")]
-    files = [*own, *((path, hook_memo.short_stamp(path)) for path in others)]
-    young = time.time_ns() - hook_memo.SETTLED_NS
-    if own and not any(stamp is not None and stamp[-1] > young for _, stamp in files):
+    own = config.fingerprints(repo.git_dir)
+    other_paths = [str(repo.root / hook_memo.TEAM), str(repo.git_dir / "HEAD")]
+    files = [*own, *((path, fingerprint.at(path)) for path in other_paths)]
+    newest_allowed = time.time_ns() - hook_memo.SETTLED_NS
+    if own and not any(seen is not None and seen[CTIME] > newest_allowed for _, seen in files):
         _write(
             os.path.join(repo.git_dir, "gitcp", hook_memo.POLICY),
-            (hook_memo.variables(), files, found.plain()),
+            (hook_memo.variables(), files, settings.plain()),
         )
 
 
-def deciding(store: Store) -> Stamps:
-    """The stamps of what decides over a save besides the working tree; to be taken before the
-    save.
+def deciding(store: Store) -> Fingerprints:
+    """Return fingerprints of the files besides the working tree that a save depends on; call it
+    before the save.
     """
     repo = store.repo
     branch = repo.head().branch
@@ -84,7 +88,7 @@ def deciding(store: Store) -> Stamps:
         *config.files(repo.git_dir),
         *basis.files(repo),
     )
-    return [(path, answer.stamp(path)) for path in sorted(set(paths))]
+    return [(path, fingerprint.at(path)) for path in sorted(set(paths))]
 
 
 def remember_hook(
@@ -92,74 +96,75 @@ def remember_hook(
     agent: str,
     session_id: str,
     saved: Saved,
-    files: Stamps,
+    files: Fingerprints,
     named: str,
     *,
     missing: bool = False,
 ) -> None:
-    """Write down what this save left nothing to do for; `named` is the transcript that the agent
-    named.
+    """Record the state after which a hook has nothing to do.
 
-    `missing` says that it was waited for, where it is not there.
+    `named` is the transcript that the agent named; `missing` means that it did not appear although
+    the save waited for it.
     """
     repo, checkpoint = store.repo, saved.checkpoint
     snapshot = checkpoint.snapshot
     tip = (str(repo.common_dir / (refs.SESSIONS + checkpoint.id.session)), str(checkpoint.commit))
     memory = saved.taken.memory
-    scan = (
-        None if snapshot.nested or snapshot.submodules or memory is None else memory.file.identity
-    )
-    talk = _talk(saved) or (
+    is_alone = not snapshot.nested and not snapshot.submodules
+    scan = memory.file.fingerprint if is_alone and memory is not None else None
+    transcript = _main_file(saved) or (
         named,
         hook_memo.size_and_time(named) or (hook_memo.MISSING if missing else None),
     )
     _write(
         hook_memo.place(str(repo.git_dir), agent, session_id),
-        (checkpoint.created.timestamp(), tip, files, scan, *talk, hook_memo.variables()),
+        (checkpoint.created.timestamp(), tip, files, scan, *transcript, hook_memo.variables()),
     )
 
 
 def _deciding(store: Store, saved: Saved) -> Iterable[str]:
-    """Every file, there or not, that had a part in the answer."""
+    """Yield the path of every file, existing or not, that affected the result."""
     repo = store.repo
     base = saved.checkpoint.snapshot.base
-    own = (
+    state_names = (
         f"gitcp/{name}"
         for name in (answer.STATE, "current", "manual", "note", "restore.json", "damaged")
     )
     branch = f"refs/heads/{base.branch}"
     session = refs.SESSIONS + saved.checkpoint.id.session
-    inside = (
+    git_dir_names = (
         "HEAD",
         "index",
         *answer.OPERATIONS,
-        *own,
+        *state_names,
         "packed-refs",
         "info/exclude",
         refs.SESSIONS,
         session,
         branch,
     )
-    yield from (str(repo.git_dir / name) for name in inside)
+    yield from (str(repo.git_dir / name) for name in git_dir_names)
     yield str(repo.root / ".gitcp.toml")
     yield from config.files(repo.git_dir)
     yield from basis.files(repo)
     yield from map(str, adapters.watched(repo.root, repo.host))
     yield from map(str, _sources(saved))
+    yield str(repo.common_dir / refs.TAGS)  # a JSON document names the tags
 
 
 def _sources(saved: Saved) -> Iterable[Path]:
-    """The files of the conversation and the directories beside the main one."""
+    """Yield the files of the conversation and their directories."""
     for source in saved.sources:
         if source.path is not None:
             yield source.path
             yield source.path.parent
 
 
-def _talk(saved: Saved) -> tuple[str, tuple[int, ...] | None] | None:
-    """The main file of the conversation that was saved, and its size and time if all of it was.
+def _main_file(saved: Saved) -> tuple[str, tuple[int, ...] | None] | None:
+    """Return the main file of the saved conversation, and its size and time if all of it was saved.
 
-    None if there was no conversation. Of one that is in no file, nothing tells whether it went on.
+    Return None if there was no conversation. A conversation that is in no file cannot be checked
+    for changes.
     """
     main = next((source for source in saved.sources if source.path is not None), None)
     conversation = saved.checkpoint.conversation
@@ -169,8 +174,10 @@ def _talk(saved: Saved) -> tuple[str, tuple[int, ...] | None] | None:
         return "", ()
     written = hook_memo.size_and_time(str(main.path))
     stream = next((stream for stream in conversation.streams if stream.name == main.name), None)
-    whole = stream is not None and written is not None and written[0] == stream.bytes + stream.torn
-    return str(main.path), written if whole else ()
+    is_complete = (
+        stream is not None and written is not None and written[0] == stream.bytes + stream.torn
+    )
+    return str(main.path), written if is_complete else ()
 
 
 def _write(path: str, value: tuple[Any, ...]) -> None:

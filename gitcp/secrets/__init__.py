@@ -1,6 +1,4 @@
-"""Finds secrets in bytes: tokens by their issuers' prefixes, keys and passwords by what stands
-around them.
+"""Find secrets in bytes: tokens by their issuers' prefixes, keys and passwords by their context.
 
-Pure: bytes in, places out. Nothing is looked up, nothing is sent anywhere, and no rule goes by
-randomness alone.
+`scan` is pure. Nothing is looked up or sent, and no rule relies on randomness alone.
 """

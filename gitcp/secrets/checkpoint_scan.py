@@ -1,9 +1,8 @@
-"""Secrets in checkpoints: what must be looked at before anything leaves the machine. Reads; writes
-one cache.
+"""Scan checkpoints for secrets before they leave the machine. Reads only, except for one cache.
 
-Scanned is everything that a checkpoint consists of: files, conversation, metadata, the README,
-commit messages, names of paths and of tags. A blob or tree in which nothing was found is remembered
-by its name in `<git dir>/gitcp/scanned`, so that the next scan reads what is new and nothing else.
+Scans everything in a checkpoint: files, conversation, metadata, README, commit messages, and the
+names of paths and tags. Blobs and trees without findings are recorded in `<git
+dir>/gitcp/scanned`, so that each is scanned once.
 """
 
 from __future__ import annotations
@@ -12,32 +11,34 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
+from gitcp import progress
 from gitcp.errors import SecretsFound
 from gitcp.git import promised
 from gitcp.model import GITLINK, RESERVED, TREE, CheckpointId, Oid
 from gitcp.secrets import scan, scan_cache
-from gitcp.secrets.external_scanner import Known, Pieces, pieces
+from gitcp.secrets.external_scanner import ExternalFinding, Pieces, pieces
 from gitcp.state import settings
 from gitcp.store import CONVERSATION, Store
 from gitcp.value import Value
 from gitcp.worktree.paths import display
 
 OVERLAP = 4096
-"""Bytes at the end of a piece of a line that are scanned again together with the next piece."""
+"""Bytes on each side of a segment boundary that are scanned together."""
 
 CUT = "…".encode()
-"""What stands where a text was cut short."""
+"""Marks a truncated text."""
+
+SCANNING = ("scanning for secrets", "checkpoints")
 
 STREAMS = RESERVED + b"/" + CONVERSATION + b"/"
 
 
 class Finding(Value):
-    """A secret: its ID (the same wherever it stands), the rule, what may be shown of it, and where
-    it is.
+    """A secret: its ID (the same for each occurrence), its rule, a masked excerpt, and where it is.
 
-    `place` is "file", "conversation", "metadata" (what gitcp writes about a checkpoint), "message",
-    "path", or "tag", "session" or "branch" for a name; `path` lies in the checkpoint's tree.
-    `checkpoint` is the oldest scanned one that has it there.
+    `place` is "file", "conversation", "metadata" (written by gitcp), "message", "path", or "tag",
+    "session" or "branch" for a name; `path` is the path in the checkpoint's tree. `checkpoint` is
+    the oldest scanned one that has it there.
     """
 
     id: str
@@ -50,119 +51,118 @@ class Finding(Value):
 
 
 class Sieve(Value):
-    """What does not leave: what our rules find, and what the user's scanner found, but for the IDs
-    in `allowed`.
+    """What must not leave: findings of gitcp's rules and of the user's
+    scanner, except the IDs in `allowed`.
     """
 
     allowed: Collection[str] = frozenset()
-    known: tuple[Known, ...] = ()
+    known: tuple[ExternalFinding, ...] = ()
 
     @property
-    def placed(self) -> tuple[tuple[str, bytes], ...]:
-        """Of what the scanner found that which can be looked for."""
+    def searchable(self) -> tuple[tuple[str, bytes], ...]:
+        """The scanner's findings whose text is known, as (rule, text)."""
         return tuple((each.rule, each.text) for each in self.known if not each.piece)
 
-    def lets_pass(self, rule: str, text: bytes) -> bool:
-        """Whether a secret is allowed to leave."""
+    def allows(self, rule: str, text: bytes) -> bool:
+        """Return whether a secret may leave."""
         return scan.fingerprint(rule, text) in self.allowed
 
 
 OURS = Sieve()
-"""Our rules alone."""
+"""Gitcp's own rules only."""
 
 
 def sieve(
     store: Store, commits: Iterable[Oid], allowed: Collection[str] = (), texts: Iterable[bytes] = ()
 ) -> Sieve:
-    """What keeps secrets back in these checkpoints and texts, after the user's scanner, if there is
-    one, saw them.
+    """Run the user's scanner, if one is set, over these checkpoints and texts, and return the
+    sieve.
 
-    Writes the cache and nothing else. Raises GitcpError where the scanner fails: what was not seen
-    may not leave.
+    Writes only the cache. Raises GitcpError if the scanner fails: nothing leaves unscanned.
     """
     scanner = settings.scanner(store.repo)
     if scanner is None:
         return Sieve(allowed)
-    commits = _here(store, commits)
-    with pieces(store.repo) as given:
-        run = _Run(store, Sieve(), given)
-        for commit in commits:
+    commits = _fetch_missing(store, commits)
+    with pieces(store.repo) as collected:
+        run = _Run(store, Sieve(), collected)
+        for commit in progress.each(commits, *SCANNING, len(commits)):
             run.checkpoint(commit)
         for text in texts:
-            given.add(text)
-        known = given.scan(scanner, store.repo)
-    if not known:
+            collected.add(text)
+        external = collected.scan(scanner, store.repo)
+    if not external:
         scan_cache.add(store.repo, run.clean)
-    return Sieve(allowed, known)
+    return Sieve(allowed, external)
 
 
 def search(
     store: Store, commits: Iterable[Oid], allowed: Collection[str] = (), texts: Iterable[bytes] = ()
 ) -> tuple[Sieve, tuple[Finding, ...]]:
-    """The sieve for checkpoints, given oldest first, and what it finds in them; `texts` leave with
-    them.
+    """Return the sieve for checkpoints, given oldest first, and the findings in
+    them. `texts` will leave with them.
 
-    Writes the cache and nothing else. Raises StoreDamaged for what cannot be read: what was not
-    seen may not leave.
+    Writes only the cache. Raises StoreDamaged for unreadable objects: nothing leaves unscanned.
     """
     commits = tuple(commits)
-    made = sieve(store, commits, allowed, texts)
-    run = _searched(store, commits, made)
-    return made, tuple(found for found in run.found.values() if found.id not in allowed)
+    sieve_used = sieve(store, commits, allowed, texts)
+    run = _scan(store, commits, sieve_used)
+    return sieve_used, tuple(
+        finding for finding in run.findings.values() if finding.id not in allowed
+    )
 
 
 def findings(
     store: Store, commits: Iterable[Oid], allowed: Collection[str] = ()
 ) -> tuple[Finding, ...]:
-    """The secrets in checkpoints, given oldest first; those in `allowed` (their IDs) are left out.
-    See `search`.
+    """Return the secrets in checkpoints, given oldest first, without the IDs in `allowed`. See
+    `search`.
     """
     return search(store, commits, allowed)[1]
 
 
 def texts(store: Store, commits: Iterable[Oid]) -> dict[str, tuple[bytes, ...]]:
-    """The secrets in checkpoints themselves, by ID, in each of the ways in which they are written
-    there.
+    """Return the plain secrets in checkpoints by ID, in each encoding that
+    occurs. Never shown to anyone.
 
-    Nobody is shown them. Raises StoreDamaged.
+    Raises StoreDamaged.
     """
     commits = tuple(commits)
-    found = _searched(store, commits, sieve(store, commits)).texts
-    return {id: tuple(spellings) for id, spellings in found.items()}
+    by_id = _scan(store, commits, sieve(store, commits)).texts
+    return {id: tuple(spellings) for id, spellings in by_id.items()}
 
 
-def _searched(store: Store, commits: Iterable[Oid], made: Sieve) -> _Run:
-    run = _Run(store, made)
-    for commit in _here(store, commits):
+def _scan(store: Store, commits: Iterable[Oid], sieve_used: Sieve) -> _Run:
+    run = _Run(store, sieve_used)
+    commits = _fetch_missing(store, commits)
+    for commit in progress.each(commits, *SCANNING, len(commits)):
         run.checkpoint(commit)
     scan_cache.add(store.repo, run.clean)
     return run
 
 
-def _here(store: Store, commits: Iterable[Oid]) -> tuple[Oid, ...]:
-    """The same; what a partial clone does not have of them is fetched, since what was not seen may
-    not leave.
+def _fetch_missing(store: Store, commits: Iterable[Oid]) -> tuple[Oid, ...]:
+    """Fetch what a partial clone lacks of these commits: nothing leaves
+    unscanned. Return the commits.
     """
     commits = tuple(commits)
     if promised.bring(store.repo, commits):
-        store.objects.flush()  # what arrived is looked for again
+        store.objects.flush()  # forget cached lookups: the objects exist now
     return commits
 
 
 def in_text(text: bytes, place: str, path: bytes = b"", sieve: Sieve = OURS) -> tuple[Finding, ...]:
-    """The secrets in bytes that are about to leave, whatever they are. Reads nothing, writes
-    nothing.
-    """
+    """Return the secrets in bytes that are about to leave. Reads and writes nothing."""
     return tuple(
-        found
-        for found, _ in _described(text, place, path, None, sieve)
-        if found.id not in sieve.allowed
+        finding
+        for finding, _ in _locate(text, place, path, None, sieve)
+        if finding.id not in sieve.allowed
     )
 
 
 def of_tags(store: Store, tags: Mapping[str, Oid]) -> dict[str, bytes]:
-    """What leaves with tags, by name: the objects, and the names, which a ref has that names a
-    commit itself too.
+    """Return the text that leaves with each tag: its name (also for a
+    lightweight tag) and its object.
     """
     return {
         name: name.encode() + b"\n" + store.objects.read(value)[1] for name, value in tags.items()
@@ -170,49 +170,47 @@ def of_tags(store: Store, tags: Mapping[str, Oid]) -> dict[str, bytes]:
 
 
 def in_tags(store: Store, tags: Mapping[str, Oid], sieve: Sieve) -> tuple[Finding, ...]:
-    """The secrets in tags, given by name."""
-    held = of_tags(store, tags).items()
-    return tuple(each for name, data in held for each in in_text(data, "tag", name.encode(), sieve))
+    """Return the secrets in tags, given by name."""
+    texts_by_tag = of_tags(store, tags).items()
+    return tuple(
+        each for name, data in texts_by_tag for each in in_text(data, "tag", name.encode(), sieve)
+    )
 
 
 def in_names(place: str, names: Iterable[str], sieve: Sieve) -> tuple[Finding, ...]:
-    """The secrets in names of sessions or branches, which leave as they are."""
+    """Return the secrets in names of sessions or branches, which are never rewritten."""
     return tuple(each for name in names for each in in_text(name.encode(), place, sieve=sieve))
 
 
 def redacted(text: bytes, sieve: Sieve = OURS) -> bytes:
-    """The same bytes with every secret replaced by `[REDACTED:rule]`, but for those that are
-    allowed.
-    """
+    """Return `text` with each secret that is not allowed replaced by `[REDACTED:rule]`."""
     return scan.redact(
-        text, lambda secret, found: not sieve.lets_pass(secret.rule, found), sieve.placed
+        text, lambda secret, text_found: not sieve.allows(secret.rule, text_found), sieve.searchable
     )
 
 
 class Cleaner:
-    """Texts as they may leave: without secrets, and without the beginning of one where a text was
-    cut short.
+    """Redacts texts, including the start of a secret at the end of a truncated text.
 
-    `known` holds secrets whole: what a listing shows of a message, or a subject of a prompt, may
-    end inside of one.
+    `known` contains the complete secrets, for excerpts such as a subject made of a prompt.
     """
 
     def __init__(self, sieve: Sieve, known: Iterable[bytes]) -> None:
         self.sieve = sieve
-        found = (s for data in known for s in _texts(data, sieve))
+        secrets = (s for data in known for s in _texts(data, sieve))
         self.beginnings = {
             text[:size]: rule
-            for rule, text in found
+            for rule, text in secrets
             for size in range(scan.shown(text) + 1, len(text))
         }
         self.longest = max(map(len, self.beginnings), default=0)
 
     def __call__(self, text: str) -> str:
-        """The text without them."""
+        """Return the redacted text."""
         return self.cleaned(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
     def cleaned(self, text: bytes) -> bytes:
-        """The same of bytes."""
+        """Return the redacted bytes."""
         data = redacted(text, self.sieve)
         body = data.removesuffix(CUT)
         for size in range(min(self.longest, len(body)), 0, -1):
@@ -223,85 +221,79 @@ class Cleaner:
 
 
 def _texts(data: bytes, sieve: Sieve) -> Iterator[tuple[str, bytes]]:
-    for rule, start, end, text in scan.scan(data, sieve.placed):
-        if not sieve.lets_pass(rule, text):
+    for rule, start, end, text in scan.scan(data, sieve.searchable):
+        if not sieve.allows(rule, text):
             yield rule, data[start:end]
 
 
-def require_placed(sieve: Sieve) -> None:
-    """Raise SecretsFound for what the scanner found and no copy can be without: where it stands is
-    not known.
-    """
-    found = (_stray(each, "text", b"", None) for each in sieve.known if each.piece)
-    left = [each for each in found if each.id not in sieve.allowed]
-    if left:
-        raise refused(left, left="the scanner does not say which text it is")
+def require_redactable(sieve: Sieve) -> None:
+    """Raise SecretsFound for findings of the scanner without a text, which cannot be redacted."""
+    findings = (_unlocated(each, "text", b"", None) for each in sieve.known if each.piece)
+    blocking = [each for each in findings if each.id not in sieve.allowed]
+    if blocking:
+        raise refused(blocking, left="the scanner reports no text to redact")
 
 
 def refused(
-    found: Sequence[Finding], what: str = "nothing was written", left: str = ""
+    findings: Sequence[Finding], outcome: str = "nothing was written", left: str = ""
 ) -> SecretsFound:
-    """The error that says which secrets stand in the way. `left` says why they cannot be left
-    out.
-    """
-    count = len({finding.id for finding in found})
+    """Return the error that lists the secrets. `left` says why they cannot be redacted."""
+    count = len({finding.id for finding in findings})
     hint = (
-        "--allow ID  lets one pass"
+        "--allow ID ignores a false positive"
         if left
-        else "--redact  leaves them out, --allow ID  lets one pass"
+        else "--redact replaces them; --allow ID ignores a false positive"
     )
-    why = f"{left}: {what}" if left else what
+    reason = f"{left}; {outcome}" if left else outcome
     return SecretsFound(
-        f"{count} {'secret' if count == 1 else 'secrets'} found: {why}",
-        tuple(dict.fromkeys(map(_line, found))),
+        f"{count} {'secret' if count == 1 else 'secrets'} found; {reason}",
+        tuple(dict.fromkeys(map(_line, findings))),
         hint=hint,
     )
 
 
-def _line(found: Finding) -> str:
-    inside = f"{found.checkpoint}, " if found.checkpoint else ""
-    where = f"{found.place} {display(found.path)}".rstrip()
-    return f"{found.id}  {found.rule}  {found.excerpt}  in {inside}{where}, line {found.line}"
+def _line(finding: Finding) -> str:
+    checkpoint = f"{finding.checkpoint}, " if finding.checkpoint else ""
+    location = f"{checkpoint}{finding.place} {display(finding.path)}".rstrip()
+    return f"{finding.id}  {finding.rule}  {finding.excerpt}  in {location}, line {finding.line}"
 
 
 class _Run:
-    """One scan: what was found, by ID and place, and what was found clean. `given` collects what
-    was looked at.
-    """
+    """One scan: findings by ID and place, and clean objects. `pieces` collects what was scanned."""
 
     def __init__(self, store: Store, sieve: Sieve, given: Pieces | None = None) -> None:
         self.store = store
         self.sieve = sieve
-        self.given = given
+        self.pieces = given
         self.known = scan_cache.load(store.repo)
         self.clean: set[bytes] = set()
         self.dirty: set[tuple[bytes, bytes]] = set()
-        self.found: dict[tuple[str, str, bytes], Finding] = {}
+        self.findings: dict[tuple[str, str, bytes], Finding] = {}
         self.texts: dict[str, dict[bytes, None]] = {}
         self.id: CheckpointId | None = None
 
     def checkpoint(self, commit: Oid) -> None:
         summary = self.store.summary(commit)
         self.id = summary.id
-        self._look(self.store.objects.read_commit(commit), "message", b"")
+        self._scan(self.store.objects.read_commit(commit), "message", b"")
         self._tree(summary.root, b"")
 
-    def _look(self, data: bytes, place: str, path: bytes) -> bool:
-        """Keep what is found in some bytes; whether there is nothing."""
+    def _scan(self, data: bytes, place: str, path: bytes) -> bool:
+        """Record the findings in `data`; return whether there were none."""
         clean = True
-        if self.given is not None:
-            self.given.add(data)
-        for each, text in _described(data, place, path, self.id, self.sieve):
+        if self.pieces is not None:
+            self.pieces.add(data)
+        for each, text in _locate(data, place, path, self.id, self.sieve):
             clean = False
             self.texts.setdefault(each.id, {})[text] = None
-            self.found.setdefault((each.id, each.place, each.path), each)
+            self.findings.setdefault((each.id, each.place, each.path), each)
         return clean
 
     def _is_known(self, key: bytes) -> bool:
         return key in self.known or key in self.clean
 
     def _tree(self, oid: Oid, path: bytes) -> bool:
-        """Scan a tree and all below it; whether nothing was found."""
+        """Scan a tree recursively; return whether it is clean."""
         key = bytes.fromhex(oid)
         if self._is_known(key):
             return True
@@ -309,15 +301,15 @@ class _Run:
             return False
         entries = self.store.objects.read_tree(oid)
         names = b"\0".join(entry.name for entry in entries)
-        clean = self._look(names, "path", path)
+        clean = self._scan(names, "path", path)
         for name, mode, child in entries:
-            below = path + name
+            child_path = path + name
             if mode == TREE:
-                clean &= self._tree(child, below + b"/")
+                clean &= self._tree(child, child_path + b"/")
             elif mode != GITLINK:
-                clean &= self._blob(child, below)
+                clean &= self._blob(child, child_path)
         if path.startswith(STREAMS):
-            clean &= self._joints(
+            clean &= self._boundaries(
                 [child for _, mode, child in entries if mode not in (TREE, GITLINK)], path
             )
         self._remember(key, path, clean=clean)
@@ -335,14 +327,12 @@ class _Run:
             return True
         if (key, path) in self.dirty:
             return False
-        clean = self._look(self.store.objects.read_blob(oid), _place(path), path)
+        clean = self._scan(self.store.objects.read_blob(oid), _kind(path), path)
         self._remember(key, path, clean=clean)
         return clean
 
-    def _joints(self, pieces: list[Oid], path: bytes) -> bool:
-        """What stands across the end of one segment and the beginning of the next, where a line was
-        cut.
-        """
+    def _boundaries(self, pieces: list[Oid], path: bytes) -> bool:
+        """Scan across the boundaries of segments that end inside a line."""
         clean = True
         for before, after in pairwise(pieces):
             key = hashlib.sha1(bytes.fromhex(before + after), usedforsecurity=False).digest()
@@ -353,17 +343,17 @@ class _Run:
                 self.store.objects.read_blob(after),
             )
             whole = first[-OVERLAP:] + second[:OVERLAP] if first[-1:] != b"\n" else b""
-            if self._look(whole, "conversation", path):
+            if self._scan(whole, "conversation", path):
                 self.clean.add(key)
             else:
                 clean = False
         return clean
 
 
-def _described(
+def _locate(
     data: bytes, place: str, path: bytes, id: CheckpointId | None, sieve: Sieve
 ) -> Iterator[tuple[Finding, bytes]]:
-    for rule, start, end, text in scan.scan(data, sieve.placed):
+    for rule, start, end, text in scan.scan(data, sieve.searchable):
         yield (
             _finding(rule, text, place, path, data.count(b"\n", 0, start) + 1, id),
             data[start:end],
@@ -372,12 +362,12 @@ def _described(
     digest = hashlib.sha256(data).digest() if strays else b""
     for each in strays:
         if each.piece == digest:
-            yield _stray(each, place, path, id), each.mark
+            yield _unlocated(each, place, path, id), each.mark
 
 
-def _stray(known: Known, place: str, path: bytes, id: CheckpointId | None) -> Finding:
-    """A secret of which only the line is known, or that stands there in other words."""
-    shown = scan.masked(known.text) if known.text else "text not told"
+def _unlocated(known: ExternalFinding, place: str, path: bytes, id: CheckpointId | None) -> Finding:
+    """Return a finding of which only the line is known, or whose text is encoded in the data."""
+    shown = scan.masked(known.text) if known.text else "text not reported"
     return Finding(
         scan.fingerprint(known.rule, known.mark), known.rule, shown, place, path, known.line, id
     )
@@ -389,7 +379,7 @@ def _finding(
     return Finding(scan.fingerprint(rule, text), rule, scan.masked(text), place, path, line, id)
 
 
-def _place(path: bytes) -> str:
+def _kind(path: bytes) -> str:
     if not path.startswith(RESERVED + b"/"):
         return "file"
     return "conversation" if path.startswith(STREAMS) else "metadata"

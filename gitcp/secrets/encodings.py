@@ -1,9 +1,9 @@
-r"""Reads bytes as they were before something wrote them in another way: terminal colors, JSON,
-percent signs, base64.
+"""Decode bytes that were re-encoded: terminal colors, JSON and shell escapes, percent-encoding,
+base64.
 
-Each reading is a text and the way back: where in the bytes any part of it stands. Only what could
-hold a token is read: the surroundings of escapes, and runs of base64 that decode to text. What is
-read is not larger than the bytes.
+Each reading is a decoded text with a mapping back to the original offsets. Only parts that can
+contain a token are decoded: the surroundings of escapes, and base64 runs that decode to text. A
+reading is never larger than the input.
 """
 
 from __future__ import annotations
@@ -25,13 +25,11 @@ WRITTEN = re.compile(
     + rb")|(?<=%)(?:25)*(?P<percent>[2-7][0-9a-fA-F]|1[bB])"
     rb"|(?<=\x1b)" + CONTROL + rb"|(?<=\^)\[" + CONTROL + b")"
 )
-"""A terminal's control sequence, as it is or as JSON, C and shells write it; or a character that
-was escaped.
-"""
+"""A terminal control sequence, raw or as escaped by JSON, C or shells; or an escaped character."""
 
 BRACKET = re.compile(rb"\[(?:(?<=[bB3}]\[)|(?<=\\[eE]\[)|(?<=\x1b\[)|(?<=\^\[\[))")
 CHARSET = re.compile(rb"\((?:(?<=[bB3}]\()|(?<=\\[eE]\()|(?<=\x1b\()|(?<=\^\[\())[A-Z0-9]")
-"""What a control sequence has that is quickly found."""
+"""A quick test for control sequences."""
 
 CARET = b"^["
 LONGEST_ESCAPE = 6
@@ -40,12 +38,12 @@ IN_TOKEN = (
     re.compile(rb"\\(?:/|(?:u00|x)" + BYTE + b")"),
     re.compile(rb"%(?:25)*(?:1[bB]|" + BYTE + b")"),
 )
-"""What may stand for a byte of a token, or for the sign before one. Quotes and ends of lines are
-boundaries anyway.
+"""Escapes that can stand for a byte of a token or for the character before it. Quotes and
+line ends delimit tokens anyway.
 """
 
 BESIDE = 100
-"""Bytes around an escape that are read with it, besides the run of a token that it stands in."""
+"""Bytes decoded on each side of an escape, in addition to the token it is in."""
 
 FARTHEST = 4096
 MOST_BACKSLASHES = 64
@@ -55,8 +53,7 @@ WORDS = bytes(0 if byte not in IN_WORD else 1 for byte in range(256))
 FEWEST_QUADS = 6
 QUAD = rb"[C-Za-f][A-HQ-Xg-nw-z0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]"
 TEXT_IN_BASE64 = re.compile(QUAD * FEWEST_QUADS + b"(?:" + QUAD + b")*+")
-"""Four characters that decode to three bytes of ASCII, six times: by chance once in 262,144 places.
-"""
+"""Six groups of four characters that decode to ASCII: by chance at one of 262,144 positions."""
 
 BASE64_LINE = re.compile(rb"[A-Za-z0-9+/_-]+")
 NEXT_LINE = re.compile(
@@ -66,11 +63,10 @@ STANDARD = bytes.maketrans(b"-_", b"+/")
 
 
 class Reading(NamedTuple):
-    """A text, and where its parts stand: from `at[i]` on in the text what is from `place[i]` on in
-    the bytes.
+    """A decoded text: the part from `at[i]` on was decoded from offset `place[i]` on.
 
-    `ends` has where a byte of the text ends that was written with several. With `first`, the parts
-    are base64 instead: of its characters, from that one on.
+    `ends` has the end offset of each decoded byte that was written as several. If `first` is set,
+    the parts are base64 characters, starting at that one.
     """
 
     text: bytes
@@ -80,7 +76,7 @@ class Reading(NamedTuple):
     first: int | None = None
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Where in the bytes a part of the text stands: the whole of what was written for it."""
+        """Return the original offsets of a part of the text, including complete escapes."""
         if self.first is not None:
             return self.where(self.first + start * 8 // 6), self.where(
                 self.first + (end * 8 - 1) // 6
@@ -88,23 +84,23 @@ class Reading(NamedTuple):
         return self.where(start), self.ends.get(end - 1) or self.where(end - 1) + 1
 
     def where(self, index: int) -> int:
-        """Where a place of the text is in the bytes."""
+        """Return the original offset of an index of the text."""
         part = bisect_right(self.at, index) - 1
         return self.place[part] + index - self.at[part]
 
 
 def controls(data: bytes) -> list[tuple[int, int]]:
-    """Where a terminal's control sequences are, in order."""
+    """Return the spans of terminal control sequences, in order."""
     marks = [match.start() for match in BRACKET.finditer(data)]
     if marks or b"\x1b" in data:
         marks = sorted([*marks, *(match.start() for match in CHARSET.finditer(data))])
-    found = (_control(data, mark) for mark in marks)
-    return [span for span in found if span is not None]
+    candidates = (_control(data, mark) for mark in marks)
+    return [span for span in candidates if span is not None]
 
 
 def _control(data: bytes, mark: int) -> tuple[int, int] | None:
-    """The control sequence that has its bracket at a place: from the first backslash before it, if
-    it is escaped.
+    """Return the span of the control sequence with its bracket at `mark`,
+    including escaping backslashes.
     """
     start = mark - 2 if data[mark - 1] == CARET[1] else mark - 1
     if data[start] not in b"\x1b^":
@@ -115,59 +111,55 @@ def _control(data: bytes, mark: int) -> tuple[int, int] | None:
 
 
 def backslashes(data: bytes, end: int) -> int:
-    """How many stand right before a place."""
+    """Return the number of backslashes right before `end`."""
     before = data[max(0, end - MOST_BACKSLASHES) : end]
     return len(before) - len(before.rstrip(b"\\"))
 
 
 def blanked(data: bytes, spans: list[tuple[int, int]]) -> bytes:
-    """The same with spaces instead of control sequences, so that they end words. As long as
-    before.
+    """Return `data` with control sequences replaced by spaces, so that they delimit words. Same
+    length.
     """
     if not spans:
         return data
-    parts, place = [], 0
+    parts, at = [], 0
     for start, end in spans:
-        parts += [data[place:start], b" " * (end - start)]
-        place = end
-    return b"".join([*parts, data[place:]])
+        parts += [data[at:start], b" " * (end - start)]
+        at = end
+    return b"".join([*parts, data[at:]])
 
 
 def unescaped(data: bytes, spans: list[tuple[int, int]]) -> Iterator[Reading]:
-    """What stands around escapes: without control sequences, and with the characters that JSON and
-    URLs escape.
-    """
+    """Yield the surroundings of escapes, decoded."""
     escapes = [match.span() for pattern in IN_TOKEN for match in pattern.finditer(data)]
-    for left, right in _windows(data, sorted([*spans, *escapes])):
-        yield _unescaped(data, left, right)
+    for start, end in _windows(data, sorted([*spans, *escapes])):
+        yield _unescaped(data, start, end)
 
 
 def _windows(data: bytes, spots: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The surroundings of escapes, from a word's beginning to a word's end. Those that overlap are
-    one.
-    """
+    """Yield the surroundings of escapes, extended to whole words, with overlapping ones merged."""
     words = data.translate(WORDS) if spots else b""
-    left, right = 0, -1
+    window_start, window_end = 0, -1
     for start, end in spots:
-        if start > right:
-            if right >= 0:
-                yield left, right
+        if start > window_end:
+            if window_end >= 0:
+                yield window_start, window_end
             near = max(0, start - BESIDE)
-            left = max(words.rfind(b"\0", 0, near) + 1, start - FARTHEST, right)
-        if end + BESIDE > right:
+            window_start = max(words.rfind(b"\0", 0, near) + 1, start - FARTHEST, window_end)
+        if end + BESIDE > window_end:
             stop = words.find(b"\0", end + BESIDE, end + FARTHEST)
-            right = stop if stop >= 0 else min(end + FARTHEST, len(data))
-    if right >= 0:
-        yield left, right
+            window_end = stop if stop >= 0 else min(end + FARTHEST, len(data))
+    if window_end >= 0:
+        yield window_start, window_end
 
 
-def _unescaped(data: bytes, left: int, right: int) -> Reading:
-    parts, at, place, ends = [], [0], [left], {}
+def _unescaped(data: bytes, window_start: int, window_end: int) -> Reading:
+    parts, at, offsets, ends = [], [0], [window_start], {}
     length = 0
-    for match in WRITTEN.finditer(data, left, right):
+    for match in WRITTEN.finditer(data, window_start, window_end):
         start, end = match.span()
-        parts.append(data[place[-1] : start])
-        length += start - place[-1]
+        parts.append(data[offsets[-1] : start])
+        length += start - offsets[-1]
         if match.lastgroup is not None:
             parts.append(
                 b"/"
@@ -175,43 +167,43 @@ def _unescaped(data: bytes, left: int, right: int) -> Reading:
                 else bytes.fromhex(match[match.lastgroup].decode())
             )
             at.append(length)
-            place.append(start)
+            offsets.append(start)
             length += 1
             ends[length - 1] = end
         at.append(length)
-        place.append(end)
-    parts.append(data[place[-1] : right])
-    return Reading(b"".join(parts), at, place, ends)
+        offsets.append(end)
+    parts.append(data[offsets[-1] : window_end])
+    return Reading(b"".join(parts), at, offsets, ends)
 
 
 def in_base64(data: bytes, runs: Iterable[tuple[int, int]]) -> Iterator[Reading]:
-    """What runs of base64 hold that is text, also where it goes on in the lines below."""
-    seen = 0
+    """Yield the text encoded in runs of base64, including runs that continue on the next lines."""
+    done = 0
     for start, end in runs:
-        if end - start < FEWEST_QUADS * 4 or start < seen:
+        if end - start < FEWEST_QUADS * 4 or start < done:
             continue
         piece = data[start:end]
         if (
             piece.islower()
             or piece.isupper()
-            or (found := TEXT_IN_BASE64.search(data, start, end)) is None
+            or (match_start := TEXT_IN_BASE64.search(data, start, end)) is None
         ):
             continue
-        joined, at, place = _lines(data, found.start())
-        seen = place[-1] + len(joined) - at[-1]
+        joined, at, offsets = _lines(data, match_start.start())
+        done = offsets[-1] + len(joined) - at[-1]
         for match in TEXT_IN_BASE64.finditer(joined):
             first = max(match.start() - 4, match.start() % 4)
             last = min(match.end() + 4, len(joined))
             last -= (last - first) % 4 == 1
             quads = joined[first:last].translate(STANDARD) + b"=" * (-(last - first) % 4)
-            yield Reading(a2b_base64(quads), at, place, {}, first)
+            yield Reading(a2b_base64(quads), at, offsets, {}, first)
 
 
 def _lines(data: bytes, start: int) -> tuple[bytes, list[int], list[int]]:
-    """Base64 from a place on without the ends of its lines, and where each line begins in it and in
-    the bytes.
+    """Join base64 from `start` on across lines. Return it with each line's
+    offset in it and in the input.
     """
-    parts, at, place = [], [], []
+    parts, at, offsets = [], [], []
     length = 0
     next_line: int | None = start
     while next_line is not None:
@@ -219,8 +211,8 @@ def _lines(data: bytes, start: int) -> tuple[bytes, list[int], list[int]]:
         assert line is not None
         parts.append(line[0])
         at.append(length)
-        place.append(next_line)
+        offsets.append(next_line)
         length += len(line[0])
         further = NEXT_LINE.match(data, line.end())
         next_line = further.end() if further is not None else None
-    return b"".join(parts), at, place
+    return b"".join(parts), at, offsets

@@ -1,7 +1,7 @@
-"""What scanners of others report → which text they took for a secret, in which file.
+"""Parse the reports of external scanners: which text in which file is a secret.
 
-Known are the JSON of gitleaks (an array), of trufflehog (an object a line) and of detect-secrets
-(which names no text).
+Supports the JSON of gitleaks (an array), trufflehog (an object per line) and
+detect-secrets (without texts).
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ NOT_IN_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Reported(NamedTuple):
-    """One secret: the file's name, the line, the rule, and the text ("" where the scanner does not
-    say it).
-    """
+    """One secret: file name, line, rule, and text (b"" if the scanner does not report it)."""
 
     file: str
     line: int
@@ -27,13 +25,13 @@ class Reported(NamedTuple):
 
 
 def parse(output: bytes) -> tuple[Reported, ...]:
-    """What a scanner found. Raises ValueError for what is no such report."""
+    """Return the findings in a report. Raises ValueError for an unknown format."""
     if not output.strip():
         return ()
     try:
         return tuple(_each(output))
     except (ValueError, AttributeError, TypeError):
-        raise ValueError("it is no report that is known") from None
+        raise ValueError("unknown report format") from None
 
 
 def _each(output: bytes) -> Iterator[Reported]:
@@ -50,17 +48,17 @@ def _each(output: bytes) -> Iterator[Reported]:
                 item.get("File"), item.get("StartLine"), item["RuleID"], item.get("Secret")
             )
         elif isinstance(item, dict) and "DetectorName" in item:
-            place = _below(item, "SourceMetadata", "Data", "Filesystem")
+            location = _below(item, "SourceMetadata", "Data", "Filesystem")
             yield _reported(
-                place.get("file"), place.get("line"), item["DetectorName"], item.get("Raw")
+                location.get("file"), location.get("line"), item["DetectorName"], item.get("Raw")
             )
         elif item is not None:
             raise ValueError
 
 
 def _hashed(results: Mapping[str, Any]) -> Iterator[Reported]:
-    for file, found in results.items():
-        for item in found:
+    for file, items in results.items():
+        for item in items:
             yield _reported(file, item.get("line_number"), item.get("type"), "")
 
 

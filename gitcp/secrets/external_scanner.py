@@ -1,9 +1,7 @@
-"""Runs the secret scanner that the user set, over what is to leave. It fails loudly: what was not
-scanned stays here.
+"""Run the user's secret scanner over data that is about to leave. If it fails, nothing leaves.
 
-The pieces are laid into a directory of ours as files with numbers for names, so that nothing in a
-checkpoint can be a setting of the scanner. It runs in that directory, and what it reports on its
-output is read.
+The data is written to numbered files in a directory of gitcp's, where the scanner runs, so that
+nothing in a checkpoint can configure the scanner. Its report is read from its standard output.
 """
 
 from __future__ import annotations
@@ -30,12 +28,12 @@ LARGEST_REPORT = 64 << 20
 UNSET = "git config --unset gitcp.secretScanner"
 
 
-class Known(Value):
-    """A secret that the scanner found: its rule and its text, which is looked for in all that
-    leaves.
+class ExternalFinding(Value):
+    """A secret found by the scanner: its rule and its text, which is then
+    searched in everything that leaves.
 
-    Where the text is not known, or does not stand there as it is, `piece` is the SHA-256 of what
-    holds it; else b"".
+    If the text is unknown or not found verbatim, `piece` is the SHA-256 of the data it is in; else
+    b"".
     """
 
     rule: str
@@ -45,26 +43,26 @@ class Known(Value):
 
     @property
     def mark(self) -> bytes:
-        """What its ID is made of."""
+        """The bytes that its ID is derived from."""
         return self.text or b"%d %s" % (self.line, self.piece)
 
 
 class Pieces:
-    """What is to be scanned, as files."""
+    """The files to scan."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._count = 0
 
     def add(self, data: bytes) -> None:
-        """One piece more."""
+        """Add a file."""
         if data:
             self._path(self._count).write_bytes(data)
             self._count += 1
 
-    def scan(self, scanner: Scanner, repo: Repository) -> tuple[Known, ...]:
-        """What the scanner finds in them. Raises GitcpError where it fails, or cannot be
-        understood.
+    def scan(self, scanner: Scanner, repo: Repository) -> tuple[ExternalFinding, ...]:
+        """Return the scanner's findings. Raises GitcpError if it fails or its report cannot be
+        parsed.
         """
         if not self._count:
             return ()
@@ -72,29 +70,29 @@ class Pieces:
         try:
             reported = external_report.parse(output)
         except ValueError:
-            raise _failed(scanner, "did not report what it found as JSON that is known") from None
-        return tuple(dict.fromkeys(self._known(scanner, each) for each in reported))
+            raise _failed(scanner, "printed a report in an unknown format") from None
+        return tuple(dict.fromkeys(self._finding(scanner, each) for each in reported))
 
     def _path(self, number: int) -> Path:
         return self._directory / "files" / f"{number:07d}.txt"
 
-    def _known(self, scanner: Scanner, found: Reported) -> Known:
-        stem = Path(found.file).stem
+    def _finding(self, scanner: Scanner, reported: Reported) -> ExternalFinding:
+        stem = Path(reported.file).stem
         if not stem.isdecimal() or int(stem) >= self._count:
-            raise _failed(scanner, "reported a file that it was not given")
+            raise _failed(scanner, "reported an unknown file")
         data = self._path(int(stem)).read_bytes()
-        if found.text and found.text in data:
-            return Known(found.rule, found.text)
+        if reported.text and reported.text in data:
+            return ExternalFinding(reported.rule, reported.text)
         digest = hashlib.sha256(data).digest()
-        return Known(found.rule, found.text, digest, found.line)
+        return ExternalFinding(reported.rule, reported.text, digest, reported.line)
 
 
 @contextmanager
 def pieces(repo: Repository) -> Iterator[Pieces]:
-    """A place for pieces, empty, and gone afterwards."""
-    for left in repo.store_dir.glob(f"{DIRECTORY}.*"):
-        if not is_running(left.suffix[1:]):
-            shutil.rmtree(left, ignore_errors=True)
+    """Yield an empty directory for files to scan, and remove it afterwards."""
+    for leftover in repo.store_dir.glob(f"{DIRECTORY}.*"):
+        if not is_running(leftover.suffix[1:]):
+            shutil.rmtree(leftover, ignore_errors=True)
     directory = repo.store_dir / f"{DIRECTORY}.{os.getpid()}"
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(mode=0o700)
@@ -106,7 +104,7 @@ def pieces(repo: Repository) -> Iterator[Pieces]:
 
 
 def is_running(pid: str) -> bool:
-    """Whether the process is there that a temporary file is called after."""
+    """Return whether the process exists that owns a temporary file, by the pid in its name."""
     try:
         os.kill(int(pid), 0)
     except (ValueError, OverflowError, ProcessLookupError):
@@ -117,9 +115,9 @@ def is_running(pid: str) -> bool:
 
 
 def _run(scanner: Scanner, directory: Path, repo: Repository) -> bytes:
-    """Run the scanner in `directory`; its output."""
-    said, report = directory.with_name("said"), directory.with_name("report")
-    with said.open("wb") as errors, report.open("wb") as output:
+    """Run the scanner in `directory`; return its output."""
+    error_file, report = directory.with_name("stderr"), directory.with_name("report")
+    with error_file.open("wb") as errors, report.open("wb") as output:
         try:
             child = subprocess.Popen(
                 scanner.command,
@@ -131,29 +129,29 @@ def _run(scanner: Scanner, directory: Path, repo: Repository) -> bytes:
                 start_new_session=True,
             )
         except OSError as error:
-            raise _failed(scanner, f"could not be run: {error.strerror}") from None
+            raise _failed(scanner, f"cannot be run: {error.strerror}") from None
         try:
             code = child.wait(scanner.limit)
         except subprocess.TimeoutExpired:
             raise _failed(
-                scanner, f"was not done after {scanner.limit} seconds", timeout=True
+                scanner, f"timed out after {scanner.limit} seconds", timeout=True
             ) from None
         finally:
-            with suppress(ProcessLookupError, PermissionError):  # also what it left running
+            with suppress(ProcessLookupError, PermissionError):  # includes its child processes
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
     if code or report.stat().st_size > LARGEST_REPORT:
-        text = said.read_bytes()[-400:].decode("utf-8", "replace").strip()
-        raise _failed(scanner, f"ended with {code}" + (f": {text}" if text else ""))
+        text = error_file.read_bytes()[-400:].decode("utf-8", "replace").strip()
+        raise _failed(scanner, f"failed with exit code {code}" + (f": {text}" if text else ""))
     return report.read_bytes()
 
 
-def _failed(scanner: Scanner, why: str, *, timeout: bool = False) -> GitcpError:
+def _failed(scanner: Scanner, reason: str, *, timeout: bool = False) -> GitcpError:
     hint = (
         "git config gitcp.secretScannerTimeout 20m"
         if timeout
-        else f"mend it, or go without it: {UNSET}"
+        else f"fix it, or remove it with: {UNSET}"
     )
     return GitcpError(
-        f"the secret scanner {scanner.command[0]!r} {why}. Nothing left this machine", hint=hint
+        f"secret scanner {scanner.command[0]!r} {reason}; nothing left this machine", hint=hint
     )

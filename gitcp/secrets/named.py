@@ -1,7 +1,7 @@
-"""Finds values that a name calls secret: `DB_PASSWORD=…`, `"apiKey": "…"`, `token: …`, `--api-key
-…`.
+"""Find values with a name that marks them as secret: `DB_PASSWORD=…`, `"apiKey":
+"…"`, `token: …`, `--api-key …`.
 
-The name alone is not enough: a value must look random, or like a password where the name says
+The name alone is not enough: the value must look random, or like a password if the name says
 password.
 """
 
@@ -23,7 +23,7 @@ from gitcp.secrets.values import (
 )
 
 LITERALS = (b"token", b"secret", b"pass", b"pwd", b"key", b"credential", b"auth", b"_pat")
-"""What is looked for, in small letters."""
+"""Searched in the lowercased data."""
 
 BEFORE = 48
 HEAD = re.compile(rb"[A-Za-z0-9_.-]*\Z")
@@ -41,7 +41,7 @@ ASSIGNED = re.compile(
 )
 NETRC = re.compile(rb"login(?:\s|\\+[nrt]){1,12}[^\s\"'`\\]{1,200}(?:\s|\\+[nrt]){1,12}\Z")
 LONGEST_LOGIN = 240
-CALLED = (
+KINDS = (
     ("password", re.compile(rb"passw(?:or)?d|passphrase|pwd")),
     ("auth", re.compile(rb"auth(?:ori[sz]ation)?$")),
     ("aws", re.compile(rb"secret_?(?:access_?)?key$")),
@@ -65,7 +65,7 @@ NO_SECRET = re.compile(
     rb"_?[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)+\.?|_[A-Za-z_]+"
     rb"|arn:.*|\d{4}-\d\d-\d\d[T ]?[0-9:.Z+-]*|(?:/[A-Za-z0-9_.-]+)+/?"
 )
-"""A name in code or of a resource, a time, or a path."""
+"""An identifier, a resource name, a time, or a path."""
 
 LOWER_TO_UPPER = re.compile(rb"(?<=[a-z0-9])(?=[A-Z])")
 AWS_SECRET = re.compile(rb"[A-Za-z0-9+/]{40}")
@@ -73,67 +73,69 @@ AZURE_KEY = re.compile(rb"[A-Za-z0-9+/]{42,86}={1,2}")
 LEAST_RANDOM = 16
 
 
-def found(data: bytes) -> Iterator[tuple[str, int, int]]:
-    """The rule and the place of each value that is called a secret, not in order."""
+def values(data: bytes) -> Iterator[tuple[str, int, int]]:
+    """Yield rule and span of each value with such a name, unordered."""
     lower = data.lower()
     for literal in LITERALS:
-        place = lower.find(literal)
-        while place >= 0:
-            end = place + len(literal)
+        at = lower.find(literal)
+        while at >= 0:
+            end = at + len(literal)
             match = ASSIGNED.match(data, end)
-            if match is not None and (rule := _judged(data, place, end, match)) is not None:
+            if match is not None and (rule := _rule_for(data, at, end, match)) is not None:
                 yield rule, *match.span("secret")
-            place = lower.find(literal, end)
+            at = lower.find(literal, end)
 
 
-def _judged(data: bytes, place: int, end: int, match: re.Match[bytes]) -> str | None:
-    """The rule by which what a name is given is a secret, None if it is none."""
-    before, value = _before(data, place), match["secret"]
+def _rule_for(data: bytes, start: int, end: int, match: re.Match[bytes]) -> str | None:
+    """Return the rule that makes a named value a secret, None if none does."""
+    before, value = _name_start(data, start), match["secret"]
     is_code = match["quote"] is None and data[match.end() : match.end() + 1] in (b"(", b"[")
-    called = (
+    kind = (
         None
         if is_code or NO_SECRET.fullmatch(value)
-        else _called(before + data[place:end] + match["rest"])
+        else _name_kind(before + data[start:end] + match["rest"])
     )
     if match["space"] is not None and not before.startswith(b"--"):
-        is_netrc = called == "password" and NETRC.search(data, max(0, place - LONGEST_LOGIN), place)
+        is_netrc = kind == "password" and NETRC.search(data, max(0, start - LONGEST_LOGIN), start)
         return "netrc-password" if is_netrc and not PLACEHOLDER.search(value) else None
-    if called == "auth" and match["scheme"] is not None:
-        return _sent(match["scheme"].lower(), value)
-    return called and _rule(called, value)
+    if kind == "auth" and match["scheme"] is not None:
+        return _header_rule(match["scheme"].lower(), value)
+    return kind and _rule(kind, value)
 
 
-def _before(data: bytes, place: int) -> bytes:
-    """The beginning of the name, without the end of JSON's way of writing the end of a line."""
-    head = HEAD.search(data, max(0, place - BEFORE), place)
+def _name_start(data: bytes, start: int) -> bytes:
+    """Return the start of the name, without the `n` of an escaped line feed."""
+    head = HEAD.search(data, max(0, start - BEFORE), start)
     assert head is not None
     return head[0][1:] if data[head.start() - 1 : head.start()] == b"\\" else head[0]
 
 
 @lru_cache(CACHED)
-def _called(name: bytes) -> str | None:
-    """What a name calls its value: "password", "auth", "aws", "azure", "secret" or nothing."""
-    spelt = LOWER_TO_UPPER.sub(b"_", name).lower()
-    if IS_OTHER.search(spelt) or not IS_SECRET.search(spelt):
+def _name_kind(name: bytes) -> str | None:
+    """Return what a name says about its value: "password", "auth", "aws", "azure", "secret" or
+    None.
+    """
+    words = LOWER_TO_UPPER.sub(b"_", name).lower()
+    if IS_OTHER.search(words) or not IS_SECRET.search(words):
         return None
-    return next((called for called, pattern in CALLED if pattern.search(spelt)), "secret")
+    return next((kind for kind, pattern in KINDS if pattern.search(words)), "secret")
 
 
-def _sent(scheme: bytes, value: bytes) -> str | None:
-    """The rule for what follows the scheme in a header."""
+def _header_rule(scheme: bytes, value: bytes) -> str | None:
+    """Return the rule for the value after the scheme of a header."""
     if scheme == b"basic":
         return "basic-auth" if holds_password(value) else None
     return "bearer-token" if len(value) >= LEAST_RANDOM and looks_random(value) else None
 
 
-def _rule(called: str, value: bytes) -> str | None:
-    if called == "password" and len(value) <= 128 and is_password(value) and len(kinds(value)) >= 3:
+def _rule(kind: str, value: bytes) -> str | None:
+    if kind == "password" and len(value) <= 128 and is_password(value) and len(kinds(value)) >= 3:
         return "password"
-    if called == "aws" and AWS_SECRET.fullmatch(value) and is_real(value):
+    if kind == "aws" and AWS_SECRET.fullmatch(value) and is_real(value):
         return "aws-secret-key"
-    if called == "azure" and AZURE_KEY.fullmatch(value) and is_real(value):
+    if kind == "azure" and AZURE_KEY.fullmatch(value) and is_real(value):
         return "azure-storage-key"
-    if called in ("auth", "password") and holds_password(value):
+    if kind in ("auth", "password") and holds_password(value):
         return "registry-auth"
     if UUID.fullmatch(value):
         return "named-secret" if is_real(value) else None

@@ -1,9 +1,8 @@
-"""The rules: what secrets look like, from the formats their issuers document.
+"""The rules for secrets, from the formats that their issuers document.
 
-A token rule begins with a literal that only such tokens have. A context rule is a literal, and a
-pattern around it whose group "secret" is what must not be seen. All quantifiers are bounded, so
-that no input makes a rule slow. Values that only a name before them calls secret are found by
-gitcp.secrets.named.
+A token rule starts with a literal that only such tokens have. A context rule is a literal with a
+pattern around it, whose group "secret" is the secret. All quantifiers are bounded, so that no input
+makes a rule slow. Values that are only secret by their name are found by gitcp.secrets.named.
 """
 
 from __future__ import annotations
@@ -23,11 +22,10 @@ END = "(?![A-Za-z0-9])"
 
 
 class Rule(NamedTuple):
-    """A kind of secret: its name, the literals it is found by, and what must stand there.
+    """A kind of secret: its name, the literals to search for, and the pattern to match.
 
-    The pattern of a token rule is matched where the literal begins; that of a context rule `back`
-    bytes before. If `random`, what follows the literal must look random too: the literal and the
-    length alone fit names in code.
+    A token rule's pattern is matched at the literal; a context rule's starts `back` bytes before
+    it. If `random`, the rest must look random too: literal and length alone also match identifiers.
     """
 
     name: str
@@ -235,7 +233,7 @@ CONTEXTS = (
     ),
     _context("openshift-token", "~", rb"(?P<secret>sha256~[A-Za-z0-9_-]{43})(?![A-Za-z0-9_-])", 6),
 )
-"""Looked for everywhere."""
+"""Searched everywhere."""
 
 IN_RUNS = (
     _context(
@@ -270,6 +268,4 @@ IN_RUNS = (
         14,
     ),
 )
-"""Looked for in long runs of the bytes of tokens. What has its literal inside begins where a word
-begins.
-"""
+"""Searched only in long runs of token characters. Those with `back` start at a word boundary."""

@@ -1,7 +1,6 @@
-"""The names of objects in which no secret was found: a cache, 20 bytes a name, worth nothing but
-time.
+"""Cache of the ids of clean objects, 20 bytes each. Deleting it only costs time.
 
-It begins with the version of the rules and the user's scanner. With others everything is scanned
+Starts with a hash of the rules and the user's scanner; if these change, everything is scanned
 again.
 """
 
@@ -20,7 +19,7 @@ NAME = "scanned"
 
 
 def load(repo: Repository) -> frozenset[bytes]:
-    """What was found clean by these rules."""
+    """Return the ids of the objects that are clean by the current rules."""
     try:
         data = read_own(repo.store_dir / NAME)
     except OSError:
@@ -28,17 +27,19 @@ def load(repo: Repository) -> frozenset[bytes]:
     head = _head(repo)
     if not data.startswith(head):
         return frozenset()
-    return frozenset(data[place : place + 20] for place in range(len(head), len(data) - 19, 20))
+    return frozenset(data[at : at + 20] for at in range(len(head), len(data) - 19, 20))
 
 
 def add(repo: Repository, clean: Collection[bytes]) -> None:
-    """Remember more. Where that fails it is looked for again, and nothing else happens."""
+    """Add clean objects. Failures are ignored: the objects are scanned again next time."""
     if not clean:
         return
-    known = load(repo)
+    existing = load(repo)
     with suppress(OSError):
         replace_file(
-            repo.store_dir / NAME, _head(repo) + b"".join(sorted(known.union(clean))), sync=False
+            repo.store_dir / NAME,
+            _head(repo) + b"".join(sorted(existing.union(clean))),
+            durable=False,
         )
 
 

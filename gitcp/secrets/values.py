@@ -1,7 +1,7 @@
-"""Judges values: whether a text looks random, is a placeholder, or could be a password.
+"""Judge values: whether a text looks random, is a placeholder, or could be a password.
 
-A name or a form has said "secret" of each before. Randomness alone is never a reason: transcripts
-are full of hashes.
+Only called for text with a name or format of a secret. Randomness alone is never a reason:
+transcripts are full of hashes.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ from itertools import pairwise
 
 CACHED = 4096
 WORDLIKE = 0.35
-"""The share of neighbors that words have at least. Of random letters a tenth are, of those of words
-four fifths.
-"""
+"""Minimum share of common letter pairs in words. In random letters it is 0.1, in words 0.8."""
 
 FEWEST_KINDS = 6
 FEWEST_RANDOM = 8
@@ -28,9 +26,7 @@ PLACEHOLDER = re.compile(
     rb"|2yotnfzfej|tgzv3jokf0|splxlobezq|45ghiukldj|9djdj82h48|kkk9d7dh3k|dpf43f3p2l|hh5s93j4hd|hdhd0244k9|nnch734d00|pfkkdhi9sl"
     rb"|gx1fbat3bv|7fjfp0zbr1"
 )
-"""The last two lines are the beginnings of example tokens in the OAuth standards (RFC 5849, 6749,
-6750, 7009).
-"""
+"""The last two lines are the example tokens of the OAuth RFCs (5849, 6749, 6750, 7009)."""
 
 NAMED_VALUE = re.compile(
     rb"[a-z]+(?:[_.-][A-Za-z]+)*\d{0,2}|[A-Z]+(?:_[A-Z]+)*\d{0,2}|[A-Za-z.]+(?:[A-Z][a-z]+)+\d{0,2}"
@@ -50,19 +46,18 @@ NEIGHBORS = frozenset(
         "ti tl to tr ts tu ty ue ul um un up ur us ut va ve vi wi wo xt"
     ).split()
 )
-"""Letters that stand beside each other in words."""
+"""Letter pairs that are common in words."""
 
 CASE_GROWS = re.compile(r"[a-z][A-Z]")
 COUNTED = frozenset(f"{digit}{digit + step}" for digit in range(10) for step in (-1, 1))
-"""Digits that stand beside each other when somebody counts."""
+"""Digit pairs that occur in counting."""
 
 
 @lru_cache(CACHED)
 def looks_random(text: bytes) -> bool:
-    """Whether a text was drawn rather than written: letters and digits (or large and small letters)
-    without words.
+    """Return whether a text looks random: letters with digits, or mixed case, without words.
 
-    Of fewer than sixteen bytes nobody can tell.
+    Unreliable below sixteen bytes.
     """
     if len(set(text)) < FEWEST_RANDOM or PLACEHOLDER.search(text):
         return False
@@ -75,13 +70,13 @@ def looks_random(text: bytes) -> bool:
     pairs = [pair for pair in map("".join, pairwise(text.decode("latin-1"))) if pair.isalnum()]
     wordlike = sum(pair.lower() in NEIGHBORS and not CASE_GROWS.match(pair) for pair in pairs)
     regular = sum(pair[0] == pair[1] or pair in COUNTED for pair in pairs)
-    # Without a digit it may be a name in code, and must look more random.
+    # Without digits it may be an identifier; require more randomness.
     most = (WORDLIKE if has_digit else WORDLIKE / 2) * len(pairs)
     return len(pairs) * 3 >= len(text) * 2 and wordlike <= most and regular * 3 <= len(pairs)
 
 
 def is_password(text: bytes) -> bool:
-    """Whether a short text is more likely a password than a word, a name in code, or a
+    """Return whether a short text is more likely a password than a word, an identifier or a
     placeholder.
     """
     mixed = len(kinds(text)) >= 2
@@ -94,7 +89,7 @@ def is_password(text: bytes) -> bool:
 
 
 def kinds(text: bytes) -> frozenset[str]:
-    """The kinds of characters in a text."""
+    """Return the kinds of characters in a text."""
     return frozenset(map(_kind, text))
 
 
@@ -107,14 +102,12 @@ def _kind(byte: int) -> str:
 
 
 def is_real(body: bytes) -> bool:
-    """Whether this is no placeholder of somebody's documentation."""
+    """Return whether this is not a placeholder from documentation."""
     return len(set(body)) >= FEWEST_KINDS and PLACEHOLDER.search(body) is None
 
 
 def holds_password(text: bytes) -> bool:
-    """Whether base64 decodes to a user's name and a password, as registries and basic
-    authentication have them.
-    """
+    """Return whether base64 decodes to `user:password`, as in registry and basic authentication."""
     try:
         match = USER_AND_PASSWORD.fullmatch(a2b_base64(text, strict_mode=True))
     except Error:

@@ -1,9 +1,8 @@
-"""Export: a session or the conversation of a checkpoint as bytes that somebody else can take.
-Scanned before it leaves.
+"""Export a session, or a checkpoint's conversation, after a scan for secrets.
 
-A bundle holds everything: the checkpoints up to the one that is meant, and the tags on them. The
-other formats hold one checkpoint's conversation: as JSON, as its agent wrote it, as Markdown, as an
-ATIF trajectory.
+A bundle contains all checkpoints up to the given one, with tags. The other formats
+contain one checkpoint's conversation: as JSON, as the agent's own transcript, as
+Markdown, or as an ATIF trajectory.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from gitcp.store import Store
 from gitcp.value import Value
 
 Clean = Callable[[str], str]
-"""What makes a text one that may leave."""
+"""Redacts a text."""
 
 
 class Format(StrEnum):
-    """What is made of a session or checkpoint."""
+    """Output formats."""
 
     BUNDLE = "bundle"
     JSON = "json"
@@ -39,9 +38,9 @@ class Format(StrEnum):
     ATIF = "atif"
 
 
-class Request(Value):
-    """What to export. `stream` is that of a transcript. Secrets: `redact` replaces them, but for
-    those in `allowed`.
+class ExportRequest(Value):
+    """What to export. `stream` selects the stream of a transcript. `redact` replaces
+    secrets, except those in `allowed`.
     """
 
     checkpoint: Checkpoint
@@ -52,82 +51,81 @@ class Request(Value):
 
 
 class Exported(Value):
-    """What was made: the bytes, of how many checkpoints, and the secrets that were replaced in
-    it.
-    """
+    """The exported bytes, the number of checkpoints in it, and the secrets that were replaced."""
 
     data: bytes
     checkpoints: int
     redacted: tuple[Finding, ...]
 
 
-def export(store: Store, request: Request, fields: wire.Json) -> Exported:
-    """Make the bytes. `fields` is the checkpoint as `--json` has it.
+def export(store: Store, request: ExportRequest, fields: wire.Json) -> Exported:
+    """Return the exported bytes. `fields` is the checkpoint as `--json` prints it.
 
-    Writes no ref; with `redact`, objects of the copy. Raises SecretsFound for what may not leave,
-    RevisionNotFound for a checkpoint without a conversation where that is what is exported.
+    Writes no ref; with `redact`, unreferenced objects. Raises SecretsFound, and RevisionNotFound if
+    the checkpoint has no conversation to export.
     """
     if request.format is Format.BUNDLE:
         return _bundle(store, request)
-    data, said = _rendered(store, request, fields)
-    sieve = checkpoint_scan.sieve(store, (), request.allowed, [data, said])
+    data, unescaped = _render(store, request, fields)
+    sieve = checkpoint_scan.sieve(store, (), request.allowed, [data, unescaped])
     stream = request.stream.encode("utf-8", "replace")
-    found = _once(
+    findings = _once(
         [
-            *checkpoint_scan.in_text(said, "conversation", stream, sieve),
+            *checkpoint_scan.in_text(unescaped, "conversation", stream, sieve),
             *checkpoint_scan.in_text(data, "conversation", stream, sieve),
         ]
     )
-    if found and not request.redact:
-        raise checkpoint_scan.refused(found)
-    checkpoint_scan.require_placed(sieve)
-    if found:
-        data = _rendered(store, request, fields, checkpoint_scan.Cleaner(sieve, [said, data]))[0]
-    return Exported(checkpoint_scan.redacted(data, sieve) if found else data, 1, found)
+    if findings and not request.redact:
+        raise checkpoint_scan.refused(findings)
+    checkpoint_scan.require_redactable(sieve)
+    if findings:
+        data = _render(store, request, fields, checkpoint_scan.Cleaner(sieve, [unescaped, data]))[0]
+    return Exported(checkpoint_scan.redacted(data, sieve) if findings else data, 1, findings)
 
 
-def _once(found: Iterable[Finding]) -> tuple[Finding, ...]:
-    return tuple({each.id: each for each in reversed(list(found))}.values())
+def _once(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    return tuple({each.id: each for each in reversed(list(findings))}.values())
 
 
-def _rendered(
-    store: Store, request: Request, fields: wire.Json, clean: Clean = str
+def _render(
+    store: Store, request: ExportRequest, fields: wire.Json, clean: Clean = str
 ) -> tuple[bytes, bytes]:
-    """The conversation of the checkpoint in the format that is wanted, and what it says before
-    anything is escaped.
+    """Return the conversation in the requested format, and its text before any escaping, for the
+    scanner.
     """
     checkpoint = request.checkpoint
     if request.format is Format.TRANSCRIPT:
         return b"".join(show.stream(store, checkpoint, request.stream)), b""
     if checkpoint.conversation is None:
         raise RevisionNotFound(
-            f"checkpoint {checkpoint.id} has no conversation", hint="--format bundle"
+            f"checkpoint {checkpoint.id} has no conversation; nothing was exported",
+            hint=f"gitcp export {checkpoint.id} --format bundle -o FILE",
         )
     messages = list(show.messages(store, checkpoint.conversation))
-    said = markdown.texts(checkpoint, messages)
+    unescaped = markdown.texts(checkpoint, messages)
     if request.format is Format.MARKDOWN:
         return markdown.render(checkpoint, messages, clean).encode(
             "utf-8", "backslashreplace"
-        ), said
+        ), unescaped
     document = (
         trajectory.render(checkpoint, messages)
         if request.format is Format.ATIF
         else _document(fields, messages)
     )
-    return wire.dumps(_worded(document, clean)) + b"\n", said
+    return wire.dumps(_cleaned(document, clean)) + b"\n", unescaped
 
 
-def _worded(value: Any, clean: Clean) -> Any:
-    """A document with `clean` of every text in it."""
+def _cleaned(value: Any, clean: Clean) -> Any:
+    """Return a document with `clean` applied to every text in it."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, dict):
-        return {key: _worded(item, clean) for key, item in value.items()}
-    return [_worded(item, clean) for item in value] if isinstance(value, (list, tuple)) else value
+        return {key: _cleaned(item, clean) for key, item in value.items()}
+    return [_cleaned(item, clean) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _document(fields: wire.Json, messages: Sequence[Message]) -> wire.Json:
-    """The checkpoint with all that was said."""
+    """Return the checkpoint's fields with all messages."""
     return {
         **fields,
         "messages": [
@@ -137,8 +135,8 @@ def _document(fields: wire.Json, messages: Sequence[Message]) -> wire.Json:
                 "id": m.id,
                 "timestamp": m.time,
                 "tool": m.tool,
-                **_of_call(m),
-                **_of_images(m),
+                **_call_fields(m),
+                **_image_fields(m),
             }
             for m in messages
         ],
@@ -153,7 +151,7 @@ def _document(fields: wire.Json, messages: Sequence[Message]) -> wire.Json:
 # ---------------------------------------------------------------- bundles
 
 
-def _bundle(store: Store, request: Request) -> Exported:
+def _bundle(store: Store, request: ExportRequest) -> Exported:
     tip = request.checkpoint.commit
     nodes = list(store.history(tip))[::-1]
     chain = [node.commit for node in nodes]
@@ -161,27 +159,28 @@ def _bundle(store: Store, request: Request) -> Exported:
     names = {refs.SESSIONS + request.checkpoint.id.session: tip} | {
         refs.TAGS + name: tags[name] for name in tags
     }
-    sieve, found = _found(store, chain, tags, request.allowed)
-    named = checkpoint_scan.in_names("session", [request.checkpoint.id.session], sieve)
-    if named:
-        raise checkpoint_scan.refused(named, left="the name of a session is not rewritten")
-    if found:
+    sieve, findings = _scan(store, chain, tags, request.allowed)
+    in_name = checkpoint_scan.in_names("session", [request.checkpoint.id.session], sieve)
+    if in_name:
+        raise checkpoint_scan.refused(in_name, left="session names are not rewritten")
+    if findings:
         if not request.redact:
-            raise checkpoint_scan.refused(found)
-        made = redact.chains(store, nodes, sieve)
+            raise checkpoint_scan.refused(findings)
+        editor = redact.chains(store, nodes, sieve)
         names = {
-            ref: made.tag(value, made.becomes[store.peel(value)]) for ref, value in names.items()
+            ref: editor.tag(value, editor.becomes[store.peel(value)])
+            for ref, value in names.items()
         }
         store.objects.flush(held=True)
-        _require_clean(store, list(made.becomes.values()), _tags_of(names), request.allowed)
+        _require_clean(store, list(editor.becomes.values()), _tag_refs(names), request.allowed)
     try:
-        return Exported(bundle.write(store.repo, names), len(chain), found)
+        return Exported(bundle.write(store.repo, names), len(chain), findings)
     finally:
         store.objects.let_go()
 
 
 def _tags_on(store: Store, chain: Sequence[Oid]) -> dict[str, Oid]:
-    """The tags on these checkpoints, as objects."""
+    """Return the tags on these checkpoints, by name."""
     listed = refs.list_refs(store.repo.common_dir, refs.TAGS)
     return {
         name.removeprefix(refs.TAGS): oid
@@ -190,16 +189,16 @@ def _tags_on(store: Store, chain: Sequence[Oid]) -> dict[str, Oid]:
     }
 
 
-def _found(
+def _scan(
     store: Store, chain: Sequence[Oid], tags: dict[str, Oid], allowed: Collection[str]
 ) -> tuple[Sieve, tuple[Finding, ...]]:
-    sieve, found = checkpoint_scan.search(
+    sieve, findings = checkpoint_scan.search(
         store, chain, allowed, checkpoint_scan.of_tags(store, tags).values()
     )
-    return sieve, (*found, *checkpoint_scan.in_tags(store, tags, sieve))
+    return sieve, (*findings, *checkpoint_scan.in_tags(store, tags, sieve))
 
 
-def _tags_of(names: dict[str, Oid]) -> dict[str, Oid]:
+def _tag_refs(names: dict[str, Oid]) -> dict[str, Oid]:
     return {
         ref.removeprefix(refs.TAGS): oid for ref, oid in names.items() if ref.startswith(refs.TAGS)
     }
@@ -208,20 +207,20 @@ def _tags_of(names: dict[str, Oid]) -> dict[str, Oid]:
 def _require_clean(
     store: Store, commits: Sequence[Oid], tags: dict[str, Oid], allowed: Collection[str]
 ) -> None:
-    """What could not be replaced, like the name of a tag, does not leave either."""
-    _, left = _found(store, commits, tags, allowed)
-    if left:
-        raise checkpoint_scan.refused(left, left="they cannot be left out")
+    """Raise SecretsFound for what could not be replaced, such as the name of a tag."""
+    _, remaining = _scan(store, commits, tags, allowed)
+    if remaining:
+        raise checkpoint_scan.refused(remaining, left="they cannot be redacted")
 
 
-def _of_call(message: Message) -> wire.Json:
-    """What is known of a tool's call or result; no key for any other message."""
+def _call_fields(message: Message) -> wire.Json:
+    """Return a tool call's id and failure; no key for other messages."""
     call: wire.Json = {} if message.call is None else {"call": message.call}
     return {**call, "failed": True} if message.failed else call
 
 
-def _of_images(message: Message) -> wire.Json:
-    """The images of a message; no key where it has none."""
+def _image_fields(message: Message) -> wire.Json:
+    """Return the images of a message; no key if it has none."""
     images = [
         {"mediaType": image.media, "bytes": image.size(), "data": image.data, "path": image.place}
         for image in message.images

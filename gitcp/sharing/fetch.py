@@ -1,8 +1,7 @@
-"""Fetch: what a remote has, checked whole, then named below `refs/gitcp/remotes/`. Sessions here
-stay as they are.
+"""Fetch sessions from a remote, validate them, and store them below `refs/gitcp/remotes/`.
 
-The objects arrive without a name, each checked by git itself; only what passed every check of ours
-gets one.
+Local sessions are not touched. Objects arrive unreferenced and are checked by git; refs are created
+only for what also passes gitcp's validation.
 """
 
 from __future__ import annotations
@@ -14,18 +13,17 @@ from gitcp.errors import GitcpError, GitFailed, RevisionNotFound, StoreDamaged
 from gitcp.git import partial_clone, refs, remote
 from gitcp.model import Oid
 from gitcp.sharing import verify_incoming
-from gitcp.sharing.push import State, apart
+from gitcp.sharing.push import State, compare_histories
 from gitcp.sharing.remotes import Remote
 from gitcp.store import Store
 from gitcp.value import Value
 
 
 class Fetched(Value):
-    """One session of a remote: its end there, how it stands to the one here, how many checkpoints
-    are new here.
+    """One session of a remote: its last commit, how it compares with the local one, and
+    the number of new checkpoints.
 
-    `refused` says why it was not taken, "" if it was. `state` is None where the remote was only
-    listed.
+    `refused` is the reason it was rejected, "" if it was not. `state` is None in a listing.
     """
 
     session: str
@@ -36,9 +34,9 @@ class Fetched(Value):
 
 
 def listing(store: Store, source: Remote) -> tuple[Fetched, ...]:
-    """The sessions that a remote has. Downloads nothing else. Raises GitFailed."""
-    found = remote.listed(store.repo, source.url, source.sessions + "*")
-    return tuple(_named(source, found))
+    """Return the sessions that a remote has. Downloads nothing else. Raises GitFailed."""
+    remote_refs = remote.listed(store.repo, source.url, source.sessions + "*")
+    return tuple(_items(source, remote_refs))
 
 
 def fetch(
@@ -47,116 +45,124 @@ def fetch(
     sessions: Iterable[str] = (),
     arrived: Callable[[Store, Oid], None] | None = None,
 ) -> tuple[Fetched, ...]:
-    """Fetch sessions (all, if none is named) and the tags on them. `arrived`: what is done before
-    one is looked at.
+    """Fetch sessions (default: all) and the tags on them. `arrived` is called
+    before a session is validated.
 
-    Writes objects and refs below `refs/gitcp/remotes/<name>/`. What does not pass is left out and
-    said. Raises RevisionNotFound for a session that the remote does not have, GitFailed where it
-    cannot be reached.
+    Writes objects and refs below `refs/gitcp/remotes/<name>/`. Rejected sessions are reported in
+    the result. Raises RevisionNotFound for a session that the remote does not have, and
+    GitFailed if it cannot be reached.
     """
-    found = listing(store, source)
-    wanted = set(sessions)
-    missing = sorted(wanted - {one.session for one in found})
+    listed = listing(store, source)
+    requested = set(sessions)
+    missing = sorted(requested - {each.session for each in listed})
     if missing:
         raise RevisionNotFound(
-            f"{source.name} has no session {missing[0]!r}: nothing was fetched",
+            f"{source.name} has no session {missing[0]!r}; nothing was fetched",
             hint=f"gitcp fetch {source.name} --list",
         )
-    chosen = [one for one in found if not one.refused and (not wanted or one.session in wanted)]
-    bad = _receive(store, source, chosen)
+    chosen = [
+        each for each in listed if not each.refused and (not requested or each.session in requested)
+    ]
+    rejected = _receive(store, source, chosen)
     store.objects.flush()
-    taken = [bad.get(one.session) or _take(store, source, one, arrived) for one in chosen]
-    _take_tags(store, source)
-    return (*taken, *(one for one in found if one.refused and not wanted))
+    results = [
+        rejected.get(each.session) or _update(store, source, each, arrived) for each in chosen
+    ]
+    _update_tags(store, source)
+    return (*results, *(each for each in listed if each.refused and not requested))
 
 
 def _receive(store: Store, source: Remote, chosen: Sequence[Fetched]) -> dict[str, Fetched]:
-    """Get the objects of sessions; those that git itself refused, by name. One bad session keeps no
-    other back.
+    """Download sessions; return those that git rejected, by name. A bad
+    session does not affect others.
     """
     try:
-        remote.receive(store.repo, source.url, [source.sessions + one.session for one in chosen])
+        remote.receive(store.repo, source.url, [source.sessions + each.session for each in chosen])
     except GitFailed:
         if len(chosen) < 2:
             raise
     else:
         return {}
     refused = {}
-    for one in chosen:
+    for each in chosen:
         try:
-            remote.receive(store.repo, source.url, [source.sessions + one.session])
+            remote.receive(store.repo, source.url, [source.sessions + each.session])
         except GitFailed as error:
-            refused[one.session] = Fetched(one.session, one.tip, refused=str(error))
+            refused[each.session] = Fetched(each.session, each.tip, refused=str(error))
     return refused
 
 
-def _named(source: Remote, found: dict[str, Oid]) -> Iterable[Fetched]:
-    for ref, tip in found.items():
+def _items(source: Remote, listed: dict[str, Oid]) -> Iterable[Fetched]:
+    for ref, tip in listed.items():
         name = ref.removeprefix(source.sessions)
-        bad = "" if verify_incoming.is_session(name) else "its name cannot be that of a session"
-        yield Fetched(name, tip, refused=bad)
+        problem = "" if verify_incoming.is_session(name) else "not a valid session name"
+        yield Fetched(name, tip, refused=problem)
 
 
-def _take(
+def _update(
     store: Store, source: Remote, one: Fetched, arrived: Callable[[Store, Oid], None] | None
 ) -> Fetched:
     name, common = f"{source.tracking}sessions/{one.session}", store.repo.common_dir
-    old, here = refs.read_ref(common, name), store.tip(one.session)
-    known = frozenset(
-        s.commit for tip in (old, here) if tip is not None for s in store.history(tip)
+    old, local = refs.read_ref(common, name), store.tip(one.session)
+    known_commits = frozenset(
+        s.commit for tip in (old, local) if tip is not None for s in store.history(tip)
     )
     try:
         if arrived is not None:
             arrived(store, one.tip)
-        fresh = verify_incoming.validate(store, one.session, one.tip, known)
+        fresh = verify_incoming.validate(store, one.session, one.tip, known_commits)
     except (GitcpError, RecursionError) as error:
-        return Fetched(one.session, one.tip, refused=str(error) or "it is nested too deeply")
+        return Fetched(one.session, one.tip, refused=str(error) or "nested too deeply")
     with store.lock():
         if not refs.update_ref(common, name, one.tip, old):
-            return Fetched(one.session, one.tip, refused="another process fetched it meanwhile")
+            return Fetched(
+                one.session, one.tip, refused="fetched by another process at the same time"
+            )
     partial_clone.forget(store.repo, source.name, name)
-    return Fetched(one.session, one.tip, _state(store, one.tip, here), len(fresh))
+    return Fetched(one.session, one.tip, _state(store, one.tip, local), len(fresh))
 
 
-def _state(store: Store, there: Oid, here: Oid | None) -> State:
-    """How the remote's session stands to the one here, seen from here."""
-    if here is None:
+def _state(store: Store, remote: Oid, local: Oid | None) -> State:
+    """Return how the remote's session `there` compares with the local one."""
+    if local is None:
         return State.NEW
-    if here == there:
+    if local == remote:
         return State.SAME
-    if any(summary.commit == here for summary in store.history(there)):
+    if any(summary.commit == local for summary in store.history(remote)):
         return State.BEHIND
-    ahead = any(summary.commit == there for summary in store.history(here))
-    return State.AHEAD if ahead else apart(store, here, there)
+    ahead = any(summary.commit == remote for summary in store.history(local))
+    return State.AHEAD if ahead else compare_histories(store, local, remote)
 
 
-def _take_tags(store: Store, source: Remote) -> None:
-    """Name the tags that are on what was fetched. Another is passed over, as git passes over it."""
+def _update_tags(store: Store, source: Remote) -> None:
+    """Update the tracking refs of tags on fetched checkpoints. Other tags are skipped, as git
+    does.
+    """
     tips = refs.list_refs(store.repo.common_dir, source.tracking + "sessions/").values()
     reached = {summary.commit for tip in tips for summary in store.history(tip)}
-    found = remote.peeled(store.repo, source.url, source.tags + "*")
-    named = (ref for ref in found if verify_incoming.is_session(ref.removeprefix(source.tags)))
-    names = [ref for ref in named if found.get(ref + remote.PEELED) in {None, *reached}]
+    listed = remote.peeled(store.repo, source.url, source.tags + "*")
+    valid = (ref for ref in listed if verify_incoming.is_session(ref.removeprefix(source.tags)))
+    names = [ref for ref in valid if listed.get(ref + remote.PEELED) in {None, *reached}]
     _receive_tags(store, source, names)
     for ref in names:
         name = f"{source.tracking}tags/{ref.removeprefix(source.tags)}"
         try:
-            if store.peel(found[ref]) not in reached:
+            if store.peel(listed[ref]) not in reached:
                 continue
         except StoreDamaged:
             continue
         with store.lock():
             refs.update_ref(
-                store.repo.common_dir, name, found[ref], refs.read_ref(store.repo.common_dir, name)
+                store.repo.common_dir, name, listed[ref], refs.read_ref(store.repo.common_dir, name)
             )
 
 
 def _receive_tags(store: Store, source: Remote, names: Sequence[str]) -> None:
-    """Get tags. One that git refuses keeps no other back; what did not come is not named."""
+    """Download tags. A tag that git rejects does not affect the others."""
     try:
         remote.receive(store.repo, source.url, names)
     except GitFailed:
         for name in names if len(names) > 1 else ():
             with suppress(GitFailed):
                 remote.receive(store.repo, source.url, [name])
-    store.objects.flush()  # what arrived is looked for again
+    store.objects.flush()  # forget cached lookups: the objects exist now

@@ -1,10 +1,9 @@
-"""Import: what somebody else exported becomes a session that is looked at, and restored only with
---trust.
+"""Import bundles and conversations as sessions that need --trust to be restored.
 
-A file is copied first, so that what was checked is what is read. Of a bundle nothing gets a name
-before all of it was looked at: sizes before git opens it, objects by git, the rest by
-`sharing.verify_incoming`. A transcript, or JSON with messages, becomes one checkpoint: what was
-said in it, beside the files as they are here. Sessions here stay as they are.
+The file is copied first, so that exactly the bytes that were checked are imported. No ref names
+anything in a bundle until it is checked: sizes before git opens it, objects by git, the rest by
+`sharing.verify_incoming`. A transcript, or JSON with messages, becomes one checkpoint with the
+current files. Local sessions are not touched.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from gitcp.model import CheckpointId, Oid
 from gitcp.secrets.external_scanner import is_running
 from gitcp.sharing import fetch, transcript_import, verify_incoming
 from gitcp.sharing.remotes import IMPORTED, Remote
-from gitcp.sharing.transcript_import import Brought
+from gitcp.sharing.transcript_import import ImportedTranscript
 from gitcp.state import oplog
 from gitcp.store import Store
 from gitcp.value import Value
@@ -33,12 +32,12 @@ from gitcp.worktree.snapshot import Limits
 INCOMING = "incoming"
 NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 MOST = 16 << 30
-"""No file may unfold to more bytes."""
+"""Maximum bytes of a file, also after decompression."""
 
 
-class Request(Value):
-    """What to import: a file; whose transcript it is, where that is not to be found out; what a
-    save takes here.
+class ImportRequest(Value):
+    """The file to import. `agent` is None to detect the agent; `limits` apply to the
+    files saved with a conversation.
     """
 
     path: Path
@@ -47,9 +46,9 @@ class Request(Value):
 
 
 class Imported(Value):
-    """One session of a file: its revision here, its end, how many checkpoints are new here.
+    """One imported session: its revision, its last commit, and the number of new checkpoints.
 
-    `refused` says why it was not taken, "" if it was.
+    `refused` is the reason it was rejected, "" if it was not.
     """
 
     revision: str
@@ -59,41 +58,42 @@ class Imported(Value):
     refused: str = ""
 
 
-def take(store: Store, request: Request) -> tuple[Imported, ...]:
-    """Import a file.
+def import_file(store: Store, request: ImportRequest) -> tuple[Imported, ...]:
+    """Import a file and return its sessions.
 
-    Writes objects, refs below `refs/gitcp/remotes/imported/`, and a line of the operation log.
-    Raises BadValue for a file that is none of ours, StoreDamaged for one that is not as it must be;
-    nothing is named then.
+    Writes objects, refs below `refs/gitcp/remotes/imported/`, and the operation log. Raises
+    BadValue for an unknown format, and StoreDamaged for a damaged file; nothing is imported then.
     """
     with _copied(store, request.path) as copy:
         with copy.open("rb") as file:
             is_bundle = file.readline(64) in bundle.SIGNATURES
-        found = _bundle(store, copy) if is_bundle else (_conversation(store, request, copy),)
-    for one in found:
-        if not one.refused and one.checkpoints:
-            said = f"{one.revision} from {request.path.name}"
-            oplog.record(store.repo, "import", said, checkpoints=(store.summary(one.tip).id,))
-    return found
+        imported = _bundle(store, copy) if is_bundle else (_conversation(store, request, copy),)
+    for each in imported:
+        if not each.refused and each.checkpoints:
+            description = f"{each.revision} from {request.path.name}"
+            oplog.record(
+                store.repo, "import", description, checkpoints=(store.summary(each.tip).id,)
+            )
+    return imported
 
 
 @contextmanager
 def _copied(store: Store, path: Path) -> Iterator[Path]:
-    """A copy of the file that nobody else changes, while it is looked at."""
-    for left in store.repo.store_dir.glob(f"{INCOMING}.*"):
-        if not is_running(left.suffix[1:]):
-            left.unlink(missing_ok=True)
+    """Yield a private copy of the file, which nobody can change during the import."""
+    for leftover in store.repo.store_dir.glob(f"{INCOMING}.*"):
+        if not is_running(leftover.suffix[1:]):
+            leftover.unlink(missing_ok=True)
     copy = store.repo.store_dir / f"{INCOMING}.{os.getpid()}"
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise BadValue(f"{path} cannot be read: {reason}. Nothing was imported") from None
+        raise BadValue(f"cannot read {path}: {reason}; nothing was imported") from None
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > MOST:
             os.close(descriptor)
-            raise BadValue(f"{path} is no ordinary file, or too large: nothing was imported")
+            raise BadValue(f"{path} is not a regular file or too large; nothing was imported")
         with open(descriptor, "rb") as source, open(os.open(copy, NEW, 0o600), "wb") as target:
             shutil.copyfileobj(source, target, 1 << 20)
         yield copy
@@ -109,50 +109,54 @@ def _bundle(store: Store, path: Path) -> tuple[Imported, ...]:
     listed = fetch.listing(store, Remote(IMPORTED, str(path), enabled=True))
     if not listed:
         raise RevisionNotFound(
-            "the bundle holds no session of gitcp: nothing was imported",
-            hint="gitcp export -o FILE",
+            "the bundle contains no gitcp session; nothing was imported",
+            hint="create one with: gitcp export -o FILE",
         )
-    bundle.take_in(store.repo, path)
-    store.objects.flush()  # what arrived is looked for again
-    places: dict[str, list[str]] = {}
-    for one in listed:
-        if not one.refused:
-            places.setdefault(_place(store, one.session, one.tip), []).append(one.session)
-    found = [
-        Imported(f"{IMPORTED}/{one.session}", one.session, one.tip, 0, one.refused)
-        for one in listed
-        if one.refused
+    bundle.import_objects(store.repo, path)
+    store.objects.flush()  # forget cached lookups: the objects exist now
+    namespaces: dict[str, list[str]] = {}
+    for item in listed:
+        if not item.refused:
+            namespaces.setdefault(_namespace(store, item.session, item.tip), []).append(
+                item.session
+            )
+    imported = [
+        Imported(f"{IMPORTED}/{item.session}", item.session, item.tip, 0, item.refused)
+        for item in listed
+        if item.refused
     ]
-    for place, sessions in places.items():
-        for each in fetch.fetch(store, Remote(place, str(path), enabled=True), sessions):
-            revision = f"{place}/{each.session}"
-            found.append(Imported(revision, each.session, each.tip, each.checkpoints, each.refused))
-    return tuple(found)
+    for namespace, sessions in namespaces.items():
+        for each in fetch.fetch(store, Remote(namespace, str(path), enabled=True), sessions):
+            revision = f"{namespace}/{each.session}"
+            imported.append(
+                Imported(revision, each.session, each.tip, each.checkpoints, each.refused)
+            )
+    return tuple(imported)
 
 
-def _place(store: Store, session: str, tip: Oid) -> str:
-    """Where a session goes, `imported` or `imported-2` …: where it is, where it grows, or where
-    there is none.
+def _namespace(store: Store, session: str, tip: Oid) -> str:
+    """Return the namespace for a session, `imported` or `imported-2` …: one that has
+    an older version of it, or none.
     """
-    for place in _places():
-        there = refs.read_ref(store.repo.common_dir, _ref(place, session))
-        if there is None or there == tip or _grows(store, there, tip):
-            return place
+    for namespace in _namespaces():
+        current = refs.read_ref(store.repo.common_dir, _ref(namespace, session))
+        if current is None or current == tip or _is_extended_by(store, current, tip):
+            return namespace
     raise AssertionError("unreachable")
 
 
-def _places() -> Iterator[str]:
+def _namespaces() -> Iterator[str]:
     return (IMPORTED if number == 1 else f"{IMPORTED}-{number}" for number in count(1))
 
 
-def _ref(place: str, session: str) -> str:
-    return f"{refs.REMOTES}{place}/sessions/{session}"
+def _ref(namespace: str, session: str) -> str:
+    return f"{refs.REMOTES}{namespace}/sessions/{session}"
 
 
-def _grows(store: Store, there: Oid, tip: Oid) -> bool:
-    """Whether a session that was imported goes on in what is imported now."""
+def _is_extended_by(store: Store, earlier: Oid, tip: Oid) -> bool:
+    """Return whether the imported session at `there` is continued by `tip`."""
     try:
-        return any(summary.commit == there for summary in store.history(tip))
+        return any(summary.commit == earlier for summary in store.history(tip))
     except GitcpError:
         return False
 
@@ -160,48 +164,50 @@ def _grows(store: Store, there: Oid, tip: Oid) -> bool:
 # ---------------------------------------------------------------- conversations
 
 
-def _conversation(store: Store, request: Request, copy: Path) -> Imported:
-    """A checkpoint of what was said, in a session of its own; on top of an earlier import of the
-    same session.
+def _conversation(store: Store, request: ImportRequest, copy: Path) -> Imported:
+    """Import a conversation as a checkpoint, on top of an earlier import of the same
+    conversation.
     """
-    read = transcript_import.read(copy, request.path.name, request.agent)
-    place, session, parent = _session_for(store, read)
-    made = transcript_import.checkpoint(
-        store, read, CheckpointId(session, 1), parent, request.limits
+    transcript = transcript_import.read(copy, request.path.name, request.agent)
+    namespace, session, parent = _session_for(store, transcript)
+    commit = transcript_import.checkpoint(
+        store, transcript, CheckpointId(session, 1), parent, request.limits
     )
-    if made is None:
+    if commit is None:
         assert parent is not None
-        return Imported(f"{place}/{session}", session, parent, 0)
+        return Imported(f"{namespace}/{session}", session, parent, 0)
     with store.lock():
-        if not refs.update_ref(store.repo.common_dir, _ref(place, session), made, parent):
-            raise StoreBusy(f"{place}/{session} moved meanwhile: nothing was imported")
-    return Imported(f"{place}/{session}", session, made, 1)
+        if not refs.update_ref(store.repo.common_dir, _ref(namespace, session), commit, parent):
+            raise StoreBusy(f"{namespace}/{session} moved in the meantime; nothing was imported")
+    return Imported(f"{namespace}/{session}", session, commit, 1)
 
 
-def _session_for(store: Store, read: Brought) -> tuple[str, str, Oid | None]:
-    """Where it goes: place, session, and the checkpoint before it. What has the name of a session
-    here gets another.
+def _session_for(store: Store, transcript: ImportedTranscript) -> tuple[str, str, Oid | None]:
+    """Return namespace, session name, and parent for a conversation. A local
+    session's name is not used again.
     """
-    own = store.sessions()
-    plain = re.sub(r"[^A-Za-z0-9]", "", read.session) or "talk"
-    name = next(n for size in (8, 12, 20, 64) if (n := plain[:size]) not in own or size == 64)
-    if name in own:
-        name = next(n for number in count(2) if (n := f"{name}-{number}") not in own)
-    for place in _places():
-        there = refs.read_ref(store.repo.common_dir, _ref(place, name))
-        if there is None or _continues(store, there, read):
-            return place, name, there
+    local_sessions = store.sessions()
+    stem = re.sub(r"[^A-Za-z0-9]", "", transcript.session) or "talk"
+    name = next(
+        n for size in (8, 12, 20, 64) if (n := stem[:size]) not in local_sessions or size == 64
+    )
+    if name in local_sessions:
+        name = next(n for number in count(2) if (n := f"{name}-{number}") not in local_sessions)
+    for namespace in _namespaces():
+        tip = refs.read_ref(store.repo.common_dir, _ref(namespace, name))
+        if tip is None or _continues(store, tip, transcript):
+            return namespace, name, tip
     raise AssertionError("unreachable")
 
 
-def _continues(store: Store, there: Oid, read: Brought) -> bool:
-    """Whether this is the same agent's session, or the very same conversation."""
+def _continues(store: Store, earlier: Oid, transcript: ImportedTranscript) -> bool:
+    """Return whether the checkpoint `there` has the same agent session or conversation."""
     try:
-        before = store.read(there)
+        before = store.read(earlier)
     except GitcpError:
         return False
-    agent = read.capture.agent
+    agent = transcript.capture.agent
     if agent is not None and agent.session_id is not None and before.agent is not None:
         return (before.agent.name, before.agent.session_id) == (agent.name, agent.session_id)
     streams = before.conversation.streams if before.conversation else ()
-    return any(stream.sha256 == read.sha256 for stream in streams)
+    return any(stream.sha256 == transcript.sha256 for stream in streams)

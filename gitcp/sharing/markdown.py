@@ -1,8 +1,7 @@
-"""A conversation as Markdown for people, safe to display on any forge, whatever was said in it.
+"""Render a conversation as Markdown that is safe on any forge.
 
-What was said is shown as text: every sign that Markdown knows is escaped, so that there is no HTML,
-no link, no image and no mention. What a tool was given, what it gave back and what was thought is
-folded, in fenced blocks.
+Messages are escaped completely: no HTML, links, images or mentions. Tool input, tool output and
+thinking go into collapsed fenced blocks.
 """
 
 from __future__ import annotations
@@ -26,39 +25,42 @@ NAMES = {
     "system": "System",
 }
 FOLDED = 20_000
-"""Characters of a folded block that are shown."""
+"""Maximum characters of a collapsed block."""
 
 SIGNS = re.compile(r"([\\`*_{}\[\]<>#|~&@$^])")
 GUESSED = re.compile(r"(?i)(?<=[a-z])(?=://)|(?<=\bwww)(?=\.)")
-"""Where a forge would guess a link."""
+"""Where forges autolink."""
 OPENS = re.compile(r"^(\s*)(\d+)([.)])|^(\s*)([-+=:])")
 FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 
 
 def texts(checkpoint: Checkpoint, messages: Iterable[Message]) -> bytes:
-    """All that a page of these would say, as it was said, for a scanner: what is escaped hides from
-    it.
-    """
+    """Return all text of a page, unescaped, for a scanner: escaping would hide secrets from it."""
     note, agent = checkpoint.note, checkpoint.agent
-    words = [subject(checkpoint), note.label, note.phase, note.objective]
-    words += [agent.name, agent.version, agent.model] if agent else []
-    said = (part for message in messages for part in (message.role, message.tool, message.text))
-    return "\n".join(filter(None, [*words, *said])).encode("utf-8", "surrogatepass")
+    parts = [subject(checkpoint), note.label, note.phase, note.objective]
+    parts += [agent.name, agent.version, agent.model] if agent else []
+    messages_text = (
+        part for message in messages for part in (message.role, message.tool, message.text)
+    )
+    return "\n".join(filter(None, [*parts, *messages_text])).encode("utf-8", "surrogatepass")
 
 
-def called(checkpoint: Checkpoint, clean: Callable[[str], str] = str) -> str:
-    """Its subject, made of words that were cleaned before they were cut."""
-    note, talk = checkpoint.note, checkpoint.conversation
+def title(checkpoint: Checkpoint, clean: Callable[[str], str] = str) -> str:
+    """Return the subject of a checkpoint. Its parts are cleaned before they are truncated."""
+    note, conversation = checkpoint.note, checkpoint.conversation
     label = clean(note.label) if note.label else None
-    if talk is not None and talk.digest.last_prompt:
-        talk = replace(
-            talk, digest=replace(talk.digest, last_prompt=clean(talk.digest.last_prompt))
+    if conversation is not None and conversation.digest.last_prompt:
+        conversation = replace(
+            conversation,
+            digest=replace(conversation.digest, last_prompt=clean(conversation.digest.last_prompt)),
         )
-    return clean(subject(replace(checkpoint, note=replace(note, label=label), conversation=talk)))
+    return clean(
+        subject(replace(checkpoint, note=replace(note, label=label), conversation=conversation))
+    )
 
 
-def worded(message: Message, clean: Callable[[str], str]) -> Message:
-    """A message with its words as they may be shown."""
+def cleaned(message: Message, clean: Callable[[str], str]) -> Message:
+    """Return a message with `clean` applied to its texts."""
     tool = None if message.tool is None else clean(message.tool)
     return replace(message, role=clean(message.role), text=clean(message.text), tool=tool)
 
@@ -66,34 +68,34 @@ def worded(message: Message, clean: Callable[[str], str]) -> Message:
 def render(
     checkpoint: Checkpoint, messages: Iterable[Message], clean: Callable[[str], str] = str
 ) -> str:
-    """The whole page: what the checkpoint is, and its conversation; `clean` sees every text before
-    it is escaped.
+    """Return the page: the checkpoint's description and its conversation. `clean` is applied to
+    every text before it is escaped.
     """
     note, agent = checkpoint.note, checkpoint.agent
     parts = (agent.name, agent.version, agent.model) if agent else ()
-    who = " ".join(code(clean(part)) for part in parts if part)
-    named = (("Phase", note.phase), ("Objective", note.objective))
+    agent_line = " ".join(code(clean(part)) for part in parts if part)
+    fields = (("Phase", note.phase), ("Objective", note.objective))
     head = [
-        f"# {code(called(checkpoint, clean))}",
+        f"# {code(title(checkpoint, clean))}",
         "  \n".join(
             [
                 f"Checkpoint {code(str(checkpoint.id))}, {wire.encode_time(checkpoint.created)}",
-                *([f"Agent: {who}"] if who else []),
-                *(f"{name}: {code(clean(value))}" for name, value in named if value),
+                *([f"Agent: {agent_line}"] if agent_line else []),
+                *(f"{name}: {code(clean(value))}" for name, value in fields if value),
             ]
         ),
     ]
-    return "\n\n".join([*head, *told(worded(message, clean) for message in messages)]) + "\n"
+    return "\n\n".join([*head, *body(cleaned(message, clean) for message in messages)]) + "\n"
 
 
-def told(messages: Iterable[Message]) -> Iterator[str]:
-    """The blocks of a conversation, each safe by itself."""
-    before = ""
+def body(messages: Iterable[Message]) -> Iterator[str]:
+    """Yield the Markdown blocks of a conversation, each safe by itself."""
+    speaker = ""
     for message in messages:
         name = _speaker(message)
-        if name != before:
+        if name != speaker:
             yield f"## {name}"
-            before = name
+            speaker = name
         yield _block(message)
 
 
@@ -107,51 +109,51 @@ def _block(message: Message) -> str:
     if message.role == "thinking":
         return _folded("thinking", message.text)
     if message.tool is not None:
-        what = "result of" if message.role == "tool" else "call of"
-        return _folded(f"{what} {message.tool}", message.text)
+        kind = "result of" if message.role == "tool" else "call of"
+        return _folded(f"{kind} {message.tool}", message.text)
     if message.role == "tool":
-        return _folded("result of a tool", message.text)
+        return _folded("tool result", message.text)
     return "\n\n".join(_paragraphs(message.text))
 
 
 def _folded(title: str, text: str) -> str:
     shown = printable(re.sub(r"\s+", " ", title[:100]))
-    for sign, name in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("@", "&#64;")):
-        shown = shown.replace(sign, name)
+    for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("@", "&#64;")):
+        shown = shown.replace(char, entity)
     return f"<details><summary>{shown}</summary>\n\n{fence(text, FOLDED, FOLDED)}\n\n</details>"
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Text as text, and what stands between fences in it as code."""
-    held: list[str] = []
-    mark = ""
+    """Yield the paragraphs of a text, escaped, and its fenced blocks as code."""
+    pending: list[str] = []
+    opening = ""
     for line in text.replace("\r\n", "\n").expandtabs(4).split("\n"):
-        found = FENCE.match(line)
-        if mark:
-            if line.strip().startswith(mark) and not line.strip().strip(mark[0]):
-                yield fence("\n".join(held), FOLDED, FOLDED)
-                held, mark = [], ""
+        match = FENCE.match(line)
+        if opening:
+            if line.strip().startswith(opening) and not line.strip().strip(opening[0]):
+                yield fence("\n".join(pending), FOLDED, FOLDED)
+                pending, opening = [], ""
             else:
-                held.append(line)
-        elif found:
-            yield from _said(held)
-            held, mark = [], found[1]
+                pending.append(line)
+        elif match:
+            yield from _text_paragraphs(pending)
+            pending, opening = [], match[1]
         else:
-            held.append(line)
-    if mark:
-        yield fence("\n".join(held), FOLDED, FOLDED)
+            pending.append(line)
+    if opening:
+        yield fence("\n".join(pending), FOLDED, FOLDED)
     else:
-        yield from _said(held)
+        yield from _text_paragraphs(pending)
 
 
-def _said(lines: list[str]) -> Iterator[str]:
-    """Lines as paragraphs of escaped text; a line of its own stays one."""
+def _text_paragraphs(lines: list[str]) -> Iterator[str]:
+    """Yield lines as escaped paragraphs, with their line breaks."""
     whole = "\n".join(map(escaped, lines)).strip("\n")
     yield from (part.replace("\n", "  \n") for part in re.split(r"\n\s*\n", whole) if part.strip())
 
 
 def escaped(line: str) -> str:
-    """One line of text that Markdown shows as it is."""
+    """Escape one line so that Markdown shows it verbatim."""
     text = printable(line.rstrip())
     indent = len(text) - len(text.lstrip(" "))
     body = GUESSED.sub(r"\\", SIGNS.sub(r"\\\1", text[indent:]))

@@ -1,8 +1,7 @@
-"""Fetch in part: commits, trees, metadata and conversations of a remote's sessions, and no file's
-contents.
+"""Fetch a remote's sessions without file contents: commits, trees, metadata and conversations.
 
-That is enough for `log` and `show`. What arrives is validated as far as it is there; whoever wants
-to go on with it fetches it whole, and then it is validated whole.
+Enough for `log` and `show`. What arrives is validated as far as possible; fetching a
+session in full validates it in full.
 """
 
 from __future__ import annotations
@@ -24,50 +23,52 @@ READ = (RESERVED + b"/" + METADATA, RESERVED + b"/" + CONVERSATION)
 
 
 def fetch_part(store: Store, source: Remote, sessions: Iterable[str] = ()) -> tuple[Fetched, ...]:
-    """Fetch sessions (all, if none is named) without the contents of their files.
+    """Fetch sessions (default: all) without the contents of their files.
 
-    Writes below `<git dir>/gitcp/aside`, and nothing in the user's repository: no object, no ref,
-    no setting. Raises RevisionNotFound for a session that the remote does not have, GitFailed where
-    it cannot be reached.
+    Writes only below `<git dir>/gitcp/aside`. Raises RevisionNotFound for a session that the remote
+    does not have, and GitFailed if it cannot be reached.
     """
-    place = partial_clone.make(store.repo, source.name, source.url)
+    aside = partial_clone.make(store.repo, source.name, source.url)
     return fetch.fetch(
-        _opened(place), replace(source, url=partial_clone.REMOTE), sessions, arrived=_complete
+        _open_store(aside),
+        replace(source, url=partial_clone.REMOTE),
+        sessions,
+        arrived=_fetch_blobs,
     )
 
 
-def beside(store: Store, text: str) -> Store | None:
-    """The store of what was fetched in part, if a revision is there and not in the user's
-    repository.
-    """
-    place = partial_clone.find(store.repo, text.partition("/")[0]) if "/" in text else None
-    if place is None:
+def find_store(store: Store, text: str) -> Store | None:
+    """Return the store of a partially fetched remote if `text` names a revision only it has."""
+    aside = partial_clone.find(store.repo, text.partition("/")[0]) if "/" in text else None
+    if aside is None:
         return None
     try:
         revisions.resolve_range(store, text, None)
     except RevisionNotFound:
-        return _opened(place)
+        return _open_store(aside)
     return None
 
 
-def _opened(place: Aside) -> Store:
-    store = Store(place)
-    store.objects = Lazy(place)
+def _open_store(aside: Aside) -> Store:
+    store = Store(aside)
+    store.objects = Lazy(aside)
     return store
 
 
-def _complete(store: Store, tip: Oid) -> None:
-    """Get the blobs that a listing reads."""
+def _fetch_blobs(store: Store, tip: Oid) -> None:
+    """Fetch the blobs that a listing reads."""
     assert isinstance(store.repo, Aside)
-    wanted = dict.fromkeys(oid for node in store.history(tip) for oid in _read_of(store, node.root))
-    partial_clone.bring(store.repo, [oid for oid in wanted if not store.objects.exists(oid)])
-    store.objects.flush()  # and what arrived is looked for again
+    blobs = dict.fromkeys(
+        oid for node in store.history(tip) for oid in _metadata_blobs(store, node.root)
+    )
+    partial_clone.bring(store.repo, [oid for oid in blobs if not store.objects.exists(oid)])
+    store.objects.flush()  # forget cached lookups: the blobs exist now
 
 
-def _read_of(store: Store, root: Oid) -> Iterator[Oid]:
+def _metadata_blobs(store: Store, root: Oid) -> Iterator[Oid]:
     for path in READ:
         entry = trees.lookup(store.objects, root, path)
         if entry is not None and entry.mode == TREE:
-            yield from (below.oid for _, below in trees.walk(store.objects, entry.oid))
+            yield from (child.oid for _, child in trees.walk(store.objects, entry.oid))
         elif entry is not None:
             yield entry.oid

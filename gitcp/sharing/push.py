@@ -1,7 +1,7 @@
-"""Push: sessions and their tags to a remote, after a scan for secrets. A plan, then an apply.
+"""Push sessions and their tags to a remote, after a scan for secrets: a plan, then an apply.
 
-Nothing on the remote is replaced that is not known here, and each ref moves only from where it was
-seen: who pushed meanwhile loses nothing. A session that grew there and here is not merged.
+Refs on the remote only move if they are where the plan saw them, so concurrent pushes lose nothing.
+Diverged sessions are never merged or overwritten.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NOTHING = "nothing was sent"
 
 
 class State(StrEnum):
-    """How a ref here and on the remote stand to each other."""
+    """How a local ref compares with the remote's."""
 
     NEW = "new"
     AHEAD = "ahead"
@@ -35,9 +35,7 @@ class State(StrEnum):
 
 
 class Item(Value):
-    """One ref to be sent: a session or a tag, where it is here and there, and how many checkpoints
-    are new.
-    """
+    """One ref to push, with its local and remote value and the number of new checkpoints."""
 
     name: str
     kind: str
@@ -47,10 +45,10 @@ class Item(Value):
     checkpoints: int = 0
 
 
-class Plan(Value):
-    """What a push would send, what it would leave alone, and the secrets that stand in the way.
+class PushPlan(Value):
+    """What a push would send and skip, and the secrets that prevent it.
 
-    `redacted` are those that are left out of what is sent.
+    `redacted` are the secrets replaced in what is sent.
     """
 
     remote: Remote
@@ -60,14 +58,14 @@ class Plan(Value):
 
     @property
     def sending(self) -> tuple[Item, ...]:
-        """What is to be moved."""
+        """The refs that would move."""
         return tuple(
             item for item in self.items if item.state in (State.NEW, State.AHEAD, State.REWRITTEN)
         )
 
 
 class Report(Value):
-    """What was sent, and what the remote refused, with its reason."""
+    """The refs that were sent, and those that the remote rejected, with its reason."""
 
     sent: tuple[Item, ...]
     refused: tuple[tuple[Item, str], ...]
@@ -81,43 +79,43 @@ def plan(
     *,
     force: bool = False,
     redacted: bool = False,
-) -> Plan:
-    """Compare with the remote and scan what is new. Writes the scan's cache, nothing that has a
-    name.
+) -> PushPlan:
+    """Compare with the remote and scan new checkpoints. Writes only the scan's
+    cache and unreferenced objects.
 
-    `force` replaces a session that was rewritten here (by prune or purge), `redacted` sends it
-    without its secrets. Raises RevisionNotFound for a session that does not exist, GitFailed where
-    the remote cannot be reached.
+    `force` replaces a session that was rewritten here (by prune or purge), `redacted`
+    replaces secrets. Raises RevisionNotFound for a session that does not exist, and GitFailed
+    if the remote cannot be reached.
     """
     url = to.push_url or to.url
-    there = remote.listed(store.repo, url, to.sessions + "*") | remote.listed(
+    remote_refs = remote.listed(store.repo, url, to.sessions + "*") | remote.listed(
         store.repo, url, to.tags + "*"
     )
-    items, commits, left = [], dict[Oid, None](), list[Finding]()
+    items, commits, removed = [], dict[Oid, None](), list[Finding]()
     for session in sessions:
         outgoing = _outgoing(store, session, allowed, redacted=redacted)
-        left += outgoing.redacted
-        item, fresh = _session(store, to, outgoing, there, force=force)
+        removed += outgoing.redacted
+        item, fresh = _session(store, to, outgoing, remote_refs, force=force)
         items.append(item)
         commits |= dict.fromkeys(fresh)
-        items += _tags(to, outgoing, there, force=force)
-    held = {i.name: i.new for i in items if i.kind == "tag" and i.state is not State.SAME}
-    sieve, found = checkpoint_scan.search(
-        store, commits, allowed, checkpoint_scan.of_tags(store, held).values()
+        items += _tags(to, outgoing, remote_refs, force=force)
+    tag_values = {i.name: i.new for i in items if i.kind == "tag" and i.state is not State.SAME}
+    sieve, findings = checkpoint_scan.search(
+        store, commits, allowed, checkpoint_scan.of_tags(store, tag_values).values()
     )
-    named = checkpoint_scan.in_names(
+    in_names = checkpoint_scan.in_names(
         "session", (i.name for i in items if i.kind == "session"), sieve
     )
-    return Plan(
+    return PushPlan(
         to,
         tuple(items),
-        (*found, *checkpoint_scan.in_tags(store, held, sieve), *named),
-        tuple(left),
+        (*findings, *checkpoint_scan.in_tags(store, tag_values, sieve), *in_names),
+        tuple(removed),
     )
 
 
 class _Outgoing(Value):
-    """A session as it is to be sent: its commits, the oldest first, the tags on them, what was
+    """A session to send: its commits, oldest first, the tags on them, and the secrets that were
     redacted.
     """
 
@@ -130,66 +128,73 @@ class _Outgoing(Value):
 def _outgoing(store: Store, session: str, allowed: Collection[str], *, redacted: bool) -> _Outgoing:
     tip = store.tip(session)
     if tip is None:
-        raise RevisionNotFound(
-            f"session {session} has no checkpoint: nothing was sent", hint="gitcp sessions"
-        )
+        raise RevisionNotFound(f"no session {session!r}; nothing was sent", hint="gitcp sessions")
     nodes = list(store.history(tip))[::-1]
     values = refs.list_refs(store.repo.common_dir, refs.TAGS)
-    known = {node.commit for node in nodes}
+    commits = {node.commit for node in nodes}
     tags = {
         name.removeprefix(refs.TAGS): value
         for name, value in values.items()
-        if store.peel(value) in known
+        if store.peel(value) in commits
     }
     if not redacted:
         return _Outgoing(session, tuple(node.commit for node in nodes), tags)
-    named = checkpoint_scan.in_names("session", [session], Sieve(allowed))
-    if named:
-        raise checkpoint_scan.refused(named, NOTHING, left="the name of a session is not rewritten")
-    held = checkpoint_scan.of_tags(store, tags).values()
-    sieve, found = checkpoint_scan.search(store, (node.commit for node in nodes), allowed, held)
-    made = redact.chains(store, nodes, sieve)
-    tags = {name: made.tag(value, made.becomes[store.peel(value)]) for name, value in tags.items()}
+    in_name = checkpoint_scan.in_names("session", [session], Sieve(allowed))
+    if in_name:
+        raise checkpoint_scan.refused(in_name, NOTHING, left="session names are not rewritten")
+    tag_texts = checkpoint_scan.of_tags(store, tags).values()
+    sieve, findings = checkpoint_scan.search(
+        store, (node.commit for node in nodes), allowed, tag_texts
+    )
+    editor = redact.chains(store, nodes, sieve)
+    tags = {
+        name: editor.tag(value, editor.becomes[store.peel(value)]) for name, value in tags.items()
+    }
     store.objects.flush(held=True)
-    return _Outgoing(session, tuple(made.becomes[node.commit] for node in nodes), tags, found)
+    return _Outgoing(session, tuple(editor.becomes[node.commit] for node in nodes), tags, findings)
 
 
-def push(store: Store, agreed: Plan) -> Report:
-    """Send what was planned. Writes the tracking refs below `refs/gitcp/remotes/` for what arrived.
+def push(store: Store, agreed: PushPlan) -> Report:
+    """Push as planned. Writes the tracking refs below `refs/gitcp/remotes/` of what arrived.
 
-    Raises SecretsFound while the plan has findings, Refused if a session grew on both sides:
-    nothing is sent then.
+    Raises SecretsFound if the plan has findings, and Refused if a session
+    diverged; nothing is sent then.
     """
     try:
         return _push(store, agreed)
     finally:
-        store.objects.let_go()  # redacted ones, which no ref here will name
+        store.objects.let_go()  # redacted copies stay unreferenced
 
 
-def _push(store: Store, agreed: Plan) -> Report:
+def _push(store: Store, agreed: PushPlan) -> Report:
     if agreed.findings:
         raise checkpoint_scan.refused(agreed.findings, NOTHING)
-    stuck = next((item for item in agreed.items if item.state is State.DIVERGED), None)
-    if stuck is not None:
-        raise _diverged(agreed.remote, stuck)
+    diverged = next((item for item in agreed.items if item.state is State.DIVERGED), None)
+    if diverged is not None:
+        raise _diverged(agreed.remote, diverged)
     updates = [
-        remote.Update(_there(agreed.remote, item), item.new, item.old) for item in agreed.sending
+        remote.Update(_remote_ref(agreed.remote, item), item.new, item.old)
+        for item in agreed.sending
     ]
     refused = remote.send(store.repo, agreed.remote.push_url or agreed.remote.url, updates)
-    sent = tuple(item for item in agreed.sending if _there(agreed.remote, item) not in refused)
+    sent = tuple(item for item in agreed.sending if _remote_ref(agreed.remote, item) not in refused)
     with store.lock():
         for item in sent:
             _track(store, agreed.remote, item)
-    left = tuple((i, refused[_there(agreed.remote, i)]) for i in agreed.sending if i not in sent)
-    return Report(sent, left)
+    rejected = tuple(
+        (i, refused[_remote_ref(agreed.remote, i)]) for i in agreed.sending if i not in sent
+    )
+    return Report(sent, rejected)
 
 
 def _session(
-    store: Store, to: Remote, outgoing: _Outgoing, there: dict[str, Oid], *, force: bool
+    store: Store, to: Remote, outgoing: _Outgoing, remote_refs: dict[str, Oid], *, force: bool
 ) -> tuple[Item, tuple[Oid, ...]]:
-    """A session, and its checkpoints that the remote does not have, the oldest first."""
+    """Return the item of a session, and its checkpoints that the remote does not have, oldest
+    first.
+    """
     session, chain = outgoing.session, outgoing.chain
-    tip, old = chain[-1], there.get(to.sessions + outgoing.session)
+    tip, old = chain[-1], remote_refs.get(to.sessions + outgoing.session)
     if old is None:
         return Item(session, "session", State.NEW, tip, None, len(chain)), chain
     if old == tip:
@@ -197,7 +202,7 @@ def _session(
     if old in chain:
         fresh = chain[chain.index(old) + 1 :]
         return Item(session, "session", State.AHEAD, tip, old, len(fresh)), fresh
-    state = apart(store, tip, old)
+    state = compare_histories(store, tip, old)
     if state is State.REWRITTEN and force:
         return Item(session, "session", State.REWRITTEN, tip, old, len(chain)), chain
     return Item(
@@ -205,12 +210,11 @@ def _session(
     ), ()
 
 
-def apart(store: Store, tip: Oid, old: Oid) -> State:
-    """How the remote's end stands to ours, which does not come after it.
+def compare_histories(store: Store, tip: Oid, old: Oid) -> State:
+    """Return how the remote's tip `old` relates to ours, which does not contain it.
 
-    A prune or purge leaves the checkpoints what they were, under other commits. What is missing
-    here must have been dropped here: a session of this name that somebody else began is no other
-    form of ours.
+    Prune and purge give the same checkpoints new commits. A checkpoint that is missing here must
+    have been dropped here: otherwise it is a different session of the same name.
     """
     if not store.objects.exists(old):
         return State.DIVERGED
@@ -222,13 +226,13 @@ def apart(store: Store, tip: Oid, old: Oid) -> State:
     same = all(ours.get(summary.id, summary.created) == summary.created for summary in theirs)
     last = max(id.number for id in ours)
     rewritten = (
-        same and theirs[0].id.number <= last and (not missing or _were_dropped(store, missing))
+        same and theirs[0].id.number <= last and (not missing or _all_dropped(store, missing))
     )
     return State.REWRITTEN if rewritten else State.DIVERGED
 
 
-def _were_dropped(store: Store, ids: Iterable[CheckpointId]) -> bool:
-    """Whether prunes and deletes of this repository took all of them away."""
+def _all_dropped(store: Store, ids: Iterable[CheckpointId]) -> bool:
+    """Return whether prunes and deletes in this repository dropped all of these checkpoints."""
     operations = oplog.entries(store.repo)
     return all(
         any(a <= id.number <= b for op in operations for a, b in op.dropped.get(id.session, ()))
@@ -236,22 +240,24 @@ def _were_dropped(store: Store, ids: Iterable[CheckpointId]) -> bool:
     )
 
 
-def _tags(to: Remote, outgoing: _Outgoing, there: dict[str, Oid], *, force: bool) -> list[Item]:
+def _tags(
+    to: Remote, outgoing: _Outgoing, remote_refs: dict[str, Oid], *, force: bool
+) -> list[Item]:
     items = []
     for name, oid in outgoing.tags.items():
-        old = there.get(to.tags + name)
+        old = remote_refs.get(to.tags + name)
         moved = State.REWRITTEN if force else State.BEHIND
         state = State.NEW if old is None else State.SAME if old == oid else moved
         items.append(Item(name, "tag", state, oid, old))
     return items
 
 
-def _there(to: Remote, item: Item) -> str:
+def _remote_ref(to: Remote, item: Item) -> str:
     return (to.sessions if item.kind == "session" else to.tags) + item.name
 
 
 def _track(store: Store, to: Remote, item: Item) -> None:
-    """Note what the remote has now. Where that fails, the next fetch says it again."""
+    """Update the tracking ref. If this fails, the next fetch repairs it."""
     name = f"{to.tracking}{item.kind}s/{item.name}"
     refs.update_ref(
         store.repo.common_dir, name, item.new, refs.read_ref(store.repo.common_dir, name)
@@ -260,10 +266,10 @@ def _track(store: Store, to: Remote, item: Item) -> None:
 
 def _diverged(to: Remote, item: Item) -> Refused:
     return Refused(
-        f"session {item.name} has checkpoints on {to.name} that are not in it here, and the other "
-        "way round. "
-        "Sessions are never merged: nothing was sent",
-        hint=f"gitcp fetch {to.name}, then gitcp fork {to.name}/{item.name} --trust; "
-        "after a prune or purge here: gitcp push --force; if a redacted copy is there: gitcp push "
-        "--redact",
+        f"session {item.name} and the one on {to.name} have diverged; nothing was sent",
+        (
+            "after a local prune or purge: gitcp push --force",
+            "if the remote has a redacted copy: gitcp push --redact",
+        ),
+        hint=f"gitcp fetch {to.name} && gitcp fork {to.name}/{item.name} --trust",
     )

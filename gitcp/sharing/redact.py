@@ -1,8 +1,8 @@
-"""Checkpoints as they may leave: without their secrets. (A text alone:
-gitcp.secrets.checkpoint_scan.redacted.)
+"""Redact checkpoints before they leave the machine. For plain text, see
+gitcp.secrets.checkpoint_scan.redacted.
 
-The chains here stay as they are. A redacted checkpoint keeps its id, and the same checkpoint is
-redacted to the same commit every time, so that what was sent once is not sent again.
+The local chains stay as they are. A redacted checkpoint keeps its id, and redacting it again gives
+the same commit, so nothing is sent twice.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from gitcp.store import Store, Summary
 
 
 def chains(store: Store, nodes: Iterable[Summary], sieve: Sieve) -> Editor:
-    """Checkpoints, the oldest first, as they may leave: `becomes` of the editor names the commit of
-    each.
+    """Redact the checkpoints `nodes`, oldest first. The result's `becomes` maps old to new commits.
 
-    They were searched before (`secrets.search`): what is known to be clean is not looked at. Writes
-    objects that no ref names. Raises StoreDamaged.
+    Expects that `secrets.search` ran before: blobs known to be clean are skipped. Writes objects
+    that no ref names. Raises StoreDamaged.
     """
-    made = Editor(
+    editor = Editor(
         store,
         Edit(lambda data: checkpoint_scan.redacted(data, sieve), clean=scan_cache.load(store.repo)),
     )
-    made.chains(nodes)
+    editor.chains(nodes)
     store.objects.flush(held=True)
-    return made
+    return editor

@@ -1,7 +1,7 @@
-"""Remotes: which other repositories checkpoints may go to. None, until the user names it.
+"""Remotes that checkpoints are pushed to and fetched from. None until the user enables one.
 
-A remote is one of git's, with a setting of ours beside it. One that is for checkpoints alone gets
-no fetch refspec, so that git's own `fetch` and `push` leave it alone.
+A remote is one of git's, plus a setting of gitcp's. A remote that only holds checkpoints has no
+fetch refspec, so plain `git fetch` and `git push` skip it.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from gitcp.value import Value
 ON = "gitcp"
 BRANCHES = "branches"
 IMPORTED = "imported"
-"""Where imports are kept, beside what was fetched: no remote can have this name, or it with a
-number.
+"""The namespace of imports, next to those of fetched remotes. No remote can have this
+name, with or without a number.
 """
 
 
 class Remote(Value):
-    """A remote: its name, its URL, whether checkpoints may go there, and whether as branches and
-    tags.
+    """A git remote, whether it is enabled for checkpoints, and whether they
+    are pushed as branches and tags.
 
-    `push_url` is where they go if that is another one (git's `pushurl`).
+    `push_url` is git's `pushurl`, "" if there is none.
     """
 
     name: str
@@ -37,123 +37,124 @@ class Remote(Value):
 
     @property
     def sessions(self) -> str:
-        """Where sessions lie there."""
+        """The ref prefix of sessions on the remote."""
         return "refs/heads/gitcp/" if self.as_branches else refs.SESSIONS
 
     @property
     def tags(self) -> str:
-        """Where tags lie there."""
+        """The ref prefix of tags on the remote."""
         return "refs/tags/gitcp/" if self.as_branches else refs.TAGS
 
     @property
     def tracking(self) -> str:
-        """Where what it has is kept here."""
+        """The local ref prefix of what was fetched from it."""
         return f"{refs.REMOTES}{self.name}/"
 
     @property
     def shown(self) -> str:
-        """Its URL without a password."""
+        """The URL without a password."""
         return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1:…@", self.url)
 
 
 def listing(repo: Repository) -> tuple[Remote, ...]:
-    """Every remote that git has here, by name."""
-    found = remote.settings(repo)
-    names = sorted({key[7:-4] for key in found if key.endswith(".url")})
+    """Return all git remotes of the repository, by name."""
+    config = remote.settings(repo)
+    names = sorted({key[7:-4] for key in config if key.endswith(".url")})
     return tuple(
         Remote(
             n,
-            _address(found[f"remote.{n}.url"], names),
+            _address(config[f"remote.{n}.url"], names),
             value not in {"", "false"},
             value == BRANCHES,
-            _address(found.get(f"remote.{n}.pushurl", ""), names),
+            _address(config.get(f"remote.{n}.pushurl", ""), names),
         )
         for n in names
-        for value in [found.get(f"remote.{n}.{ON}", "")]
+        for value in [config.get(f"remote.{n}.{ON}", "")]
     )
 
 
 def _address(url: str, names: Sequence[str]) -> str:
-    """A directory that is called like a remote is meant as one: git would take its name for the
-    remote's.
+    """Return a URL that git does not mistake for a remote's name: a directory may be called the
+    same.
     """
     return f"./{url}" if url in names else url
 
 
 def choose(repo: Repository, name: str | None) -> Remote:
-    """The remote that is meant: the named one, else the only one that is enabled. Raises BadValue,
-    Refused.
+    """Return the named remote, else the only enabled one.
+
+    Raises BadValue if there is no such remote or more than one is enabled, Refused if it is not
+    enabled.
     """
-    known = listing(repo)
+    all_remotes = listing(repo)
     if name is not None:
-        found = next((one for one in known if one.name == name), None)
-        if found is None:
+        match = next((each for each in all_remotes if each.name == name), None)
+        if match is None:
             raise BadValue(
-                f"there is no remote {name!r}: nothing was sent or fetched",
-                hint="gitcp remote NAME URL",
+                f"no remote {name!r}; nothing was sent or fetched",
+                hint=f"gitcp remote {name} URL",
             )
-        if not found.enabled:
+        if not match.enabled:
             raise Refused(
-                f"checkpoints do not go to {name} until you say so: nothing was sent or fetched",
+                f"remote {name} is not enabled for checkpoints; nothing was sent or fetched",
                 hint=f"gitcp remote {name}",
             )
-        return found
-    enabled = [one for one in known if one.enabled]
+        return match
+    enabled = [each for each in all_remotes if each.enabled]
     if len(enabled) == 1:
         return enabled[0]
     if enabled:
-        names = ", ".join(one.name for one in enabled)
+        names = ", ".join(each.name for each in enabled)
         raise BadValue(
-            f"checkpoints go to more than one remote ({names}): name one", hint="gitcp push REMOTE"
+            f"several remotes are enabled for checkpoints ({names}); name one",
+            hint=f"gitcp push {enabled[0].name}",
         )
-    names = ", ".join(one.name for one in known)
+    names = ", ".join(each.name for each in all_remotes)
     raise Refused(
-        "checkpoints go to no remote yet: nothing was sent or fetched",
-        hint=f"gitcp remote NAME  (there is: {names})" if names else "gitcp remote NAME URL",
+        "no remote is enabled for checkpoints; nothing was sent or fetched",
+        hint=f"gitcp remote {all_remotes[0].name}" if names else "gitcp remote NAME URL",
     )
 
 
 def enable(repo: Repository, name: str, url: str | None, *, as_branches: bool) -> Remote:
-    """Let checkpoints go to a remote; one that is new is made with `url`. Writes git's config of
-    this repository.
+    """Enable a remote for checkpoints, and create it if it is new. Writes the repository's git
+    config.
 
-    Raises BadValue for a name or URL that cannot be one, Refused if the remote has another URL.
+    Raises BadValue for an invalid name or URL, and Refused if the remote has another URL.
     """
     refs.check_name(name, "remote")
     if re.fullmatch(rf"{IMPORTED}(-\d+)?", name):
         raise BadValue(
-            f"{name} is where imports are kept: nothing was changed", hint="choose another name"
+            f"the name {name} is reserved for imports; nothing was changed",
+            hint="choose another name",
         )
-    known = next((one for one in listing(repo) if one.name == name), None)
-    if known is None and url is None:
-        raise BadValue(
-            f"there is no remote {name!r}: nothing was changed", hint=f"gitcp remote {name} URL"
-        )
+    existing = next((each for each in listing(repo) if each.name == name), None)
+    if existing is None and url is None:
+        raise BadValue(f"no remote {name!r}; nothing was changed", hint=f"gitcp remote {name} URL")
     if url is not None and (
         not url.strip() or url.startswith("-") or re.search(r"[\x00-\x1f\x7f]|^\w+::", url)
     ):
         raise BadValue(
-            f"{url!r} is no URL that can be used: nothing was changed",
+            f"{url!r} is not a usable URL; nothing was changed",
             hint=f"gitcp remote {name} URL",
         )
-    if known is not None and url not in (None, known.url):
+    if existing is not None and url not in (None, existing.url):
         raise Refused(
-            f"{name} is at {known.shown} already: nothing was changed", hint="choose another name"
+            f"remote {name} already has the URL {existing.shown}; nothing was changed",
+            hint="choose another name",
         )
-    if known is None and url is not None:
+    if existing is None and url is not None:
         remote.configure(repo, f"remote.{name}.url", url)
         remote.configure(repo, f"remote.{name}.skipFetchAll", "true")
         remote.configure(repo, f"remote.{name}.tagOpt", "--no-tags")
     remote.configure(repo, f"remote.{name}.{ON}", BRANCHES if as_branches else "true")
-    return next(one for one in listing(repo) if one.name == name)
+    return next(each for each in listing(repo) if each.name == name)
 
 
 def disable(repo: Repository, name: str) -> Remote:
-    """Let no more checkpoints go there; the remote itself stays. Raises BadValue if there is
-    none.
-    """
-    known = next((one for one in listing(repo) if one.name == name), None)
-    if known is None:
-        raise BadValue(f"there is no remote {name!r}: nothing was changed", hint="gitcp remote")
+    """Disable a remote for checkpoints; the git remote stays. Raises BadValue if there is none."""
+    existing = next((each for each in listing(repo) if each.name == name), None)
+    if existing is None:
+        raise BadValue(f"no remote {name!r}; nothing was changed", hint="gitcp remote")
     remote.configure(repo, f"remote.{name}.{ON}", None)
-    return next(one for one in listing(repo) if one.name == name)
+    return next(each for each in listing(repo) if each.name == name)

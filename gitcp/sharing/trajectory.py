@@ -1,9 +1,8 @@
-"""A conversation as an ATIF trajectory: the Agent Trajectory Interchange Format, by which runs of
-agents are exchanged.
+"""Export a conversation as an ATIF trajectory (Agent Trajectory Interchange Format 1.7).
 
-https://github.com/harbor-framework/harbor/blob/main/rfcs/0001-trajectory-format.md, version 1.7.
-One step is what somebody said: a user, the system, or the agent with its thinking, its calls of
-tools and what these gave back.
+https://github.com/harbor-framework/harbor/blob/main/rfcs/0001-trajectory-format.md. A
+step is a message of the user or the system, or one of the agent with its thinking,
+its tool calls and their results.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ AGENTS = ("assistant", "model", "thinking", "agent")
 
 
 def render(checkpoint: Checkpoint, messages: Iterable[Message]) -> Json:
-    """The trajectory of a checkpoint's conversation. Pure."""
+    """Return the trajectory of a checkpoint's conversation. Pure."""
     steps = _Steps()
     for message in messages:
         steps.add(message)
     steps.close()
     agent, note = checkpoint.agent, checkpoint.note
-    who: Json = {
+    agent_fields: Json = {
         "name": agent.name if agent else "unknown",
         "version": (agent and agent.version) or "unknown",
     }
     if agent and agent.model:
-        who["model_name"] = agent.model
+        agent_fields["model_name"] = agent.model
     return {
         "schema_version": VERSION,
         "session_id": (agent and agent.session_id) or checkpoint.id.session,
-        "agent": who,
+        "agent": agent_fields,
         "steps": steps.done,
         "final_metrics": {"total_steps": len(steps.done)},
         "extra": {
@@ -55,8 +54,8 @@ def render(checkpoint: Checkpoint, messages: Iterable[Message]) -> Json:
     }
 
 
-class _Open(NamedTuple):
-    """A call that nothing answered: its tool, its id in the trajectory, the agent's own id, and its
+class _PendingCall(NamedTuple):
+    """A tool call without a result: the tool, its id in the trajectory, the agent's id, and its
     step.
     """
 
@@ -67,38 +66,38 @@ class _Open(NamedTuple):
 
 
 class _Steps:
-    """The steps so far, and the calls of tools that nothing answered yet.
+    """The steps so far, and pending tool calls.
 
-    A result goes to its call, however late it comes. A second result of a call, and one without a
-    call, is a step of the system's. A call that nothing answered gets an empty result that says so.
+    A result goes to its call, however late it comes. A second result, or one without a call,
+    becomes a system step. A call without a result gets an empty one, marked missing.
     """
 
     def __init__(self) -> None:
         self.done: list[Json] = []
-        self.open: list[_Open] = []
+        self.open: list[_PendingCall] = []
         self.ids: set[str] = set()
 
     def add(self, message: Message) -> None:
-        """Take one message more."""
+        """Add a message."""
         if message.role == "tool":
             self._result(message)
         elif message.role in AGENTS:
-            self._said(message)
+            self._agent_message(message)
         else:
             self._step("user" if message.role in USERS else "system", message)["message"] = (
                 _content(message)
             )
 
-    def _said(self, message: Message) -> None:
-        """What the agent said, thought or called. What comes after a call of a tool is a step of
-        its own.
+    def _agent_message(self, message: Message) -> None:
+        """Add a message, thought or call of the agent. Anything after a tool call starts a new
+        step.
         """
         step = self.done[-1] if self.done else {}
         is_call = message.role != "thinking" and message.tool is not None
-        ended = (
+        is_new_step = (
             "observation" in step if is_call else "tool_calls" in step or bool(step.get("message"))
         )
-        if step.get("source") != "agent" or ended:
+        if step.get("source") != "agent" or is_new_step:
             step = self._step("agent", message)
         if is_call:
             self._call(step, message)
@@ -122,29 +121,29 @@ class _Steps:
             "arguments": arguments or {"input": message.text},
         }
         step.setdefault("tool_calls", []).append(call)
-        self.open.append(_Open(name, id, message.call, step))
+        self.open.append(_PendingCall(name, id, message.call, step))
 
     def _result(self, message: Message) -> None:
-        """What a tool gave back belongs to the call that it names."""
-        found = tool_results.take(self.open, message)
-        if found is None:
-            self._result_of_none(message)
+        """Add a tool's result to the call that it names."""
+        call = tool_results.pop_call(self.open, message)
+        if call is None:
+            self._unmatched_result(message)
             return
-        self._answer(found, _content(message), {"error": True} if message.failed else {})
+        self._answer(call, _content(message), {"error": True} if message.failed else {})
 
-    def _answer(self, call: _Open, content: Any, extra: Json) -> None:
-        given = call.step.setdefault("observation", {"results": []})["results"]
-        given.append(
+    def _answer(self, call: _PendingCall, content: Any, extra: Json) -> None:
+        results = call.step.setdefault("observation", {"results": []})["results"]
+        results.append(
             {"source_call_id": call.id, "content": content, **({"extra": extra} if extra else {})}
         )
 
     def close(self) -> None:
-        """Give each call that nothing answered an empty result."""
+        """Add an empty result to each pending call."""
         for call in self.open:
             self._answer(call, "", {"missing": True})
         self.open.clear()
 
-    def _result_of_none(self, message: Message) -> None:
+    def _unmatched_result(self, message: Message) -> None:
         step = self._step("system", message)
         step["observation"] = {"results": [{"content": _content(message)}]}
 
@@ -157,8 +156,8 @@ class _Steps:
 
 
 def _content(message: Message) -> str | list[Json]:
-    """What a message says, its images named: as parts where the agent says where one is, else as
-    text. No bytes.
+    """Return the content of a message without image bytes: parts if it has
+    images with a path, else text.
     """
     parts = [_part(image) for image in message.images]
     if not parts or message.text != IMAGE:
@@ -172,8 +171,8 @@ def _part(image: Image) -> Json:
     if image.place is not None and image.media in IMAGES.values():
         return {"type": "image", "source": {"media_type": image.media, "path": image.place}}
     size = image.size()
-    known = f"{size:,} bytes" if size is not None else image.place
-    return {"type": "text", "text": f"[image: {', '.join(filter(None, (image.media, known)))}]"}
+    detail = f"{size:,} bytes" if size is not None else image.place
+    return {"type": "text", "text": f"[image: {', '.join(filter(None, (image.media, detail)))}]"}
 
 
 def _is_time(text: str) -> bool:

@@ -1,9 +1,8 @@
-"""A conversation in a file from somebody else: whose it is, what it says of itself, and the
-checkpoint made of it.
-"""
+"""Read a conversation file from elsewhere, detect its agent, and make a checkpoint of it."""
 
 from __future__ import annotations
 
+import shlex
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -38,10 +37,8 @@ LARGEST = 1 << 30
 MOST_ITEMS = 1000
 
 
-class Brought(Value):
-    """What a file holds: a conversation, what to call its session, what it says about itself, and
-    its SHA-256.
-    """
+class ImportedTranscript(Value):
+    """The content of a file: the conversation, a session name, its note, and its SHA-256 (hex)."""
 
     capture: Capture
     session: str
@@ -49,56 +46,65 @@ class Brought(Value):
     sha256: str
 
 
-def read(path: Path, name: str, agent: str | None) -> Brought:
-    """A conversation in a file of this `name`. `agent` says whose it is, else it is found out.
+def read(path: Path, name: str, agent: str | None) -> ImportedTranscript:
+    """Read a conversation from `path`. `name` is its original name; `agent` None means detect it.
 
-    Reads only. Raises BadValue for a file that holds none.
+    Reads only. Raises BadValue if the file contains no conversation.
     """
     if path.stat().st_size > LARGEST:
-        raise BadValue(f"{name} is larger than a conversation can be: nothing was imported")
+        raise BadValue(f"{name} is larger than {LARGEST >> 30} GiB; nothing was imported")
     with path.open("rb") as file:
-        known = adapters.recognise(
+        detected = adapters.recognise(
             islice(iter(lambda: file.readline(LONGEST_LINE), b""), HEAD_LINES)
         )
         file.seek(0)
         digest = _sha256(file)
-    if agent is None and known is not None:
-        agent = known.agent
+    if agent is None and detected is not None:
+        agent = detected.agent
     label = Note(label=f"imported from {name}")
     if agent not in (None, generic.NAME):
-        capture = _of_agent(
-            path, name, agent or "", known.session_id if known and known.agent == agent else None
+        capture = _capture(
+            path,
+            name,
+            agent or "",
+            detected.session_id if detected and detected.agent == agent else None,
         )
         session = (capture.agent and capture.agent.session_id) or Path(name).stem
-        return Brought(capture, session, label, digest)
+        return ImportedTranscript(capture, session, label, digest)
     capture = replace(generic.from_file(path), agent=None)
     capture = replace(
-        capture, sources=tuple(replace(s, place=_place(name)) for s in capture.sources)
+        capture, sources=tuple(replace(s, place=_relative_path(name)) for s in capture.sources)
     )
     document = _document(path) if capture.format == "json" else None
     if document is not None:
-        return Brought(capture, _named(document) or Path(name).stem, _note(document, label), digest)
+        return ImportedTranscript(
+            capture, _session_name(document) or Path(name).stem, _note(document, label), digest
+        )
     _require_messages(capture, path, name)
-    return Brought(capture, Path(name).stem, label, digest)
+    return ImportedTranscript(capture, Path(name).stem, label, digest)
 
 
 def checkpoint(
-    store: Store, brought: Brought, id: CheckpointId, parent: Oid | None, limits: Limits
+    store: Store,
+    transcript: ImportedTranscript,
+    id: CheckpointId,
+    parent: Oid | None,
+    limits: Limits,
 ) -> Oid | None:
-    """The commit of a checkpoint of this conversation, beside the files as they are; no ref names
-    it yet.
+    """Write a checkpoint of this conversation with the current files, and
+    return its unreferenced commit.
 
-    None if `parent`, the one before it, has this conversation already. Raises what a save raises.
+    Return None if `parent` already has this conversation. Raises what a save raises.
     """
     before = store.read(parent) if parent else None
     try:
-        taken = take(store.repo, store.objects, limits, live_trees(store, id.session))
-        kept, agent = conversation.keep(store, brought.capture, before)
+        files = take(store.repo, store.objects, limits, live_trees(store, id.session))
+        stored, agent = conversation.store_capture(store, transcript.capture, before)
         if (
             before is not None
             and before.conversation
-            and kept
-            and before.conversation.streams == kept.streams
+            and stored
+            and before.conversation.streams == stored.streams
         ):
             store.objects.discard()
             return None
@@ -110,43 +116,43 @@ def checkpoint(
             created=store.repo.host.now(),
             trigger=Trigger.MANUAL,
             agent=agent,
-            note=brought.note,
-            snapshot=taken.snapshot,
-            conversation=kept,
+            note=transcript.note,
+            snapshot=files.snapshot,
+            conversation=stored,
             changed=0,
         )
-        changes = changes_between(store, before.snapshot.tree, taken.snapshot) if before else ()
-        made = store.commit(replace(draft, changed=len(changes)), readme.render(draft, changes))
+        changes = changes_between(store, before.snapshot.tree, files.snapshot) if before else ()
+        commit = store.commit(replace(draft, changed=len(changes)), readme.render(draft, changes))
     except BaseException:
         store.objects.discard()
         raise
-    return made.commit
+    return commit.commit
 
 
-def _of_agent(path: Path, name: str, agent: str, session_id: str | None) -> Capture:
-    """An agent's transcript as it lies: one stream, whatever else its agent would look for beside
+def _capture(path: Path, name: str, agent: str, session_id: str | None) -> Capture:
+    """Capture an agent's transcript alone, without files that its agent would look for next to
     it.
     """
     adapter = adapters.load(agent)
-    found = adapter.capture(Found(agent, session_id or Path(name).stem, path, 0.0))
-    main = next(source for source in found.sources if source.name == MAIN)
-    place = main.place if main.place != path.name else _place(name)
-    held = replace(found, sources=(replace(main, live=False, place=place),))
-    held = replace(held, agent=Agent(agent, session_id))
-    _require_messages(held, path, name)
-    return held
+    capture = adapter.capture(Found(agent, session_id or Path(name).stem, path, 0.0))
+    main = next(source for source in capture.sources if source.name == MAIN)
+    target = main.place if main.place != path.name else _relative_path(name)
+    result = replace(capture, sources=(replace(main, live=False, place=target),))
+    result = replace(result, agent=Agent(agent, session_id))
+    _require_messages(result, path, name)
+    return result
 
 
 def _require_messages(capture: Capture, path: Path, name: str) -> None:
     with path.open("rb") as file:
-        found = adapters.for_format(capture.format).digest(
+        digest = adapters.for_format(capture.format).digest(
             Digest(), (line.rstrip(b"\n") for line in file)
         )
-    if not found.messages:
+    if not digest.messages:
         raise BadValue(
-            f"{name} is no bundle, no JSON with messages, and no transcript that is known: nothing "
-            "was imported",
-            hint="--agent NAME says whose it is",
+            f"{name}: unrecognized format, expected a bundle, JSON messages or a known agent's "
+            "transcript; nothing was imported",
+            hint=f"gitcp import {shlex.quote(name)} --agent NAME",
         )
 
 
@@ -157,8 +163,8 @@ def _sha256(file: Any) -> str:
     return digest.hexdigest()
 
 
-def _place(name: str) -> str:
-    """Under which name the file is put back, where no agent has one for it."""
+def _relative_path(name: str) -> str:
+    """Return the path to restore the file to, "" if the name is not usable as one."""
     return name if place_parts(name) else ""
 
 
@@ -166,11 +172,13 @@ def _place(name: str) -> str:
 
 
 def _document(path: Path) -> dict[str, Any] | None:
-    """The JSON document in a file, if it is an object with messages. Raises BadValue for messages
-    that are none.
+    """Parse a JSON object with messages; return None for anything else. Raises
+    BadValue for invalid messages.
     """
     if path.stat().st_size > LARGEST_DOCUMENT:
-        raise BadValue(f"{path.name} is larger than a JSON document may be: nothing was imported")
+        raise BadValue(
+            f"{path.name} is larger than {LARGEST_DOCUMENT >> 20} MiB; nothing was imported"
+        )
     try:
         document = wire.loads(path.read_bytes())
     except ValueError:
@@ -179,33 +187,33 @@ def _document(path: Path) -> dict[str, Any] | None:
         return None
     for message in document["messages"]:
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-            raise BadValue("one of the messages has no role: nothing was imported")
+            raise BadValue("a message has no role; nothing was imported")
     return document
 
 
-def _named(document: dict[str, Any]) -> str | None:
+def _session_name(document: dict[str, Any]) -> str | None:
     name = document.get("session")
     return name if isinstance(name, str) else None
 
 
 def _note(document: dict[str, Any], label: Note) -> Note:
-    """What the document says about itself, as far as it is text. No command is taken over."""
+    """Return the note of a document: its text fields only, never commands."""
     metadata = document.get("metadata")
-    said = {**(metadata if isinstance(metadata, dict) else {}), **document}
+    fields = {**(metadata if isinstance(metadata, dict) else {}), **document}
     handoff = document.get("handoff")
-    told = handoff if isinstance(handoff, dict) else {}
+    handoff_fields = handoff if isinstance(handoff, dict) else {}
     return replace(
         label,
-        phase=_text(said.get("phase")),
-        objective=_text(said.get("objective")),
+        phase=_text(fields.get("phase")),
+        objective=_text(fields.get("objective")),
         facts=_pairs(document.get("facts")),
         position=_pairs(document.get("position")),
         handoff=Handoff(
-            task=_text(told.get("task")),
-            decisions=_texts(told.get("decisions")),
-            failed=_texts(told.get("failed")),
-            next=_texts(told.get("next")),
-            active=_texts(told.get("active")),
+            task=_text(handoff_fields.get("task")),
+            decisions=_texts(handoff_fields.get("decisions")),
+            failed=_texts(handoff_fields.get("failed")),
+            next=_texts(handoff_fields.get("next")),
+            active=_texts(handoff_fields.get("active")),
         ),
     )
 

@@ -1,11 +1,12 @@
-"""What came from somebody else is looked at whole before a ref names it.
+"""Validate sessions from other repositories before a ref names them.
 
-Nothing is taken on its word: commits, trailers, metadata, names and modes of every tree entry,
-sizes, and how segments add up. What is refused is refused whole.
+Checks commits, trailers, metadata, names and modes of all tree entries, sizes, and checksums of
+conversations. A session is accepted or rejected as a whole.
 """
 
 from __future__ import annotations
 
+from gitcp import progress
 from gitcp.conversation import segments
 from gitcp.conversation.segments import Segment
 from gitcp.conversation.sums import Sums
@@ -27,28 +28,30 @@ from gitcp.worktree import paths
 
 MODES = (FILE, EXECUTABLE, SYMLINK, GITLINK)
 LARGEST = 1 << 30
-"""No object may be larger: a small pack can hold terabytes of zeros."""
+"""Maximum bytes of an object: a small pack can expand to terabytes."""
 
 MOST = 2_000_000
-"""No tree may name more paths, however often it repeats itself."""
+"""Maximum paths of a tree: a small tree can repeat its subtrees."""
 
 
 def validate(store: Store, name: str, tip: Oid, known: frozenset[Oid]) -> list[Summary]:
-    """Check the chain behind `tip`, fetched as session `name`, up to what is `known`; what is new,
-    newest first.
+    """Check the chain that ends at `tip`, fetched as session `name`, down to `known` commits.
+    Return the new checkpoints, newest first.
 
-    Raises StoreDamaged for the first thing that is not as it must be. Reads only. A missing blob is
-    not missed in a partial clone, and there alone.
+    Reads only. Raises StoreDamaged for the first problem. Missing blobs are
+    accepted in a partial clone only.
     """
     run = _Validation(store)
     fresh: list[Summary] = []
     oid: Oid | None = tip
-    while oid is not None and oid not in known:
-        summary = store.summary(oid)
-        _check_place(name, summary, fresh)
-        run.checkpoint(summary)
-        fresh.append(summary)
-        oid = summary.parent
+    with progress.task("verifying", "checkpoints") as advance:
+        while oid is not None and oid not in known:
+            summary = store.summary(oid)
+            _check_place(name, summary, fresh)
+            run.checkpoint(summary)
+            fresh.append(summary)
+            advance(1)
+            oid = summary.parent
     run.check_sizes()
     run.check_sums()
     return fresh
@@ -56,7 +59,7 @@ def validate(store: Store, name: str, tip: Oid, known: frozenset[Oid]) -> list[S
 
 def _check_place(name: str, summary: Summary, fresh: list[Summary]) -> None:
     if not fresh and summary.id.session != name:
-        raise StoreDamaged(f"session {name} of the remote holds {summary.id}: it was not taken")
+        raise StoreDamaged(f"remote session {name} contains {summary.id}; rejected")
     if fresh:
         after = fresh[-1]
         forked = (
@@ -64,12 +67,12 @@ def _check_place(name: str, summary: Summary, fresh: list[Summary]) -> None:
         )
         if summary.id.number >= after.id.number or forked:
             raise StoreDamaged(
-                f"{after.id} of the remote comes after {summary.id}: the session was not taken"
+                f"remote checkpoint {after.id} has {summary.id} as its parent; rejected"
             )
 
 
 class _Validation:
-    """One run: trees are looked at once, wherever they stand."""
+    """One validation run. Each tree is checked once."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -81,7 +84,7 @@ class _Validation:
         checkpoint = self.store.read(summary.commit)
         if checkpoint.id != summary.id:
             raise StoreDamaged(
-                f"{summary.id} of the remote says that it is {checkpoint.id}: it was not taken"
+                f"remote checkpoint {summary.id} has the metadata of {checkpoint.id}; rejected"
             )
         for entry in self.store.objects.read_tree(summary.root):
             if entry.name == RESERVED:
@@ -90,7 +93,7 @@ class _Validation:
                 self._entry(entry, 0)
         if self._count(summary.root, 0, top=True) > MOST:
             raise StoreDamaged(
-                f"{summary.id} of the remote names more than {MOST:,} paths: it was not taken"
+                f"remote checkpoint {summary.id} has more than {MOST:,} paths; rejected"
             )
         if checkpoint.conversation is not None:
             self._conversation(checkpoint.conversation)
@@ -104,80 +107,71 @@ class _Validation:
             )
             if entry is None or entry.mode != TREE:
                 raise StoreDamaged(
-                    f"a conversation of the remote lacks its stream {stream.name!r}: it was not "
-                    "taken"
+                    f"stream {stream.name!r} is missing in a remote conversation; rejected"
                 )
-            found = segments.read_segments(self.store.objects, entry.oid, stream.bytes)
-            self.streams.append((stream, found))
+            stored = segments.read_segments(self.store.objects, entry.oid, stream.bytes)
+            self.streams.append((stream, stored))
 
     def _count(self, oid: Oid, depth: int, *, top: bool = False) -> int:
-        """How many paths a tree names; each of its names is looked at."""
+        """Return the number of paths in a tree, after checking its entries."""
         if oid not in self.counts:
             if depth > paths.DEEPEST:
                 raise StoreDamaged(
-                    f"a tree of the remote is more than {paths.DEEPEST} deep: it was not taken"
+                    f"a remote tree is nested deeper than {paths.DEEPEST} levels; rejected"
                 )
             entries = self.store.objects.read_tree(oid)
             if len({entry.name for entry in entries}) != len(entries):
-                raise StoreDamaged("a tree of the remote names a path twice: it was not taken")
+                raise StoreDamaged("a remote tree contains a path twice; rejected")
             self.counts[oid] = sum(
                 self._entry(e, depth) for e in entries if not (top and e.name == RESERVED)
             )
         return self.counts[oid]
 
     def _entry(self, entry: trees.TreeEntry, depth: int) -> int:
-        wrong = paths.problem(entry.name) or ("holds a slash" if b"/" in entry.name else None)
-        if wrong:
-            raise StoreDamaged(
-                f"{paths.display(entry.name)} of the remote {wrong}: it was not taken"
-            )
+        problem = paths.problem(entry.name) or ("contains a slash" if b"/" in entry.name else None)
+        if problem:
+            raise StoreDamaged(f"remote path {paths.display(entry.name)} {problem}; rejected")
         if entry.mode == TREE:
             return self._count(entry.oid, depth + 1)
         if entry.mode not in MODES:
             raise StoreDamaged(
-                f"{paths.display(entry.name)} of the remote has mode {entry.mode:o}: it was not "
-                "taken"
+                f"remote path {paths.display(entry.name)} has mode {entry.mode:o}; rejected"
             )
         if entry.mode != GITLINK:
             self.blobs.add(entry.oid)
         return 1
 
     def check_sizes(self) -> None:
-        """No blob that is here may be larger than can be meant; none may be missing that no remote
-        has promised.
-        """
-        here = [oid for oid in self.blobs if self.store.objects.exists(oid)]
-        if len(here) < len(self.blobs) and not promised.is_partial(self.store.repo):
-            oid = min(self.blobs.difference(here))
+        """Raise StoreDamaged for a blob that is too large, or missing outside a partial clone."""
+        local = [oid for oid in self.blobs if self.store.objects.exists(oid)]
+        if len(local) < len(self.blobs) and not promised.is_partial(self.store.repo):
+            oid = min(self.blobs.difference(local))
             raise StoreDamaged(
-                f"blob {oid[:10]} of the remote did not come along: it was not taken",
+                f"the remote did not send blob {oid[:10]}; rejected",
                 hint="try again",
             )
-        sizes = remote.sizes(self.store.repo, here) if here else {}
+        sizes = remote.sizes(self.store.repo, local) if local else {}
         largest = max(sizes, key=lambda oid: sizes[oid], default=None)
         if largest is not None and sizes[largest] > LARGEST:
-            raise StoreDamaged(
-                f"blob {largest[:10]} of the remote has {sizes[largest]:,} bytes: it was not taken"
-            )
+            raise StoreDamaged(f"remote blob {largest[:10]} has {sizes[largest]:,} bytes; rejected")
 
     def check_sums(self) -> None:
-        """Every stream must be what its checksum says; one that is not here whole, in a partial
-        clone, is not read.
+        """Raise StoreDamaged for a stream that does not match its checksum. Streams with missing
+        blobs are skipped (partial clone).
         """
-        sums, here = Sums(), {oid for oid in self.blobs if self.store.objects.exists(oid)}
-        for stream, found in reversed(self.streams):
-            if not {segment.oid for segment in found} <= here:
+        sums, local = Sums(), {oid for oid in self.blobs if self.store.objects.exists(oid)}
+        for stream, stored in reversed(self.streams):
+            if not {segment.oid for segment in stored} <= local:
                 continue
-            if sums.of(self.store.objects, stream.name, found) != (stream.bytes, stream.sha256):
-                what = (
-                    f"stream {stream.name!r} of a conversation of the remote does not match its "
-                    "checksum"
+            if sums.of(self.store.objects, stream.name, stored) != (stream.bytes, stream.sha256):
+                raise StoreDamaged(
+                    f"stream {stream.name!r} of a remote conversation does not match its "
+                    "checksum; rejected"
                 )
-                raise StoreDamaged(f"{what}: it was not taken")
 
 
 def is_session(name: str) -> bool:
-    """Whether a remote's name for a session can be one here."""
+    """Return whether a name from a remote is valid for a session."""
     return (
         refs.NAME.match(name) is not None and ".." not in name and not name.endswith((".lock", "."))
     )

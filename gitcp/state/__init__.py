@@ -1,3 +1,3 @@
-"""What gitcp keeps beside checkpoints, in `<git dir>/gitcp` and in refs: the operation log,
+"""gitcp's own state beside checkpoints, in `<git dir>/gitcp` and in refs: the operation log,
 journals, the trash, notes, settings.
 """

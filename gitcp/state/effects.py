@@ -1,9 +1,9 @@
-"""Effects outside of the files: what checkpoints record of them, and what became of their
-compensations. Reads only.
+"""External effects: what checkpoints record of them, and the outcome of their compensations.
+Read-only.
 
-An effect is named by its key, `SESSION@NUMBER:PLACE`: the checkpoint that records it, and its place
-there from 0. A checkpoint of trigger before-risky-change records what is about to happen, any other
-what has happened.
+An effect's key is `SESSION@NUMBER:INDEX`: the checkpoint that records it, and its index there from
+0. A checkpoint with trigger before-risky-change records an effect about to happen, any other a past
+one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gitcp.value import Value, replace
 DIRECTORY = "compensations"
 
 RECORDED = "Gitcp-Effects"
-"""The trailer of a checkpoint that records effects: others need not be read."""
+"""The trailer of checkpoints that record effects; others need not be read."""
 
 DONE = "done"
 FAILED = "failed"
@@ -30,8 +30,8 @@ UNKNOWN = "unknown"
 
 
 class Effect(Value):
-    """What would undo something that lies outside of the files. `outcome` is how that ended, None
-    if it was not run.
+    """A compensation for an effect outside the files. `outcome` is its result, None if it was not
+    run.
     """
 
     id: CheckpointId
@@ -46,24 +46,26 @@ class Effect(Value):
 
 
 def after(store: Store, target: Checkpoint | None, session: str) -> tuple[Effect, ...]:
-    """The effects that came after `target` in a session, newest first; all of them if `target` is
+    """Return the effects after `target` in a session, newest first; all effects if `target` is
     None.
     """
     tip = store.tip(session)
     if tip is None:
         return ()
-    known = store.read(tip).compensated
+    outcomes = store.read(tip).compensated
     last = target.commit if target else None
     later = takewhile(lambda s: s.commit != last, store.history(tip))
-    held = [store.read(summary.commit) for summary in later if RECORDED in summary.trailers]
+    recording = [store.read(summary.commit) for summary in later if RECORDED in summary.trailers]
     if target is not None and target.trigger is Trigger.BEFORE_RISKY_CHANGE:
-        held.append(target)
-    return tuple(effect for checkpoint in held for effect in _of(store, checkpoint, known))
+        recording.append(target)
+    return tuple(
+        effect for checkpoint in recording for effect in _effects_of(store, checkpoint, outcomes)
+    )
 
 
 def open_commands(store: Store, target: Checkpoint) -> tuple[str, ...]:
-    """The compensations of what came after `target` in its session, newest first, without those
-    that did their work.
+    """Return the compensations of what came after `target` in its session, newest first, without
+    the completed ones.
     """
     return tuple(
         effect.command
@@ -73,22 +75,23 @@ def open_commands(store: Store, target: Checkpoint) -> tuple[str, ...]:
 
 
 def is_open(store: Store, summary: Summary) -> bool:
-    """Whether a checkpoint records a compensation that nobody ran yet."""
+    """Return whether a checkpoint records a compensation that was not run yet."""
     if RECORDED not in summary.trailers:
         return False
     tip = store.tip(summary.id.session)
     try:
-        known = store.read(tip).compensated if tip else {}
+        outcomes = store.read(tip).compensated if tip else {}
         return any(
-            effect.outcome is None for effect in _of(store, store.read(summary.commit), known)
+            effect.outcome is None
+            for effect in _effects_of(store, store.read(summary.commit), outcomes)
         )
-    except StoreDamaged:  # whether it was run cannot be told: it stays
+    except StoreDamaged:  # unknown whether it was run: keep it
         return True
 
 
 def directory(store: Store, effect: Effect) -> Path:
-    """Where it is kept that the compensation was begun, and how it ended. The time tells sessions
-    of one name apart.
+    """Return the directory that records the start and the outcome of a compensation. Its name
+    contains the time, because a session's name can be reused.
     """
     return (
         store.repo.common_dir
@@ -99,7 +102,7 @@ def directory(store: Store, effect: Effect) -> Path:
 
 
 def ended(path: Path) -> str | None:
-    """How a compensation ended, as its directory says; None if it was not begun or did not end."""
+    """Return the outcome of a compensation from its directory, None if it did not start or end."""
     try:
         code = path.joinpath("code").read_text("ascii").strip()
     except (FileNotFoundError, NotADirectoryError):
@@ -107,8 +110,8 @@ def ended(path: Path) -> str | None:
     return DONE if code == "0" else code if code in (TIMEOUT, UNKNOWN) else FAILED
 
 
-def _of(store: Store, checkpoint: Checkpoint, known: Mapping[str, str]) -> Iterator[Effect]:
-    """The effects of a checkpoint, the last one first."""
+def _effects_of(store: Store, checkpoint: Checkpoint, known: Mapping[str, str]) -> Iterator[Effect]:
+    """Yield the effects of a checkpoint, last one first."""
     outcomes = {**checkpoint.compensated, **known}
     commands = checkpoint.note.compensations
     for place in reversed(range(len(commands))):

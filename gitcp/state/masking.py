@@ -1,6 +1,4 @@
-"""The end of what a program said, as it may be written down: without the secrets of its
-environment.
-"""
+"""Mask secrets in the output of a command before it is recorded."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 TAIL = 4000
-"""Characters of output that are kept."""
+"""Characters of output that are recorded."""
 
 SHORTEST = 6
 SECRET = re.compile(
@@ -24,8 +22,8 @@ MASK = "***"
 
 
 def masked(text: str, env: Mapping[str, str]) -> str:
-    """`text` without the values of variables that are called like secrets, without tokens of known
-    kinds, and without the passwords in addresses.
+    """Return `text` without the values of variables named like secrets, known kinds of tokens, and
+    passwords in URLs.
     """
     values = {
         value for name, value in env.items() if len(value) >= SHORTEST and SECRET.search(name)
@@ -36,8 +34,8 @@ def masked(text: str, env: Mapping[str, str]) -> str:
 
 
 def tail(output: bytes, env: Mapping[str, str]) -> str:
-    """The last lines of what a program printed, masked, without the colours and controls of a
-    terminal.
+    """Return the end of a command's output, masked, without terminal colors and control
+    characters.
     """
     text = masked(output.decode("utf-8", "replace"), env)
     text = re.sub(
@@ -48,6 +46,8 @@ def tail(output: bytes, env: Mapping[str, str]) -> str:
 
 
 def command(arguments: Sequence[str], env: Mapping[str, str]) -> tuple[str, ...]:
-    """The command as it may be written down."""
-    known = (argument.encode("utf-8", "backslashreplace").decode("utf-8") for argument in arguments)
-    return tuple(masked(argument, env) for argument in known)
+    """Return the command's arguments, masked for recording."""
+    encodable = (
+        argument.encode("utf-8", "backslashreplace").decode("utf-8") for argument in arguments
+    )
+    return tuple(masked(argument, env) for argument in encodable)

@@ -1,8 +1,8 @@
-"""The note of the next save: what was said of it before it is made. It waits in `<git
-dir>/gitcp/note`, until a save of its session takes it, once.
+"""The pending note: what the next save should record. It is stored in `<git dir>/gitcp/note` until
+a save of its session includes it, once.
 
-A save takes it under the store's lock, and lets go of it when its ref has moved. Where a crash
-comes in between, the next save finds that all of it is said already.
+A save includes it under the store's lock and removes it after its ref has moved. After a crash in
+between, the next save finds it already recorded.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from gitcp.value import Value, replace
 NAME = "note"
 
 
-class Waiting(Value):
-    """A note that waits for the next save of a session, or of any (None)."""
+class PendingNote(Value):
+    """A note for the next save of a session, or of any session (None)."""
 
     session: str | None
     note: Note
 
 
-def inherit(before: Note, given: Note) -> Note:
-    """What holds until it is said otherwise. Decisions and failures add up; a fact given empty is
-    dropped.
+def inherit(inherited: Note, given: Note) -> Note:
+    """Return the note of a checkpoint: inherited values, updated by the given ones. Decisions and
+    failures accumulate; an empty fact deletes one.
     """
-    both = combine(before, given)
-    return replace(both, facts=_filled(both.facts), position=_filled(both.position))
+    combined = combine(inherited, given)
+    return replace(combined, facts=_filled(combined.facts), position=_filled(combined.position))
 
 
-def combine(before: Note, given: Note) -> Note:
-    """The same, where a fact given empty stays: it is still to drop one."""
-    old, new = before.handoff, given.handoff
+def combine(earlier: Note, given: Note) -> Note:
+    """Merge two notes, keeping empty facts as deletions."""
+    old, new = earlier.handoff, given.handoff
     return Note(
         label=given.label,
-        phase=given.phase or before.phase,
-        objective=given.objective or before.objective,
-        facts={**before.facts, **given.facts},
-        position={**before.position, **given.position},
+        phase=given.phase or earlier.phase,
+        objective=given.objective or earlier.objective,
+        facts={**earlier.facts, **given.facts},
+        position={**earlier.position, **given.position},
         handoff=Handoff(
             task=new.task or old.task,
             decisions=_added(old.decisions, new.decisions),
@@ -57,89 +57,97 @@ def combine(before: Note, given: Note) -> Note:
     )
 
 
-def waiting(repo: Repository) -> tuple[Waiting, ...]:
-    """The notes that wait here. Raises StoreDamaged if that cannot be told."""
-    place = f"{repo.git_dir}/gitcp/{NAME}"
-    if not os.access(place, os.F_OK):
+def pending(repo: Repository) -> tuple[PendingNote, ...]:
+    """Return the pending notes. Raises StoreDamaged if they are unreadable."""
+    path_text = f"{repo.git_dir}/gitcp/{NAME}"
+    if not os.access(path_text, os.F_OK):
         return ()
-    from gitcp.state import journal  # rarely: every save asks
+    from gitcp.state import journal  # rarely needed, while every save calls this
 
-    path = Path(place)
+    path = Path(path_text)
     fields = journal.read_fields(path) or {"notes": ()}
     try:
-        return tuple(Waiting(each["session"], wire.decode_note(each)) for each in fields["notes"])
+        return tuple(
+            PendingNote(entry["session"], wire.decode_note(entry)) for entry in fields["notes"]
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise journal.damaged(path, repr(error)) from None
 
 
-def add(store: Store, session: str | None, given: Note) -> Waiting:
-    """Say this of the next save of `session` (None: of any), besides what was said of it already.
+def add(store: Store, session: str | None, given: Note) -> PendingNote:
+    """Add to the pending note of `session` (None for any session). Return the result.
 
-    Writes one file. Raises GitcpError if it cannot be written; what waited waits still.
+    Writes one file. Raises GitcpError if it cannot be written; the earlier note is then unchanged.
     """
     with store.lock():
-        others, before = _split(waiting(store.repo), session)
-        made = Waiting(session, combine(before, given))
-        _write(store.repo, (*others, made))
-    return made
+        others, earlier = _split(pending(store.repo), session)
+        note = PendingNote(session, combine(earlier, given))
+        _write(store.repo, (*others, note))
+    return note
 
 
-def put(store: Store, session: str | None, note: Note) -> Waiting:
-    """The same in the place of what was said of it already; an empty note is none."""
+def put(store: Store, session: str | None, note: Note) -> PendingNote:
+    """Replace the pending note of `session`. An empty note removes it."""
     with store.lock():
-        others, _ = _split(waiting(store.repo), session)
-        made = Waiting(session, note)
-        _write(store.repo, (*others, *((made,) if note != Note() else ())))
-    return made
+        others, _ = _split(pending(store.repo), session)
+        pending_note = PendingNote(session, note)
+        _write(store.repo, (*others, *((pending_note,) if note != Note() else ())))
+    return pending_note
 
 
 def clear(store: Store, session: str | None) -> None:
-    """Let no note wait, or none for this session; a file that cannot be read goes as a whole."""
-    with store.lock():
-        kept: tuple[Waiting, ...] = ()
-        with suppress(StoreDamaged):
-            kept = tuple(
-                each
-                for each in waiting(store.repo)
-                if session is not None and each.session != session
-            )
-        _write(store.repo, kept)
-
-
-def of_next(repo: Repository, session: str) -> Note | None:
-    """What was said of the next save of this session, if anything. A save does not fail by a file
-    nobody can read.
+    """Discard the pending note of `session`, or all of them for None. An unreadable file is
+    removed.
     """
-    found = None
+    with store.lock():
+        remaining: tuple[PendingNote, ...] = ()
+        with suppress(StoreDamaged):
+            remaining = tuple(
+                entry
+                for entry in pending(store.repo)
+                if session is not None and entry.session != session
+            )
+        _write(store.repo, remaining)
+
+
+def pending_for(repo: Repository, session: str) -> Note | None:
+    """Return the pending note for the next save of this session, if any. An unreadable file counts
+    as none: it must not fail a save.
+    """
+    combined = None
     with suppress(StoreDamaged):
-        for each in sorted(waiting(repo), key=lambda each: each.session is not None):
-            if each.session in (None, session):
-                found = combine(found or Note(), each.note)
-    return found
+        for entry in sorted(pending(repo), key=lambda entry: entry.session is not None):
+            if entry.session in (None, session):
+                combined = combine(combined or Note(), entry.note)
+    return combined
 
 
-def taken(repo: Repository, session: str) -> None:
-    """A save of this session has taken what waited for it. The caller holds the store's lock."""
+def discard_saved(repo: Repository, session: str) -> None:
+    """Remove the pending notes that a save of this session has recorded. The caller holds the
+    store's lock.
+    """
     with suppress(GitcpError, OSError):
-        found = waiting(repo)
-        kept = tuple(each for each in found if each.session not in (None, session))
-        if kept != found:
-            _write(repo, kept)
+        notes = pending(repo)
+        remaining = tuple(entry for entry in notes if entry.session not in (None, session))
+        if remaining != notes:
+            _write(repo, remaining)
 
 
-def _split(found: tuple[Waiting, ...], session: str | None) -> tuple[tuple[Waiting, ...], Note]:
-    others = tuple(each for each in found if each.session != session)
-    return others, next((each.note for each in found if each.session == session), Note())
+def _split(
+    notes: tuple[PendingNote, ...], session: str | None
+) -> tuple[tuple[PendingNote, ...], Note]:
+    others = tuple(entry for entry in notes if entry.session != session)
+    return others, next((entry.note for entry in notes if entry.session == session), Note())
 
 
-def _write(repo: Repository, found: tuple[Waiting, ...]) -> None:
+def _write(repo: Repository, pending_notes: tuple[PendingNote, ...]) -> None:
     from gitcp.state import journal
 
     path = repo.state_dir / NAME
-    if not found:
+    if not pending_notes:
         path.unlink(missing_ok=True)
         return
-    notes = [{"session": each.session, **wire.encode_note(each.note)} for each in found]
+    notes = [{"session": entry.session, **wire.encode_note(entry.note)} for entry in pending_notes]
     journal.write_fields(path, {"schema": "gitcp.waiting/1", "notes": notes})
 
 
@@ -158,9 +166,9 @@ LISTS = {"decided": "decisions", "failed": "failed", "next": "next", "active": "
 PAIRS = {"fact": "facts", "position": "position"}
 
 
-def written(note: Note) -> str:
-    """A note as lines `KEY: TEXT`, as `read` takes them; a line end in a text is followed by a
-    blank.
+def format_lines(note: Note) -> str:
+    """Return a note as lines `KEY: TEXT`, as `read` parses them. Continuation lines are
+    indented.
     """
     lines = [("phase", note.phase), ("objective", note.objective), ("task", note.handoff.task)]
     lines += [
@@ -173,10 +181,10 @@ def written(note: Note) -> str:
 
 
 def read(text: str) -> Note:
-    """A note from such lines; those that begin with # and those that are empty say nothing. Raises
+    """Return the note in such lines; empty lines and those that begin with # are ignored. Raises
     BadValue.
     """
-    found: dict[str, list[str]] = {}
+    texts_by_key: dict[str, list[str]] = {}
     last: list[str] | None = None
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         if line.startswith("#") or not line.strip():
@@ -184,28 +192,30 @@ def read(text: str) -> Note:
         if line[0] in " \t" and last:
             last[-1] += "\n" + line.removeprefix("  ").rstrip()
             continue
-        key, colon, said = line.partition(":")
+        key, colon, value = line.partition(":")
         if not colon or key.strip() not in (*SINGLE, *LISTS, *PAIRS):
-            known = ", ".join((*SINGLE, *PAIRS, *LISTS))
+            keys = ", ".join((*SINGLE, *PAIRS, *LISTS))
             raise BadValue(
                 f"line {number} of the note, {line[:60]!r}, cannot be read",
-                hint=f"KEY: TEXT, of {known}",
+                hint=f"write KEY: TEXT, where KEY is one of {keys}",
             )
-        last = found.setdefault(key.strip(), [])
-        last.append(said.strip())
-    return _made({key: [text for text in texts if text] for key, texts in found.items()})
+        last = texts_by_key.setdefault(key.strip(), [])
+        last.append(value.strip())
+    return _note_from(
+        {key: [text for text in texts if text] for key, texts in texts_by_key.items()}
+    )
 
 
-def _made(found: Mapping[str, list[str]]) -> Note:
-    one = {key: "\n".join(found.get(key, ())) or None for key in SINGLE}
+def _note_from(texts: Mapping[str, list[str]]) -> Note:
+    single = {key: "\n".join(texts.get(key, ())) or None for key in SINGLE}
     return Note(
-        phase=one["phase"],
-        objective=one["objective"],
+        phase=single["phase"],
+        objective=single["objective"],
         handoff=Handoff(
-            one["task"], **{field: tuple(found.get(key, ())) for key, field in LISTS.items()}
+            single["task"], **{field: tuple(texts.get(key, ())) for key, field in LISTS.items()}
         ),
-        facts=dict(map(_pair, found.get("fact", ()))),
-        position=dict(map(_pair, found.get("position", ()))),
+        facts=dict(map(_pair, texts.get("fact", ()))),
+        position=dict(map(_pair, texts.get("position", ()))),
     )
 
 

@@ -1,8 +1,7 @@
-"""The number of a checkpoint that begins a session: one that no checkpoint of that name has, as far
-as any ref knows.
+"""The number of a session's first checkpoint: one that no checkpoint of that name has in any ref.
 
-A session that was deleted and is saved into again goes on with the numbers: a fork may still have
-the old ones, a tag, the trash, or what was fetched, and an id means one checkpoint for good.
+A session that was deleted and is saved to again continues its numbers: a fork, a tag, the trash or
+fetched refs may still have the old ones, and an id means one checkpoint forever.
 """
 
 from __future__ import annotations
@@ -17,35 +16,40 @@ from gitcp.store import Store
 
 
 def first(store: Store, session: str) -> int:
-    """The number after the highest one of this session. Reads commits, of every ref of gitcp's.
+    """Return the number after the highest one of this session. Reads commits of every ref of gitcp.
 
-    What cannot be read is left out: a damaged chain is in nobody's way.
+    Unreadable checkpoints are skipped: a damaged chain must not block saving.
     """
     tips = sorted(set(refs.list_refs(store.repo.common_dir, refs.PREFIX, refs.NOTHING).values()))
     if not tips:
-        return _logged(store, session) + 1
+        return _highest_quarantined(store, session) + 1
     try:
         highest = _highest(store, session, tips)
     except (GitFailed, StoreDamaged):
         highest = max(_readable(store, session, tips))
-    return max(highest, _logged(store, session)) + 1
+    return max(highest, _highest_quarantined(store, session)) + 1
 
 
 def _highest(store: Store, session: str, tips: Iterable[Oid]) -> int:
-    said = ("--fixed-strings", f"--grep=Gitcp-Session: {session}")
+    options = ("--fixed-strings", f"--grep=Gitcp-Session: {session}")
     return max(
-        (s.id.number for s in store.forest(tips, *said) if s.id.session == session), default=0
+        (s.id.number for s in store.forest(tips, *options) if s.id.session == session), default=0
     )
 
 
 def _readable(store: Store, session: str, tips: Iterable[Oid]) -> Iterable[int]:
     yield 0
     for tip in tips:
-        # Numbers fall along a chain: the first of this session has its highest one.
+        # Numbers decrease along a chain: the first match is the highest.
         yield next((s.id.number for s in store.readable(tip) if s.id.session == session), 0)
 
 
-def _logged(store: Store, session: str) -> int:
-    """The highest number of this session that was put away because it was damaged."""
-    log = (each for each in oplog.entries(store.repo) if each.what == oplog.QUARANTINE)
-    return max((last for each in log for _, last in each.dropped.get(session, ())), default=0)
+def _highest_quarantined(store: Store, session: str) -> int:
+    """Return the highest number of this session that was quarantined as damaged."""
+    quarantines = (
+        operation for operation in oplog.entries(store.repo) if operation.what == oplog.QUARANTINE
+    )
+    return max(
+        (last for operation in quarantines for _, last in operation.dropped.get(session, ())),
+        default=0,
+    )

@@ -1,56 +1,75 @@
-"""The operation log: what was done to checkpoints besides saving them, in order. `undo` and `redo`
-walk it.
+"""The operation log: all changes to checkpoints except saves, in order. `undo` and `redo` follow it
+(gitcp.state.undo_stack).
 
-One file for all working trees, `<git dir>/gitcp/oplog`, one JSON object a line. It is only ever
-appended to, so that a crash costs its last line at most; a line that cannot be read is passed over.
-Nothing but the order of `undo` needs it: what an operation took away is under `refs/gitcp/trash`,
-what a restore replaced is in its safety checkpoint.
+One file for all working trees, `<git dir>/gitcp/oplog`, with one JSON object a line. It is
+append-only, so that a crash costs its last line at most; unreadable lines are skipped. Only `undo`
+and `redo` need it: removed refs are in `refs/gitcp/trash`, and replaced files are in safety
+checkpoints. A restore is complete once it is in the log.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from gitcp import wire
-from gitcp.errors import DiskFull, GitcpError
-from gitcp.git.fsync import FULL, open_own, open_shared, read_own
+from gitcp.errors import DiskFull, GitcpError, StoreDamaged
+from gitcp.git.fsync import FULL, open_own, open_shared, read_own, sync_directory
 from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId
+from gitcp.state.extent import (
+    Extent,
+    Restores,
+    decode_extent,
+    decode_restores,
+    encode_extent,
+    encode_restores,
+    parsed_id,
+)
 from gitcp.value import EMPTY, Value, replace
 
 NAME = "oplog"
 TAIL = 1 << 16
-"""So much of the file's end is read for the number of its last operation."""
+"""Bytes read from the end of the file to find the number of its last operation."""
 
+AUTOMATIC = b'"automatic":true'
 REVERT = "revert"
 RESTORING = frozenset({"restore", REVERT})
 """The operations that change files and conversation, each with a safety checkpoint before it."""
 
 QUARANTINE = "quarantine"
-"""A damaged session was put into the trash, so that saving could go on; `dropped` has the numbers
-it had used.
+"""A damaged session was moved to the trash so that saving could continue; `dropped` lists its
+numbers.
 """
 
 RENAME = "rename"
+UNDO, REDO = "undo", "redo"
+OLDER = "older"
+"""The undo state of an older gitcp, kept beside the log, was imported."""
 TAKING = frozenset({"prune", "delete"})
-"""The operations that put refs into the trash, and that `undo` brings back from there."""
+"""The operations that move refs to the trash, from which `undo` restores them."""
 
 Ranges = Mapping[str, tuple[tuple[int, int], ...]]
-"""Checkpoints by session, as first and last numbers."""
+"""Checkpoints by session, as inclusive ranges of numbers."""
 
 
 class Operation(Value):
-    """One operation. `what` is its command's name, `said` one line for people, `worktree` where it
-    was typed.
+    """One operation. `what` is its command, `said` a one-line description, `worktree` where it was
+    run.
 
-    `checkpoints` are those it is about. `trash` names what a prune or delete put away, `dropped`
-    the checkpoints that were. An undo or redo says in `of` which operation it is of. `automatic`:
-    nobody typed it. `names` are those that a rename took and gave.
+    `checkpoints` are those it concerns. `trash` names the trash entry of a prune or delete,
+    `dropped` the dropped checkpoints. `of` is the number of the operation that an undo or redo
+    refers to. `automatic` means that gitcp ran it by itself. `names` are the old and new name of a
+    rename.
+
+    For a restore, and for its undo or redo, `safety` is the checkpoint of the state before,
+    `extent` what it changed, `key` that of its journal. `aborted` means that it reverted an
+    interrupted restore. `place` distinguishes the working tree from an earlier one of the same
+    name. `restores` is the undo state that an older gitcp kept separately.
     """
 
     number: int
@@ -64,27 +83,26 @@ class Operation(Value):
     of: int | None = None
     automatic: bool = False
     names: tuple[str, ...] = ()
-
-
-class Standing(Value):
-    """What can be undone and redone here, the next one last."""
-
-    undo: tuple[Operation, ...] = ()
-    redo: tuple[Operation, ...] = ()
+    safety: CheckpointId | None = None
+    extent: Extent | None = None
+    key: str = ""
+    aborted: bool = False
+    place: str = ""
+    restores: Restores | None = None
 
 
 def record(repo: Repository, what: str, said: str, **fields: Any) -> Operation:
-    """Append an operation that was done just now; `fields` are those of Operation. Safe beside
-    other processes.
+    """Append an operation that has just completed; `fields` are those of Operation. Safe for
+    concurrent processes.
 
-    Writes one line and fsyncs it. Raises DiskFull or GitcpError; what the operation did stands all
-    the same.
+    Writes one line and fsyncs it. Raises DiskFull or GitcpError; the operation itself is not
+    reverted.
     """
     return append(repo, Operation(0, repo.host.now(), what, said, repo.worktree_name, **fields))
 
 
 def append(repo: Repository, operation: Operation) -> Operation:
-    """The same for an operation with a time of its own; it is given the next number."""
+    """Append an operation with its own time, under the next number. Raises as `record`."""
     path = repo.store_dir / NAME
     try:
         descriptor = open_shared(path, os.O_RDWR | os.O_APPEND)
@@ -93,13 +111,15 @@ def append(repo: Repository, operation: Operation) -> Operation:
             size = os.fstat(descriptor).st_size
             tail = os.pread(descriptor, TAIL, max(0, size - TAIL))
             numbered = replace(operation, number=_last_number(repo, tail, size) + 1)
-            # A line that a crash cut off is ended first, or it would take this one along.
+            # Terminate a line truncated by a crash, or this one would be lost with it.
             file.write(
                 (b"\n" if tail and not tail.endswith(b"\n") else b"")
                 + wire.dumps(encode(numbered), small=True)
                 + b"\n"
             )
             os.fsync(descriptor)
+            if not size:
+                sync_directory(path.parent)
     except OSError as error:
         if error.errno in FULL:
             raise DiskFull(
@@ -112,69 +132,93 @@ def append(repo: Repository, operation: Operation) -> Operation:
 
 
 def what_failed(operation: Operation) -> str:
-    """What to say where an operation was done and could not be written down."""
-    return f"the {operation.what} was done, and is not in the operation log"
+    """Return the message for an operation that was done but could not be logged."""
+    return f"the {operation.what} was done, but is not in the operation log"
 
 
-def entries(repo: Repository) -> tuple[Operation, ...]:
-    """Every operation, the first one first, with sessions as they are called now. Reads only.
+def entries(repo: Repository, *, automatic: bool = True) -> tuple[Operation, ...]:
+    """Return every operation, oldest first, with current session names. Reads only.
 
-    Lines that cannot be read are left out.
+    Unreadable lines are skipped. Without `automatic`, so are gitcp's own operations, of which there
+    may be tens of thousands. Raises StoreDamaged if the file cannot be read.
     """
     try:
         data = read_own(Path(repo.common_dir, "gitcp", NAME))
     except (FileNotFoundError, NotADirectoryError):
         return ()
-    return _called_now(_decoded(data.split(b"\n")))
+    except OSError as error:
+        path = Path(repo.common_dir, "gitcp", NAME)
+        raise StoreDamaged(
+            f"{path} cannot be read: {error.strerror}", hint=f"ls -ld {path.parent}"
+        ) from None
+    lines = data.split(b"\n")
+    return _with_current_names(
+        _decode_all(lines if automatic else (line for line in lines if AUTOMATIC not in line))
+    )
 
 
 def former(repo: Repository) -> dict[str, str]:
-    """What sessions were called before they were renamed, and what they are called now."""
-    found: dict[str, str] = {}
+    """Return the current names of renamed sessions by their former names."""
+    current_names: dict[str, str] = {}
     for operation in reversed(entries(repo)):
         if operation.what == RENAME and len(operation.names) == 2:
             old, new = operation.names
-            found.setdefault(old, found.get(new, new))
-    return found
+            current_names.setdefault(old, current_names.get(new, new))
+    return current_names
 
 
-def _called_now(operations: tuple[Operation, ...]) -> tuple[Operation, ...]:
+def _with_current_names(operations: tuple[Operation, ...]) -> tuple[Operation, ...]:
     names: dict[str, str] = {}
-    found = []
+    renamed = []
     for operation in reversed(operations):
-        found.append(_with_names(operation, names) if names else operation)
+        renamed.append(_with_names(operation, names) if names else operation)
         if operation.what == RENAME and len(operation.names) == 2:
             old, new = operation.names
             names = {**names, old: names.get(new, new)}
-    return tuple(reversed(found))
+    return tuple(reversed(renamed))
 
 
 def _with_names(operation: Operation, names: Mapping[str, str]) -> Operation:
-    ids = (id._replace(session=names.get(id.session, id.session)) for id in operation.checkpoints)
+    def named(id: CheckpointId) -> CheckpointId:
+        return id._replace(session=names.get(id.session, id.session))
+
     dropped = {names.get(session, session): ranges for session, ranges in operation.dropped.items()}
-    return replace(operation, checkpoints=tuple(ids), dropped=dropped)
+    older = operation.restores
+    return replace(
+        operation,
+        checkpoints=tuple(map(named, operation.checkpoints)),
+        dropped=dropped,
+        safety=named(operation.safety) if operation.safety else None,
+        restores=_with_ids(older, named) if older else None,
+    )
+
+
+def _with_ids(known: Restores, named: Callable[[CheckpointId], CheckpointId]) -> Restores:
+    return Restores(
+        tuple(map(named, known.undo)),
+        tuple(map(named, known.redo)),
+        {named(id): extent for id, extent in known.extents.items()},
+    )
 
 
 def last_number(repo: Repository) -> int:
-    """The number of the last operation, 0 where there is none. Reads the end of the log."""
+    """Return the number of the last operation, 0 if there is none. Reads the end of the log."""
     return _last_number(repo, *_end(repo))
 
 
 def since(repo: Repository, number: int) -> tuple[Operation, ...]:
-    """The operations of this number and higher ones, as they were written. Reads the end of the
-    log, if they are there.
-
-    A store that prunes itself for years has a log of tens of thousands.
+    """Return the operations from `number` on, with their recorded names. Reads only the end of the
+    log if possible: a store that prunes itself for years has tens of thousands of operations.
     """
-    end, size = _end(repo)
-    found = _decoded(end.split(b"\n"))
-    if size > TAIL and (not found or found[0].number > number):
-        found = entries(repo)
-    return tuple(operation for operation in found if operation.number >= number)
+    tail, size = _end(repo)
+    operations = _decode_all(tail.split(b"\n"))
+    if size > TAIL and (not operations or operations[0].number > number):
+        operations = entries(repo)
+    return tuple(operation for operation in operations if operation.number >= number)
 
 
 def _end(repo: Repository) -> tuple[bytes, int]:
-    """The last bytes of the log, and how many there are in all."""
+    """Return the last bytes of the log, and its size in bytes."""
     try:
         with open(open_own(Path(repo.common_dir, "gitcp", NAME)), "rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -184,48 +228,19 @@ def _end(repo: Repository) -> tuple[bytes, int]:
         return b"", 0
 
 
-def standing(operations: Iterable[Operation], worktree: str | None) -> Standing:
-    """What can be undone and redone in a working tree, by this log alone.
-
-    An operation takes the place of what could be redone of its kind. What gitcp did by itself is
-    nobody's last step: it is undone by its number.
-    """
-    done: list[Operation] = []
-    undone: list[Operation] = []
-    for operation in operations:
-        if operation.what in ("undo", "redo"):
-            source, goal = (done, undone) if operation.what == "undo" else (undone, done)
-            meant = next((each for each in source if each.number == operation.of), None)
-            if meant is not None:
-                source.remove(meant)
-                goal.append(replace(meant, trash=operation.trash or meant.trash))
-        elif _walked(operation) and operation.worktree == worktree and not operation.automatic:
-            undone = [each for each in undone if _kind(each) != _kind(operation)]
-            done.append(operation)
-    return Standing(tuple(done), tuple(undone))
-
-
-def _walked(operation: Operation) -> bool:
-    return operation.what in RESTORING or operation.what in TAKING
-
-
-def _kind(operation: Operation) -> bool:
-    return operation.what in RESTORING
-
-
 def _last_number(repo: Repository, tail: bytes, size: int) -> int:
-    found = _decoded(tail.split(b"\n"))
-    if not found and size > TAIL:
-        found = entries(repo)
-    return found[-1].number if found else 0
+    operations = _decode_all(tail.split(b"\n"))
+    if not operations and size > TAIL:
+        operations = entries(repo)
+    return operations[-1].number if operations else 0
 
 
-def _decoded(lines: Iterable[bytes]) -> tuple[Operation, ...]:
-    return tuple(found for found in map(_decode, lines) if found is not None)
+def _decode_all(lines: Iterable[bytes]) -> tuple[Operation, ...]:
+    return tuple(operation for operation in map(_decode, lines) if operation is not None)
 
 
 def encode(operation: Operation) -> dict[str, object]:
-    """An operation as it is written down."""
+    """Return an operation as a JSON object for the log."""
     fields = {
         "number": operation.number,
         "time": operation.time.isoformat(),
@@ -240,6 +255,12 @@ def encode(operation: Operation) -> dict[str, object]:
         "of": operation.of,
         "automatic": operation.automatic,
         "names": list(operation.names),
+        "safety": str(operation.safety) if operation.safety else None,
+        "extent": encode_extent(operation.extent) if operation.extent else None,
+        "key": operation.key or None,
+        "aborted": operation.aborted,
+        "place": operation.place or None,
+        "restores": encode_restores(operation.restores) if operation.restores else None,
     }
     return {
         key: value
@@ -257,12 +278,12 @@ def _decode(line: bytes) -> Operation | None:
 
 
 def decode(fields: Mapping[str, Any]) -> Operation:
-    """An operation as it was written down. Raises KeyError, TypeError, ValueError, AttributeError
-    for anything else.
+    """Return the operation in a JSON object of the log. Raises KeyError, TypeError, ValueError,
+    AttributeError for invalid data.
     """
     time = datetime.fromisoformat(fields["time"])
     if time.tzinfo is None:
-        raise ValueError("a time without a zone")
+        raise ValueError("time without a time zone")
     return Operation(
         number=int(fields["number"]),
         time=time,
@@ -280,4 +301,10 @@ def decode(fields: Mapping[str, Any]) -> Operation:
         of=fields.get("of"),
         automatic=bool(fields.get("automatic", False)),
         names=tuple(map(str, fields.get("names", ()))),
+        safety=parsed_id(fields["safety"]) if "safety" in fields else None,
+        extent=decode_extent(fields["extent"]) if "extent" in fields else None,
+        key=str(fields.get("key", "")),
+        aborted=bool(fields.get("aborted", False)),
+        place=str(fields.get("place", "")),
+        restores=decode_restores(fields["restores"]) if "restores" in fields else None,
     )

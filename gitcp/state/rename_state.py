@@ -1,6 +1,4 @@
-"""Where a session's name stands besides its checkpoints: refs, and the small files that gitcp
-keeps.
-"""
+"""Rename a session outside its checkpoints: in refs, and in gitcp's small files."""
 
 from __future__ import annotations
 
@@ -22,22 +20,24 @@ COMPENSATIONS = "compensations"
 
 
 def session_of(ref: str) -> str:
-    """The session that a ref of ours is of, in the trash or not; "" for any other ref."""
-    place, _, name = ref.rpartition("/")
-    ours = f"{place}/" == refs.SESSIONS or (
-        place.startswith(refs.TRASH) and place.endswith("/sessions")
+    """Return the session of a gitcp ref, in the trash or not; "" for any other ref."""
+    directory, _, name = ref.rpartition("/")
+    is_session = f"{directory}/" == refs.SESSIONS or (
+        directory.startswith(refs.TRASH) and directory.endswith("/sessions")
     )
-    return name if ours else ""
+    return name if is_session else ""
 
 
 def is_tag(ref: str) -> bool:
-    """Whether a ref is one of our tags, in the trash or not."""
-    place = ref.rpartition("/")[0]
-    return f"{place}/" == refs.TAGS or (place.startswith(refs.TRASH) and place.endswith("/tags"))
+    """Return whether a ref is a gitcp tag, in the trash or not."""
+    directory = ref.rpartition("/")[0]
+    return f"{directory}/" == refs.TAGS or (
+        directory.startswith(refs.TRASH) and directory.endswith("/tags")
+    )
 
 
 def places(repo: Repository) -> tuple[Path, ...]:
-    """The directories of gitcp's own, of every working tree."""
+    """Return gitcp's own directories of all working trees."""
     return tuple(
         Path(git_dir) / "gitcp"
         for git_dir in (repo.common_dir, *sorted(repo.common_dir.glob("worktrees/*")))
@@ -45,10 +45,9 @@ def places(repo: Repository) -> tuple[Path, ...]:
 
 
 def follow(repo: Repository, old: str, new: str) -> None:
-    """Let everything that is kept of a session, or of its checkpoints, name it anew. Done twice it
-    is done once.
+    """Rename a session in everything stored about it or its checkpoints. Idempotent.
 
-    What cannot be read or written stays: it is about what was, and no checkpoint needs it.
+    Unreadable or unwritable files are skipped: they concern the past, and no checkpoint needs them.
     """
     for directory in places(repo):
         for name in TEXTS:
@@ -59,26 +58,31 @@ def follow(repo: Repository, old: str, new: str) -> None:
             with suppress(OSError, StoreDamaged):
                 _follow_document(directory / name, old, new)
     with suppress(OSError):
-        kept = repo.common_dir / "gitcp" / COMPENSATIONS
-        for name in os.listdir(kept):
+        directory_of_compensations = repo.common_dir / "gitcp" / COMPENSATIONS
+        for name in os.listdir(directory_of_compensations):
             if name.startswith(f"{old}@"):
-                os.rename(kept / name, kept / (new + name.removeprefix(old)))
+                os.rename(
+                    directory_of_compensations / name,
+                    directory_of_compensations / (new + name.removeprefix(old)),
+                )
 
 
 def _follow_document(path: Path, old: str, new: str) -> None:
     fields = journal.read_fields(path)
     if fields is None:
         return
-    named = followed(fields, old, new)
-    for each in named.get("notes", ()):
-        if isinstance(each, dict) and each.get("session") == old:
-            each["session"] = new
-    if named != fields:
-        journal.write_fields(path, named)
+    renamed = followed(fields, old, new)
+    for note in renamed.get("notes", ()):
+        if isinstance(note, dict) and note.get("session") == old:
+            note["session"] = new
+    if renamed != fields:
+        journal.write_fields(path, renamed)
 
 
 def followed(value: Any, old: str, new: str) -> Any:
-    """A JSON value with the ids of a session, and keys that begin with one, under its new name."""
+    """Return a JSON value with a session's checkpoint ids, and keys that begin with one,
+    renamed.
+    """
     if isinstance(value, dict):
         return {followed(key, old, new): followed(item, old, new) for key, item in value.items()}
     if isinstance(value, list):

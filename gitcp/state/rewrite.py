@@ -1,10 +1,9 @@
-"""Chains written anew without some of their checkpoints, and the refs that move because of it, all
-or none.
+"""Rewrite chains without some of their checkpoints, and move the affected refs, all or none.
 
-A checkpoint that stays keeps its id, its tree and every byte of its commit but the name of the one
-before it. Refs move in an order in which every step leaves whole chains and loses nothing: what was
-there is put into the trash first. A journal says which are to move, so that what a crash
-interrupted is finished by the next command.
+A remaining checkpoint keeps its id, its tree and every byte of its commit except the parent. Refs
+move in an order in which every step leaves complete chains and loses nothing: dropped refs are
+copied to the trash first. A journal lists the moves, so that the next command completes what a
+crash interrupted.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from gitcp import progress
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import refs
 from gitcp.git.fsync import sync_directory
@@ -24,14 +24,14 @@ from gitcp.store import Store, Summary
 from gitcp.value import EMPTY, Value, replace
 
 JOURNAL = "moves.json"
-PART = re.compile(r"[^\x00-\x20\x7f~^:?*\[\\/.][^\x00-\x20\x7f~^:?*\[\\/]*")
-"""What stands between the slashes of a ref that we write."""
+REF_COMPONENT = re.compile(r"[^\x00-\x20\x7f~^:?*\[\\/.][^\x00-\x20\x7f~^:?*\[\\/]*")
+"""One component of a ref that gitcp writes."""
 
 
 class Forest(Value):
-    """All checkpoints that sessions and tags reach. `nodes` has each after the one before it;
-    `tags` are the values of the refs, `tagged` the commits that they are on. `damaged` are sessions
-    that were left out since some checkpoint of theirs cannot be read, with what can be read.
+    """All checkpoints reachable from sessions and tags. `nodes` lists each after its parent; `tags`
+    are the values of the refs, `tagged` the commits they point to. `damaged` are the skipped
+    sessions with an unreadable checkpoint, with their readable ones.
     """
 
     sessions: Mapping[str, Oid] = EMPTY
@@ -41,7 +41,7 @@ class Forest(Value):
     damaged: Mapping[str, tuple[Summary, ...]] = EMPTY
 
     def chain(self, tip: Oid | None) -> Iterable[Summary]:
-        """The checkpoints behind a commit, the newest first."""
+        """Yield the checkpoints behind a commit, newest first."""
         while tip is not None:
             node = self.nodes[tip]
             yield node
@@ -49,7 +49,7 @@ class Forest(Value):
 
 
 class Move(Value):
-    """One ref that moves; None where it was not there, or is to be no longer."""
+    """One ref update; `old` is None for a new ref, `new` is None for a deleted one."""
 
     ref: str
     old: Oid | None
@@ -63,15 +63,17 @@ def read(
     *,
     despite_damage: bool = False,
 ) -> Forest:
-    """The forest of this repository, or that of the refs given. Raises StoreDamaged if a part of it
-    cannot be read.
+    """Return the forest of this repository, or of the given refs. Raises StoreDamaged if part of it
+    is unreadable.
 
-    With `despite_damage`, sessions and tags are left out whose checkpoints cannot all be read.
+    With `despite_damage`, skip sessions and tags with unreadable checkpoints.
     """
-    found = refs.list_refs(store.repo.common_dir, refs.TAGS) if tags is None else {}
+    tag_refs = refs.list_refs(store.repo.common_dir, refs.TAGS) if tags is None else {}
     sessions = store.sessions() if sessions is None else sessions
     tags = (
-        {name.removeprefix(refs.TAGS): oid for name, oid in found.items()} if tags is None else tags
+        {name.removeprefix(refs.TAGS): oid for name, oid in tag_refs.items()}
+        if tags is None
+        else tags
     )
     try:
         tagged = {name: store.peel(oid) for name, oid in tags.items()}
@@ -89,81 +91,85 @@ def read(
 
 
 def _readable(store: Store, sessions: Mapping[str, Oid], tags: Mapping[str, Oid]) -> Forest:
-    """The forest of the refs behind which every checkpoint can be read."""
+    """Return the forest of the refs whose checkpoints can all be read."""
     nodes: dict[Oid, Summary] = {}
 
-    def is_whole(tip: Oid) -> bool:
+    def is_intact(tip: Oid) -> bool:
         with suppress(GitFailed, StoreDamaged):
             nodes.update((node.commit, node) for node in list(store.forest((tip,))))
             return True
         return False
 
-    whole = {name: tip for name, tip in sessions.items() if is_whole(tip)}
+    intact = {name: tip for name, tip in sessions.items() if is_intact(tip)}
     tagged: dict[str, Oid] = {}
     for name, oid in tags.items():
         with suppress(StoreDamaged):
-            if is_whole(commit := store.peel(oid)):
+            if is_intact(commit := store.peel(oid)):
                 tagged[name] = commit
     damaged = {
-        name: tuple(store.readable(tip)) for name, tip in sessions.items() if name not in whole
+        name: tuple(store.readable(tip)) for name, tip in sessions.items() if name not in intact
     }
-    return Forest(whole, {name: tags[name] for name in tagged}, tagged, nodes, damaged)
+    return Forest(intact, {name: tags[name] for name in tagged}, tagged, nodes, damaged)
 
 
 def rewrite(store: Store, forest: Forest, dropped: Collection[Oid]) -> dict[Oid, Oid | None]:
-    """Write the chains without `dropped`: what each commit becomes; of a dropped one, the one
-    before it.
+    """Write the chains without `dropped`. Return the new commit for each old one; for a dropped
+    one, that of its parent.
 
-    Everything is on disk when this returns, and no ref names it.
+    All objects are durable when this returns, but no ref reaches them.
     """
-    becomes: dict[Oid, Oid | None] = {}
-    for commit, node in forest.nodes.items():
-        parent = becomes[node.parent] if node.parent else None
+    new_commits: dict[Oid, Oid | None] = {}
+    nodes = forest.nodes.items()
+    for commit, node in progress.each(nodes, "rewriting", "checkpoints", len(nodes)):
+        parent = new_commits[node.parent] if node.parent else None
         if commit in dropped:
-            becomes[commit] = parent
+            new_commits[commit] = parent
         else:
-            becomes[commit] = commit if parent == node.parent else store.reparent(commit, parent)
+            new_commits[commit] = (
+                commit if parent == node.parent else store.reparent(commit, parent)
+            )
     store.objects.flush(held=True)
-    return becomes
+    return new_commits
 
 
 def moves(
     store: Store,
     forest: Forest,
-    becomes: Mapping[Oid, Oid] | Mapping[Oid, Oid | None],
+    new_commits: Mapping[Oid, Oid] | Mapping[Oid, Oid | None],
     tags: Mapping[str, Oid] = EMPTY,
 ) -> list[Move]:
-    """The refs of sessions and tags that follow their commits; `tags` are tag objects to be taken
-    where they fit.
+    """Return the ref updates of sessions and tags that follow their commits; `tags` are existing
+    tag objects to reuse where they match.
     """
-    found = [Move(refs.SESSIONS + name, tip, becomes[tip]) for name, tip in forest.sessions.items()]
+    updates = [
+        Move(refs.SESSIONS + name, tip, new_commits[tip]) for name, tip in forest.sessions.items()
+    ]
     for name, value in forest.tags.items():
-        commit = becomes[forest.tagged[name]]
+        commit = new_commits[forest.tagged[name]]
         if commit is None or commit == forest.tagged[name]:
             continue
-        fits = name in tags and store.peel(tags[name]) == commit
-        found.append(
-            Move(refs.TAGS + name, value, tags[name] if fits else store.retag(value, commit))
+        is_reusable = name in tags and store.peel(tags[name]) == commit
+        updates.append(
+            Move(refs.TAGS + name, value, tags[name] if is_reusable else store.retag(value, commit))
         )
     store.objects.flush(held=True)
-    return [move for move in found if move.new is not None and move.new != move.old]
+    return [move for move in updates if move.new is not None and move.new != move.old]
 
 
-def put_away(found: Iterable[Move], trash: str) -> list[Move]:
-    """The moves that keep what other moves leave behind, under the trash of this name."""
+def trash_moves(updates: Iterable[Move], trash: str) -> list[Move]:
+    """Return the moves that copy the old values of other moves to the trash entry `trash`."""
     return [
         Move(f"{refs.TRASH}{trash}/{move.ref.removeprefix(refs.PREFIX)}", None, move.old)
-        for move in found
+        for move in updates
         if move.old is not None
     ]
 
 
 def carry_out(store: Store, wanted: Iterable[Move], operation: Operation) -> Operation:
-    """Move the refs and log the operation. The caller holds the store's lock, and gives what is put
-    away first.
+    """Move the refs and log the operation. The caller holds the store's lock and lists the moves
+    into the trash first.
 
-    Writes the journal, the refs and the log. Raises what writing raises; the next command then
-    finishes it.
+    Writes the journal, the refs and the log. After an error the next command completes it.
     """
     listed = list(wanted)
     operation = replace(operation, number=oplog.last_number(store.repo) + 1)
@@ -177,23 +183,23 @@ def carry_out(store: Store, wanted: Iterable[Move], operation: Operation) -> Ope
 
 
 def is_unfinished(store: Store) -> bool:
-    """Whether some refs of an operation were to move and perhaps did not."""
+    """Return whether an interrupted operation may have refs left to move."""
     return _journal(store).exists()
 
 
 def finish(store: Store) -> Operation | None:
-    """Finish what a crash interrupted, None if nothing was. The caller holds the store's lock.
-    Raises StoreDamaged.
+    """Complete an interrupted operation; return None if there was none. The caller holds the
+    store's lock. Raises StoreDamaged.
 
-    A session that went on meanwhile stays as it is: whole, and with everything it had.
+    A session that was saved to meanwhile stays complete and unchanged.
     """
-    found = unfinished(store)
-    return None if found is None else _move_all(store, *found)
+    interrupted = unfinished(store)
+    return None if interrupted is None else _move_all(store, *interrupted)
 
 
 def unfinished(store: Store) -> tuple[list[Move], Operation] | None:
-    """What a crash interrupted: refs that were to move, and what for. Moves nothing. Raises
-    StoreDamaged.
+    """Return the moves and the operation that a crash interrupted, None if there are none. Moves
+    nothing. Raises StoreDamaged.
     """
     path = _journal(store)
     fields = journal.read_fields(path)
@@ -205,44 +211,48 @@ def unfinished(store: Store) -> tuple[list[Move], Operation] | None:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise journal.damaged(path, repr(error)) from None
     if not all(map(refs.NAME.match, operation.names)):
-        raise journal.damaged(path, "it names what can be no session")
+        raise journal.damaged(path, "it contains an invalid session name")
     for move in listed:
-        is_trash = move.ref.startswith(refs.TRASH)  # what is put away may be damaged
+        is_trash = move.ref.startswith(refs.TRASH)  # trash entries may be damaged
         if move.new is not None and not is_trash and not store.objects.exists(move.new):
-            raise journal.damaged(path, f"it names object {move.new[:10]}, which is not here")
+            raise journal.damaged(path, f"it names object {move.new[:10]}, which does not exist")
     return listed, operation
 
 
 def _move(ref: str, old: str | None, new: str | None) -> Move:
-    """A move as it was written down. Raises ValueError, TypeError for what is no ref of gitcp's, or
-    no object's id.
+    """Return a recorded move. Raises ValueError, TypeError if it is not a ref of gitcp or not an
+    object id.
     """
     if (
         not ref.startswith(refs.PREFIX)
-        or not all(map(PART.fullmatch, ref.split("/")))
+        or not all(map(REF_COMPONENT.fullmatch, ref.split("/")))
         or ref.endswith(".lock")
     ):
-        raise ValueError("it names a ref that is not gitcp's")
+        raise ValueError("it contains a ref that is not gitcp's")
     if not all(oid is None or refs.HEX.match(oid) for oid in (old, new)):
-        raise ValueError("it names what can be no object")
+        raise ValueError("it contains an invalid object id")
     return Move(ref, Oid(old) if old else None, Oid(new) if new else None)
 
 
 def _move_all(store: Store, listed: list[Move], operation: Operation) -> Operation:
-    left = False
-    # git looks at one directory of refs after the other: it may see a ref neither where it was nor
-    # where it goes.
+    has_failed = False
+    # git lists one directory of refs after the other, so it may miss a ref in both its old and its
+    # new place.
     store.objects.renew(move.new for move in listed if move.new is not None)
     for move in listed:
-        if left and move.new is None:
-            continue  # what could not be put back everywhere is not to be forgotten
+        if has_failed and move.new is None:
+            continue  # keep the trash unless everything was restored from it
         moved = store.move_ref(move.ref, move.old, move.new)
-        left |= not moved and refs.read_ref(store.repo.common_dir, move.ref) != move.new
+        has_failed |= not moved and refs.read_ref(store.repo.common_dir, move.ref) != move.new
     tidy(store, listed)
     if operation.what == oplog.RENAME and len(operation.names) == 2:
         rename_state.follow(store.repo, *operation.names)
     logged = next(
-        (each for each in oplog.since(store.repo, operation.number) if _is_same(each, operation)),
+        (
+            entry
+            for entry in oplog.since(store.repo, operation.number)
+            if _is_same(entry, operation)
+        ),
         None,
     )
     logged = logged or oplog.append(store.repo, operation)
@@ -252,17 +262,17 @@ def _move_all(store: Store, listed: list[Move], operation: Operation) -> Operati
 
 
 def tidy(store: Store, listed: Iterable[Move]) -> None:
-    """Remove the directories that deleted refs leave empty, as git does, from below."""
+    """Remove the directories that deleted refs leave empty, as git does, deepest first."""
     names = {move.ref for move in listed if move.new is None and move.ref.startswith(refs.TRASH)}
     for directory in sorted({Path(name).parent for name in names}):
-        for place in (directory, directory.parent):
+        for path in (directory, directory.parent):
             with suppress(OSError):
-                store.repo.common_dir.joinpath(place).rmdir()
+                store.repo.common_dir.joinpath(path).rmdir()
 
 
 def _is_same(one: Operation, other: Operation) -> bool:
-    """Whether `one`, which was logged, is `other`. It may have a higher number: a restore takes no
-    lock of ours.
+    """Return whether the logged operation `one` is `other`. Its number may be higher: restores do
+    not take our lock.
     """
     return (one.what, one.time, one.trash, one.of) == (
         other.what,

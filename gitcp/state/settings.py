@@ -1,11 +1,10 @@
-"""What the user and the team set: git config `gitcp.*`, else `.gitcp.toml`, else the defaults.
+"""User and team settings: git config `gitcp.*`, else `.gitcp.toml`, else the defaults.
 
-`.gitcp.toml` is committed and so comes from anybody: it holds numbers and patterns, nothing that is
-run, and a key that is not known is a mistake, since it was meant to have an effect.
+`.gitcp.toml` is committed and so may come from anybody: it contains numbers and patterns, never
+commands. An unknown key is an error, since it was meant to have an effect.
 
-A setting that cannot be read stops nothing that saves or goes back: its default is used, and the
-mistake is reported. Where a setting protects (secrets that may leave, what a prune drops) the
-mistake is an error.
+An invalid setting never stops a save or a restore: its default is used and the mistake is reported.
+For protective settings (secrets that may be shared, what a prune drops) the mistake is an error.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 FILE = ".gitcp.toml"
 LARGEST_FILE = 1 << 16
 LARGEST = 10**12
-"""More than any size in bytes or time in seconds that a setting has reason to be."""
+"""Upper bound for sizes in bytes and times in seconds."""
 SIZE = re.compile(r"(\d{1,15})\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
 FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 SPAN = re.compile(r"(\d{1,6})\s*([smhd]?)", re.IGNORECASE)
@@ -52,7 +51,7 @@ Values = dict[str, Any]
 
 
 class Scanner(Value):
-    """The user's own secret scanner: what is run, and for how many seconds at most."""
+    """The user's own secret scanner: its command, and its time limit in seconds."""
 
     command: tuple[str, ...]
     limit: int = SCANNER_LIMIT
@@ -61,9 +60,9 @@ class Scanner(Value):
 def limits(
     repo: Repository, include: Sequence[str] = (), mistakes: list[BadValue] | None = None
 ) -> Limits:
-    """The limits in force, with the `include` patterns given by hand added.
+    """Return the limits in force, with the `include` patterns of the command line added.
 
-    A setting that cannot be read has its default; each mistake is appended to `mistakes`.
+    An invalid setting gets its default; each mistake is appended to `mistakes`.
     """
     values = _values(repo, "save", [] if mistakes is None else mistakes)
     chosen = Limits(
@@ -75,12 +74,12 @@ def limits(
 
 
 def policy(repo: Repository, mistakes: list[BadValue] | None = None) -> Settings:
-    """What is set about automatic checkpoints. Mistakes are treated as by `limits`."""
-    passed: list[BadValue] = [] if mistakes is None else mistakes
-    values, default = _values(repo, "hooks", passed), Settings()
+    """Return the settings of automatic checkpoints. Mistakes are handled as in `limits`."""
+    collected: list[BadValue] = [] if mistakes is None else mistakes
+    values, default = _values(repo, "hooks", collected), Settings()
     return Settings(
         off=frozenset(
-            name for name, wanted in _values(repo, "triggers", passed).items() if not wanted
+            name for name, wanted in _values(repo, "triggers", collected).items() if not wanted
         ),
         interval=values.get("interval", default.interval),
         risky=tuple(values.get("risky_commands", ())),
@@ -90,7 +89,9 @@ def policy(repo: Repository, mistakes: list[BadValue] | None = None) -> Settings
 
 
 def retention(repo: Repository) -> StoreLimits:
-    """What the store may hold before a save prunes it. Raises BadValue, naming the setting."""
+    """Return the limits above which a save prunes the store. Raises BadValue, naming the
+    setting.
+    """
     from gitcp.retention import Limits as StoreLimits  # most saves have no limit set
 
     count, values = _values(repo, "hooks").get("max_checkpoints"), _values(repo, "prune")
@@ -101,22 +102,22 @@ def retention(repo: Repository) -> StoreLimits:
 
 
 def allowed_secrets(repo: Repository) -> frozenset[str]:
-    """The IDs of secrets that may leave: those in git config and those of the team. Raises
+    """Return the ids of secrets that may be shared, from git config and the team's file. Raises
     BadValue.
     """
     return frozenset(
-        id for found in (_team, _own) for id in found(repo, "secrets").get("allow_secrets", ())
+        id for source in (_team, _own) for id in source(repo, "secrets").get("allow_secrets", ())
     )
 
 
 def allow_secret(repo: Repository, id: str) -> None:
-    """Let a secret pass from now on: its ID is added to git's config of this repository."""
+    """Allow a secret permanently: add its id to git's config of this repository."""
     if id not in allowed_secrets(repo):
         repo.git("config", "--local", "--add", in_git("secrets", "allow_secrets"), id)
 
 
 def scanner(repo: Repository) -> Scanner | None:
-    """The secret scanner that is run too: of git config alone, since it is a command. Raises
+    """Return the external secret scanner, from git config only, since it is a command. Raises
     BadValue.
     """
     name = "gitcp.secretScanner"
@@ -129,7 +130,8 @@ def scanner(repo: Repository) -> Scanner | None:
         command = tuple(shlex.split(text))
     except ValueError as error:
         raise BadValue(
-            f"{name} is {text!r}, which is no command: {error}", hint=f"git config {name} COMMAND"
+            f"{name} is {text!r}, which is not a valid command: {error}",
+            hint=f"git config {name} COMMAND",
         ) from None
     if not command:
         return None
@@ -138,13 +140,15 @@ def scanner(repo: Repository) -> Scanner | None:
 
 
 def _values(repo: Repository, section: str, mistakes: list[BadValue] | None = None) -> Values:
-    """What is set in a section. Raises BadValue for a mistake, unless they are collected."""
+    """Return the settings of a section. Raises BadValue for a mistake, unless they are
+    collected.
+    """
     return {**_team(repo, section, mistakes), **_own(repo, section, mistakes)}
 
 
 @contextmanager
 def _collected(mistakes: list[BadValue] | None) -> Iterator[None]:
-    """Append a mistake to the list, each once; without a list it is raised."""
+    """Append mistakes to the list, each once; without a list raise them."""
     try:
         yield
     except BadValue as error:
@@ -155,19 +159,19 @@ def _collected(mistakes: list[BadValue] | None) -> Iterator[None]:
 
 
 def _own(repo: Repository, section: str, mistakes: list[BadValue] | None = None) -> Values:
-    """What git config says."""
-    found: Values = {}
+    """Return the settings in git config."""
+    values: Values = {}
     for key, read in SECTIONS[section].items():
         name = in_git(section, key)
         text = repo.config.get(name.lower())
         if text is not None:
             with _collected(mistakes):
-                found[key] = read(_all(repo, name) if read is _patterns else text, name)
-    return found
+                values[key] = read(_all(repo, name) if read is _patterns else text, name)
+    return values
 
 
 def in_git(section: str, key: str) -> str:
-    """What a setting is called in git config."""
+    """Return the git config name of a setting."""
     if section == "triggers":
         return f"gitcp.trigger.{key}"
     first, *others = key.split("_")
@@ -175,27 +179,27 @@ def in_git(section: str, key: str) -> str:
 
 
 def _all(repo: Repository, name: str) -> list[str]:
-    listed = repo.git("config", "--get-all", "-z", name, accept=(0, 1))
-    return [os.fsdecode(value) for value in listed.split(b"\0") if value]
+    output = repo.git("config", "--get-all", "-z", name, accept=(0, 1))
+    return [os.fsdecode(value) for value in output.split(b"\0") if value]
 
 
-def _team(repo: Repository, wanted: str, mistakes: list[BadValue] | None = None) -> Values:
-    """What `.gitcp.toml` says in one section."""
-    found: Values = {}
+def _team(repo: Repository, section_name: str, mistakes: list[BadValue] | None = None) -> Values:
+    """Return the settings of one section of `.gitcp.toml`."""
+    values: Values = {}
     text = None
     with _collected(mistakes):
         text = _read(repo)
     if text is None:
-        return found
+        return values
     sections: dict[str, Values] = {}
     with _collected(mistakes):
         sections = _sections(_parsed(text), text, mistakes)
-    for key, value in sections.get(wanted, {}).items():
+    for key, value in sections.get(section_name, {}).items():
         with _collected(mistakes):
-            found[key] = SECTIONS[wanted][key](
-                value, f"{wanted}.{key} in {_place(text, wanted, key)}"
+            values[key] = SECTIONS[section_name][key](
+                value, f"{section_name}.{key} in {_place(text, section_name, key)}"
             )
-    return found
+    return values
 
 
 def _parsed(text: str) -> Values:
@@ -203,15 +207,15 @@ def _parsed(text: str) -> Values:
 
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # also for numbers and nesting beyond any measure
+    except (ValueError, RecursionError) as error:  # also for oversized numbers and too deep nesting
         raise BadValue(f"{FILE} cannot be read: {error}", hint=f"mend {FILE}") from None
 
 
 def _sections(document: Values, text: str, mistakes: list[BadValue] | None) -> dict[str, Values]:
-    """The tables that are known, with the keys that are."""
+    """Return the known tables with their known keys."""
     with _collected(mistakes):
         _refuse_unknown([key for key in document if key not in SECTIONS], list(SECTIONS))
-    found: dict[str, Values] = {}
+    sections: dict[str, Values] = {}
     for name, section in document.items():
         with _collected(mistakes):
             if not isinstance(section, dict):
@@ -219,21 +223,21 @@ def _sections(document: Values, text: str, mistakes: list[BadValue] | None) -> d
                     f"{_place(text, '', name)}: {name} is not a table", hint=f"write [{name}]"
                 )
             known = SECTIONS.get(name, {})
-            found[name] = {key: value for key, value in section.items() if key in known}
+            sections[name] = {key: value for key, value in section.items() if key in known}
             unknown = [f"{name}.{key}" for key in section if key not in known and name in SECTIONS]
             _refuse_unknown(unknown, [f"{name}.{key}" for key in known])
-    return found
+    return sections
 
 
 def _place(text: str, section: str, key: str) -> str:
-    """The file and, where it is found, the line on which a key is set: `.gitcp.toml:3`."""
-    inside = ""
+    """Return the file and, if found, the line that sets a key: `.gitcp.toml:3`."""
+    current = ""
     for number, line in enumerate(text.splitlines(), 1):
         table = re.match(r"\s*\[\s*([\w.\"'-]+)\s*\]", line)
-        inside = table[1].strip("\"'") if table else inside
+        current = table[1].strip("\"'") if table else current
         if (
             not table
-            and inside == section
+            and current == section
             and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", line)
         ):
             return f"{FILE}:{number}"
@@ -241,9 +245,7 @@ def _place(text: str, section: str, key: str) -> str:
 
 
 def _read(repo: Repository) -> str | None:
-    """The file's text; None if there is none. Whatever lies there, this neither blocks nor reads
-    without end.
-    """
+    """Return the file's text, None if there is none. Never blocks, and reads a limited size."""
     try:
         descriptor = os.open(repo.root / FILE, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -267,22 +269,20 @@ def _read(repo: Repository) -> str | None:
 
 def _refuse_unknown(keys: Sequence[str], known: Sequence[str]) -> None:
     if keys:
-        hint = f"known are {', '.join(known)}"
-        raise BadValue(
-            f"{FILE} has settings that gitcp does not know: {', '.join(keys)}", hint=hint
-        )
+        hint = f"use one of {', '.join(known)}"
+        raise BadValue(f"{FILE} has unknown settings: {', '.join(keys)}", hint=hint)
 
 
 def _size(value: object, name: str) -> int:
-    """A number, or one with git's suffixes k, m, g."""
+    """Return a size in bytes, given as a number or with git's suffixes k, m, g."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST:
         return value
-    found = SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
-    if found is None:
+    match = SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
         raise BadValue(
-            f"{name} is {value!r}, which is no size", hint="write it like 500k, 20m or 1g"
+            f"{name} is {value!r}, which is not a size", hint="write it like 500k, 20m or 1g"
         )
-    return int(found[1]) * FACTORS[found[2].lower()]
+    return int(match[1]) * FACTORS[match[2].lower()]
 
 
 def _patterns(value: object, name: str) -> list[str]:
@@ -298,20 +298,20 @@ def _number(value: object, name: str) -> int:
         return value
     if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value.strip()):
         return int(value)
-    raise BadValue(f"{name} is {value!r}, which is no number", hint="write it like 100")
+    raise BadValue(f"{name} is {value!r}, which is not a number", hint="write it like 100")
 
 
 def _span(value: object, name: str) -> int:
-    """Seconds, or a number with s, m, h or d."""
+    """Return seconds, given as a number or with s, m, h or d."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST:
         return value
-    found = SPAN.fullmatch(value.strip()) if isinstance(value, str) else None
-    if found is None:
+    match = SPAN.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
         raise BadValue(
-            f"{name} is {value!r}, which is no time",
+            f"{name} is {value!r}, which is not a time",
             hint="write it like 90s, 30m or 2h; 0 for never",
         )
-    return int(found[1]) * SECONDS[found[2].lower()]
+    return int(match[1]) * SECONDS[match[2].lower()]
 
 
 def _switch(value: object, name: str) -> bool:
@@ -344,4 +344,4 @@ SECTIONS: dict[str, dict[str, Reader]] = {
     "prune": {"max_age": _span, "max_size": _size},
     "triggers": dict.fromkeys(AUTOMATIC, _switch),
 }
-"""Every setting: its section in `.gitcp.toml`, its name there, and how it is read."""
+"""Every setting: its section in `.gitcp.toml`, its key, and its parser."""

@@ -1,9 +1,9 @@
-"""Recorded results of steps: what a program need not do again after a crash. They are part of the
+"""Recorded results of steps, which a program need not repeat after a crash. They are part of the
 checkpoint.
 
-A result lies in `.gitcp/steps/<h>/<h>/<h>/<rest>.json`, named by the checksum of the step's name
-and key, one hex digit a directory, so that one more result rewrites a few small trees. It is in the
-same commit as the files that the step wrote, and so goes back with them.
+A result is stored in `.gitcp/steps/<h>/<h>/<h>/<rest>.json`, named by the checksum of the step's
+name and key, one hex digit a directory, so that another result rewrites a few small trees. It is in
+the same commit as the files that the step wrote, and so is restored with them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gitcp.value import Value
 
 
 class Result(Value):
-    """What a step gave back: `result` is JSON."""
+    """The result of a step, as JSON."""
 
     name: str
     key: str
@@ -29,32 +29,32 @@ class Result(Value):
 
 
 def place(name: str, key: str) -> str:
-    """The checksum that names a step. The length of the name keeps two steps apart that read the
-    same when joined.
+    """Return the SHA-256 in hex that identifies a step. The length of the name separates steps that
+    are equal when joined.
     """
     return sha256(f"{len(name)}\0{name}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def encode(name: str, key: str, result: Any) -> Result:
-    """A result as it is stored. Raises BadValue for one that is not JSON. A tuple is a list
-    there.
+    """Return a result in its stored form; tuples become lists. Raises BadValue for a value that is
+    not JSON.
     """
     if not _is_json(result):
         raise BadValue(
-            f"the result of step {name!r} is no JSON value: the step was done, and its result is "
-            "not recorded",
-            hint="give back None, numbers, text, lists, or dicts with text for keys",
+            f"the result of step {name!r} is not a JSON value: the step was done, but its "
+            "result is not recorded",
+            hint="return None, numbers, text, lists, or dicts with text keys",
         )
     return Result(name, key, wire.dumps(result))
 
 
 def decode(result: Result) -> Any:
-    """The value as it will be given back later: the first time is like every other."""
+    """Return the value as a later lookup will return it."""
     return wire.loads(result.result)
 
 
-def found(store: Store, steps: Oid | None, name: str, key: str) -> Any:
-    """What is recorded of a step: a list of its result alone, None if it was not done. Raises
+def lookup(store: Store, steps: Oid | None, name: str, key: str) -> Any:
+    """Return the recorded result of a step in a list, None if the step was not done. Raises
     StoreDamaged.
     """
     entry = trees.lookup(store.objects, steps, _path(name, key)) if steps else None
@@ -69,7 +69,7 @@ def found(store: Store, steps: Oid | None, name: str, key: str) -> Any:
 
 
 def add(store: Store, steps: Oid | None, result: Result) -> Oid:
-    """The tree of results with one more. Writes objects only."""
+    """Return the tree of results with one more. Writes objects only."""
     named = wire.dumps({"name": result.name, "key": result.key})[:-1]
     blob = store.objects.write_blob(named + b',"result":' + result.result + b"}\n")
     return trees.put(store.objects, steps, _path(result.name, result.key), Entry(FILE, blob))

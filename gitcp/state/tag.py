@@ -1,31 +1,36 @@
-"""Tags: the names of milestones. Annotated tag objects under `refs/gitcp/tags/`, which no `git push
---tags` carries.
+"""Tags: names of milestones, stored as annotated tag objects under `refs/gitcp/tags/`, which `git
+push --tags` does not push.
 
-A tag is on one checkpoint. It keeps that checkpoint from being pruned and is a revision by itself;
-it says nothing that the checkpoint does not say, so deleting one loses a name and no work.
+A tag points to one checkpoint. It protects that checkpoint from being pruned and can be used as a
+revision. Deleting a tag loses only a name.
 """
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
+from itertools import count
 
-from gitcp.errors import Refused, RevisionNotFound, StoreBusy
+from gitcp.errors import BadValue, Refused, RevisionNotFound, StoreBusy
 from gitcp.git import refs
 from gitcp.model import Checkpoint, Oid
 from gitcp.store import Store, Summary, subject
+
+LATEST = "latest"
+"""The last checkpoint of the current session, as in restic."""
 
 
 def create(
     store: Store, name: str, checkpoint: Checkpoint, *, text: str | None, force: bool, now: datetime
 ) -> None:
-    """Put the tag `name` on a checkpoint; `text` is its message, the checkpoint's subject where
-    there is none.
+    """Set the tag `name` on a checkpoint. `text` is its message, by default the checkpoint's
+    subject.
 
-    A tag that is on this checkpoint already stays as it is, unless `force`. Writes one object and
-    one ref. Raises BadValue for a name that cannot be one, Refused if the tag is on another
-    checkpoint and not `force`, StoreBusy.
+    A tag already on this checkpoint is left unchanged, unless `force`. Writes one object and one
+    ref. Raises BadValue for an invalid name, Refused if the tag is on another checkpoint and not
+    `force`, StoreBusy.
     """
-    ref = refs.TAGS + refs.check_name(name, "tag")
+    ref = refs.TAGS + _check_name(store, name)
     with store.lock():
         old = refs.read_ref(store.repo.common_dir, ref)
         if old is not None and not force:
@@ -41,21 +46,26 @@ def create(
 
 
 def check_free(store: Store, name: str) -> None:
-    """Raise what `create` would raise for a checkpoint that is still to be made."""
-    old = refs.read_ref(store.repo.common_dir, refs.TAGS + refs.check_name(name, "tag"))
+    """Raise what `create` would raise for a checkpoint that does not exist yet."""
+    old = refs.read_ref(store.repo.common_dir, refs.TAGS + _check_name(store, name))
     if old is not None:
-        raise _taken(store, name, old)
+        id, tags = store.summary(store.peel(old)).id, store.tags()
+        free = next(new for n in count(2) if (new := f"{name}-{n}") not in tags)
+        error = Refused(
+            f"tag {name} already exists, on {id}; nothing was saved",
+            hint=f"gitcp save --tag {free}",
+        )
+        error.typed, error.instead = name, free
+        raise error
 
 
 def delete(store: Store, name: str) -> None:
-    """Take the tag `name` away; its checkpoint stays. Raises BadValue, RevisionNotFound,
-    StoreBusy.
-    """
+    """Delete the tag `name`; its checkpoint stays. Raises BadValue, RevisionNotFound, StoreBusy."""
     ref = refs.TAGS + refs.check_name(name, "tag")
     with store.lock():
         old = refs.read_ref(store.repo.common_dir, ref)
         if old is None:
-            raise RevisionNotFound(f"there is no tag {name}", hint="gitcp tag")
+            raise RevisionNotFound(f"no tag named {name}", hint="gitcp tag")
         if not store.move_ref(ref, old, None):
             raise StoreBusy(
                 f"tag {name} was moved by another process: it was left there",
@@ -64,12 +74,36 @@ def delete(store: Store, name: str) -> None:
 
 
 def listing(store: Store) -> list[tuple[str, Summary]]:
-    """Every tag by name, and what its checkpoint says. Raises StoreDamaged."""
-    return [(name, store.summary(commit)) for name, commit in store.tags().items()]
+    """Return every tag by name with its checkpoint's summary: first our own, then fetched ones as
+    `REMOTE/TAG`, unless we have the same tag. Raises StoreDamaged.
+    """
+    own = store.tags()
+    fetched = {name: store.peel(oid) for name, oid in store.fetched("tags").items()}
+    new = {n: commit for n, commit in fetched.items() if own.get(n.partition("/")[2]) != commit}
+    return [(name, store.summary(commit)) for name, commit in {**own, **new}.items()]
+
+
+def _check_name(store: Store, name: str) -> str:
+    """Return a tag's name. Raises BadValue if it would mean something else as a revision."""
+    number = name.isdigit() and name.isascii()
+    free = f"v{name}" if number else f"{name}-tag"
+    if number:
+        why = f"{name} means checkpoint {name}"
+    elif name == LATEST or re.fullmatch(r"@[-~^0-9]*", name):
+        why, free = "it means the last checkpoint, or one before it", "newest"
+    elif re.fullmatch(r"[^@]+@[0-9]*", name):
+        why, free = "it has the form of an id", name.replace("@", "-").strip("-")
+    elif store.tip(refs.check_name(name, "tag")) is not None:
+        why = "a session has this name"
+    else:
+        return name
+    error = BadValue(f"a tag cannot be named {name}: {why}", hint=f"gitcp tag {free}")
+    error.typed, error.instead = name, free
+    raise error
 
 
 def _taken(store: Store, name: str, old: Oid) -> Refused:
     where = store.summary(store.peel(old)).id
     return Refused(
-        f"tag {name} is on {where} already: it was left there", hint=f"gitcp tag --force {name}"
+        f"tag {name} already exists, on {where}; it was not moved", hint=f"gitcp tag --force {name}"
     )

@@ -1,10 +1,10 @@
-"""The trash: what prune and delete put away, under `refs/gitcp/trash/<time>/`, until it expires or
-is brought back.
+"""The trash: refs dropped by prune and delete, under `refs/gitcp/trash/<time>/`, until they expire
+or are restored.
 
-Each entry holds the refs as they were: `sessions/<session>` and `tags/<name>`; of what came from
-others `fetched-sessions/<remote>/<session>` and `fetched-tags/<remote>/<name>`. So whatever was
-dropped can be read, shown and fetched by git as before. When an entry is forgotten, git's own gc
-takes the objects in its own time.
+Each entry contains the refs as they were: `sessions/<session>` and `tags/<name>`, and for fetched
+ones `fetched-sessions/<remote>/<session>` and `fetched-tags/<remote>/<name>`. Dropped checkpoints
+can therefore be read, shown and fetched by git as before. When an entry is removed, git's own gc
+deletes the objects eventually.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ FORKED = "Gitcp-Forked-From"
 
 
 class Entry(Value):
-    """What one operation put away, and when (None where the name is no time). What was fetched is
-    by `REMOTE/NAME`.
+    """The refs that one operation dropped, and when (None if the name is not a time). Fetched ones
+    are keyed by `REMOTE/NAME`.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Entry(Value):
     fetched_tags: Mapping[str, Oid] = EMPTY
 
     def read(self, store: Store, *, despite_damage: bool = False) -> Forest:
-        """All checkpoints in it. Raises StoreDamaged, or leaves out what is damaged."""
+        """Return all checkpoints in the entry. Raises StoreDamaged, or skips damaged ones."""
         sessions, tags = (
             {**self.sessions, **self.fetched_sessions},
             {**self.tags, **self.fetched_tags},
@@ -52,15 +52,17 @@ class Entry(Value):
 
     @property
     def is_damaged(self) -> bool:
-        """Whether a damaged session was put away here: it is not forgotten unless a person
-        prunes.
+        """Return whether the entry contains a quarantined session: only a person's prune removes
+        it.
         """
         match = NAME.fullmatch(self.name)
         return match is not None and match[2] is not None
 
     @property
     def refs(self) -> list[Move]:
-        """The moves that forget it: its tags first, so that half of it is still whole chains."""
+        """Return the moves that remove the entry. Tags come first, so that a partly removed entry
+        still has complete chains.
+        """
         parts = (
             ("tags", self.tags),
             ("sessions", self.sessions),
@@ -69,14 +71,14 @@ class Entry(Value):
         )
         return [
             Move(f"{refs.TRASH}{self.name}/{part}/{n}", oid, None)
-            for part, found in parts
-            for n, oid in found.items()
+            for part, values in parts
+            for n, oid in values.items()
         ]
 
 
-class BroughtBack(Value):
-    """What an undo brought back: the operation that did it, and the checkpoints that are there
-    again.
+class RestoredEntry(Value):
+    """The result of undoing a prune or delete: the logged operation, and the restored
+    checkpoints.
     """
 
     operation: Operation
@@ -84,20 +86,20 @@ class BroughtBack(Value):
 
 
 def entries(store: Store) -> tuple[Entry, ...]:
-    """Everything in the trash, the oldest first. Reads only."""
+    """Return all entries of the trash, oldest first. Reads only."""
     parts: dict[str, dict[str, dict[str, Oid]]] = {}
     for ref, oid in refs.list_refs(store.repo.common_dir, refs.TRASH, refs.NOTHING).items():
         name, _, rest = ref.removeprefix(refs.TRASH).partition("/")
         part, _, last = rest.partition("/")
         parts.setdefault(name, {}).setdefault(part.replace("-", "_"), {})[last] = oid
-    known = ("sessions", "tags", "fetched_sessions", "fetched_tags")
+    kinds = ("sessions", "tags", "fetched_sessions", "fetched_tags")
     return tuple(
-        Entry(n, _time(n), *(p.get(part, {}) for part in known)) for n, p in sorted(parts.items())
+        Entry(n, _time(n), *(p.get(part, {}) for part in kinds)) for n, p in sorted(parts.items())
     )
 
 
-def put_away(ref: str, value: Oid, trash: str) -> tuple[Move, Move]:
-    """The moves that put a ref of what was fetched (`refs/gitcp/remotes/REMOTE/KIND/NAME`) into the
+def trash_fetched(ref: str, value: Oid, trash: str) -> tuple[Move, Move]:
+    """Return the moves that put a fetched ref (`refs/gitcp/remotes/REMOTE/KIND/NAME`) into the
     trash.
     """
     remote, kind, name = ref.removeprefix(refs.REMOTES).split("/", 2)
@@ -107,29 +109,28 @@ def put_away(ref: str, value: Oid, trash: str) -> tuple[Move, Move]:
 
 
 def new_name(store: Store, now: datetime, *, damaged: bool = False) -> str:
-    """A name for what is put away now."""
-    taken = {entry.name for entry in entries(store)}
+    """Return a name for a new entry."""
+    names = {entry.name for entry in entries(store)}
     base = now.astimezone(UTC).strftime(FORM) + ("-damaged" if damaged else "")
     return next(
-        n for n in (base, *(f"{base}-{k}" for k in range(2, len(taken) + 3))) if n not in taken
+        n for n in (base, *(f"{base}-{k}" for k in range(2, len(names) + 3))) if n not in names
     )
 
 
 def expired(store: Store, now: datetime, after: timedelta = KEPT_FOR) -> tuple[Entry, ...]:
-    """What was put away longer ago than `after`."""
+    """Return the entries that are older than `after`."""
     return tuple(
         entry for entry in entries(store) if entry.time is not None and now - entry.time >= after
     )
 
 
-def forget(store: Store, found: Iterable[Entry]) -> tuple[str, ...]:
-    """Let go of what is in the trash; the names of what was forgotten. The caller holds the store's
-    lock.
+def forget(store: Store, expired_entries: Iterable[Entry]) -> tuple[str, ...]:
+    """Remove entries from the trash and return their names. The caller holds the store's lock.
 
-    Interrupted, it leaves entries that are shorter, and is done by the next one.
+    If interrupted, some entries are left shorter; the next call removes them.
     """
     names = []
-    for entry in found:
+    for entry in expired_entries:
         for move in entry.refs:
             store.move_ref(move.ref, move.old, None)
         rewrite.tidy(store, entry.refs)
@@ -137,62 +138,63 @@ def forget(store: Store, found: Iterable[Entry]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def bring_back(store: Store, operation: Operation) -> BroughtBack:
-    """Undo a prune or delete: what it put away stands where it stood, and what was saved since
-    comes after it.
+def bring_back(store: Store, operation: Operation) -> RestoredEntry:
+    """Undo a prune or delete: restore its refs; what was saved since comes after the restored
+    checkpoints.
 
-    Raises RevisionNotFound if it is not in the trash any more, Refused if the name of a session was
-    taken since. Then nothing was changed.
+    Raises RevisionNotFound if it is no longer in the trash, Refused if a session's name was reused
+    since. Then nothing was changed.
     """
     with store.lock():
         rewrite.finish(store)
         entry = next((each for each in entries(store) if each.name == operation.trash), None)
         if entry is None:
-            what = (
+            problem = (
                 f"what operation {operation.number} ({operation.what}) dropped is not in the trash "
                 "any more"
             )
-            raise RevisionNotFound(f"{what}: nothing was changed", hint="gitcp oplog")
-        now, then = (
+            raise RevisionNotFound(f"{problem}: nothing was changed", hint="gitcp oplog")
+        current, dropped = (
             rewrite.read(store, despite_damage=True),
             rewrite.read(store, entry.sessions, entry.tags),
         )
-        _refuse_damaged(operation, now)
-        _refuse_others(operation, now, then)
-        union = _union(store, now, then)
-        becomes = {commit: union[_same(node)] for commit, node in now.nodes.items()}
-        found = [
-            *_missing(store, entry, now, then, union),
-            *rewrite.moves(store, now, becomes, entry.tags),
+        _refuse_damaged(operation, current)
+        _refuse_others(operation, current, dropped)
+        union = _union(store, current, dropped)
+        new_commits = {commit: union[_same(node)] for commit, node in current.nodes.items()}
+        restored_moves = [
+            *_restore_missing(store, entry, current, dropped, union),
+            *rewrite.moves(store, current, new_commits, entry.tags),
         ]
-        found += _fetched(store, entry)
-        ids = {each.id for each in union.keys() - {_same(node) for node in now.nodes.values()}}
+        restored_moves += _restore_fetched(store, entry)
+        ids = {each.id for each in union.keys() - {_same(node) for node in current.nodes.values()}}
         ids |= {node.id for node in rewrite.read(store, entry.fetched_sessions, {}).nodes.values()}
-        made = Operation(
+        undo = Operation(
             number=0,
             time=store.repo.host.now(),
             what="undo",
-            said=f"{operation.what} of {said(ids)}",
+            said=f"{operation.what} of {summarize(ids)}",
             worktree=store.repo.worktree_name,
             of=operation.number,
         )
-        return BroughtBack(
-            rewrite.carry_out(store, [*found, *entry.refs], made), tuple(sorted(ids))
+        return RestoredEntry(
+            rewrite.carry_out(store, [*restored_moves, *entry.refs], undo), tuple(sorted(ids))
         )
 
 
-def said(ids: Iterable[CheckpointId]) -> str:
-    """Ids in few words: `alpha@1-9, beta@3`."""
-    found = ranges(ids)
+def summarize(ids: Iterable[CheckpointId]) -> str:
+    """Return ids in compact form: `alpha@1-9, beta@3`."""
+    ranges_by_session = ranges(ids)
     numbers = {
-        s: ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs) for s, runs in found.items()
+        s: ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+        for s, runs in ranges_by_session.items()
     }
     return ", ".join(f"{session}@{text}" for session, text in numbers.items()) or "nothing"
 
 
 class _Same(NamedTuple):
-    """What makes two commits one checkpoint, but for the one before it. An id alone does not: a
-    fork of what somebody else made may stand on checkpoints that are called like ours.
+    """The identity of a checkpoint, independent of its parent. The id alone is not enough: a fork
+    of another person's checkpoints may contain ids equal to ours.
     """
 
     id: CheckpointId
@@ -202,14 +204,12 @@ class _Same(NamedTuple):
 
 
 def _same(node: Summary) -> _Same:
-    said = (f"{name}: {value}" for name, value in sorted(node.trailers.items()))
-    return _Same(node.id, node.root, node.created, (node.subject, *said))
+    trailers = (f"{name}: {value}" for name, value in sorted(node.trailers.items()))
+    return _Same(node.id, node.root, node.created, (node.subject, *trailers))
 
 
 def _refuse_others(operation: Operation, now: Forest, then: Forest) -> None:
-    """A session that has another checkpoint of the same number by now, or was made anew, is another
-    one.
-    """
+    """Refuse if a session was recreated, or has another checkpoint with the same number by now."""
     changed = {
         name for name in then.sessions.keys() & now.sessions.keys() if _is_another(name, now, then)
     }
@@ -223,7 +223,7 @@ def _refuse_others(operation: Operation, now: Forest, then: Forest) -> None:
 
 
 def _refuse_damaged(operation: Operation, now: Forest) -> None:
-    """A session that cannot be read cannot be joined with what was put away of it."""
+    """Refuse if a session is unreadable: it cannot be joined with its dropped checkpoints."""
     for session in now.damaged.keys() & operation.dropped.keys():
         raise Refused(f"session {session} is damaged: nothing was brought back", hint="gitcp check")
 
@@ -234,25 +234,25 @@ def _is_another(session: str, now: Forest, then: Forest) -> bool:
 
 
 def _own(forest: Forest, session: str) -> Iterator[_Same]:
-    """The checkpoints behind a session's end, but for those of others that it was forked from."""
+    """Yield the session's own checkpoints, without those of the session it was forked from."""
     chain = forest.chain(forest.sessions.get(session))
     return (_same(node) for node in chain if node.id.session == session)
 
 
 def _union(store: Store, now: Forest, then: Forest) -> dict[_Same, Oid]:
-    """Every checkpoint of both, each behind the one with the next lower number; commits as they
-    are, where they fit.
+    """Return the commits of all checkpoints of both forests, each on top of the one with the next
+    lower number. Commits are reused where their parent fits.
 
-    What was brought back from elsewhere in the meantime, or saved, is in between and after: nothing
-    is left out. Where two lines have the same numbers, what is not of the session itself stays
-    behind what it stood behind.
+    Checkpoints restored from elsewhere or saved meanwhile come in between or after: nothing is left
+    out. If two lines have the same numbers, checkpoints of other sessions keep their place behind
+    the one before.
     """
     variants: dict[_Same, list[Summary]] = {}
     for forest in (then, now):
         for node in forest.nodes.values():
             variants.setdefault(_same(node), []).append(node)
     known = {node.commit: _same(node) for forest in (now, then) for node in forest.nodes.values()}
-    begun, apart = _begun(now, then), _apart(now, then)
+    begun, apart = _lines(now, then), _fork_only(now, then)
     last: dict[_Same, Oid] = {}
     union: dict[_Same, Oid] = {}
     # numbers rise along every chain, forks too
@@ -271,8 +271,8 @@ def _union(store: Store, now: Forest, then: Forest) -> dict[_Same, Oid]:
     return union
 
 
-def _apart(now: Forest, then: Forest) -> set[_Same]:
-    """The checkpoints that forks alone reach, of sessions of which there are two lines."""
+def _fork_only(now: Forest, then: Forest) -> set[_Same]:
+    """Return the checkpoints reachable only from forks, of sessions that exist in two lines."""
     every = {_same(node) for forest in (then, now) for node in forest.nodes.values()}
     seen: dict[CheckpointId, int] = {}
     for same in every:
@@ -284,9 +284,9 @@ def _apart(now: Forest, then: Forest) -> set[_Same]:
     return {same for same in every - own if same.id.session in twofold}
 
 
-def _begun(now: Forest, then: Forest) -> dict[_Same, _Same]:
-    """By each checkpoint, one that stands for its session from when that was begun: what forks have
-    of a session that was deleted stays apart from one that was begun under its name since.
+def _lines(now: Forest, then: Forest) -> dict[_Same, _Same]:
+    """Map each checkpoint to a representative of its session's line: forks of a deleted session
+    stay separate from a new session of the same name.
     """
     known = {node.commit: _same(node) for forest in (then, now) for node in forest.nodes.values()}
     found = {same: same for same in known.values()}
@@ -308,11 +308,11 @@ def _begun(now: Forest, then: Forest) -> dict[_Same, _Same]:
     return {same: standing(same) for same in found}
 
 
-def _missing(
+def _restore_missing(
     store: Store, entry: Entry, now: Forest, then: Forest, union: Mapping[_Same, Oid]
 ) -> list[Move]:
-    """The refs that are not there any more. A tag that the user took away from a checkpoint that
-    stayed is not one.
+    """Return the moves for missing refs. A tag that the user removed from an existing checkpoint
+    stays removed.
     """
     here = {_same(node) for node in now.nodes.values()}
     found = []
@@ -331,8 +331,8 @@ def _missing(
     return found
 
 
-def _fetched(store: Store, entry: Entry) -> list[Move]:
-    """What was fetched, where nothing was fetched in its place since."""
+def _restore_fetched(store: Store, entry: Entry) -> list[Move]:
+    """Return the moves for fetched refs, unless something was fetched in their place since."""
     parts = (("sessions", entry.fetched_sessions), ("tags", entry.fetched_tags))
     found = []
     for kind, held in parts:

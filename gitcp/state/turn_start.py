@@ -1,8 +1,8 @@
-"""Which checkpoint stood when an agent was last given a prompt here.
+"""The last checkpoint at the time of the most recent prompt in this working tree.
 
-A prompt makes a checkpoint only if something changed since the last one. `rollback` must know where
-the turn began all the same, so the hook writes down the commit. The file is a hint: without it the
-order of the checkpoints tells.
+A prompt makes a checkpoint only if something changed since the last one. `rollback` still needs the
+start of the turn, so the hook records the commit. The file is a hint: without it the order of
+checkpoints is used.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ NAME = "prompted"
 
 
 def write(git_dir: str, commit: str) -> None:
-    """Write down the last checkpoint, by its commit, when a prompt is given. Never raises."""
+    """Record the commit of the last checkpoint at a prompt. Never raises."""
     from gitcp.git.fsync import replace_file
 
     with suppress(OSError):
-        replace_file(f"{git_dir}/gitcp/{NAME}", f"{commit}\n".encode("ascii"), sync=False)
+        replace_file(f"{git_dir}/gitcp/{NAME}", f"{commit}\n".encode("ascii"), durable=False)
 
 
 def last(repo: Repository) -> Oid | None:
-    """The commit that was written down, None if there is none that can be read."""
+    """Return the recorded commit, None if there is none or it is unreadable."""
     from gitcp.git.fsync import read_own
     from gitcp.git.refs import HEX
     from gitcp.model import Oid

@@ -1,4 +1,4 @@
-"""From directories to trees: writes the trees of what changed, and of all that lies above."""
+"""Write the git trees of changed directories and of all directories above them."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ if TYPE_CHECKING:
 def write_trees(
     objects: Objects, records: Mapping[bytes, Record], past: Past
 ) -> dict[bytes, bytes]:
-    """Write the trees of `records` and of what lies above them, deepest first; their names, the
-    root's in any case.
+    """Write the trees of `records` and of the directories above them, deepest first.
 
-    A name is 20 bytes, b"" for directories without anything captured. `past` are the directories as
-    they were. The root's tree, and those that changed as they were, are named to `objects`, which
-    can then read them: they are compared next.
+    Return their ids by path, always including the root's. An id is 20 bytes, b"" for a directory
+    without captured files. `past` are the directories as they were. The root's tree, and the
+    previous trees of changed directories, are only registered with `objects`, which can then read
+    them: they are compared next.
     """
-    found: dict[bytes, bytes] = {}
+    tree_ids: dict[bytes, bytes] = {}
 
-    def now(path: bytes) -> bytes:
-        return found[path] if path in found else then(path)
+    def current_tree(path: bytes) -> bytes:
+        return tree_ids[path] if path in tree_ids else previous_tree(path)
 
-    def then(path: bytes) -> bytes:
+    def previous_tree(path: bytes) -> bytes:
         line = past.line(path)
         return line.tree if line else b""
 
-    waiting: dict[int, set[bytes]] = {0: {b""}}
+    paths_by_depth: dict[int, set[bytes]] = {0: {b""}}
     for path in records:
-        waiting.setdefault(_depth(path), set()).add(path)
-    for depth in range(max(waiting), -1, -1):
-        for path in waiting.get(depth, ()):
+        paths_by_depth.setdefault(_depth(path), set()).add(path)
+    for depth in range(max(paths_by_depth), -1, -1):
+        for path in paths_by_depth.get(depth, ()):
             record = records.get(path) or past.record(path)
             assert record is not None
-            found[path] = _write(objects, record, _entries(record, now))
-            if found[path] == then(path):
+            tree_ids[path] = _write_tree(objects, record, _entries(record, current_tree))
+            if tree_ids[path] == previous_tree(path):
                 continue
-            old = None if objects.has_read(Oid(then(path).hex())) else past.record(path)
+            old = None if objects.has_read(Oid(previous_tree(path).hex())) else past.record(path)
             if old is not None:
-                objects.name_tree(_entries(old, then))
+                objects.name_tree(_entries(old, previous_tree))
             if path:
-                waiting.setdefault(depth - 1, set()).add(path.rpartition(b"/")[0])
-    return found
+                paths_by_depth.setdefault(depth - 1, set()).add(path.rpartition(b"/")[0])
+    return tree_ids
 
 
 def _entries(record: Record, tree: Callable[[bytes], bytes]) -> list[TreeEntry]:
-    """The entries of a directory; `tree` says what the trees below it are."""
+    """Return the tree entries of a directory; `tree` returns the tree id of a subdirectory."""
     entries = record.entries()
     for name in record.subdirectories():
         if below := tree(record.below(name)):
@@ -59,10 +59,10 @@ def _entries(record: Record, tree: Callable[[bytes], bytes]) -> list[TreeEntry]:
     return entries
 
 
-def _write(objects: Objects, record: Record, entries: list[TreeEntry]) -> bytes:
+def _write_tree(objects: Objects, record: Record, entries: list[TreeEntry]) -> bytes:
     if not entries and record.path:
         return b""
-    # The root's tree is only named: a checkpoint's tree is that one and `.gitcp`.
+    # The root's tree is not written: a checkpoint's tree is this one plus `.gitcp`.
     write = objects.write_tree if record.path else objects.name_tree
     return bytes.fromhex(write(entries))
 

@@ -1,9 +1,8 @@
-"""Which attributes a path has, as far as they change its bytes. `git check-attr` knows; it is asked
-seldom.
+"""Git attributes that change a file's bytes, read with `git check-attr` only where needed.
 
 Most repositories have no attribute that could change a file, and most files could not be changed by
-those there are: both are seen from a few words and the file's own bytes, and then no command is
-started.
+the existing ones. A search for a few words in the attribute files and in the file's bytes shows
+both without starting a process.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ _WORD = re.compile(
 )
 
 
-def words_in(content: bytes) -> set[str]:
-    """The attributes that change bytes and are named in a file of attributes. "binary" is git's own
-    word for -text.
+def conversion_words(content: bytes) -> set[str]:
+    """Return the byte-changing attributes named in an attributes file. "binary" counts as "text":
+    it is git's alias for -text.
     """
     return {
         "text" if word == b"binary" else word.decode("ascii") for word in _WORD.findall(content)
@@ -33,7 +32,7 @@ def words_in(content: bytes) -> set[str]:
 
 
 def autocrlf_of(config: Mapping[str, str]) -> str:
-    """core.autocrlf as "", "true" or "input"."""
+    """Return core.autocrlf as "", "true" or "input"."""
     value = config.get("core.autocrlf", "").lower()
     return (
         "" if value in ("", "false", "no", "off", "0") else "input" if value == "input" else "true"
@@ -41,7 +40,7 @@ def autocrlf_of(config: Mapping[str, str]) -> str:
 
 
 class Attributes(NamedTuple):
-    """The attributes of a path that decide, as `git check-attr` prints them."""
+    """The byte-changing attributes of a path, as `git check-attr` prints them."""
 
     text: str = UNSPECIFIED
     eol: str = UNSPECIFIED
@@ -52,13 +51,13 @@ class Attributes(NamedTuple):
 
     @property
     def driver(self) -> str:
-        """The name of the filter, "" if there is none."""
+        """Return the name of the filter driver, "" if there is none."""
         return "" if self.filter in (UNSPECIFIED, "set", "unset") else self.filter
 
 
 class ConversionHints:
-    """Which files could have a blob that is not simply their bytes. `words` grows as attribute
-    files are met.
+    """Decide which files might have a blob other than their own bytes. `words` grows as attribute
+    files are read.
     """
 
     def __init__(self, repo: Repository, words: Iterable[str]) -> None:
@@ -67,34 +66,35 @@ class ConversionHints:
         self._autocrlf = autocrlf_of(repo.config)
         self._eol = repo.config.get("core.eol", "").lower() == "crlf"
 
-    def of_any(self) -> bool:
-        """Whether any file at all could be converted."""
+    def may_convert_any(self) -> bool:
+        """Return whether any file at all could be converted."""
         return bool(self.words or self._autocrlf)
 
-    def _outward(self) -> bool:
+    def _may_add_crlf(self) -> bool:
         return self._autocrlf == "true" or self._eol or not self.words.isdisjoint(("eol", "crlf"))
 
-    def of(self, data: bytes) -> bool:
-        """Whether a file with these bytes could be converted, there or back."""
+    def may_convert(self, data: bytes) -> bool:
+        """Return whether a file with these bytes could be converted, on save or on checkout."""
         words = self.words
         if "filter" in words:
             return True
-        if not data or not self.of_any():
+        if not data or not self.may_convert_any():
             return False
         if "working-tree-encoding" in words:
             return True
         if "ident" in words and b"$Id" in data:
             return True
-        return b"\n" in data if self._outward() else b"\r\n" in data
+        return b"\n" in data if self._may_add_crlf() else b"\r\n" in data
 
     def ask(self, paths: list[bytes]) -> list[Attributes]:
-        """The attributes of each of these paths, in order. Raises GitFailed."""
+        """Return the attributes of each path, in order. Raises GitFailed."""
         if not self.words:
             return [Attributes()] * len(paths)
-        said = self._repo.git(
+        output = self._repo.git(
             "check-attr", "-z", "--stdin", *NAMES, input=b"\0".join(paths) + b"\0"
         )
-        values = said.decode("utf-8", "surrogateescape").split("\0")[2::3]
+        values = output.decode("utf-8", "surrogateescape").split("\0")[2::3]
         return [
-            Attributes(*values[at : at + len(NAMES)]) for at in range(0, len(values), len(NAMES))
+            Attributes(*values[start : start + len(NAMES)])
+            for start in range(0, len(values), len(NAMES))
         ]

@@ -1,9 +1,8 @@
-"""What decides over a snapshot besides the files themselves: settings, limits, and the rules kept
-outside the tree.
+"""The inputs of a snapshot besides the files: settings, limits, and rules kept outside the working
+tree.
 
-Read anew at every scan, by content: these files are few and small, and a stat could not tell a
-change made in the same tick. What is remembered of a scan holds only as long as its basis is the
-same.
+Read by content at every scan: these files are few and small, and their timestamps cannot show a
+change within one clock tick. A remembered scan is valid only while its basis is unchanged.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ _CONVERTING = ("core.autocrlf", "core.eol")
 
 
 class Basis(NamedTuple):
-    """`excludes_file` and `info_exclude` are contents (None: no such file), `words` the attributes
-    named outside the tree. `place` says which tree this is, `decisions` what is captured,
-    `contents` what a file's blob is.
+    """`excludes_file` and `info_exclude` are file contents (None if missing), `words` the
+    attributes named outside the working tree. `place` identifies the working tree, `decisions`
+    determine which files are captured, `contents` determine the blob of a file.
     """
 
     excludes_file: bytes | None
@@ -43,16 +42,18 @@ class Basis(NamedTuple):
 
 
 def basis_of(repo: Repository, settings: tuple[object, ...]) -> Basis:
-    """The basis of a scan of `repo`; `settings` are what the caller adds to the decisions."""
+    """Return the basis of a scan of `repo`. `settings` are the caller's additions to
+    `decisions`.
+    """
     excludes_file, info_exclude = excludes(repo)
     attributes = [_content(path) for path in _attribute_files(repo)]
     config = repo.config
     mask = os.umask(0o077)
     os.umask(mask)
     root = os.stat(repo.root)
-    found = damage.content(repo.common_dir)
-    # what is remembered may name objects that are not there
-    damaged = [_digest(found)] if found else []
+    damage_record = damage.content(repo.common_dir)
+    # a remembered scan may name damaged objects
+    damaged = [_digest(damage_record)] if damage_record else []
     filters = sorted(f"{key}={value}" for key, value in config.items() if key.startswith("filter."))
     return Basis(
         excludes_file=excludes_file,
@@ -78,36 +79,36 @@ def basis_of(repo: Repository, settings: tuple[object, ...]) -> Basis:
 def _words(contents: list[bytes | None]) -> frozenset[str]:
     if not any(contents):
         return frozenset()
-    # most people have no attributes outside a repository
-    from gitcp.worktree.attributes import words_in
+    # rarely needed: few users have attributes outside a repository
+    from gitcp.worktree.attributes import conversion_words
 
-    return frozenset(word for content in contents if content for word in words_in(content))
+    return frozenset(word for content in contents if content for word in conversion_words(content))
 
 
 def excludes(repo: Repository) -> tuple[bytes | None, bytes | None]:
-    """The contents of core.excludesFile and of info/exclude, None where there is no such file."""
+    """Return the contents of core.excludesFile and of info/exclude, None for a missing file."""
     return _content(_setting(repo, "core.excludesfile", "ignore")), _content(
         repo.common_dir / "info" / "exclude"
     )
 
 
 def files(repo: Repository) -> list[str]:
-    """The files outside the working tree whose contents are part of the basis, whether or not they
-    are there.
+    """Return the paths outside the working tree whose contents belong to the basis, existing or
+    not.
     """
-    places = [_setting(repo, "core.excludesfile", "ignore"), *_attribute_files(repo)]
-    return [str(place) for place in places if place is not None]
+    paths = [_setting(repo, "core.excludesfile", "ignore"), *_attribute_files(repo)]
+    return [str(path) for path in paths if path is not None]
 
 
 def _attribute_files(repo: Repository) -> list[Path | str | None]:
-    """The files of attributes outside the working tree."""
+    """Return the attribute files outside the working tree."""
     system = None if repo.host.env.get("GIT_ATTR_NOSYSTEM") else SYSTEM_ATTRIBUTES
     user = _setting(repo, "core.attributesfile", "attributes")
     return [system, user, repo.common_dir / "info" / "attributes"]
 
 
 def _setting(repo: Repository, key: str, name: str) -> str | None:
-    """The file that a setting names, or the one git takes without it: `name` in the user's git
+    """Return the file that a setting names, else git's default: `name` in the user's git
     directory.
     """
     value = repo.config.get(key)

@@ -1,8 +1,7 @@
-"""From files to blobs: which blob a file has, written where it is new.
+"""Capture files as blobs, and write the new ones.
 
-The blob is the one git itself would store wherever that can be turned back into the very same
-bytes, else the bytes themselves. A file need not be read at all where git's index proves which blob
-it has.
+The blob is the one that git would store if it converts back to the same bytes, else the bytes
+themselves. A file is not read at all if git's index proves its blob.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gitcp import progress
 from gitcp.errors import StoreDamaged
 from gitcp.fastpath.stat_check import UNSETTLED
 from gitcp.git.index import STAGE, Index, Slot, git_mode
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from gitcp.git.repo import Repository
 
 STREAM_ABOVE = 8 << 20
-"""Bytes from which on a file is not held in memory."""
+"""Files larger than this many bytes are streamed instead of read into memory."""
 
 CONVERT_UP_TO = 64 << 20
-"""Bytes up to which a file is held in memory nevertheless, because git would convert it."""
+"""Files up to this many bytes are read into memory if git would convert them."""
 
 SEED_FROM = 200
-"""Files from which on asking git about the blobs of its index is cheaper than reading the files."""
+"""From this number of files on, reading blob sizes from git is cheaper than reading the files."""
 
 LFS = ("", False, "", True)
 
 
 class Job:
-    """A file to be captured: where it is, and what lstat said. `slots` is what the index has for
-    it, () for nothing.
+    """A file to capture: its location and lstat result. `slots` are its index entries, () if
+    untracked.
     """
 
     __slots__ = ("attributes", "name", "record", "slots", "status")
@@ -61,20 +61,18 @@ class Job:
 
     @property
     def path(self) -> bytes:
-        """The path in the working tree."""
+        """Return the path relative to the working tree."""
         return self.record.below(self.name)
 
     @property
     def indexed(self) -> bytes | None:
-        """The 20 bytes of the name of its blob in the index, None if there is none or a
-        conflict.
-        """
+        """Return the blob id in the index, 20 bytes; None if untracked or in conflict."""
         return self.slots[0][1] if self.slots and not self.slots[0][2] & STAGE else None
 
 
 class Blobs:
-    """Captures files into the object store. `index` is given where it was read, with its stat data,
-    in this scan.
+    """Captures files into the object store. `index` is passed if this scan read it with its stat
+    data.
     """
 
     def __init__(
@@ -94,10 +92,11 @@ class Blobs:
         self._file_mode = file_mode
         self._started = started
         self._root = os.fsencode(repo.root) + b"/"
+        self._advance: progress.Advance = progress.ignore
 
     def mode(self, st_mode: int, slots: tuple[Slot, ...]) -> int:
-        """The mode a tree gives this file. Where the file system keeps no x bit, the index has
-        it.
+        """Return the file's mode in a tree. Without executable bits in the file system, the index
+        decides.
         """
         mode = git_mode(st_mode)
         if self._file_mode or not stat.S_ISREG(st_mode):
@@ -106,18 +105,22 @@ class Blobs:
         return indexed if stat.S_ISREG(indexed) else git_mode(stat.S_IFREG)
 
     def capture(self, jobs: Iterable[Job]) -> None:
-        """Capture every file: its record then holds it, or says why it was left out. Raises
+        """Capture every file: add it to its record, or the reason why it was skipped. Raises
         DiskFull, GitFailed.
         """
-        left = list(self._unproven(list(jobs)))
-        suspects = [job for job in left if not self._attempt(job, self._plainly)]
-        for job in self._asked(suspects):
-            self._attempt(job, self._by_attributes)
+        unproven = list(self._unproven(list(jobs)))
+        total = sum(job.status.st_size for job in unproven)
+        with progress.task("storing files", progress.BYTES, total) as self._advance:
+            suspects = [
+                job for job in unproven if not self._try_capture(job, self._capture_unconverted)
+            ]
+            for job in self._with_attributes(suspects):
+                self._try_capture(job, self._capture_converted)
 
     # ------------------------------------------------------------ known from the index
 
     def _unproven(self, jobs: list[Job]) -> Iterator[Job]:
-        """The files whose blob the index does not prove. The others are captured."""
+        """Capture the files whose blob the index proves, and yield the others."""
         proven = [job for job in jobs if self._proves(job)]
         if len(proven) < SEED_FROM or not self._may_seed():
             yield from jobs
@@ -126,10 +129,10 @@ class Blobs:
         # Its size must be that of the file, for attributes may have been others when git made the
         # blob.
         seeds = [job for job in proven if sizes.get(job.slots[0][1].hex()) == job.status.st_size]
-        if self._hints.of_any():
-            seeds = [job for job in self._asked(seeds) if self._stays(job)]
+        if self._hints.may_convert_any():
+            seeds = [job for job in self._with_attributes(seeds) if self._is_unconverted(job)]
         for job in seeds:
-            self._captured(job, job.status, job.slots[0][1])
+            self._record(job, job.status, job.slots[0][1])
         done = set(map(id, seeds))
         yield from (job for job in jobs if id(job) not in done)
 
@@ -143,33 +146,37 @@ class Blobs:
         return not self._objects.is_damaged(Oid(job.slots[0][1].hex()))
 
     def _blob_sizes(self, names: set[str]) -> dict[str, int]:
-        """The sizes of those of these objects that are here. git is asked for no other: it would
-        fetch it.
+        """Return the sizes of those of these objects that are local. Others are not requested: git
+        would fetch them.
         """
         from gitcp.git.promised import is_partial  # only where many files are new
 
         if is_partial(self._repo):
             names = {name for name in names if self._objects.exists(Oid(name))}
-        said = self._repo.git(
+        output = self._repo.git(
             "cat-file", "--batch-check", "--buffer", input="\n".join(sorted(names)).encode() + b"\n"
         )
-        words = (line.split(" ") for line in said.decode("ascii").splitlines())
+        words = (line.split(" ") for line in output.decode("ascii").splitlines())
         return {word[0]: int(word[2]) for word in words if len(word) == 3}
 
-    def _stays(self, job: Job) -> bool:
-        """Whether a file of its blob's size is what git would store now, and check out."""
+    def _is_unconverted(self, job: Job) -> bool:
+        """Return whether git would store and check out this file unchanged, given a blob of its
+        size.
+        """
         from gitcp.worktree.convert import rule_of
 
         if job.attributes is None:
             return True  # a symbolic link
         attributes = Attributes._make(job.attributes)
         rule = rule_of(attributes, self._repo.config)
-        # its blob in the index may be older than that attribute
+        # the indexed blob may be older than the attribute
         is_text = rule.text and not rule.auto
         return not (is_text or rule.crlf or rule.ident or rule.encoding or attributes.driver)
 
     def _may_seed(self) -> bool:
-        """Whether no filter is about that could have made a blob of equal size."""
+        """Return whether no filter but LFS is configured: one could produce a blob of equal
+        size.
+        """
         keys = self._repo.config
         return not any(
             key.startswith("filter.") and not key.startswith("filter.lfs.") for key in keys
@@ -177,8 +184,8 @@ class Blobs:
 
     # ------------------------------------------------------------ read
 
-    def _attempt(self, job: Job, capture: Callable[[Job], bool]) -> bool:
-        """Whether the file was dealt with: captured, or left out with a reason."""
+    def _try_capture(self, job: Job, capture: Callable[[Job], bool]) -> bool:
+        """Return whether the file was handled: captured, or skipped with a reason."""
         record, name = job.record, job.name
         try:
             return capture(job)
@@ -192,40 +199,48 @@ class Blobs:
             record.watched[name] = UNSETTLED
         return True
 
-    def _plainly(self, job: Job) -> bool:
-        """Capture the file if nothing could convert it."""
+    def _capture_unconverted(self, job: Job) -> bool:
+        """Capture the file if nothing could convert it; return whether it was."""
         path = self._root + job.path
         if stat.S_ISLNK(job.status.st_mode):
-            return self._link(job, path)
+            return self._capture_link(job, path)
         if job.status.st_size > STREAM_ABOVE:
-            return not self._hints.of_any() and self._in_blocks(job)
+            return not self._hints.may_convert_any() and self._stream(job)
         data, status = read(path, job.status)
-        if self._hints.of(data):
+        if self._hints.may_convert(data):
             return False
-        self._captured(job, status, bytes.fromhex(self._objects.write_blob(data)))
+        self._record(job, status, bytes.fromhex(self._objects.write_blob(data)))
+        self._advance(len(data))
         return True
 
-    def _link(self, job: Job, path: bytes) -> bool:
+    def _capture_link(self, job: Job, path: bytes) -> bool:
         target = os.readlink(path)
         status = os.lstat(path)
         if not stat.S_ISLNK(status.st_mode) or status.st_ino != job.status.st_ino:
             raise Unstable
-        self._captured(job, status, bytes.fromhex(self._objects.write_blob(target)))
+        self._record(job, status, bytes.fromhex(self._objects.write_blob(target)))
         return True
 
-    def _in_blocks(self, job: Job, how: str | None = None) -> bool:
+    def _stream(self, job: Job, how: str | None = None) -> bool:
         objects = self._objects
         oid, status = consume(
             self._root + job.path,
             job.status,
-            lambda file, found: objects.write_stream(found.st_size, blocks(file)),
+            lambda file, found: objects.write_stream(
+                found.st_size, self._with_progress(blocks(file))
+            ),
         )
-        self._captured(
+        self._record(
             job, status, bytes.fromhex(oid), None if bytes.fromhex(oid) == job.indexed else how
         )
         return True
 
-    def _captured(self, job: Job, status: os.stat_result, oid: bytes, how: object = None) -> None:
+    def _with_progress(self, content: Iterable[bytes]) -> Iterator[bytes]:
+        for block in content:
+            yield block
+            self._advance(len(block))
+
+    def _record(self, job: Job, status: os.stat_result, oid: bytes, how: object = None) -> None:
         job.record.files[job.name] = File(
             self.mode(status.st_mode, job.slots),
             oid,
@@ -240,8 +255,8 @@ class Blobs:
 
     # ------------------------------------------------------------ converted
 
-    def _asked(self, jobs: list[Job]) -> list[Job]:
-        """The same files, with their attributes."""
+    def _with_attributes(self, jobs: list[Job]) -> list[Job]:
+        """Return the same jobs, with their attributes filled in."""
         unknown = [
             job for job in jobs if job.attributes is None and not stat.S_ISLNK(job.status.st_mode)
         ]
@@ -252,19 +267,19 @@ class Blobs:
                 job.attributes = tuple(attributes)
         return jobs
 
-    def _by_attributes(self, job: Job) -> bool:
+    def _capture_converted(self, job: Job) -> bool:
         from gitcp.worktree.convert import Rule, rule_of, store  # most scans convert nothing
 
         attributes = Attributes._make(job.attributes or ())
         rule = rule_of(attributes, self._repo.config)
         if attributes.driver == "lfs" and not job.status.st_size:
-            rule = Rule()  # LFS leaves an empty file as it is
+            rule = Rule()  # LFS does not convert empty files
         elif self._is_filtered(attributes.driver):
-            return (attributes.driver == "lfs" and self._lfs_pointer(job)) or self._whole(job)
+            return (attributes.driver == "lfs" and self._lfs_pointer(job)) or self._capture_raw(job)
         if rule == Rule() and job.status.st_size > STREAM_ABOVE:
-            return self._in_blocks(job)
+            return self._stream(job)
         if job.status.st_size > CONVERT_UP_TO:
-            return self._in_blocks(job, RAW)
+            return self._stream(job, RAW)
         data, status = read(self._root + job.path, job.status)
         stored = store(job.path, data, rule, lambda: self._is_indexed_crlf(job))
         blob, conversion = stored or (data, None)
@@ -274,11 +289,11 @@ class Blobs:
             else (conversion.eol, conversion.ident, conversion.encoding, False)
         )
         oid = bytes.fromhex(self._objects.write_blob(blob))
-        self._captured(job, status, oid, how if stored else RAW)
+        self._record(job, status, oid, how if stored else RAW)
         return True
 
     def _is_filtered(self, driver: str) -> bool:
-        """Whether git would run this filter: one that is not configured is none. LFS may be
+        """Return whether git would run this filter. An unconfigured filter does nothing; LFS may be
         configured elsewhere.
         """
         names = (f"filter.{driver}.{key}" for key in ("clean", "smudge", "process"))
@@ -286,12 +301,12 @@ class Blobs:
             driver == "lfs" or any(name in self._repo.config for name in names)
         )
 
-    def _whole(self, job: Job) -> bool:
+    def _capture_raw(self, job: Job) -> bool:
         if job.status.st_size > STREAM_ABOVE:
-            return self._in_blocks(job, RAW)
+            return self._stream(job, RAW)
         data, status = read(self._root + job.path, job.status)
         oid = bytes.fromhex(self._objects.write_blob(data))
-        self._captured(job, status, oid, None if oid == job.indexed else RAW)
+        self._record(job, status, oid, None if oid == job.indexed else RAW)
         return True
 
     def _is_indexed_crlf(self, job: Job) -> bool:
@@ -301,25 +316,25 @@ class Blobs:
         return blob is not None and has_crlf(blob)
 
     def _lfs_pointer(self, job: Job) -> bool:
-        """Capture an LFS file as its pointer: only one that is known for this path, and whose bytes
-        LFS holds here.
+        """Capture an LFS file as its pointer, if the pointer is known for this path and the local
+        LFS store has the content. Return whether it was captured.
         """
         from gitcp.worktree.convert import lfs_object, pointer_of
 
-        known = {}
+        pointers = {}
         for oid in filter(None, (job.indexed, self._in_head(job.path))):
             pointer = pointer_of(self._blob(oid) or b"")
             if pointer and pointer[1] == job.status.st_size:
-                known[pointer[0]] = oid
+                pointers[pointer[0]] = oid
         lfs_dir = self._repo.common_dir / "lfs"
         if not any(
-            _is_file_of(lfs_object(lfs_dir, digest), job.status.st_size) for digest in known
+            _is_file_of(lfs_object(lfs_dir, digest), job.status.st_size) for digest in pointers
         ):
             return False
         digest, status = consume(self._root + job.path, job.status, _sha256)
-        if digest not in known or not _is_file_of(lfs_object(lfs_dir, digest), status.st_size):
+        if digest not in pointers or not _is_file_of(lfs_object(lfs_dir, digest), status.st_size):
             return False
-        self._captured(job, status, known[digest], LFS)
+        self._record(job, status, pointers[digest], LFS)
         return True
 
     def _in_head(self, path: bytes) -> bytes | None:
@@ -339,7 +354,7 @@ class Blobs:
         try:
             return self._objects.read_blob(Oid(oid.hex())) if oid else None
         except StoreDamaged:
-            return None  # not there, or a submodule's
+            return None  # missing, or a submodule's commit
 
 
 def _is_file_of(path: os.PathLike[str], size: int) -> bool:
@@ -351,7 +366,7 @@ def _is_file_of(path: os.PathLike[str], size: int) -> bool:
 
 
 def _sha256(descriptor: int, _: os.stat_result) -> str:
-    import hashlib  # for files of LFS alone
+    import hashlib  # only for LFS files
 
     digest = hashlib.sha256()
     for block in blocks(descriptor):

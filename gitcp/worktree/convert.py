@@ -1,9 +1,9 @@
-"""What git does to a file's bytes on the way into a blob and back: line ends, `$Id$`, encodings,
-LFS pointers.
+"""Git's conversions between file and blob in plain Python: line ends, `$Id$`, encodings, LFS
+pointers.
 
-Plain Python and nothing else: no filter and no textconv is ever run, and no attribute is looked up
-here. A conversion is used only where the way back gives the very same bytes, and it is then written
-down as a model.Conversion, so that a restore depends on no setting of the day.
+No filter or textconv is ever run, and no attribute is looked up here. A conversion is used only if
+it restores exactly the same bytes. It is recorded as a model.Conversion, so that a restore does not
+depend on the settings at that time.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _MARKS = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")
 
 
 class Rule(NamedTuple):
-    """What git would do to a file: is it text (or text if it looks so), does it get CRLF, `$Id$`,
-    an encoding.
+    """How git converts a file: whether it is text (`auto`: if it looks like text), and whether it
+    gets CRLF, `$Id$` or an encoding.
     """
 
     text: bool = False
@@ -61,7 +61,9 @@ class Rule(NamedTuple):
 
 
 def rule_of(attributes: Attributes, config: Mapping[str, str]) -> Rule:
-    """git's decision from a path's attributes and the settings core.autocrlf and core.eol."""
+    """Return git's rule for a path from its attributes and the settings core.autocrlf and
+    core.eol.
+    """
     encoding = (
         "" if attributes.encoding in (UNSPECIFIED, "set", "unset") else attributes.encoding.lower()
     )
@@ -90,29 +92,30 @@ def rule_of(attributes: Attributes, config: Mapping[str, str]) -> Rule:
 def store(
     path: bytes, data: bytes, rule: Rule, indexed_crlf: Callable[[], bool]
 ) -> tuple[bytes, Conversion | None] | None:
-    """The blob git would store for a file's bytes, and how they follow from it; None if they do
-    not.
+    """Return the blob that git would store for a file's bytes, and its conversion back; None if
+    that does not restore the same bytes.
 
-    `indexed_crlf` says whether the version in the index has CRLF line ends, which git then keeps.
+    `indexed_crlf` returns whether the version in the index has CRLF line ends, which git then
+    keeps.
     """
     blob = _clean(data, rule, indexed_crlf)
     if blob is None:
         return None
-    conversion = _way_back(path, blob, rule)
+    conversion = _checkout_conversion(path, blob, rule)
     if conversion is None:
         return (blob, None) if blob == data else None
     try:
-        back = _checkout(blob, oid_of("blob", blob), conversion)
+        restored = _checkout(blob, oid_of("blob", blob), conversion)
     except UnicodeError:
         return None
-    return (blob, conversion) if back == data else None
+    return (blob, conversion) if restored == data else None
 
 
 def checkout(blob: bytes, oid: Oid, conversion: Conversion, lfs_dir: Path) -> bytes:
-    """The bytes of the file, from its blob `oid` and the recorded conversion.
+    """Return the bytes of the file from its blob `oid` and the recorded conversion.
 
-    `lfs_dir` is the repository's LFS store (`<common git dir>/lfs`). Raises GitcpError if what LFS
-    should hold is not there, StoreDamaged if it is not what the pointer says. Writes nothing.
+    `lfs_dir` is the repository's LFS store (`<common git dir>/lfs`). Raises GitcpError if an LFS
+    object is missing, StoreDamaged if it does not match its pointer. Writes nothing.
     """
     if not conversion.lfs:
         try:
@@ -121,37 +124,37 @@ def checkout(blob: bytes, oid: Oid, conversion: Conversion, lfs_dir: Path) -> by
             raise StoreDamaged(f"blob {oid} cannot be written as {conversion.encoding}") from None
     pointer = pointer_of(blob)
     if pointer is None:
-        raise StoreDamaged(f"blob {oid} should be an LFS pointer and is none")
-    import hashlib  # three milliseconds, for LFS alone
+        raise StoreDamaged(f"blob {oid} is not an LFS pointer, although the checkpoint records one")
+    import hashlib  # 3 ms, only for LFS
 
     digest, size = pointer
     try:
         data = lfs_object(lfs_dir, digest).read_bytes()
     except OSError:
         raise GitcpError(
-            f"the LFS object {digest} is not in this repository: the file was left as it was",
+            f"the LFS object {digest} is not in this repository: the file was not changed",
             hint="git lfs fetch --all",
         ) from None
     if len(data) != size or hashlib.sha256(data).hexdigest() != digest:
-        raise StoreDamaged(
-            f"the LFS object {digest} does not hold what its name says", hint="git lfs fsck"
-        )
+        raise StoreDamaged(f"the LFS object {digest} does not match its name", hint="git lfs fsck")
     return data
 
 
 def pointer_of(blob: bytes) -> tuple[str, int] | None:
-    """The SHA-256 and the size that an LFS pointer names; None if this is no pointer."""
+    """Return the SHA-256 in hex and the size in bytes of an LFS pointer, None if `blob` is not
+    one.
+    """
     match = _POINTER.fullmatch(blob) if len(blob) < LONGEST_POINTER else None
     return (match[1].decode("ascii"), int(match[2])) if match else None
 
 
 def lfs_object(lfs_dir: Path, digest: str) -> Path:
-    """Where the repository's LFS store keeps the bytes with this SHA-256."""
+    """Return the path of the content with this SHA-256 in the repository's LFS store."""
     return lfs_dir / "objects" / digest[:2] / digest[2:4] / digest
 
 
 def has_crlf(blob: bytes) -> bool:
-    """Whether git takes a blob for text with CRLF line ends."""
+    """Return whether git treats a blob as text with CRLF line ends."""
     return b"\r\n" in blob and not _is_binary(blob)
 
 
@@ -159,7 +162,7 @@ def has_crlf(blob: bytes) -> bool:
 
 
 def _clean(data: bytes, rule: Rule, indexed_crlf: Callable[[], bool]) -> bytes | None:
-    """What git would store; None if git could not (then it is the encoding that does not fit)."""
+    """Return the bytes that git would store, None if the content does not fit its encoding."""
     if rule.encoding and data:
         decoded = _decode(data, rule.encoding)
         if decoded is None:
@@ -171,7 +174,7 @@ def _clean(data: bytes, rule: Rule, indexed_crlf: Callable[[], bool]) -> bytes |
 
 
 def _is_binary(data: bytes) -> bool:
-    """git's guess, where it has to make one."""
+    """Return git's guess whether the content is binary."""
     if b"\0" in data or data.count(b"\r") != data.count(b"\r\n"):
         return True
     odd = len(data.translate(None, _PRINTABLE + _LINE_ENDS))
@@ -194,22 +197,22 @@ def _decode(data: bytes, encoding: str) -> bytes | None:
 
 
 def _codec(encoding: str) -> tuple[str, bytes]:
-    """Python's codec for an encoding and the mark that a file begins with; ("", b"") if it is not
-    known here.
+    """Return Python's codec for an encoding and its byte order mark, ("", b"") if the encoding is
+    not supported.
     """
-    known = _CODECS.get(encoding.replace("utf16", "utf-16").replace("utf32", "utf-32"))
-    if known is not None:
-        return known
+    codec = _CODECS.get(encoding.replace("utf16", "utf-16").replace("utf32", "utf-32"))
+    if codec is not None:
+        return codec
     return (encoding, b"") if _BYTE_CODECS.match(encoding) else ("", b"")
 
 
 # ---------------------------------------------------------------- blob → file
 
 
-def _way_back(path: bytes, blob: bytes, rule: Rule) -> Conversion | None:
-    """What git's checkout would do to this blob; None if nothing."""
+def _checkout_conversion(path: bytes, blob: bytes, rule: Rule) -> Conversion | None:
+    """Return what git's checkout would do to this blob, None for nothing."""
     ident = rule.ident and _expand(blob, _NO_OID) != blob
-    # `$Id$` holds no line end, so the order of the two does not matter here.
+    # `$Id$` contains no line end, so the order of the two does not matter.
     eol = (
         rule.crlf
         and _LONE_LF.search(blob) is not None
@@ -234,8 +237,8 @@ def _checkout(blob: bytes, oid: Oid, conversion: Conversion) -> bytes:
 
 
 def _expand(blob: bytes, oid: Oid) -> bytes:
-    """`$Id$` with the blob's name in it. What holds a space where git puts none is another
-    system's, and stays.
+    """Return the blob with its id in each `$Id$`. As git does, leave ids that contain spaces:
+    another system wrote them.
     """
 
     def expanded(match: re.Match[bytes]) -> bytes:

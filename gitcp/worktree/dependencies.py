@@ -1,7 +1,6 @@
-"""Directories that a package tool fills and nobody writes in: left out as a whole where they are
-large.
+"""Directories filled by package managers: skipped as a whole if they are large.
 
-Only untracked ones that no ignore rule names; the caller sees to that.
+The caller passes only untracked directories that no ignore rule matches.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ DEPENDENCIES = frozenset(
 
 
 def is_overfull(directory: bytes, most: int) -> bool:
-    """Whether there are more than `most` files in or below `directory`. What cannot be listed
-    counts for nothing.
+    """Return whether there are more than `most` files in or below `directory`. Unreadable
+    directories count as empty.
     """
-    ahead, count = [directory], 0
-    while ahead:
+    pending, count = [directory], 0
+    while pending:
         try:
-            with os.scandir(ahead.pop()) as listing:
+            with os.scandir(pending.pop()) as listing:
                 for entry in listing:
                     if entry.is_dir(follow_symlinks=False):
-                        ahead.append(entry.path)
+                        pending.append(entry.path)
                     else:
                         count += 1
         except OSError:

@@ -1,4 +1,6 @@
-"""Open directories of a working tree, one descriptor a level, never reached through a link."""
+"""Open directories of a working tree: one descriptor a level, never reached through a symbolic
+link.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +31,15 @@ Root = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
 class PathBlocked(Refused):
-    """What lies at the path, or on the way to it, is of a kind that may not be replaced or
-    followed.
-    """
+    """The path, or a directory above it, is of a kind that must not be replaced or followed."""
 
 
-class PathShut(GitcpError):
-    """What lies at the path cannot be looked at: a directory on the way does not let us in."""
+class PathInaccessible(GitcpError):
+    """The path cannot be examined: a directory above it denies access."""
 
 
 class Level(NamedTuple):
-    """One open directory: its name in the one above it, its descriptor, its device and inode."""
+    """One open directory: its name in its parent, its descriptor, its device and inode."""
 
     name: bytes
     descriptor: int
@@ -47,8 +47,8 @@ class Level(NamedTuple):
 
 
 class Directories:
-    """Descriptors of the root and of the directories down to the one used last, so that its files
-    cost no new walk.
+    """Open descriptors from the root to the most recent directory, so that further files there need
+    no new walk.
     """
 
     def __init__(self, root: Root) -> None:
@@ -56,13 +56,13 @@ class Directories:
         self._append(b"", os.open(root, DIRECTORY))
 
     def open(self, directory: bytes, made: list[bytes] | None = None) -> int:
-        """The descriptor of `directory` (b"" is the root), valid until the next call.
+        """Return the descriptor of `directory` (b"" is the root), valid until the next call.
 
-        Missing directories are made and added to `made`, if that is given. Raises FileNotFoundError
-        and PathBlocked.
+        With `made`, create missing directories and append them to it. Raises FileNotFoundError and
+        PathBlocked.
         """
         names = directory.split(b"/") if directory else []
-        self._drop(1 + self._unmoved(names))
+        self._drop(1 + self._count_unmoved(names))
         for depth in range(len(self._levels), len(names) + 1):
             self._enter(b"/".join(names[:depth]), made)
         return self._levels[-1].descriptor
@@ -70,20 +70,20 @@ class Directories:
     def close(self) -> None:
         self._drop(0)
 
-    def _unmoved(self, names: list[bytes]) -> int:
-        """How many of the open directories lead to `names` and are still what is found there under
-        their name.
+    def _count_unmoved(self, names: list[bytes]) -> int:
+        """Return how many of the open directories lead to `names` and are still the same
+        directories on disk.
         """
         above = self._levels[0].descriptor
         for count, (level, name) in enumerate(zip(self._levels[1:], names, strict=False)):
-            found = lstat_in(above, name) if level.name == name else None
-            if found is None or identity(found) != level.identity:
+            status = lstat_in(above, name) if level.name == name else None
+            if status is None or identity(status) != level.identity:
                 return count
             above = level.descriptor
         return min(len(self._levels) - 1, len(names))
 
     def _enter(self, directory: bytes, made: list[bytes] | None) -> None:
-        """Opens one more level: `directory`, in the last one."""
+        """Open one more level: `directory`, in the last one."""
         above, name = self._levels[-1].descriptor, directory.rpartition(b"/")[2]
         try:
             self._append(name, os.open(name, DIRECTORY, dir_fd=above))
@@ -125,8 +125,9 @@ def write_in(
     permissions: int,
     like: os.stat_result | None,
 ) -> int:
-    """A new file with the bytes of `chunks`, open; it is still to be synced. Its owner is that of
-    `like`, if it may.
+    """Create a file with the bytes of `chunks` and return its descriptor, not synced yet.
+
+    It gets the owner of `like` if this user may change owners.
     """
     descriptor = os.open(
         name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=directory
@@ -134,8 +135,8 @@ def write_in(
     try:
         for chunk in chunks:
             write_all(descriptor, chunk)
-        made = os.fstat(descriptor)
-        if like is not None and (like.st_uid, like.st_gid) != (made.st_uid, made.st_gid):
+        status = os.fstat(descriptor)
+        if like is not None and (like.st_uid, like.st_gid) != (status.st_uid, status.st_gid):
             with suppress(PermissionError):
                 os.fchown(descriptor, like.st_uid, like.st_gid)
         os.fchmod(descriptor, permissions)
@@ -146,18 +147,19 @@ def write_in(
 
 
 def symlink_in(directory: int, name: bytes, target: bytes) -> int:
-    """A new symbolic link; -1, for there is nothing to be synced."""
+    """Create a symbolic link. Return -1: there is no descriptor to sync."""
     os.symlink(target, name, dir_fd=directory)
     return -1
 
 
-def identity(found: os.stat_result) -> tuple[int, int]:
-    return found.st_dev, found.st_ino
+def identity(status: os.stat_result) -> tuple[int, int]:
+    """Return the device and inode of a file or directory."""
+    return status.st_dev, status.st_ino
 
 
-def kind(found: os.stat_result | None) -> int:
-    return stat.S_IFMT(found.st_mode) if found else 0
+def kind(status: os.stat_result | None) -> int:
+    return stat.S_IFMT(status.st_mode) if status else 0
 
 
-def named(found: os.stat_result | None) -> str:
-    return KINDS.get(kind(found), "something unknown")
+def named(status: os.stat_result | None) -> str:
+    return KINDS.get(kind(status), "something unknown")

@@ -1,17 +1,16 @@
-"""Which untracked names git would ignore: the rules of `.gitignore`, `info/exclude` and
-`core.excludesFile`.
+"""Git's ignore rules for untracked names: `.gitignore`, `info/exclude` and `core.excludesFile`.
 
-Takes the content of those files and answers for one name at a time. It reads no file and walks
-nothing: the walker hands every directory's `.gitignore` to `enter`, and stays out of directories
-that are ignored, which is what makes "a file below an ignored directory cannot come back" true.
+Takes the contents of those files and answers for one name at a time. It reads no files: the walker
+passes every directory's `.gitignore` to `enter` and never enters ignored directories. Therefore, as
+in git, a file below an ignored directory cannot be re-included.
 
-Not libgit2's matcher, because that one differs from git (it loses negations in nested files, and
-files with them). The meaning followed here is that of git's own command, oddities included; the
-tests hold it against `git ls-files`.
+libgit2's matcher is not used because it differs from git: it loses negations in nested files, and
+files with them. This one follows git's own command, including its oddities; the tests compare it
+with `git ls-files`.
 
-A rule becomes a dictionary entry where it can (`name`, `*.ext`, `dir/name`) and a regular
-expression where it must, compiled when a name first holds the rule's longest literal. Most
-processes never need `re`.
+A rule becomes a dictionary entry if possible (`name`, `*.ext`, `dir/name`), else a regular
+expression, compiled when a name first contains the rule's longest literal. Most processes never
+need `re`.
 """
 
 from __future__ import annotations
@@ -26,15 +25,13 @@ _SLASH = ord("/")
 
 
 class Ignore:
-    """The ignore rules in force inside one directory. Immutable; entering a directory gives a new
-    value.
-    """
+    """The ignore rules in force inside one directory. Immutable: `enter` returns a new value."""
 
     __slots__ = ("_fold", "_levels")
 
     def __init__(self, levels: tuple[tuple[_Rules, bytes], ...], fold: bool) -> None:
-        # Strongest first: each file of rules with the path from its directory to here ("" or ending
-        # in "/").
+        # Highest precedence first: each rules file with the path from its directory to this one
+        # ("" or ending in "/").
         self._levels = levels
         self._fold = fold
 
@@ -47,11 +44,11 @@ class Ignore:
         gitignore: bytes | None,
         ignore_case: bool = False,
     ) -> Ignore:
-        """The rules at the root of a working tree.
+        """Return the rules at the root of a working tree.
 
         Takes the contents of `core.excludesFile`, `$GIT_DIR/info/exclude` and the root
-        `.gitignore`, None where there is no such file, and git's `core.ignoreCase`. Any bytes are
-        accepted: what git cannot match matches nothing.
+        `.gitignore`, None for a missing file, and git's `core.ignoreCase`. All bytes are accepted:
+        patterns that are invalid for git match nothing.
         """
         contents = (gitignore, info_exclude, excludes_file)
         return cls(
@@ -60,8 +57,8 @@ class Ignore:
         )
 
     def enter(self, name: bytes, gitignore: bytes | None) -> Ignore:
-        """The rules inside the sub-directory `name`, whose `.gitignore` has this content (None: it
-        has none).
+        """Return the rules inside the subdirectory `name`, whose `.gitignore` has this content
+        (None if missing).
 
         As git does, pass None for a `.gitignore` that is a symbolic link.
         """
@@ -72,10 +69,10 @@ class Ignore:
         return Ignore(levels, self._fold)
 
     def ignores(self, name: bytes, is_directory: bool) -> bool:
-        """Whether the entry `name` of this directory is ignored, given that the directory itself is
-        not.
+        """Return whether the entry `name` of this directory is ignored, given that the directory
+        itself is not.
 
-        A symbolic link is no directory, whatever it points to.
+        A symbolic link is not a directory, whatever it points to.
         """
         if self._fold:
             name = name.lower()
@@ -87,7 +84,7 @@ class Ignore:
 
 
 class _Rules:
-    """One file of rules; parsed when first asked."""
+    """One rules file, parsed on first use."""
 
     __slots__ = ("_content", "_directories", "_files", "_fold", "_parsed")
 
@@ -99,9 +96,9 @@ class _Rules:
         self._directories: _Table | None = None
 
     def table(self, is_directory: bool) -> _Table:
-        """The rules that can apply to a directory, or to anything else."""
-        found = self._directories if is_directory else self._files
-        return found or self._build(is_directory)
+        """Return the rules that can apply to a directory, or to anything else."""
+        table = self._directories if is_directory else self._files
+        return table or self._build(is_directory)
 
     def _build(self, is_directory: bool) -> _Table:
         if self._parsed is None:
@@ -116,7 +113,7 @@ class _Rules:
 
 
 class _Table:
-    """Rules of one file laid out for look-up; the highest rank that matches decides."""
+    """The rules of one file, indexed for lookup; the highest matching rank decides."""
 
     __slots__ = ("extensions", "names", "paths", "wild_names", "wild_paths")
 
@@ -151,12 +148,12 @@ class _Table:
             self.wild_names.append(rule)
 
     def rank(self, path: bytes, name: bytes) -> int:
-        """The rank of the last rule that matches `name` in the directory `path` ("" or ending in
-        "/"); 0 for none.
+        """Return the rank of the last rule that matches `name` in the directory `path` ("" or
+        ending in "/"), 0 for none.
         """
         best = self.names.get(name, 0)
-        if self.paths and (here := self.paths.get(path)) is not None:
-            best = max(best, here.get(name, 0))
+        if self.paths and (ranks := self.paths.get(path)) is not None:
+            best = max(best, ranks.get(name, 0))
         if self.extensions and (dot := name.rfind(b".")) >= 0:
             best = max(best, self.extensions.get(name[dot:], 0))
         if self.wild_names:
@@ -177,12 +174,12 @@ def _last_match(rules: list[_Rule], text: bytes, best: int) -> int:
 
 
 class _Rule:
-    """One line. `rank` grows with the line and is odd where the line ignores, even where it brings
-    back.
+    """One line. `rank` grows with the line number and is odd if the line ignores, even if it
+    re-includes.
 
-    `literal` is the length of what comes before the first special character, `is_path` says that
-    the pattern is matched against the path from its file's directory and not against the name
-    alone, and `needs` is something that every matching text contains.
+    `literal` is the length of the part before the first special character, `is_path` means that the
+    pattern is matched against the path from its file's directory instead of the name alone, and
+    `needs` is a substring that every matching text contains.
     """
 
     __slots__ = (
@@ -199,8 +196,7 @@ class _Rule:
     def __init__(
         self, pattern: bytes, rank: int, *, is_path: bool, only_directories: bool, fold: bool
     ) -> None:
-        # A capital that is escaped or in brackets has a meaning of its own even when case is
-        # ignored.
+        # An escaped or bracketed capital keeps its own meaning even when case is ignored.
         self.pattern = (
             pattern.lower() if fold and b"\\" not in pattern and b"[" not in pattern else pattern
         )
@@ -233,8 +229,8 @@ def _parse(content: bytes, fold: bool) -> list[_Rule]:
         if line.startswith(b"#"):
             continue
         text = _without_trailing_spaces(line.removesuffix(b"\r").partition(b"\0")[0])
-        back = text.startswith(b"!")
-        pattern = text[1:] if back else text
+        is_negated = text.startswith(b"!")
+        pattern = text[1:] if is_negated else text
         only_directories = pattern.endswith(b"/")
         pattern = pattern[:-1] if only_directories else pattern
         is_path = b"/" in pattern
@@ -242,7 +238,7 @@ def _parse(content: bytes, fold: bool) -> list[_Rule]:
         if pattern.startswith(b"**/") and b"/" not in pattern[3:]:
             pattern, is_path = pattern[3:], False  # means the same, and is looked up faster
         if pattern:
-            rank = 2 * len(rules) + (2 if back else 3)
+            rank = 2 * len(rules) + (2 if is_negated else 3)
             rules.append(
                 _Rule(pattern, rank, is_path=is_path, only_directories=only_directories, fold=fold)
             )
@@ -250,18 +246,16 @@ def _parse(content: bytes, fold: bool) -> list[_Rule]:
 
 
 def _without_trailing_spaces(line: bytes) -> bytes:
-    """Trailing spaces do not count, but for the first one after a backslash that is not itself
-    escaped.
-    """
+    """Strip trailing spaces, except the first one after an unescaped backslash."""
     if not line.endswith(b" "):
         return line
-    kept = line.rstrip(b" ")
-    backslashes = len(kept) - len(kept.rstrip(b"\\"))
-    return line[: len(kept) + backslashes % 2]
+    stripped = line.rstrip(b" ")
+    backslashes = len(stripped) - len(stripped.rstrip(b"\\"))
+    return line[: len(stripped) + backslashes % 2]
 
 
 def _plain(pattern: bytes, start: int) -> int:
-    """The index of the first special character from `start` on, or the pattern's length."""
+    """Return the index of the first special character from `start` on, or the pattern's length."""
     for at in range(start, len(pattern)):
         if pattern[at] in b"*?[\\":
             return at
@@ -269,10 +263,11 @@ def _plain(pattern: bytes, start: int) -> int:
 
 
 def _longest_literal(pattern: bytes) -> bytes:
-    """The longest run of characters known to stand for themselves.
+    """Return the longest run of literal characters.
 
-    Looks before the first bracket or backslash and after the last, so that it need not know where a
-    bracket ends. No slash at either end: that of a `**/` may match nothing.
+    Considers only text before the first bracket or backslash and after the last one, so that
+    brackets need not be parsed. Slashes at either end are stripped: the slash of a `**/` may match
+    nothing.
     """
     clear = _until(pattern, b"[\\") + b"*" + _until(pattern[::-1], b"[]\\")[::-1]
     return max([run.strip(b"/") for run in clear.replace(b"?", b"*").split(b"*")], key=len)
@@ -295,15 +290,15 @@ _LEFTMOST = {_WITHIN: rb"(?>[^/]*?", _ACROSS: rb"(?>.*?", _DIRECTORIES: rb"(?>(?
 
 
 def _regex(pattern: bytes, start: int, fold: bool) -> bytes:
-    """The regular expression, for `fullmatch` with DOTALL, that takes what git's wildmatch takes.
+    """Return the regular expression, for `fullmatch` with DOTALL, equivalent to git's wildmatch.
 
-    `start` is where the pattern's literal beginning ends. git compares that part on its own, so a
-    `**` right after it stands at the beginning of what is left and spans directories. With `fold`
-    the text to match is in lower case.
+    `start` is the end of the pattern's literal prefix. git compares the prefix separately, so a
+    `**` right after it is at the beginning of the rest and spans directories. With `fold` the text
+    to match is in lower case.
 
-    What follows a star is tried at the leftmost place only (an atomic group) when another star of
-    the same kind comes after it, for that one can take up any slack. Without this a hostile pattern
-    would keep us busy for hours.
+    The text after a star is tried only at its leftmost match (an atomic group) if another star of
+    the same kind follows, because that one can absorb any difference. Without this a hostile
+    pattern would take hours.
     """
     out = _Emitter()
     at = 0
@@ -333,7 +328,7 @@ def _regex(pattern: bytes, start: int, fold: bool) -> bytes:
 
 
 class _Emitter:
-    """The regular expression so far, and where in it the last star of each kind stands."""
+    """The regular expression so far, with the index of the last star of each kind."""
 
     __slots__ = ("deep", "parts", "shallow")
 
@@ -351,9 +346,7 @@ class _Emitter:
         self.put(rb"\x%02x" % ord(byte))
 
     def stars(self, pattern: bytes, at: int, start: int) -> int:
-        """Takes the stars at `at`; returns the index after them (and after the slash of a
-        `**/`).
-        """
+        """Add the stars at `at`; return the index after them (and after the slash of a `**/`)."""
         end = at
         while pattern[end : end + 1] == b"*":
             end += 1
@@ -388,14 +381,14 @@ def _set(members: frozenset[int]) -> bytes:
 
 
 def _bracket(pattern: bytes, at: int, fold: bool) -> tuple[frozenset[int], int] | None:
-    """The bytes that the bracket expression whose "[" ends at `at` takes, and the index after its
+    """Return the byte set of the bracket expression whose "[" ends at `at`, and the index after its
     "]".
 
-    None where it is malformed, and so the whole pattern can match nothing. Never takes a slash.
+    Return None if it is malformed: then the whole pattern matches nothing. A slash never matches.
     """
     negated = pattern.startswith((b"!", b"^"), at)
     at += negated
-    found: set[int] = set()
+    byte_set: set[int] = set()
     low = 0  # what a "-" would make a range from
     start = at
     while at == start or not pattern.startswith(b"]", at):
@@ -403,7 +396,7 @@ def _bracket(pattern: bytes, at: int, fold: bool) -> tuple[frozenset[int], int] 
             members = _class(pattern[at + 2 : closing - 1], fold) if closing > 0 else None
             if members is None:
                 return None
-            found |= members
+            byte_set |= members
             low, at = 0, closing + 1
             continue
         is_range = low > 0 and pattern.startswith(b"-", at) and not pattern.startswith(b"]", at + 1)
@@ -412,10 +405,10 @@ def _bracket(pattern: bytes, at: int, fold: bool) -> tuple[frozenset[int], int] 
         if at >= len(pattern):
             return None
         byte = pattern[at]
-        found |= _range(low, byte, fold) if is_range else {byte}
+        byte_set |= _range(low, byte, fold) if is_range else {byte}
         low = 0 if is_range else byte
         at += 1
-    return frozenset((set(range(1, 256)) - found if negated else found) - {_SLASH}), at + 1
+    return frozenset((set(range(1, 256)) - byte_set if negated else byte_set) - {_SLASH}), at + 1
 
 
 def _range(low: int, high: int, fold: bool) -> set[int]:
@@ -434,8 +427,8 @@ def _class_end(pattern: bytes, at: int) -> int:
 
 
 def _class(name: bytes, fold: bool) -> set[int] | None:
-    """The members of a POSIX class as git defines it (ASCII, and vertical tab and form feed are no
-    spaces).
+    """Return the members of a POSIX class as git defines it (ASCII; vertical tab and form feed are
+    not spaces).
     """
     upper, lower, digit, graph = (
         set(range(*span)) for span in ((65, 91), (97, 123), (48, 58), (33, 127))

@@ -1,8 +1,8 @@
-"""The include patterns: which ignored files are captured all the same.
+"""Include patterns: which ignored files are captured anyway.
 
-They read like ignore patterns and mean the opposite. A pattern without a slash is looked for in
-every directory that is entered; one with a slash also leads the scan into the ignored directories
-that it names literally.
+They use the syntax of ignore patterns with the opposite meaning. A pattern without a slash is
+matched in every directory that is entered; one with a slash also makes the scan enter the ignored
+directories that it names literally.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from gitcp.worktree.ignore import Ignore
 
 
 class Include:
-    """The patterns of one scan. `leading` are the directories entered for their sake, ignored or
-    not.
+    """The include patterns of one scan. `leading` are directories entered because a pattern names
+    them, ignored or not.
     """
 
     def __init__(self, patterns: Sequence[str], *, ignore_case: bool) -> None:
@@ -31,17 +31,17 @@ class Include:
         self.leading = frozenset(directory for line in lines for directory in _leading(line))
 
     def takes(self, directory: bytes, name: bytes, *, is_directory: bool) -> bool:
-        """Whether the entry `name` of `directory` is to be captured (a directory: with all below
-        it).
+        """Return whether the entry `name` of `directory` is captured (for a directory: with
+        everything below).
         """
         return self._any and self._rules_in(directory).ignores(name, is_directory)
 
     def _rules_in(self, directory: bytes) -> Ignore:
-        ahead = []
+        names = []
         while directory not in self._rules:
             directory, _, name = directory.rpartition(b"/")
-            ahead.append(name)
-        for name in reversed(ahead):
+            names.append(name)
+        for name in reversed(names):
             rules = self._rules[directory].enter(name, None)
             directory = directory + b"/" + name if directory else name
             self._rules[directory] = rules
@@ -49,7 +49,7 @@ class Include:
 
 
 def _leading(pattern: bytes) -> list[bytes]:
-    """The directories that a pattern names literally, the outermost first."""
+    """Return the directories that a pattern names literally, outermost first."""
     parts = pattern.strip().strip(b"/").split(b"/")[:-1]
     literal = []
     for part in parts:

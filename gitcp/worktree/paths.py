@@ -1,8 +1,8 @@
-"""Which paths a tree may bring into a working tree, and how a path is shown to people.
+"""Check paths of a tree before they are written to a working tree, and format paths for people.
 
-Pure: it looks at names only and touches no file system, so it does not know whether a directory on
-the way is a symbolic link; the writer does. A tree may come from somebody else, and the disk below
-may be of another kind tomorrow: what would be `.git` on any file system is refused on all of them.
+Pure: it checks names only and does not access the file system, so it cannot know whether a
+directory above is a symbolic link; the writer does. A tree may come from someone else, and may be
+restored to another file system: names equivalent to `.git` on any file system are refused on all.
 """
 
 from __future__ import annotations
@@ -28,19 +28,20 @@ _HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF")
 _HARMLESS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+@,="
 
 TEMPORARY = b".gitcp-tmp-"
-"""How the name of a file begins that the writer has not finished; 16 hex digits follow."""
+"""Name prefix of the writer's unfinished files; 16 hex digits follow."""
 
 
 def is_temporary(name: bytes) -> bool:
-    """Whether a file's name is one that a `Writer` gives to a file it has not finished."""
+    """Return whether `name` is a name that `Writer` gives to unfinished files."""
     prefix, digits = name[:-16], name[-16:]
     return prefix == TEMPORARY and _HEX_DIGITS.issuperset(digits) and digits == digits.lower()
 
 
 def problem(path: bytes) -> str | None:
-    """Why this path of a tree must not be written ("… contains a NUL byte"), None if it is fine.
+    """Return why this path of a tree must not be written ("contains a NUL byte"), None if it is
+    valid.
 
-    The text follows the path in a sentence. Nothing is raised, whatever the bytes.
+    The text completes a sentence that starts with the path. Never raises.
     """
     if not path:
         return "is empty"
@@ -61,8 +62,8 @@ def problem(path: bytes) -> str | None:
 
 
 def name_problem(path: bytes, name: bytes) -> str | None:
-    """The same for a path that was found by its last name: all else of it is known to be fine, as
-    are most names.
+    """Return the problem of a path whose directory is known to be valid. Fast for ordinary
+    names.
     """
     if name[:1] != b"." and not name.translate(None, _HARMLESS) and len(path) < LONGEST_PATH:
         return None
@@ -70,20 +71,17 @@ def name_problem(path: bytes, name: bytes) -> str | None:
 
 
 def folded(path: bytes) -> str:
-    """The path as it is to a file system that tells neither upper from lower case, nor two ways to
-    write an accent.
-    """
-    import unicodedata  # for few paths of few restores
+    """Return the path as compared by a file system that ignores case and Unicode normalization."""
+    import unicodedata  # rarely needed
 
     return unicodedata.normalize("NFC", path.decode("utf-8", "surrogateescape")).casefold()
 
 
 def display(path: bytes) -> str:
-    r"""The path as printable text, different for different paths.
+    r"""Return the path as printable text, different for different paths.
 
-    Printable characters stand for themselves. Everything else is a backslash escape: \\ \n \t \r,
-    and \xNN for each byte of a control character, an invisible or direction-changing one, or bytes
-    that are not UTF-8.
+    Printable characters are unchanged. Everything else becomes a backslash escape: \\ \n \t \r, and
+    \xNN for each byte of a control, invisible or direction-changing character, or of invalid UTF-8.
     """
     text = path.decode("utf-8", "surrogateescape")
     if text.isprintable() and "\\" not in text:
@@ -92,13 +90,13 @@ def display(path: bytes) -> str:
 
 
 def parse_display(text: str) -> bytes:
-    """The path that `display` shows as `text`. Raises BadValue for an escape that `display` does
-    not write.
+    """Return the path that `display` shows as `text`. Raises BadValue for an escape that `display`
+    does not write.
     """
     try:
         data = text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise BadValue(f"{text!a} is not a path: it contains half a character") from None
+        raise BadValue(f"{text!a} is not a path: it contains a lone surrogate") from None
     path = bytearray()
     position = 0
     while (backslash := data.find(b"\\", position)) >= 0:
@@ -117,16 +115,15 @@ def _component_problem(name: bytes) -> str | None:
     if len(name) > LONGEST_NAME:
         return f"has a name longer than {LONGEST_NAME} bytes"
     if _is_dot_git(name):
-        return "has a component that is .git, or is taken for it by some file systems"
+        return "has a component that some file systems treat as .git"
     return None
 
 
 def _is_dot_git(name: bytes) -> bool:
-    r"""Whether some file system takes `name` for `.git`.
+    r"""Return whether any file system treats `name` as `.git`.
 
-    NTFS folds case, drops trailing dots and spaces, knows `git~1` as the short form, reads ":" as
-    the start of a stream's name and "\" as a separator. HFS+ folds case and ignores some code
-    points.
+    NTFS folds case, drops trailing dots and spaces, has `git~1` as the short form, treats ":" as
+    the start of a stream name and "\" as a separator. HFS+ folds case and ignores some code points.
     """
     folded = name.lower()
     if folded.isascii():
@@ -150,14 +147,14 @@ def _escaped(char: str) -> str:
 
 
 def _unescaped(rest: bytes, text: str) -> tuple[bytes, int]:
-    """The byte meant by the escape at the start of `rest` (after its backslash), and the escape's
-    length there.
+    """Return the byte of the escape at the start of `rest` (after its backslash), and the escape's
+    length.
     """
     if rest[:1] in _UNESCAPES:
         return _UNESCAPES[rest[:1]], 1
     if rest[:1] == b"x" and len(rest) == 3 and _HEX_DIGITS.issuperset(rest[1:]):
         return bytes.fromhex(rest[1:].decode()), 3
     raise BadValue(
-        f"{text!a} is not a path: it has a backslash that starts no known escape",
+        f"{text!a} is not a path: it contains an unknown backslash escape",
         hint="write a backslash as \\\\, and a byte as \\xNN",
     )

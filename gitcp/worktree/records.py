@@ -1,14 +1,14 @@
-"""What is known of one directory: its captured files, what was left out, and what of it the index
-has.
+"""Records of one directory: its captured files, its skipped entries, and its index entries.
 
-A Record is a directory as a scan sees it, to be changed; a Line is the same put away in the state
-file. Most directories are never more than a line: a line's first half is what a later look at the
-disk is compared with, its second half (`detail`) is decoded only where something changed.
+A Record is the mutable form used by a scan; a Line is the stored form in the state file. Most
+directories are only ever a line: the first half is compared with the disk, the second half
+(`detail`) is decoded only if something changed.
 """
 
 from __future__ import annotations
 
 import marshal
+import os
 import stat
 import struct
 from collections.abc import Iterable, Mapping
@@ -23,12 +23,30 @@ USUAL_BITS = frozenset((0o644, 0o755, 0o664, 0o775))
 RAW = "raw"
 
 
-class File(NamedTuple):
-    """One captured file or symlink: its entry in the tree, and what lstat said when it was read.
+class Stamp(NamedTuple):
+    """The lstat fields of a captured path that would reveal any change.
 
-    `how` is None where the blob is the file's bytes and git agrees, RAW where git would not give
-    them back, else the fields of a Conversion after its path. `attributes` are those that were
-    asked for, None if none were.
+    Fewer than in gitcp.fastpath.fingerprint, because the state file stores one for each path: every
+    change updates the ctime, and the device is the root's.
+    """
+
+    ctime_ns: int
+    size: int
+    inode: int
+    mode: int
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """Return the stamp of an lstat result."""
+    return Stamp(status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode)
+
+
+class File(NamedTuple):
+    """One captured file or symlink: its tree entry, and its lstat fields when it was read.
+
+    `how` is None if the blob is the file's bytes and git agrees, RAW if git would not restore them,
+    else the fields of a Conversion after its path. `attributes` are those that were looked up, None
+    if none were.
     """
 
     mode: int
@@ -41,21 +59,24 @@ class File(NamedTuple):
     how: Any = None
     attributes: Any = None
 
+    @property
+    def stamp(self) -> Stamp:
+        """Return the stamp at the time the file was read."""
+        return Stamp(self.ctime_ns, self.size, self.inode, self.st_mode)
+
 
 _ROW = struct.Struct("=I20sIQQ")
-"""The first five fields of a File: marshalled one by one they would be half of what every look has
-to read.
-"""
+"""The first five fields of a File. Marshaled one by one they would be half of the state file."""
 
 PlainLine = tuple[int, int, bytes, tuple[Any, ...]]
-"""A Line as it is kept, for marshal takes only plain tuples: stamp, inode, what was seen in it, the
-rest.
+"""A Line as stored: marshal accepts only plain tuples. Its first three fields come first for
+gitcp.fastpath.stat_check.
 """
 
 
 class Detail(NamedTuple):
-    """What is rarely asked of a directory, as the state file keeps it: the first row of each file,
-    the others' differences by name, and the names of everything else that lies here.
+    """The rarely needed data of a directory as stored: the first row of each file, deviating fields
+    by name, and the names of all other entries.
     """
 
     rows: bytes
@@ -74,53 +95,49 @@ class Detail(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A directory as the state file keeps it.
+    """A directory as stored in the state file.
 
-    `seen` are the entries to look at and their ctimes, two lists, marshalled: most are never taken
-    out. `rest` holds what the properties name, and third the number of captured paths that lie
-    directly here.
+    `seen` are the entries to check and their ctimes: two lists, marshaled, and rarely decoded.
+    `digest` is that of the index entries here, b"" for none. `tree` is the 20-byte id of the tree,
+    b"" if nothing is captured here or below. `captured` is the number of paths captured directly
+    here. `ignored`, `included` and `blocked` are as in Record; `tracked` means that the index has
+    entries here or below. `detail` is the rest of the record (a Detail), marshaled.
     """
 
     stamp: int
     inode: int
     seen: bytes
-    rest: tuple[Any, ...]
+    digest: bytes
+    tree: bytes
+    captured: int
+    ignored: bool
+    included: bool
+    blocked: bool
+    tracked: bool
+    detail: bytes
 
-    @property
-    def digest(self) -> bytes:
-        """Of what the index has here; b"" for nothing."""
-        return self.rest[0]  # type: ignore[no-any-return]
-
-    @property
-    def tree(self) -> bytes:
-        """The 20 bytes of the tree's name; b"" if nothing is captured here or below."""
-        return self.rest[1]  # type: ignore[no-any-return]
-
-    @property
-    def flags(self) -> tuple[bool, bool, bool, bool]:
-        """Ignored, included, blocked (see Record), and whether the index has anything here or
-        below.
-        """
-        return self.rest[3]  # type: ignore[no-any-return]
-
-    @property
-    def detail(self) -> bytes:
-        """The rest of the record, marshalled."""
-        return self.rest[4]  # type: ignore[no-any-return]
+    def plain(self) -> PlainLine:
+        """Return the line as a plain tuple for marshal."""
+        flags = (self.ignored, self.included, self.blocked, self.tracked)
+        details = (self.digest, self.tree, self.captured, flags, self.detail)
+        return self.stamp, self.inode, self.seen, details
 
 
-def with_tree(line: PlainLine, tree: bytes) -> PlainLine:
-    """The same directory, with another tree."""
-    stamp, inode, seen, (digest, _, *rest) = line
-    return stamp, inode, seen, (digest, tree, *rest)
+def lines_of(plain: Mapping[bytes, PlainLine]) -> dict[bytes, Line]:
+    """Decode the lines of a state file. Raises ValueError or TypeError for invalid data."""
+    make = tuple.__new__  # twice as fast as Line(...); a tree has thousands
+    return {
+        path: make(Line, (stamp, inode, seen, digest, tree, count, *flags, detail))
+        for path, (stamp, inode, seen, (digest, tree, count, flags, detail)) in plain.items()
+    }
 
 
 class Record:
-    """One directory in the hands of a scan.
+    """One directory during a scan.
 
-    `ignored`: only what is tracked is captured here. `included`: an include pattern took it, no
-    ignore rule counts. `blocked`: not a directory on disk, or not one that is entered, so that
-    nothing below it can be told.
+    `ignored`: only tracked paths are captured here. `included`: an include pattern matched, so
+    ignore rules do not apply. `blocked`: not a directory on disk, or one that cannot be entered, so
+    its contents are unknown.
     """
 
     __slots__ = (
@@ -171,7 +188,7 @@ class Record:
         self.attributes: bytes | None = None
 
     def copy(self) -> Record:
-        """The same, to be changed without this one."""
+        """Return an independent copy."""
         other = Record(
             self.path, self.folder, self.digest, ignored=self.ignored, included=self.included
         )
@@ -194,15 +211,15 @@ class Record:
         return other
 
     def below(self, name: bytes) -> bytes:
-        """The path of an entry of this directory."""
+        """Return the path of an entry of this directory."""
         return self.path + b"/" + name if self.path else name
 
     def skip(self, name: bytes, reason: SkipReason, detail: str = "") -> None:
-        """Leave an entry out, and say why."""
+        """Record that an entry is skipped, and why."""
         self.skipped[name] = (reason.value, detail)
 
     def keep_absent(self, names: Iterable[bytes]) -> None:
-        """Of what only the index has: keep what sparse checkout left out, and submodules."""
+        """Keep index entries that sparse checkout removed from disk, and submodules."""
         for name in names:
             slots = self.folder.files[name]
             if name == RESERVED and not self.path:
@@ -214,35 +231,50 @@ class Record:
 
     @property
     def tracked(self) -> bool:
-        """Whether the index has anything here or below."""
+        """Return whether the index has any entry here or below."""
         return bool(self.folder.files or self.folder.folders)
 
     def entries(self) -> list[TreeEntry]:
-        """The entries of the tree that lie directly here, directories aside."""
-        make = tuple.__new__  # the loop that writing trees is made of
-        found = [
+        """Return the tree entries directly in this directory, without subdirectories."""
+        make = tuple.__new__  # the innermost loop of writing trees
+        entries = [
             make(TreeEntry, (name, file[0], file[1].hex())) for name, file in self.files.items()
         ]
-        found += [
+        entries += [
             TreeEntry(name, GITLINK, Oid(commit.hex())) for name, (commit, _) in self.links.items()
         ]
         for name in self.absent:
             mode, oid = self.folder.files[name][0][:2]
-            found.append(TreeEntry(name, mode, Oid(oid.hex())))
-        return found
+            entries.append(TreeEntry(name, mode, Oid(oid.hex())))
+        return entries
 
     def subdirectories(self) -> set[bytes]:
-        """The names below which there may be a tree: directories that were entered, and those only
-        the index has.
+        """Return the names that may have a tree: entered directories, and those that only the index
+        has.
         """
         return self.folders | self.folder.folders
 
-    def line(self, tree: bytes) -> PlainLine:
-        """The record, to be put away; `tree` are the 20 bytes of its tree's name."""
+    def line(self, tree: bytes) -> Line:
+        """Return the stored form of the record; `tree` is the 20-byte id of its tree."""
         watched = {
             name: file.ctime_ns if file.settled else UNSETTLED for name, file in self.files.items()
         }
         watched.update(self.watched)
+        return Line(
+            self.stamp,
+            self.inode,
+            marshal.dumps((list(watched), list(watched.values()))),
+            self.digest,
+            tree,
+            len(self.files) + len(self.links) + len(self.absent),
+            self.ignored,
+            self.included,
+            self.blocked,
+            self.tracked,
+            marshal.dumps(tuple(self._detail())),
+        )
+
+    def _detail(self) -> Detail:
         apart = {
             name: file[5:]
             for name, file in self.files.items()
@@ -251,7 +283,7 @@ class Record:
             or file.attributes is not None
             or name in self.watched
         }
-        detail = Detail(
+        return Detail(
             b"".join(_ROW.pack(*file[:5]) for file in self.files.values()),
             apart,
             list(self.folders),
@@ -266,14 +298,10 @@ class Record:
             self.rules,
             self.attributes,
         )
-        flags = (self.ignored, self.included, self.blocked, self.tracked)
-        count = len(self.files) + len(self.links) + len(self.absent)
-        rest = (self.digest, tree, count, flags, marshal.dumps(tuple(detail)))
-        return self.stamp, self.inode, marshal.dumps((list(watched), list(watched.values()))), rest
 
     def _odd_slots(self) -> dict[bytes, list[tuple[int, bytes, int]]]:
-        """What the index has here and cannot be told from the files: all but plain entries equal to
-        them.
+        """Return the index entries that cannot be derived from the files: all but plain entries
+        equal to them.
         """
         odd = {}
         for name, slots in self.folder.files.items():
@@ -283,18 +311,16 @@ class Record:
         return odd
 
     @classmethod
-    def of(cls, path: bytes, plain: PlainLine) -> Record:
-        """A line taken out again."""
-        line = Line._make(plain)
+    def of(cls, path: bytes, line: Line) -> Record:
+        """Return the record that a line stores."""
         detail = Detail(*marshal.loads(line.detail))  # noqa: S302  (our own, checked as a whole)
         folder = Folder()
         folder.folders = set(detail.tracked)
-        ignored, included, blocked, _ = line.flags
-        self = cls(path, folder, line.digest, ignored=ignored, included=included)
-        self.blocked, self.stamp, self.inode = blocked, line.stamp, line.inode
+        self = cls(path, folder, line.digest, ignored=line.ignored, included=line.included)
+        self.blocked, self.stamp, self.inode = line.blocked, line.stamp, line.inode
         # our own state file, checked as a whole
         names, stamps = marshal.loads(line.seen)  # noqa: S302
-        make, apart = tuple.__new__, detail.apart  # a tenth of a large look goes by here
+        make, apart = tuple.__new__, detail.apart  # a tenth of a large scan is spent here
         self.files = {
             name: make(
                 File, (*row, *apart[name]) if name in apart else (*row, stamp, True, None, None)
@@ -316,8 +342,8 @@ class Record:
     # ------------------------------------------------------------ what a tree cannot say
 
     def notes(self, umask: int, *, file_mode: bool) -> dict[str, Any]:
-        """Everything here that belongs in a Snapshot beside its tree, by the field's name; empty
-        fields left out.
+        """Return everything here that a Snapshot lists beside its tree, by field name; empty fields
+        are omitted.
         """
         every = {
             "skipped": [(name, *why) for name, why in self.skipped.items()],
@@ -352,21 +378,21 @@ class Record:
         ]
 
     def _staged(self) -> list[tuple[bytes, int, bytes, int]]:
-        """Index entries that the tree does not have just so."""
+        """Return the index entries that differ from the tree."""
         staged = []
         for name, slots in self.folder.files.items():
             mode, oid, flags = slots[0][:3]
             if flags & STAGE or name in self.absent:
                 continue
             file = self.files.get(name)
-            here = (
+            captured = (
                 (file.mode, file.oid)
                 if file
                 else (GITLINK, self.links[name][0])
                 if name in self.links
                 else None
             )
-            if here != (mode, oid) or flags & INTENT_TO_ADD:
+            if captured != (mode, oid) or flags & INTENT_TO_ADD:
                 staged.append((name, mode, oid, flags))
         return staged
 
@@ -375,26 +401,23 @@ class Record:
 
 
 class Past:
-    """What is remembered, taken out directory by directory.
+    """The remembered directories, decoded one by one.
 
-    `records` are those that were taken out already; with None only the last one is held, so that
-    memory does not grow with the tree.
+    `records` caches decoded ones. If it is None only the last one is cached, so that memory does
+    not grow with the tree.
     """
 
-    def __init__(
-        self, lines: Mapping[bytes, PlainLine], records: dict[bytes, Record] | None
-    ) -> None:
+    def __init__(self, lines: Mapping[bytes, Line], records: dict[bytes, Record] | None) -> None:
         self._lines = lines
         self._records = records
         self._last: Record | None = None
 
     def line(self, path: bytes) -> Line | None:
-        """A directory as it is kept, None if it was not known."""
-        plain = self._lines.get(path)
-        return Line._make(plain) if plain else None
+        """Return the stored line of a directory, None if unknown."""
+        return self._lines.get(path)
 
     def record(self, path: bytes) -> Record | None:
-        """A directory as it was, None if it was not known."""
+        """Return the previous record of a directory, None if unknown."""
         if path not in self._lines:
             return None
         if self._records is not None:
@@ -407,5 +430,5 @@ class Past:
 
 
 def is_absent(slots: tuple[Slot, ...]) -> bool:
-    """Whether sparse checkout is why a tracked path is not on disk."""
+    """Return whether a tracked path is missing because of sparse checkout."""
     return len(slots) == 1 and bool(slots[0][2] & SKIP_WORKTREE)

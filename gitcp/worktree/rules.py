@@ -1,8 +1,8 @@
-"""Which ignore rules hold where: finds the files that gitcp.worktree.ignore knows how to read.
+"""Find the ignore rules that apply to a path; gitcp.worktree.ignore parses them.
 
-`ignored` answers for a list of paths, from any tree or from the disk. `outside` reads the rules
-that no tree holds. `Rules` answers during a scan, directory by directory, and notices when the
-rules are not those of the scan before.
+`ignored` answers for a list of paths, from any tree or from disk. `outside` reads the rules that
+are not in a tree. `Rules` answers during a scan, directory by directory, and detects rules changed
+since the previous scan.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from gitcp.errors import StoreDamaged
 from gitcp.fastpath.stat_check import UNSETTLED
 from gitcp.model import Oid
 from gitcp.value import EMPTY, Value
-from gitcp.worktree.attributes import NAMES, words_in
+from gitcp.worktree.attributes import NAMES, conversion_words
 from gitcp.worktree.basis import excludes
 from gitcp.worktree.ignore import Ignore
-from gitcp.worktree.reading import Unstable, content, read, settled
-from gitcp.worktree.records import Past, PlainLine, Record, is_absent
+from gitcp.worktree.reading import Unstable, content, read, settled_ctime
+from gitcp.worktree.records import Line, Past, Record, is_absent
 
 if TYPE_CHECKING:
     from gitcp.git.objects import Objects
@@ -34,8 +34,8 @@ GITATTRIBUTES = b".gitattributes"
 
 
 class OutsideRules(Value):
-    """The ignore rules that were in force beside those in a snapshot: of core.excludesFile, of
-    info/exclude, and of `.gitignore` files that are ignored themselves, by their paths.
+    """The ignore rules in force besides those in a snapshot: of core.excludesFile, of info/exclude,
+    and of `.gitignore` files that are ignored themselves, by path.
     """
 
     excludes_file: bytes | None = None
@@ -48,28 +48,27 @@ class OutsideRules(Value):
         return Ignore.root(**outside, gitignore=gitignore, ignore_case=ignore_case)
 
     def beside(self, read: Callable[[bytes], bytes | None]) -> Callable[[bytes], bytes | None]:
-        """Return what reads a `.gitignore` by `read`, and one that it does not have from
-        `files`.
-        """
-        return lambda path: self.files.get(path) if (found := read(path)) is None else found
+        """Return a reader of `.gitignore` files that uses `read`, then falls back to `files`."""
+        return lambda path: self.files.get(path) if (data := read(path)) is None else data
 
 
 def outside(
-    repo: Repository, lines: Mapping[bytes, PlainLine], stamp: Callable[[bytes], object]
+    repo: Repository, lines: Mapping[bytes, Line], stamp: Callable[[bytes], object]
 ) -> OutsideRules:
-    """Return the rules that hold now and that a snapshot does not have. Writes nothing.
+    """Return the current rules that a snapshot does not contain. Writes nothing.
 
-    `lines` are the directories that it saw, `stamp` says nothing of what it did not capture.
+    `lines` are the directories of the snapshot; `stamp` returns None for paths that it did not
+    capture.
     """
     files = {}
     for directory, line in lines.items():
-        # the names seen there, as they are kept: a fast no for nearly all
-        if GITIGNORE not in line[2]:
+        # a search in the marshaled names rules out nearly all directories
+        if GITIGNORE not in line.seen:
             continue
         path = directory + b"/" + GITIGNORE if directory else GITIGNORE
-        found = content(os.fsencode(repo.root) + b"/" + path) if stamp(path) is None else None
-        if found is not None:
-            files[path] = found
+        data = content(os.fsencode(repo.root) + b"/" + path) if stamp(path) is None else None
+        if data is not None:
+            files[path] = data
     return OutsideRules(*excludes(repo), files)
 
 
@@ -79,45 +78,47 @@ def ignored(
     read: Callable[[bytes], bytes | None],
     then: OutsideRules | None = None,
 ) -> set[bytes]:
-    """Those of `paths` that git would ignore if they were untracked. A path that ends in "/" is a
+    """Return those of `paths` that git would ignore if they were untracked. A trailing "/" marks a
     directory.
 
     The rules are core.excludesFile, info/exclude, and the `.gitignore` files that `read(path)`
-    returns, None where there is none; with `then` those of `read` and these. What lies below an
-    ignored directory is ignored. Writes nothing.
+    returns (None if missing); with `then`, those of `then` and `read`. Everything below an ignored
+    directory is ignored. Writes nothing.
     """
     then = OutsideRules(*excludes(repo)) if then is None else then
     read = then.beside(read)
     ignore_case = repo.is_set("core.ignorecase", default=False)
-    found: dict[bytes, Ignore | None] = {b"": then.root(read(GITIGNORE), ignore_case=ignore_case)}
+    rules_by_directory: dict[bytes, Ignore | None] = {
+        b"": then.root(read(GITIGNORE), ignore_case=ignore_case)
+    }
 
-    def inside(directory: bytes) -> Ignore | None:
-        """The rules in a directory; None if it is ignored."""
-        ahead = []
-        while directory not in found:
+    def rules_in(directory: bytes) -> Ignore | None:
+        """Return the rules in a directory, None if it is ignored."""
+        names = []
+        while directory not in rules_by_directory:
             directory, _, name = directory.rpartition(b"/")
-            ahead.append(name)
-        for name in reversed(ahead):
-            rules = found[directory]
-            is_out = rules is None or rules.ignores(name, is_directory=True)
+            names.append(name)
+        for name in reversed(names):
+            rules = rules_by_directory[directory]
+            is_excluded = rules is None or rules.ignores(name, is_directory=True)
             directory = directory + b"/" + name if directory else name
-            found[directory] = (
+            rules_by_directory[directory] = (
                 None
-                if is_out or rules is None
+                if is_excluded or rules is None
                 else rules.enter(name, read(directory + b"/" + GITIGNORE))
             )
-        return found[directory]
+        return rules_by_directory[directory]
 
     def is_ignored(path: bytes) -> bool:
         parent, _, name = path.rstrip(b"/").rpartition(b"/")
-        rules = inside(parent)
+        rules = rules_in(parent)
         return rules is None or rules.ignores(name, is_directory=path.endswith(b"/"))
 
     return {path for path in paths if is_ignored(path)}
 
 
 class Rules:
-    """The rules of one scan; `past` is what the scan before saw."""
+    """The rules of one scan; `past` is the previous scan."""
 
     def __init__(
         self,
@@ -132,62 +133,63 @@ class Rules:
         self._objects = objects
         self._hints = hints
         self._past = past
-        self._found: dict[bytes, Ignore] = {}
+        self._rules_by_directory: dict[bytes, Ignore] = {}
 
     def ignores(self, record: Record, name: bytes, *, is_directory: bool) -> bool:
-        """Whether an entry of this directory is ignored, given that the directory is not."""
-        return self._inside(record.path).ignores(name, is_directory)
+        """Return whether an entry of this directory is ignored, given that the directory is not."""
+        return self._rules_in(record.path).ignores(name, is_directory)
 
     def read(
         self, record: Record, names: set[bytes], old: Record | None, started: int
     ) -> tuple[bool, bool]:
-        """Take up the rules that this directory brings.
+        """Read the rules in this directory.
 
-        Whether its ignore rules, and whether its attributes, are other than before: all below is
-        then to be judged anew, and no blob made under other attributes can be trusted.
+        Return whether its ignore rules and whether its attributes changed since the previous scan.
+        Then everything below must be checked again, and blobs made under other attributes cannot be
+        reused.
         """
-        gitignore = self._special(record, GITIGNORE, names, started)
+        gitignore = self._read_special(record, GITIGNORE, names, started)
         if gitignore is None and GITIGNORE not in names:
             gitignore = self._absent_gitignore(record)
         record.rules = _digest(gitignore)
-        attributes = self._special(record, GITATTRIBUTES, names, started)
+        attributes = self._read_special(record, GITATTRIBUTES, names, started)
         record.attributes = _digest(attributes)
         if attributes is not None:
-            self._hints.words |= words_in(attributes)
+            self._hints.words |= conversion_words(attributes)
         elif GITATTRIBUTES in record.folder.files:
-            self._hints.words |= set(NAMES)  # git then takes the version in the index
+            self._hints.words |= set(NAMES)  # git then reads the version in the index
             record.attributes = record.folder.files[GITATTRIBUTES][0][1]
         if not record.ignored and not record.included:
             if record.path:
-                self._inside(record.path.rpartition(b"/")[0])
-            self._found[record.path] = self._enter(record.path, gitignore)
+                self._rules_in(record.path.rpartition(b"/")[0])
+            self._rules_by_directory[record.path] = self._enter(record.path, gitignore)
         if old is None:
             return False, False
         return record.rules != old.rules, record.attributes != old.attributes
 
-    def _inside(self, path: bytes) -> Ignore:
-        ahead = []
-        while path not in self._found:
-            ahead.append(path)
+    def _rules_in(self, path: bytes) -> Ignore:
+        missing = []
+        while path not in self._rules_by_directory:
+            missing.append(path)
             if not path:
                 break
             path = path.rpartition(b"/")[0]
-        for directory in reversed(ahead):
-            self._found[directory] = self._enter(directory, self._gitignore(directory))
+        for directory in reversed(missing):
+            self._rules_by_directory[directory] = self._enter(directory, self._gitignore(directory))
             path = directory
-        return self._found[path]
+        return self._rules_by_directory[path]
 
     def _gitignore(self, path: bytes) -> bytes | None:
-        """The `.gitignore` of a directory that this scan was not sent to."""
+        """Return the `.gitignore` of a directory that this scan does not visit."""
         gitignore = content(self._root + b"/" + (path + b"/" if path else b"") + GITIGNORE)
         old = self._past.record(path)
         return self._absent_gitignore(old) if gitignore is None and old is not None else gitignore
 
     def _enter(self, path: bytes, gitignore: bytes | None) -> Ignore:
-        """The rules in a directory; those in the one above it are found already."""
+        """Return the rules in a directory; those of its parent must be known already."""
         if path:
             parent, _, name = path.rpartition(b"/")
-            return self._found[parent].enter(name, gitignore)
+            return self._rules_by_directory[parent].enter(name, gitignore)
         basis = self._basis
         return Ignore.root(
             excludes_file=basis.excludes_file,
@@ -196,11 +198,11 @@ class Rules:
             ignore_case=basis.ignore_case,
         )
 
-    def _special(
+    def _read_special(
         self, record: Record, name: bytes, names: set[bytes], started: int
     ) -> bytes | None:
-        """The content of a file that git reads (never through a link); watched even where it is not
-        captured.
+        """Return the content of a file that git reads, never through a link. It is watched even if
+        it is not captured.
         """
         if name not in names:
             return None
@@ -211,13 +213,11 @@ class Rules:
         except (OSError, Unstable):
             record.watched[name] = UNSETTLED
             return None
-        record.watched[name] = (
-            status.st_ctime_ns if settled(status.st_ctime_ns, started) else UNSETTLED
-        )
+        record.watched[name] = settled_ctime(status, started)
         return data
 
     def _absent_gitignore(self, record: Record) -> bytes | None:
-        """The rules of a `.gitignore` that sparse checkout left out: git reads them from the
+        """Return the content of a `.gitignore` removed by sparse checkout: git reads it from the
         index.
         """
         slots = record.folder.files.get(GITIGNORE)

@@ -1,9 +1,8 @@
-"""Walks the working tree, or those parts of it that are not as they were: what is captured, what is
-left out, and why.
+"""Walk the working tree or its changed parts, and decide what is captured or skipped, and why.
 
-Which untracked files there are agrees with git: tracked ones always, the others unless an ignore
-rule says otherwise. Directories are listed and files handed on to be captured; nothing is hashed
-here, and nothing is ever written.
+The set of untracked files agrees with git: tracked ones are always included, others unless an
+ignore rule matches. Directories are listed and files are passed on to be captured; nothing is
+hashed or written here.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import stat
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from gitcp import progress
 from gitcp.errors import GitcpError
 from gitcp.fastpath.stat_check import ANYTHING, GONE, UNSETTLED
 from gitcp.git.index import Folder, Index, Slot, git_mode
@@ -22,8 +22,8 @@ from gitcp.worktree import nested
 from gitcp.worktree.blobs import Blobs, Job
 from gitcp.worktree.dependencies import DEPENDENCIES, is_overfull
 from gitcp.worktree.paths import TEMPORARY, is_temporary, name_problem, problem
-from gitcp.worktree.reading import reason, settled
-from gitcp.worktree.records import File, Past, Record
+from gitcp.worktree.reading import reason, settled_ctime
+from gitcp.worktree.records import File, Past, Record, stamp_of
 from gitcp.worktree.rules import Rules
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from gitcp.worktree.include import Include
 
 BATCH = 4096
-"""Files that are held at most before they are captured, so that memory does not grow with the tree.
+"""Maximum number of files queued before they are captured, so that memory does not grow with the
+tree.
 """
 
 _KINDS = {
@@ -46,12 +47,12 @@ _KINDS = {
 
 
 class Scope(Value):
-    """What a scan goes by.
+    """The inputs of a scan.
 
-    `own` are this repository's git directories. `past` is what is remembered, to find unchanged
-    files in, and `trusted` says of a remembered blob whether it may be used. A `deep` scan goes
-    everywhere and has the index; another goes where it is sent and has the index only if that
-    changed.
+    `own` are this repository's git directories. `past` is the previous scan, used to find unchanged
+    files; `trusted` returns whether a remembered blob may be reused. A `deep` scan visits
+    everything and has the index; otherwise it visits the given directories, and has the index only
+    if it changed.
     """
 
     root: bytes
@@ -67,8 +68,8 @@ class Scope(Value):
 
 
 class Scan:
-    """One walk. Afterwards `records` holds the directories that were looked at, `gone` those not
-    entered any more.
+    """One walk. Afterwards `records` contains the scanned directories, `gone` those no longer
+    entered.
     """
 
     def __init__(
@@ -80,62 +81,65 @@ class Scan:
         self._rules = Rules(scope.root, basis, objects, hints, scope.past)
         self._blobs = blobs
         self._jobs: list[Job] = []
-        self._ahead: list[tuple[bytes, bool, bool]] = []
+        self._pending: list[tuple[bytes, bool, bool]] = []
         self._touched: Mapping[bytes, Touched] = {}
-        self._judged_anew: list[bytes] = []
-        self._converted_anew: list[bytes] = []
+        self._advance: progress.Advance = progress.ignore
+        self._changed_rules: list[bytes] = []
+        self._changed_attributes: list[bytes] = []
 
-    def everywhere(self) -> None:
+    def scan_all(self) -> None:
         """Scan the whole working tree. Raises GitcpError if its root cannot be listed."""
-        self._walk(b"", ignored=False, included=False)
+        with progress.task("scanning", "files") as self._advance:
+            self._walk(b"", ignored=False, included=False)
         self._capture()
 
-    def at(self, touched: Mapping[bytes, Touched]) -> None:
-        """Scan these directories again, and what is new below them, or all that is where the rules
-        changed.
+    def scan_changed(self, touched: Mapping[bytes, Touched]) -> None:
+        """Scan these directories again, including new ones below them; if rules changed, everything
+        below.
         """
-        self._touched = {**touched, **dict.fromkeys(self._above(touched), ANYTHING)}
+        self._touched = {**touched, **dict.fromkeys(self._parents_to_rescan(touched), ANYTHING)}
         for path in sorted(self._touched):
             line = self._scope.past.line(path)
             if line is None or path in self.records or self.is_gone(path):
                 continue
-            ignored, included, blocked, _ = line.flags
             if line.stamp == GONE:
-                self._only_indexed(path, blocked=blocked)
-            elif not self._only_files(path):
-                self._walk(path, ignored=ignored, included=included)
+                self._add_indexed(path, blocked=line.blocked)
+            elif not self._rescan_files(path):
+                self._walk(path, ignored=line.ignored, included=line.included)
             self._capture(BATCH)
         self._capture()
 
     def is_gone(self, path: bytes) -> bool:
-        """Whether a directory that was known is not entered any more."""
+        """Return whether a known directory is no longer entered."""
         return _is_below(path, self.gone)
 
     # ------------------------------------------------------------ directories
 
-    def _above(self, paths: Iterable[bytes]) -> set[bytes]:
-        """The directories that decide whether these are entered at all."""
-        found: set[bytes] = set()
+    def _parents_to_rescan(self, paths: Iterable[bytes]) -> set[bytes]:
+        """Return the directories that decide whether these are entered at all."""
+        parents: set[bytes] = set()
         for path in paths:
             parts = path.split(b"/")
-            found.update(
-                b"/".join(parts[:at]) for at, part in enumerate(parts) if part in DEPENDENCIES
+            parents.update(
+                b"/".join(parts[:scan_changed])
+                for scan_changed, part in enumerate(parts)
+                if part in DEPENDENCIES
             )
             if path and os.path.lexists(self._full(path) + b"/.git"):
-                found.add(path.rpartition(b"/")[0])
-        return found
+                parents.add(path.rpartition(b"/")[0])
+        return parents
 
-    def _only_files(self, path: bytes) -> bool:
-        """Whether it was enough to look at some files of a directory again; nothing was done if
-        not.
+    def _rescan_files(self, path: bytes) -> bool:
+        """Check only the changed files of a directory; return False, having done nothing, if that
+        is not enough.
         """
         same, names = self._touched[path]
         old, full = self._scope.past.record(path), self._full(path)
-        if not same or names is None or old is None or _is_below(path, self._judged_anew):
+        if not same or names is None or old is None or _is_below(path, self._changed_rules):
             return False
-        if any(name not in old.files or name in old.watched for name in names) or not _is_still(
-            full, old
-        ):
+        if any(
+            name not in old.files or name in old.watched for name in names
+        ) or not _is_same_directory(full, old):
             return False
         record = self.records[path] = old.copy()
         record.folder = self._folder(path)[0]
@@ -145,15 +149,15 @@ class Scan:
         return True
 
     def _walk(self, path: bytes, *, ignored: bool, included: bool) -> None:
-        self._ahead.append((path, ignored, included))
-        while self._ahead:
-            path, ignored, included = self._ahead.pop()
+        self._pending.append((path, ignored, included))
+        while self._pending:
+            path, ignored, included = self._pending.pop()
             folder, digest = self._folder(path)
             record = Record(path, folder, digest, ignored=ignored, included=included)
             try:
                 self._visit(record)
             except OSError as error:
-                self._shut(record, error)
+                self._mark_unreadable(record, error)
             self._capture(BATCH)
 
     def _visit(self, record: Record) -> None:
@@ -166,8 +170,8 @@ class Scan:
             entries = list(listing)
         record.stamp, record.inode = self._stamp(status), status.st_ino
         names, prefix = {entry.name for entry in entries}, full + b"/"
-        known = self._under_rules(record, names, old)
-        record.files = self._left_alone(record, entries, known)
+        known = self._apply_rules(record, names, old)
+        record.files = self._unchanged_files(record, entries, known)
         for entry in entries:
             name = entry.name
             if name in record.files:
@@ -184,42 +188,43 @@ class Scan:
                 and is_temporary(name)
                 and name not in record.folder.files
             ):
-                continue  # a restore is writing it, or was cut off
+                continue  # a restore is writing it, or was interrupted
             else:
                 self._file(record, name, prefix + name, known)
         self.records[path] = record
-        self._not_on_disk(record, names)
+        self._advance(len(entries))
+        self._add_missing(record, names)
         self.gone += [record.below(name) for name in old.folders - record.folders] if old else []
 
-    def _under_rules(self, record: Record, names: set[bytes], old: Record | None) -> Record | None:
-        """Take up the rules of a directory; what was known of its files, None if their blobs cannot
-        be trusted.
+    def _apply_rules(self, record: Record, names: set[bytes], old: Record | None) -> Record | None:
+        """Read the rules of a directory. Return its previous record, None if its blobs cannot be
+        reused.
         """
         rules, attributes = self._rules.read(record, names, old, self._scope.started)
         if rules or attributes:
-            self._judged_anew.append(record.path)
+            self._changed_rules.append(record.path)
         if attributes:
-            self._converted_anew.append(record.path)
-        return None if _is_below(record.path, self._converted_anew) else old
+            self._changed_attributes.append(record.path)
+        return None if _is_below(record.path, self._changed_attributes) else old
 
-    def _shut(self, record: Record, error: OSError) -> None:
-        """A directory that cannot be listed: left out if it is there, forgotten if it went away
-        meanwhile.
+    def _mark_unreadable(self, record: Record, error: OSError) -> None:
+        """Handle a directory that cannot be listed: skip it if it exists, forget it if it was
+        deleted meanwhile.
         """
         why = reason(error, record.path)
         if not record.path:
             raise GitcpError(
-                f"{os.fsdecode(self._scope.root)} cannot be listed ({why}). Nothing was saved"
+                f"{os.fsdecode(self._scope.root)} cannot be listed ({why}); nothing was saved"
             ) from None
         parent_path, _, name = record.path.rpartition(b"/")
-        parent = self._adopted(parent_path)
+        parent = self._editable_record(parent_path)
         parent.folders.discard(name)
         parent.stamp = UNSETTLED
-        is_there = not isinstance(error, FileNotFoundError | NotADirectoryError)
-        if is_there:
+        exists = not isinstance(error, FileNotFoundError | NotADirectoryError)
+        if exists:
             parent.skip(name, SkipReason.UNREADABLE, why)
         self.gone.append(record.path)
-        self._only_indexed(record.path, blocked=is_there)
+        self._add_indexed(record.path, blocked=exists)
 
     def _directory(self, record: Record, name: bytes) -> None:
         path = record.below(name)
@@ -239,17 +244,17 @@ class Scan:
         if not tracked:
             if ignored and path not in self._scope.include.leading:
                 return
-            if self._stays_out(record, name, path, full):
+            if self._is_skipped(record, name, path, full):
                 return
         record.folders.add(name)
         is_new = self._scope.deep or not self._is_known(path, ignored, included)
-        if is_new or _is_below(path, self._judged_anew):
-            self._ahead.append((path, ignored, included))
+        if is_new or _is_below(path, self._changed_rules):
+            self._pending.append((path, ignored, included))
 
-    def _stays_out(self, record: Record, name: bytes, path: bytes, full: bytes) -> bool:
-        """Whether an untracked directory is not entered, for a reason that is then written down."""
-        if (trouble := problem(path)) is not None:
-            record.skip(name, SkipReason.BAD_NAME, trouble)
+    def _is_skipped(self, record: Record, name: bytes, path: bytes, full: bytes) -> bool:
+        """Return whether an untracked directory is not entered, and record the reason."""
+        if (reason_text := problem(path)) is not None:
+            record.skip(name, SkipReason.BAD_NAME, reason_text)
         elif full in self._scope.own:
             record.skip(name, SkipReason.NESTED_REPOSITORY, "this repository's own git directory")
         elif (
@@ -275,7 +280,7 @@ class Scan:
             record.skip(name, SkipReason.NESTED_REPOSITORY, why)
 
     def _watch(self, record: Record, name: bytes, full: bytes) -> None:
-        """Have the next scan see that a directory which was not entered has changed."""
+        """Watch a directory that was not entered, so that the next scan notices changes."""
         try:
             record.watched[name] = self._stamp(os.lstat(full))
         except OSError:
@@ -289,7 +294,7 @@ class Scan:
     def _file(self, record: Record, name: bytes, full: bytes, old: Record | None) -> None:
         slots = record.folder.files.get(name, ())
         known = old.files.get(name) if old else None
-        if not slots and self._is_left_out(record, name):
+        if not slots and self._is_excluded(record, name):
             return
         try:
             status = os.lstat(full)
@@ -307,7 +312,7 @@ class Scan:
                 old
                 and known
                 and self._is_unchanged(known, status)
-                and _is_judged_alike(known, old, name, slots)
+                and _is_stored_alike(known, old, name, slots)
             ):
                 mode = self._blobs.mode(status.st_mode, slots)
                 record.files[name] = known if known.mode == mode else known._replace(mode=mode)
@@ -316,22 +321,24 @@ class Scan:
                     Job(record, name, status, slots, known.attributes if known else None)
                 )
 
-    def _left_alone(
+    def _unchanged_files(
         self, record: Record, entries: Iterable[os.DirEntry[bytes]], old: Record | None
     ) -> dict[bytes, File]:
-        """The known files that need not be looked at, where rules are as they were; a name may be
-        another file's.
+        """Return the known files that need no check because the rules are unchanged. A name may now
+        belong to another file.
         """
         _, touched = self._touched.get(record.path, ANYTHING)
-        if touched is None or old is None or _is_below(record.path, self._judged_anew):
+        if touched is None or old is None or _is_below(record.path, self._changed_rules):
             return {}
-        here = {entry.name: entry.inode() for entry in entries}
+        inodes = {entry.name: entry.inode() for entry in entries}
         for name in touched:
-            here.pop(name, None)
-        return {name: file for name, file in old.files.items() if here.get(name) == file.inode}
+            inodes.pop(name, None)
+        return {name: file for name, file in old.files.items() if inodes.get(name) == file.inode}
 
-    def _is_left_out(self, record: Record, name: bytes) -> bool:
-        """Whether ignore rules keep an untracked file out, and no include pattern takes it in."""
+    def _is_excluded(self, record: Record, name: bytes) -> bool:
+        """Return whether ignore rules exclude an untracked file and no include pattern matches
+        it.
+        """
         if record.included:
             return False
         if not record.ignored and not self._rules.ignores(record, name, is_directory=False):
@@ -341,8 +348,8 @@ class Scan:
     def _is_storable(
         self, record: Record, name: bytes, status: os.stat_result, slots: tuple[Slot, ...]
     ) -> bool:
-        """Whether this can be captured, and if untracked also should be; else it is written down
-        why not.
+        """Return whether a file can be captured and, if untracked, should be; else record the
+        reason.
         """
         if not git_mode(status.st_mode):
             record.skip(
@@ -351,8 +358,8 @@ class Scan:
             return False
         if slots:
             return True
-        if (trouble := name_problem(record.below(name), name)) is not None:
-            record.skip(name, SkipReason.BAD_NAME, trouble)
+        if (reason_text := name_problem(record.below(name), name)) is not None:
+            record.skip(name, SkipReason.BAD_NAME, reason_text)
             return False
         if status.st_size > self._scope.max_untracked_file:
             record.skip(name, SkipReason.TOO_LARGE, f"{status.st_size} bytes")
@@ -361,14 +368,7 @@ class Scan:
         return True
 
     def _is_unchanged(self, known: File, status: os.stat_result) -> bool:
-        return (
-            known.settled
-            and known.ctime_ns == status.st_ctime_ns
-            and known.size == status.st_size
-            and known.inode == status.st_ino
-            and known.st_mode == status.st_mode
-            and self._scope.trusted(known.oid)
-        )
+        return known.settled and known.stamp == stamp_of(status) and self._scope.trusted(known.oid)
 
     def _capture(self, least: int = 0) -> None:
         if len(self._jobs) >= least:
@@ -377,22 +377,22 @@ class Scan:
 
     # ------------------------------------------------------------ what only the index has
 
-    def _not_on_disk(self, record: Record, names: set[bytes]) -> None:
-        """What the index has here and the disk does not: kept as it is where sparse checkout or a
-        submodule is why.
+    def _add_missing(self, record: Record, names: set[bytes]) -> None:
+        """Add index entries that are not on disk, as they are, if sparse checkout or a submodule is
+        the reason.
         """
         record.keep_absent(name for name in record.folder.files if name not in names)
         for name in record.folder.folders - record.folders:
-            is_ours = name == RESERVED and not record.path
-            self._only_indexed(record.below(name), blocked=name in names or is_ours)
+            is_reserved = name == RESERVED and not record.path
+            self._add_indexed(record.below(name), blocked=name in names or is_reserved)
 
-    def _only_indexed(self, path: bytes, *, blocked: bool) -> None:
-        """Records for a directory that is not entered, and for those below it that the index has
-        something in.
+    def _add_indexed(self, path: bytes, *, blocked: bool) -> None:
+        """Add records for a directory that is not entered, and for directories below it with index
+        entries.
         """
-        ahead = [path]
-        while ahead:
-            path = ahead.pop()
+        pending = [path]
+        while pending:
+            path = pending.pop()
             folder, digest = self._folder(path)
             old = self._scope.past.record(path)
             record = Record(path, folder, digest)
@@ -403,7 +403,7 @@ class Scan:
                 self.gone += [record.below(name) for name in old.subdirectories() - folder.folders]
             if record.tracked:
                 self.records[path] = record
-                ahead += [record.below(name) for name in folder.folders]
+                pending += [record.below(name) for name in folder.folders]
             else:
                 self.gone.append(path)
 
@@ -413,10 +413,10 @@ class Scan:
         return self._scope.root + b"/" + path if path else self._scope.root
 
     def _stamp(self, status: os.stat_result) -> int:
-        return status.st_ctime_ns if settled(status.st_ctime_ns, self._scope.started) else UNSETTLED
+        return settled_ctime(status, self._scope.started)
 
-    def _adopted(self, path: bytes) -> Record:
-        """The record of a directory that is known and was not looked at, to be changed."""
+    def _editable_record(self, path: bytes) -> Record:
+        """Return the record of a known directory that was not scanned, to be changed."""
         record = self.records.get(path)
         if record is None:
             old = self._scope.past.record(path)
@@ -425,7 +425,7 @@ class Scan:
         return record
 
     def _folder(self, path: bytes) -> tuple[Folder, bytes]:
-        """What the index has in a directory, and its digest."""
+        """Return the index entries of a directory, and their digest."""
         if self._scope.index is not None:
             folder = self._scope.index.folders.get(path)
             return (folder, folder.digest()) if folder else (Folder(), b"")
@@ -433,15 +433,19 @@ class Scan:
         return (old.folder, old.digest) if old else (Folder(), b"")
 
     def _is_known(self, path: bytes, ignored: bool, included: bool) -> bool:
-        """Whether a directory was entered before under the same rules; if it changed, the scan was
-        sent there too.
+        """Return whether a directory was entered before under the same rules; if it changed, it is
+        scanned separately.
         """
         line = self._scope.past.line(path)
-        return line is not None and line.stamp != GONE and line.flags[:2] == (ignored, included)
+        return (
+            line is not None
+            and line.stamp != GONE
+            and (line.ignored, line.included) == (ignored, included)
+        )
 
 
-def _is_still(full: bytes, old: Record) -> bool:
-    """Whether this is the directory that it was, with the entries that it had."""
+def _is_same_directory(full: bytes, old: Record) -> bool:
+    """Return whether a directory is the same as before, with the same entries."""
     try:
         status = os.lstat(full)
     except OSError:
@@ -450,14 +454,12 @@ def _is_still(full: bytes, old: Record) -> bool:
 
 
 def _is_below(path: bytes, tops: Iterable[bytes]) -> bool:
-    """Whether a directory is one of these or lies below one."""
+    """Return whether a directory is one of `tops` or below one."""
     return any(not top or path == top or path.startswith(top + b"/") for top in tops)
 
 
-def _is_judged_alike(known: File, old: Record, name: bytes, slots: tuple[Slot, ...]) -> bool:
-    """Whether a file is stored as before: what git would store can depend on what it has in the
-    index.
-    """
+def _is_stored_alike(known: File, old: Record, name: bytes, slots: tuple[Slot, ...]) -> bool:
+    """Return whether a file is stored as before: git's conversion can depend on its index entry."""
     if known.attributes is None:
         return True
     return [slot[:3] for slot in old.folder.files.get(name, ())] == [slot[:3] for slot in slots]

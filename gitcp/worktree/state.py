@@ -1,11 +1,10 @@
-"""The state file of a working tree: what the last scan saw, so that the next one need only look for
-changes.
+"""The state file of a working tree: the result of the last scan, so that the next one only looks
+for changes.
 
-One file, `<git dir>/gitcp/worktree-state`. A save appends to it what is otherwise than before, so
-that its cost does not follow the size of the tree; when that has grown to a quarter of the rest,
-the whole is written anew and renamed: every look reads all of it. It is a cache and nothing else:
-anything unexpected in it (another Python, another root, a checksum that is off, an end that is
-missing) means that there is none.
+One file, `<git dir>/gitcp/worktree-state`. A save appends the changes, so that its cost does not
+depend on the size of the tree. When the appended part exceeds a quarter of the rest, the file is
+rewritten, because every scan reads all of it. It is only a cache: unexpected content (another
+Python version, another root, a wrong checksum, a truncated end) counts as no file.
 """
 
 from __future__ import annotations
@@ -15,16 +14,19 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gitcp.fastpath import stat_check, trusted_cache
-from gitcp.git.fsync import create
+from gitcp.fastpath import fingerprint, trusted_cache
+from gitcp.fastpath.stat_check import Look
+from gitcp.git.fsync import replacing, write_all
+from gitcp.worktree.records import lines_of
+from gitcp.worktree.summary import Totals
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gitcp.git.index import Found
+    from gitcp.fastpath.fingerprint import Fingerprint
     from gitcp.git.repo import Repository
     from gitcp.worktree.basis import Basis
-    from gitcp.worktree.records import PlainLine, Record
+    from gitcp.worktree.records import Line, Record
 
 NAME = "worktree-state"
 
@@ -33,32 +35,29 @@ SPARE = 1 << 16
 
 
 class File:
-    """The state file that a memory is kept in; `identity` tells it from any other, and from itself
-    when it grows.
-    """
+    """The state file of a memory. `fingerprint` identifies the file and its length."""
 
-    __slots__ = ("identity",)
+    __slots__ = ("fingerprint",)
 
-    def __init__(self, identity: tuple[int, ...] | None = None) -> None:
-        self.identity = identity
+    def __init__(self, fingerprint: Fingerprint | None = None) -> None:
+        self.fingerprint = fingerprint
 
 
 class Memory(NamedTuple):
-    """What is remembered of a scan.
+    """The remembered result of a scan.
 
-    `tree` is what was captured, `index_file` the index it was compared with. `words` are the
-    attributes that were named anywhere. `notes` has an entry for each directory that has something
-    to say, `folded` what is said of the whole (see gitcp.worktree.summary). `file` is where it is
-    kept, and `changed` names the directories that are otherwise there; None for all of them.
-    `records` are lines that were taken out in this process.
+    `tree` is the captured tree, `index_file` the index it was compared with. `words` are all
+    attributes named anywhere. `notes` has an entry for each directory with notes; `totals` applies
+    to the whole tree. `file` is the file it is stored in, and `changed` names the directories that
+    differ there (None for all). `records` are the lines decoded by this process.
     """
 
     tree: bytes
-    index_file: Found | None
+    index_file: Fingerprint | None
     words: frozenset[str]
-    lines: dict[bytes, PlainLine]
+    lines: dict[bytes, Line]
     notes: dict[bytes, dict[str, Any]]
-    folded: dict[str, Any]
+    totals: Totals
     decisions: tuple[str, ...]
     contents: tuple[str, ...]
     file: File
@@ -66,30 +65,34 @@ class Memory(NamedTuple):
     records: dict[bytes, Record] | None = None
 
 
-def load(repo: Repository, basis: Basis) -> Memory | None:
-    """What is remembered of this working tree, None if nothing. Never raises, never writes."""
+def load(repo: Repository, basis: Basis, look: Look | None) -> Memory | None:
+    """Return the remembered scan of this working tree, None if there is none; a look may have read
+    it already. Never raises, never writes.
+    """
+    path = str(repo.git_dir / "gitcp" / NAME)
+    if look is None or look.state != path:
+        look = Look(os.fsencode(repo.root), path)
     try:
-        identity, (head, lines, notes) = stat_check.load(str(repo.git_dir / "gitcp" / NAME))
-        place, tree, index, words, folded, decisions, contents = head
+        seen, (head, plain, notes) = look.load()
+        place, tree, index, words, totals, decisions, contents = head
+        lines, decoded_totals = lines_of(plain), Totals(**totals)
     except (OSError, ValueError, TypeError):
         return None
     if place != tuple(basis.place):
         return None
     return Memory(
-        tree, index, frozenset(words), lines, notes, folded, decisions, contents, File(identity)
+        tree, index, frozenset(words), lines, notes, decoded_totals, decisions, contents, File(seen)
     )
 
 
 def save(repo: Repository, basis: Basis, memory: Memory) -> None:
-    """Put it in place of what was remembered before, readable by nobody else. A full disk is no
-    error here.
-    """
+    """Replace the remembered scan, with a file readable only by its owner. Ignores a full disk."""
     head = (
         tuple(basis.place),
         memory.tree,
         memory.index_file,
         sorted(memory.words),
-        memory.folded,
+        memory.totals._asdict(),
         memory.decisions,
         memory.contents,
     )
@@ -100,12 +103,15 @@ def save(repo: Repository, basis: Basis, memory: Memory) -> None:
 
 
 def _append(path: Path, memory: Memory, head: tuple[Any, ...]) -> bool:
-    """Whether what is otherwise was added: only to the very file that the memory goes by, while it
-    is small enough.
+    """Append the changes and return whether that was possible: only if the file is the one `memory`
+    was loaded from, and not too large.
     """
-    if memory.changed is None or memory.file.identity is None:
+    if memory.changed is None or memory.file.fingerprint is None:
         return False
-    lines = {directory: memory.lines.get(directory) for directory in memory.changed}
+    lines = {
+        directory: line.plain() if (line := memory.lines.get(directory)) else None
+        for directory in memory.changed
+    }
     notes = {directory: memory.notes.get(directory) for directory in memory.changed}
     part = trusted_cache.part((head, lines, notes))
     try:
@@ -118,26 +124,21 @@ def _append(path: Path, memory: Memory, head: tuple[Any, ...]) -> bool:
         file.seek(len(trusted_cache.MAGIC))
         first = int.from_bytes(file.read(4), "big")
         if (
-            stat_check.identity(status) != memory.file.identity
+            fingerprint.of(status) != memory.file.fingerprint
             or status.st_size + len(part) > first + first // 4 + SPARE
         ):
             return False
         file.write(part)
-        memory.file.identity = stat_check.identity(os.fstat(file.fileno()))
+        memory.file.fingerprint = fingerprint.of(os.fstat(file.fileno()))
     return True
 
 
 def _write(path: Path, memory: Memory, head: tuple[Any, ...]) -> None:
-    temporary = path.with_name(f"{NAME}.{os.getpid()}")
-    try:
-        with open(create(temporary), "wb") as file:
-            file.write(trusted_cache.MAGIC)
-            file.write(trusted_cache.part((head, memory.lines, memory.notes)))
-            file.flush()
-            identity = stat_check.identity(os.fstat(file.fileno()))
-        os.rename(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
-    memory.file.identity = identity
+    lines = {directory: line.plain() for directory, line in memory.lines.items()}
+    data = trusted_cache.dump((head, lines, memory.notes))
+    with replacing(path, durable=False, private=True, keep_open=True) as descriptor:
+        write_all(descriptor, data)
+    status = os.fstat(descriptor)  # after the rename, which changes the ctime
+    os.close(descriptor)
+    # another process may already have appended to it
+    memory.file.fingerprint = fingerprint.of(status) if status.st_size == len(data) else None

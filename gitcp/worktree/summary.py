@@ -1,14 +1,13 @@
-"""From what each directory says to what a Snapshot says: the lists beside the tree, in path order.
+"""Summarize the notes of all directories as a Snapshot, in path order.
 
-The directories' notes are kept apart in the state file, so that after a change only those of the
-directories concerned are made again. What can only be told of the whole (which directories are
-empty, which are untracked from the top) is folded out of the lines.
+The state file stores notes by directory, so that a change only affects those of its directories.
+What depends on several directories (empty ones, topmost untracked ones) is computed from the lines.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gitcp.fastpath.stat_check import GONE
 from gitcp.git.index import entry_of
@@ -22,59 +21,80 @@ from gitcp.model import (
     Snapshot,
     Submodule,
 )
-from gitcp.worktree.records import PlainLine
+
+if TYPE_CHECKING:
+    from gitcp.worktree.records import Line
 
 Notes = Mapping[bytes, Mapping[str, list[Any]]]
 
 
-def fold(lines: Mapping[bytes, PlainLine], notes: Notes) -> dict[str, Any]:
-    """What all directories say together: the number of captured paths, the empty directories, the
-    untracked ones.
+class Totals(NamedTuple):
+    """Facts about the whole tree: the number of captured paths, the empty directories, and the
+    untracked ones whose parent is tracked.
     """
-    total, vacant, untracked = 0, set(), []
-    for path, (stamp, _, _, (_, tree, count, (ignored, _, _, tracked), _)) in lines.items():
-        total += count
-        if not path:
-            continue
-        if not tree:
-            if stamp != GONE and not ignored:
-                vacant.add(path)
-        elif not tracked:
-            parent = path.rpartition(b"/")[0]
-            if not parent or lines[parent][3][3][3]:
-                untracked.append(path)
-    for path, said in notes.items():
-        if "skipped" in said or "nested" in said:
-            vacant.difference_update(_upwards(path))
-    above = {path.rpartition(b"/")[0] for path in vacant}
-    return {"total": total, "empty": sorted(vacant - above), "untracked": untracked}
+
+    total: int
+    empty: list[bytes]
+    untracked: list[bytes]
 
 
-def snapshot_of(tree: Oid, base: Base, notes: Notes, folded: Mapping[str, Any]) -> Snapshot:
-    """The Snapshot that the notes add up to."""
+def totals_of(lines: Mapping[bytes, Line], notes: Notes) -> Totals:
+    """Return the totals of all directories."""
+    total = sum(line.captured for line in lines.values())
+    return Totals(total, _empty(lines, notes), _untracked(lines))
+
+
+def _empty(lines: Mapping[bytes, Line], notes: Notes) -> list[bytes]:
+    """Return the directories on disk that contain nothing, or only such directories; the deepest of
+    each branch.
+    """
+    empty = {
+        path
+        for path, line in lines.items()
+        if path and not line.tree and not line.ignored and line.stamp != GONE
+    }
+    for path, note in notes.items():
+        if "skipped" in note or "nested" in note:
+            empty.difference_update(_upwards(path))
+    return sorted(empty - {_parent(path) for path in empty})
+
+
+def _untracked(lines: Mapping[bytes, Line]) -> list[bytes]:
+    """Return the topmost directories with captured paths but no index entries."""
+    return [
+        path
+        for path, line in lines.items()
+        if path and line.tree and not line.tracked and _is_tracked(lines, _parent(path))
+    ]
+
+
+def _is_tracked(lines: Mapping[bytes, Line], path: bytes) -> bool:
+    return not path or lines[path].tracked
+
+
+def snapshot_of(tree: Oid, base: Base, notes: Notes, totals: Totals) -> Snapshot:
+    """Return the Snapshot that the notes and totals describe."""
 
     def each(field: str) -> Iterator[tuple[bytes, Any]]:
-        for directory, said in notes.items():
-            for value in said.get(field, ()):
+        for directory, note in notes.items():
+            for value in note.get(field, ()):
                 name = value if isinstance(value, bytes) else value[0]
                 yield (directory + b"/" + name if directory else name), value
 
     def values(field: str) -> Iterable[tuple[bytes, Any]]:
         return sorted(each(field), key=lambda pair: pair[0])
 
-    untracked = [path for path, _ in each("untracked")] + [
-        path + b"/" for path in folded["untracked"]
-    ]
+    untracked = [path for path, _ in each("untracked")] + [path + b"/" for path in totals.untracked]
     return Snapshot(
         tree=tree,
         base=base,
-        total=folded["total"],
+        total=totals.total,
         skipped=tuple(
             Skip(path, SkipReason(why), detail) for path, (_, why, detail) in values("skipped")
         ),
         raw=tuple(path for path, _ in values("raw")),
         converted=tuple(Conversion(path, *how) for path, (_, *how) in values("converted")),
-        empty_directories=tuple(folded["empty"]),
+        empty_directories=tuple(totals.empty),
         modes={path: bits for path, (_, bits) in values("modes")},
         submodules=tuple(
             Submodule(path, Oid(commit.hex())) for path, (_, commit, _) in values("submodules")
@@ -87,7 +107,11 @@ def snapshot_of(tree: Oid, base: Base, notes: Notes, folded: Mapping[str, Any]) 
     )
 
 
+def _parent(path: bytes) -> bytes:
+    return path.rpartition(b"/")[0]
+
+
 def _upwards(path: bytes) -> Iterator[bytes]:
     while path:
         yield path
-        path = path.rpartition(b"/")[0]
+        path = _parent(path)

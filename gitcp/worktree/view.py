@@ -1,4 +1,4 @@
-"""What stands where in a working tree, asked path by path. Follows no link, changes nothing."""
+"""Read-only view of a working tree, path by path. Follows no links."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import os
 import stat
 from collections.abc import Iterator
 
-from gitcp.worktree.directories import PathShut
+from gitcp.worktree.directories import PathInaccessible
 from gitcp.worktree.paths import problem
 from gitcp.worktree.writer import Writer
 
 
 class WorktreeView:
-    """What lies in a working tree, asked path by path through the writer's descriptors."""
+    """A read-only view of a working tree through the writer's descriptors."""
 
     def __init__(self, tree: Writer) -> None:
         self._tree = tree
         self._kinds: dict[bytes, str] = {}
 
     def kind(self, path: bytes) -> str:
-        """One of file, symlink, directory, special, shut, or "" if nothing is there; remembered for
-        a plan's length.
+        """Return file, symlink, directory, special, shut, or "" if nothing exists there. Cached
+        while a plan is made.
 
-        Shut means that a directory above cannot be entered, so that nobody knows.
+        "shut" means that a directory above cannot be entered, so the kind is unknown.
         """
         if path not in self._kinds:
             self._kinds[path] = self._look(path)
@@ -31,7 +31,7 @@ class WorktreeView:
     def _look(self, path: bytes) -> str:
         try:
             status = self._tree.lstat(path)
-        except PathShut:
+        except PathInaccessible:
             return "shut"
         if status is None:
             return ""
@@ -42,36 +42,36 @@ class WorktreeView:
         return "file" if stat.S_ISREG(status.st_mode) else "special"
 
     def below(self, path: bytes) -> Iterator[bytes]:
-        """Every path below a directory that is no directory, or one with nothing in it, or one not
-        to be entered.
-        """
+        """Yield every path below a directory, except directories that are entered themselves."""
         for name in self._tree.names(path):
             child = path + b"/" + name
             if (
                 problem(child) is None
                 and self.kind(child) == "directory"
-                and self._holds_something(child)
+                and self._is_listable_and_filled(child)
             ):
                 yield from self.below(child)
             else:
                 yield child
 
-    def _holds_something(self, path: bytes) -> bool:
-        """Whether a directory can be listed, and is not empty."""
+    def _is_listable_and_filled(self, path: bytes) -> bool:
+        """Return whether a directory can be listed and is not empty."""
         try:
             return bool(self._tree.names(path))
-        except PathShut:
+        except PathInaccessible:
             return False
 
     def read(self, path: bytes) -> bytes | None:
-        """The bytes of a regular file, None if there is none."""
+        """Return the bytes of a regular file, None if there is none."""
         return b"".join(self._tree.read(path)) if self.kind(path) == "file" else None
 
     def is_same(self, path: bytes, other: bytes) -> bool:
-        """Whether two names are names of one thing."""
+        """Return whether two paths name the same file."""
         if "shut" in (self.kind(path), self.kind(other)):
             return False
-        found = [self._tree.lstat(each) for each in (path, other)]
+        statuses = [self._tree.lstat(name) for name in (path, other)]
         return (
-            found[0] is not None and found[1] is not None and os.path.samestat(found[0], found[1])
+            statuses[0] is not None
+            and statuses[1] is not None
+            and os.path.samestat(statuses[0], statuses[1])
         )

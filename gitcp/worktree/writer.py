@@ -1,10 +1,10 @@
-"""Changes files under a working tree. Nothing else in gitcp does.
+"""Change files below a working tree. Nothing else in gitcp does.
 
-It knows paths and bytes, and neither git nor plans: whether a path may go is decided before. What
-it answers for is that no change ends up outside the root and that no file is ever half written.
-libgit2's checkout gives neither: it writes through symbolic links and cuts files short in place. So
-each directory on the way is opened on its own, never following a link, and each file is written
-beside its place and renamed over it.
+It knows paths and bytes, but neither git nor plans: the caller decides what may be changed. It
+guarantees that no change ends up outside the root and that no file is ever half written. libgit2's
+checkout guarantees neither: it writes through symbolic links and truncates files in place. So each
+directory above a file is opened separately, never following a link, and each file is written beside
+its target and renamed over it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gitcp.worktree.directories import (
     KINDS,
     Directories,
     PathBlocked,
-    PathShut,
+    PathInaccessible,
     Root,
     identity,
     kind,
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
     from typing import Self
 
 CHUNK = 1 << 18
-KEPT = "It was left as it was"
+KEPT = "It was not changed"
 UNSYNCED = "A power loss may undo the changes in it"
 
 _FILE, _LINK, _DIRECTORY = (stat.S_IFREG,), (stat.S_IFLNK,), (stat.S_IFDIR,)
 
 
 class Prepared(NamedTuple):
-    """A file that waits beside its place: its path, its temporary name, its directory's descriptor,
-    its own (-1 for a link), and the directories that were made for it.
+    """A finished file not yet at its target: its path, temporary name, directory descriptor, own
+    descriptor (-1 for a link), and the directories created for it.
     """
 
     path: bytes
@@ -56,20 +56,20 @@ class Prepared(NamedTuple):
     made: tuple[bytes, ...]
 
     def close(self) -> None:
-        """Give the descriptors back."""
+        """Close the descriptors."""
         os.close(self.directory)
         if self.descriptor >= 0:
             os.close(self.descriptor)
 
 
 class Writer:
-    """Reads and changes what lies below one directory, the root, and never anything outside it.
+    """Reads and changes files below one directory, the root, and never outside it.
 
-    Paths are relative to the root and checked by `paths.problem`: each method raises BadValue for a
-    bad one, PathBlocked where a directory on the way is a link or a file (for `lstat`, `remove`,
-    `remove_directory` and `sweep` there is then nothing at the path), DiskFull, and GitcpError for
-    whatever else the system refuses. What failed has changed nothing. Not for several threads at
-    once. What changed, or had before in `touched`, is safe after `flush`.
+    Paths are relative to the root and checked by `paths.problem`. Each method raises BadValue for
+    an invalid path, PathBlocked if a directory above is a link or a file (for `lstat`, `remove`,
+    `remove_directory` and `sweep` the path then does not exist), DiskFull, and GitcpError for other
+    system errors. A failed call has changed nothing. Not thread-safe. Changes, and those in
+    `touched` before, are durable after `flush`.
     """
 
     def __init__(self, root: Root, touched: Iterable[bytes] = ()) -> None:
@@ -83,26 +83,28 @@ class Writer:
         self._touched = set(touched)
         self.changed: set[bytes] = set()
         """Every path that was made, replaced or removed, or got another mode."""
-        self.made: set[bytes] = set()  # the directories among them that were made
+        self.made: set[bytes] = set()  # the created directories among them
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Gives the descriptors back. It does not flush."""
+        """Close the descriptors without flushing."""
         self._directories.close()
 
     def lstat(self, path: bytes) -> os.stat_result | None:
-        """What lies at `path`, None if nothing does, or if what leads there is not a directory."""
-        with _reporting("look at", path):
+        """Return the lstat result of `path`, None if it does not exist or a parent is not a
+        directory.
+        """
+        with _converting_errors("examine", path):
             directory = self._find(_parent(path))
             return None if directory is None else lstat_in(directory, _name(path))
 
     def read(self, path: bytes) -> Iterator[bytes]:
-        """The content of a regular file, in chunks; the file is opened at the first. Raises
+        """Yield the content of a regular file in chunks; the file is opened at the first. Raises
         PathBlocked for others.
         """
-        with _reporting("read", path):
+        with _converting_errors("read", path):
             directory, name = self._locate(path, _FILE)
             descriptor = os.open(
                 name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory
@@ -115,14 +117,16 @@ class Writer:
                 os.close(descriptor)
 
     def readlink(self, path: bytes) -> bytes:
-        """Where the symbolic link at `path` points. Raises PathBlocked for anything else."""
-        with _reporting("read", path):
+        """Return the target of the symbolic link at `path`. Raises PathBlocked for anything
+        else.
+        """
+        with _converting_errors("read", path):
             directory, name = self._locate(path, _LINK)
             return os.readlink(name, dir_fd=directory)
 
     def names(self, path: bytes) -> list[bytes]:
-        """The names in a directory, sorted; none if there is no such directory."""
-        with _reporting("list", path):
+        """Return the sorted names in a directory, none if there is no such directory."""
+        with _converting_errors("list", path):
             try:
                 return sorted(
                     os.fsencode(name) for name in os.listdir(self._directories.open(_checked(path)))
@@ -131,14 +135,14 @@ class Writer:
                 return []
 
     def write(self, path: bytes, chunks: Iterable[bytes], permissions: int) -> os.stat_result:
-        """Puts a regular file with the bytes of `chunks` and the `permissions` (rwx bits, no
-        others) at `path`.
+        """Write a regular file with the bytes of `chunks` and the `permissions` (rwx bits only) at
+        `path`.
 
-        Replaces a file, a link or nothing, at once: whoever looks sees the old or the new. Makes
-        missing directories. A hard link is broken: its other names keep the old content. The
-        content is on the disk when this returns, the name after `flush`. Returns the new file's
-        stat; should another program have replaced it already, a stat that matches nothing on the
-        disk. Raises PathBlocked for a directory or a special file, and what `chunks` raises.
+        Atomically replaces a file, a link or nothing: readers see the old or the new content.
+        Creates missing directories. A hard link is broken: its other names keep the old content.
+        The content is durable when this returns, the name after `flush`. Returns the new file's
+        stat; if another program has replaced it already, a stat that matches nothing on disk.
+        Raises PathBlocked for a directory or a special file, and whatever `chunks` raises.
         """
         prepared = self.prepare(path, chunks, permissions)
         for error in self.sync([prepared]):
@@ -153,117 +157,116 @@ class Writer:
         permissions: int,
         like: os.stat_result | None = None,
     ) -> Prepared:
-        """The first part of `write`: the file, under a temporary name beside its place. `place` or
-        `drop` must follow.
+        """Do the first step of `write`: create the file under a temporary name beside its target.
+        `place` or `drop` must follow.
 
-        Its owner is that of the file which `like` describes, as far as this user may give files
-        away. It holds two descriptors. Many files that are prepared, then synced, then placed, wait
-        for the disk once.
+        It gets the owner of the file that `like` describes, if this user may change owners. It
+        keeps two descriptors open. Preparing many files, then syncing, then placing them waits for
+        the disk once.
         """
-        return self._beside(
+        return self._create_temporary(
             path,
             lambda directory, name: write_in(directory, name, chunks, permissions & 0o777, like),
         )
 
     def sync(self, batch: Sequence[Prepared]) -> list[GitcpError | None]:
-        """The second part: what they hold is on the disk then. One that fails is dropped; its error
-        is returned.
+        """Do the second step: make the content of prepared files durable. Files that fail are
+        dropped, and their errors returned.
         """
         try:
-            said = fsync.sync([prepared.descriptor for prepared in batch])
+            errors = fsync.sync([prepared.descriptor for prepared in batch])
         except BaseException:
             for prepared in batch:
                 self.drop(prepared)
             raise
         return [
-            None if error is None else self._refused(one, error)
-            for one, error in zip(batch, said, strict=True)
+            None if error is None else self._drop_failed(prepared_file, error)
+            for prepared_file, error in zip(batch, errors, strict=True)
         ]
 
-    def _refused(self, prepared: Prepared, error: OSError) -> GitcpError:
+    def _drop_failed(self, prepared: Prepared, error: OSError) -> GitcpError:
         self.drop(prepared)
-        return _told(error, "write", prepared.path)
+        return _error(error, "write", prepared.path)
 
     def place(self, prepared: Prepared) -> os.stat_result:
-        """The last part: gives the file its name, and returns what `write` returns. If that fails,
-        it is dropped.
+        """Do the last step: rename the file to its target and return what `write` returns. Drops
+        the file on failure.
         """
         name, parent, directory = _name(prepared.path), _parent(prepared.path), prepared.directory
         try:
-            with _reporting("write", prepared.path):
+            with _converting_errors("write", prepared.path):
                 _require(_FILE + _LINK, lstat_in(directory, name), prepared.path)
                 self._require_in_place(directory, parent)
                 fresh = os.stat(prepared.temporary, dir_fd=directory, follow_symlinks=False)
                 os.rename(prepared.temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-                self._note(prepared.path)
+                self._mark_changed(prepared.path)
                 placed = lstat_in(directory, name)
         except BaseException:
             self.drop(prepared)
             raise
         prepared.close()
-        # The rename changed the ctime; a stat without that can do no more harm than to be taken for
-        # a change.
+        # The rename changed the ctime; a stat from before it at worst looks like a change.
         return placed if placed and identity(placed) == identity(fresh) else fresh
 
     def drop(self, prepared: Prepared) -> None:
-        """Removes what `prepare` made, the directories too if nothing else is in them. Never
-        raises.
-        """
+        """Remove what `prepare` created, including directories that are now empty. Never raises."""
         with suppress(OSError):
             os.unlink(prepared.temporary, dir_fd=prepared.directory)
         prepared.close()
-        self._unmake(prepared.made)
+        self._remove_made(prepared.made)
 
     def symlink(self, path: bytes, target: bytes) -> os.stat_result:
-        """Puts a symbolic link to `target` at `path`, in the same way as `write`. Where it points
-        is not looked at.
+        """Create a symbolic link to `target` at `path`, as `write` does. The target is not
+        checked.
         """
         if not target or b"\0" in target:
             raise BadValue(
                 f"{display(path)} cannot be a link to {display(target)!r}. Nothing was changed"
             )
         return self.place(
-            self._beside(path, lambda directory, name: symlink_in(directory, name, target))
+            self._create_temporary(
+                path, lambda directory, name: symlink_in(directory, name, target)
+            )
         )
 
     def remove(self, path: bytes) -> None:
-        """Removes a file or a link; nothing there is fine. Raises PathBlocked for a directory or a
-        special file.
+        """Remove a file or a link, if it exists. Raises PathBlocked for a directory or a special
+        file.
         """
-        with _reporting("remove", path):
+        with _converting_errors("remove", path):
             directory = self._find(_parent(path))
-            found = None if directory is None else lstat_in(directory, _name(path))
-            if directory is None or found is None:
+            status = None if directory is None else lstat_in(directory, _name(path))
+            if directory is None or status is None:
                 return
-            _require(_FILE + _LINK, found, path)
+            _require(_FILE + _LINK, status, path)
             with suppress(FileNotFoundError):
                 os.unlink(_name(path), dir_fd=directory)
-            self._note(path)
+            self._mark_changed(path)
 
     def chmod(self, path: bytes, permissions: int) -> None:
-        """Sets the rwx bits of a file or a directory; it need not be readable. A directory keeps
+        """Set the rwx bits of a file or directory, which need not be readable. A directory keeps
         its other bits.
 
-        A file with further hard links is written anew, so that only this name changes. Raises
+        A file with further hard links is rewritten, so that only this name changes. Raises
         PathBlocked for a link.
         """
-        with _reporting("change the permissions of", path):
+        with _converting_errors("change the permissions of", path):
             directory, name = self._locate(path, _FILE + _DIRECTORY)
-            found = os.stat(name, dir_fd=directory, follow_symlinks=False)
-            if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
+            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
                 self.write(path, self.read(path), permissions)
             else:
                 _change_mode(directory, name, permissions & 0o777, path)
             self.changed.add(path)
 
     def make_directory(self, path: bytes) -> None:
-        """Makes a directory and those above it, as far as they are missing."""
-        with _reporting("make the directory", path), self._making() as made:
+        """Create a directory and its missing parents."""
+        with _converting_errors("make the directory", path), self._making_directories() as made:
             self._directories.open(_checked(path), made)
 
     def remove_directory(self, path: bytes) -> bool:
-        """Removes an empty directory. False if it is not empty or there is no directory."""
-        with _reporting("remove the directory", path):
+        """Remove an empty directory. Return False if it is not empty or does not exist."""
+        with _converting_errors("remove the directory", path):
             directory = self._find(_parent(path))
             if directory is None:
                 return False
@@ -273,79 +276,79 @@ class Writer:
                 if error.errno in (ENOENT, ENOTDIR, ENOTEMPTY, EEXIST):
                     return False
                 raise
-            self._note(path)
+            self._mark_changed(path)
             return True
 
     def sweep(self, directory: bytes) -> int:
-        """Removes the unfinished files that a crashed run left in `directory` (b"" is the root);
-        returns how many.
+        """Remove the unfinished files that a crashed run left in `directory` (b"" is the root).
+        Return their number.
         """
-        with _reporting("tidy", directory):
+        with _converting_errors("clean up", directory):
             descriptor = self._find(_checked(directory) if directory else b"")
             if descriptor is None:
                 return 0
-            named = [
+            candidates = [
                 name for name in map(os.fsencode, os.listdir(descriptor)) if is_temporary(name)
             ]
-            left = [name for name in named if kind(lstat_in(descriptor, name)) in _FILE + _LINK]
-            for name in left:
+            leftovers = [
+                name for name in candidates if kind(lstat_in(descriptor, name)) in _FILE + _LINK
+            ]
+            for name in leftovers:
                 with suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=descriptor)
-            self._touched.update([directory] if left else [])
-            return len(left)
+            self._touched.update([directory] if leftovers else [])
+            return len(leftovers)
 
     def flush(self) -> None:
-        """Makes the names written and removed since the last flush survive a power loss. Raises
-        GitcpError.
-        """
+        """Make all names written or removed since the last flush durable. Raises GitcpError."""
         with self.flushing():
             pass
 
     @contextmanager
     def flushing(self) -> Iterator[None]:
-        """The same, done when the block ends, which meanwhile need not wait. What it changes is for
-        the next flush.
+        """Make names durable in the background while the block runs, at the latest when it ends.
+        Changes made in the block are left to the next flush.
         """
-        left = sorted(self._touched)
-        while len(left) > fsync.OPEN:
-            with self._syncing(left[: fsync.OPEN]):
-                left = left[fsync.OPEN :]
-        with self._syncing(left):
+        directories = sorted(self._touched)
+        while len(directories) > fsync.OPEN:
+            with self._syncing(directories[: fsync.OPEN]):
+                directories = directories[fsync.OPEN :]
+        with self._syncing(directories):
             yield
 
     @contextmanager
     def _syncing(self, directories: Sequence[bytes]) -> Iterator[None]:
-        there: dict[bytes, int] = {}
+        descriptors: dict[bytes, int] = {}
         self._touched.difference_update(directories)
         try:
             for directory in directories:
-                with _reporting("sync the directory", directory, UNSYNCED):
+                with _converting_errors("sync the directory", directory, UNSYNCED):
                     descriptor = self._find(directory)
-                    # else it is gone again, and its parent was touched too
+                    # else it was removed again, and its parent was touched too
                     if descriptor is not None:
-                        there[directory] = os.dup(descriptor)
-            ended = fsync.begin_sync(list(there.values()))
+                        descriptors[directory] = os.dup(descriptor)
+            finish = fsync.begin_sync(list(descriptors.values()))
             try:
                 yield
             finally:
-                said = dict(zip(there, ended(), strict=True))
-            for directory, error in said.items():
-                # that one: a file system that cannot sync directories
+                errors = dict(zip(descriptors, finish(), strict=True))
+            for directory, error in errors.items():
+                # EINVAL: the file system cannot sync directories
                 if error is not None and error.errno != EINVAL:
-                    raise _told(error, "sync the directory", directory, UNSYNCED)
+                    raise _error(error, "sync the directory", directory, UNSYNCED)
         except BaseException:
             self._touched.update(directories)
             raise
         finally:
-            for descriptor in there.values():
+            for descriptor in descriptors.values():
                 os.close(descriptor)
 
-    def _beside(self, path: bytes, create: Callable[[int, bytes], int]) -> Prepared:
-        """Lets `create` make a new file or link under a temporary name, and return a descriptor, or
+    def _create_temporary(self, path: bytes, create: Callable[[int, bytes], int]) -> Prepared:
+        """Call `create` to make a file or link under a temporary name; it returns a descriptor or
         -1.
         """
         temporary = TEMPORARY + os.urandom(8).hex().encode()
-        with _reporting("write", path), self._making() as made:
+        with _converting_errors("write", path), self._making_directories() as made:
             # `create` may run our own `read`, which moves on to another directory: this one must
             # stay open.
             directory = os.dup(self._directories.open(_parent(path), made))
@@ -360,7 +363,9 @@ class Writer:
         return Prepared(path, temporary, directory, descriptor, tuple(made))
 
     def _require_in_place(self, descriptor: int, directory: bytes) -> None:
-        """A long write gives others time to move the directory away; the file would go with it."""
+        """Raise PathBlocked if the directory was moved during a long write; the file would move
+        with it.
+        """
         current = self._find(directory)
         if current is None or identity(os.fstat(current)) != identity(os.fstat(descriptor)):
             raise PathBlocked(
@@ -369,30 +374,30 @@ class Writer:
             )
 
     @contextmanager
-    def _making(self) -> Iterator[list[bytes]]:
-        """A list for the directories made on the way to a change; they go again if it fails."""
+    def _making_directories(self) -> Iterator[list[bytes]]:
+        """Yield a list for the directories created for a change; remove them again if it fails."""
         made: list[bytes] = []
         try:
             yield made
         except BaseException:
-            self._unmake(made)
+            self._remove_made(made)
             raise
         for directory in made:
-            self._note(directory)
+            self._mark_changed(directory)
         self.made.update(made)
 
-    def _unmake(self, made: Sequence[bytes]) -> None:
+    def _remove_made(self, made: Sequence[bytes]) -> None:
         for directory in reversed(made):
             with suppress(GitcpError):
                 self.remove_directory(directory)
 
-    def _note(self, path: bytes) -> None:
-        """A name was made, replaced or removed: its directory is to be synced."""
+    def _mark_changed(self, path: bytes) -> None:
+        """Record a created, replaced or removed name: its directory must be synced."""
         self.changed.add(path)
         self._touched.add(_parent(path))
 
     def _find(self, directory: bytes) -> int | None:
-        """The descriptor of `directory`, valid until the next call; None if there is no such
+        """Return the descriptor of `directory`, valid until the next call; None if there is no such
         directory.
         """
         try:
@@ -401,8 +406,8 @@ class Writer:
             return None
 
     def _locate(self, path: bytes, kinds: tuple[int, ...]) -> tuple[int, bytes]:
-        """The descriptor of the directory of `path`, and its name there. Raises PathBlocked unless
-        it is of `kinds`.
+        """Return the descriptor of the directory of `path`, and its name there. Raises PathBlocked
+        unless it is of `kinds`.
         """
         directory, name = self._directories.open(_parent(path)), _name(path)
         _require(kinds, os.stat(name, dir_fd=directory, follow_symlinks=False), path)
@@ -410,20 +415,18 @@ class Writer:
 
 
 def _change_mode(directory: int, name: bytes, permissions: int, path: bytes) -> None:
-    """Changes the mode of a file or directory, but not through a link that has just taken its
-    place.
-    """
+    """Change the mode of a file or directory, but not through a link that has just replaced it."""
     if sys.platform != "linux":
         os.chmod(name, permissions, dir_fd=directory, follow_symlinks=False)
         return
-    # Linux changes modes through a name or an open file only, and a file of mode 0000 does not open
-    # but for its path.
+    # Linux changes modes only through a name or an open file, and a file of mode 0000 can be
+    # opened only with O_PATH.
     descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=directory)
     try:
-        found = os.fstat(descriptor)
-        _require(_FILE + _DIRECTORY, found, path)
-        kept = found.st_mode & 0o7000 if stat.S_ISDIR(found.st_mode) else 0
-        os.chmod(f"/proc/self/fd/{descriptor}", kept | permissions)
+        status = os.fstat(descriptor)
+        _require(_FILE + _DIRECTORY, status, path)
+        special_bits = status.st_mode & 0o7000 if stat.S_ISDIR(status.st_mode) else 0
+        os.chmod(f"/proc/self/fd/{descriptor}", special_bits | permissions)
     finally:
         os.close(descriptor)
 
@@ -436,7 +439,7 @@ def _checked(path: bytes) -> bytes:
 
 
 def _parent(path: bytes) -> bytes:
-    """The directory of a path, after the check that every path goes through."""
+    """Return the directory of a path, after checking the path."""
     return _checked(path).rpartition(b"/")[0]
 
 
@@ -444,25 +447,27 @@ def _name(path: bytes) -> bytes:
     return path.rpartition(b"/")[2]
 
 
-def _require(kinds: tuple[int, ...], found: os.stat_result | None, path: bytes) -> None:
-    """Raises PathBlocked if what was found at `path` is none of `kinds`. Nothing found is fine."""
-    if found and kind(found) not in kinds:
+def _require(kinds: tuple[int, ...], status: os.stat_result | None, path: bytes) -> None:
+    """Raise PathBlocked if the status at `path` is none of `kinds`. None is accepted."""
+    if status and kind(status) not in kinds:
         wanted = " or ".join(KINDS[kind] for kind in kinds)
-        raise PathBlocked(f"{display(path)} is {named(found)}, not {wanted}. It was left as it was")
+        raise PathBlocked(f"{display(path)} is {named(status)}, not {wanted}. {KEPT}")
 
 
 @contextmanager
-def _reporting(action: str, path: bytes, kept: str = KEPT) -> Iterator[None]:
-    """Turns the system's errors into gitcp's. `action` completes "cannot …"."""
+def _converting_errors(action: str, path: bytes, kept: str = KEPT) -> Iterator[None]:
+    """Convert OS errors to gitcp's. `action` completes "cannot …"."""
     try:
         yield
     except OSError as error:
-        raise _told(error, action, path, kept) from None
+        raise _error(error, action, path, kept) from None
 
 
-def _told(error: OSError, action: str, path: bytes, kept: str = KEPT) -> GitcpError:
-    what = f"cannot {action} {display(path) or '.'}"
+def _error(error: OSError, action: str, path: bytes, kept: str = KEPT) -> GitcpError:
+    failure = f"cannot {action} {display(path) or '.'}"
     if error.errno in fsync.FULL:
-        return DiskFull(f"the disk is full: {what}. {kept}", hint="free some space, then try again")
-    told = PathShut if isinstance(error, PermissionError) else GitcpError
-    return told(f"{what}: {error.strerror}. {kept}")
+        return DiskFull(
+            f"the disk is full: {failure}. {kept}", hint="free some space, then try again"
+        )
+    error_type = PathInaccessible if isinstance(error, PermissionError) else GitcpError
+    return error_type(f"{failure}: {error.strerror}. {kept}")

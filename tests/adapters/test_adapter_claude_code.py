@@ -695,7 +695,7 @@ def test_place_again_under_the_new_id(home: Path, here: Path) -> None:
 
     assert [(write.how, write.skip) for write in again.files] == [("append", 100)]
     new.write_bytes(b"foreign\n")
-    with pytest.raises(Refused, match="left as it is"):
+    with pytest.raises(Refused, match="already exists with other content"):
         claude_code.place(stored(DATA), here, host(home), new_id=NEW)
 
 
@@ -758,16 +758,16 @@ def test_hostile_place_is_refused(home: Path, here: Path, place: str) -> None:
 )
 def test_hostile_session_id_is_refused(home: Path, here: Path, session_id: str) -> None:
     """An id that is not letters, digits and dashes never becomes a path, whether stored or new."""
-    with pytest.raises(StoreDamaged, match="cannot be a session id"):
+    with pytest.raises(StoreDamaged, match="invalid session id"):
         claude_code.place(stored(DATA, session_id=session_id), here, host(home), new_id=NEW)
-    with pytest.raises(StoreDamaged, match="cannot be a session id"):
+    with pytest.raises(StoreDamaged, match="invalid session id"):
         claude_code.place(stored(DATA, session_id=None), here, host(home), new_id=session_id)
 
 
 def test_two_streams_in_one_place_are_refused(home: Path, here: Path) -> None:
     """Streams that would overwrite each other are refused."""
     place = "{session}/subagents/agent-1.jsonl"
-    with pytest.raises(StoreDamaged, match="one place"):
+    with pytest.raises(StoreDamaged, match="same file"):
         claude_code.place(
             stored(DATA, ("agents/1", place, b"a"), ("agents/2", place, b"b")),
             here,

@@ -588,7 +588,7 @@ def test_place_again_under_the_new_id(home: Path, here: Path) -> None:
 
     assert [(write.path, write.how, write.skip) for write in again.files] == [(new, "append", 100)]
     new.write_bytes(b"foreign\n")
-    with pytest.raises(Refused, match="exists and says something else"):
+    with pytest.raises(Refused, match="already exists with other content"):
         codex.place(stored(DATA), here, host(home), new_id=NEW)
 
 
@@ -601,7 +601,7 @@ def test_what_it_was_forked_from_may_have_gone_on(home: Path, here: Path) -> Non
 
     assert [write.path.name for write in placement.files] == [PLACE]
     path.write_bytes(b"something else\n")
-    with pytest.raises(Refused, match="says something else"):
+    with pytest.raises(Refused, match="already exists with other content"):
         codex.place(stored(DATA, BESIDE[0]), here, host(home), new_id=NEW)
     assert path.read_bytes() == b"something else\n"
 
@@ -641,13 +641,13 @@ def test_hostile_place_is_refused(home: Path, here: Path, place: str) -> None:
 )
 def test_hostile_session_id_is_refused(home: Path, here: Path, session_id: str) -> None:
     """An id that is not letters, digits and dashes never becomes a path, whether stored or new."""
-    with pytest.raises(StoreDamaged, match="cannot be a session id"):
+    with pytest.raises(StoreDamaged, match="invalid session id"):
         codex.place(stored(DATA, session_id=session_id), here, host(home), new_id=NEW)
-    with pytest.raises(StoreDamaged, match="cannot be a session id"):
+    with pytest.raises(StoreDamaged, match="invalid session id"):
         codex.place(stored(DATA, session_id=None), here, host(home), new_id=session_id)
 
 
 def test_two_streams_in_one_place_are_refused(home: Path, here: Path) -> None:
     """Streams that would overwrite each other are refused, the main one too."""
-    with pytest.raises(StoreDamaged, match="one place"):
+    with pytest.raises(StoreDamaged, match="same file"):
         codex.place(stored(DATA, ("agents/x", PLACE, DATA)), here, host(home), new_id=NEW)

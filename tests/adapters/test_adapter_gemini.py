@@ -570,7 +570,7 @@ def test_place_refuses_when_the_new_id_is_taken_too(tmp_path: Path) -> None:
     put(tmp_path, CHAT + RESUMED)
     put(tmp_path, head(NEW) + line(**NEXT), f"session-{TIME}-99999999.jsonl")
 
-    with pytest.raises(Refused, match="left as it is"):
+    with pytest.raises(Refused, match="already exists with other content"):
         placed(stored(CHAT), tmp_path, tmp_path)
 
 
@@ -604,7 +604,7 @@ def test_place_of_nothing_said(tmp_path: Path) -> None:
     placement = placed(stored(EMPTY), tmp_path, tmp_path)
 
     assert (placement.session_id, placement.files, placement.command) == (None, (), ("gemini",))
-    assert "begins anew" in placement.note
+    assert "starts a new one" in placement.note
 
 
 @pytest.mark.parametrize(

@@ -264,12 +264,12 @@ def test_capture_of_what_is_not_there(project: Project, agent: Database, sealed:
     """An unknown session, and a file that is no database, make no checkpoint and say why."""
     with pytest.raises(ConversationUnreadable, match="has no session"):
         opencode.capture(Found("opencode", "ses_no", agent.path, 0))
-    with pytest.raises(ConversationUnreadable, match="cannot be read"):
+    with pytest.raises(ConversationUnreadable, match="cannot read"):
         opencode.capture(Found("opencode", ID, sealed / ".gitconfig" / "no", 0))
     project.write("chat.json", "{}")
     refused = project.gitcp("save", "--agent", "opencode", "--conversation", "chat.json")
     assert refused.code == 1
-    assert "cannot be read" in refused.err
+    assert "cannot read" in refused.err
 
 
 # ---------------------------------------------------------------- understanding
@@ -454,7 +454,7 @@ def test_place_in_another_directory(
     placement = placed(stored(captured(project, sealed), tmp_path / "aside"), tmp_path, sealed)
 
     assert placement.session_id != ID
-    assert "elsewhere" in placement.note
+    assert "another directory" in placement.note
 
 
 def test_place_of_a_copy(project: Project, agent: Database, sealed: Path, tmp_path: Path) -> None:
@@ -477,7 +477,7 @@ def test_place_refuses_when_the_new_id_is_taken_too(
     agent.session(project.root, other)
     agent.say("user", text("of another"), session_id=other)
 
-    with pytest.raises(Refused, match="left as it is"):
+    with pytest.raises(Refused, match="already exists with other content"):
         placed(stored(capture, tmp_path / "aside"), project.root, sealed, new_id=other)
 
 

@@ -104,6 +104,17 @@ def test_save_and_look(checkpoints: Checkpoints, project: Project) -> None:
     assert not checkpoints.save(session="nightly").saved
 
 
+def test_what_a_save_did_is_one_line(checkpoints: Checkpoints) -> None:
+    """`print(saved)`: the id and the label, or why nothing was saved."""
+    first = checkpoints.save("two\nlines", session="work")
+    again = checkpoints.save(session="work")
+
+    assert str(first) == 'saved work@1 "two lines"'
+    assert str(again) == again.reason
+    assert str(again).startswith("nothing changed")
+    assert len(str(again).splitlines()) == 1
+
+
 def test_very_name(checkpoints: Checkpoints) -> None:
     """A program's session is the one it names, even where that is the beginning of another's
     name.
@@ -162,9 +173,9 @@ def test_bad_streams(checkpoints: Checkpoints, streams: dict[str, bytes]) -> Non
 
 def test_conversation_needs_its_session(checkpoints: Checkpoints) -> None:
     """A conversation that is pushed is not put where some agent's happens to go."""
-    with pytest.raises(BadValue, match="needs the session"):
+    with pytest.raises(BadValue, match="requires session="):
         checkpoints.save(conversation=LINE)
-    with pytest.raises(BadValue, match="no trigger"):
+    with pytest.raises(BadValue, match="unknown trigger"):
         checkpoints.save(trigger="boredom")
 
 

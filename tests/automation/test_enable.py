@@ -45,13 +45,22 @@ def fields(project: Project, *args: str, code: int = 0) -> Any:
     return json.loads(project.gitcp(*args, "--json", check=code).out)
 
 
+def program(path: Path) -> Path:
+    """Write a program that does nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
 @pytest.fixture(autouse=True)
 def no_agents(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A PATH with the system's programs and no agent; a directory on it for those that a test
-    wants.
+    """A PATH with the system's programs, gitcp and no agent; a directory on it for those that a
+    test wants.
     """
     bin = tmp_path / "bin"
     bin.mkdir()
+    program(bin / "gitcp")
     monkeypatch.setenv("PATH", f"{bin}:/usr/local/bin:/usr/bin:/bin")
     return bin
 
@@ -157,6 +166,72 @@ def test_codex_is_told_to_trust(project: Project, sealed: Path) -> None:
     assert any("trust the project" in note for note in step["notes"])
 
 
+@pytest.mark.parametrize(
+    ("agent", "directory", "ending", "names"),
+    [
+        ("claude", ".claude/commands", ".md", ()),
+        ("gemini", ".gemini/commands", ".toml", ("checkpoint",)),
+        ("opencode", ".opencode/command", ".md", ("checkpoint",)),
+    ],
+)
+def test_slash_commands_have_the_names_people_know(
+    project: Project, agent: str, directory: str, ending: str, names: tuple[str, ...]
+) -> None:
+    """Without a prefix where the agent has none of that name, with it always. The user's own
+    command stays, also when it mentions gitcp, and is no failure.
+    """
+    mine = f"{directory}/restore{ending}"
+    project.write(mine, "run gitcp restore my way\n")
+
+    (done,) = fields(project, "enable", agent, "--yes")["agents"]
+
+    found = {Path(os.fsdecode(path)) for path in project.files()}
+    short = {path.stem for path in found if path.parent == Path(directory) and path.suffix}
+    prefixed = {path.stem for path in found if path.parent == Path(directory, "gitcp")}
+    every = {"checkpoint", "checkpoints", "prune", "restore", "rollback"}
+    assert (short, prefixed) == (every - {"checkpoint"} | {*names}, every)
+    assert any("kept your own /restore" in note for note in done["notes"])
+    assert done["left"] == []
+    fields(project, "disable", agent, "--yes")
+    assert {path for path in project.files() if path.endswith(ending.encode())} == {mine.encode()}
+    assert project.read(mine) == b"run gitcp restore my way\n"
+
+
+def test_no_slash_command_may_restore_or_prune_unasked() -> None:
+    """What Claude Code runs without asking only saves, lists and shows."""
+    allowed = {
+        words
+        for name in shipped.below("claude/commands")
+        for words in re.findall(
+            r"Bash\((.*?):\*\)", shipped.read(f"claude/commands/{name}").decode()
+        )
+    }
+
+    assert allowed == {
+        "gitcp list",
+        "gitcp prune --dry-run",
+        "gitcp restore --dry-run",
+        "gitcp rollback --dry-run",
+        "gitcp save",
+        "gitcp show",
+    }
+
+
+@pytest.mark.parametrize("verb", ["restore", "rollback", "prune"])
+def test_a_dry_run_with_yes_changes_nothing(project: Project, verb: str) -> None:
+    """A dry run that Claude Code may do without asking stays one, whatever follows."""
+    project.write("a.txt", "one\n")
+    project.gitcp("save", "one", check=0)
+    project.write("a.txt", "two\n")
+    project.gitcp("save", "two", check=0)
+    before = project.files(), project.gitcp("list", "--json", check=0).out
+
+    more = ["--keep-last", "1"] if verb == "prune" else ["1"] if verb == "restore" else []
+    project.gitcp(verb, "--dry-run", *more, "--yes")
+
+    assert (project.files(), project.gitcp("list", "--json", check=0).out) == before
+
+
 def test_an_older_version_is_replaced(project: Project) -> None:
     """What an earlier gitcp put there is replaced, what the user put beside it stays."""
     project.write(".claude/settings.json", MINE)
@@ -183,10 +258,9 @@ def test_what_is_installed_is_found(project: Project, sealed: Path, no_agents: P
     """Without a name, those are set up whose program or directory is here; if there is none, it is
     said.
     """
-    assert "no agent is installed" in project.gitcp("enable", check=2).err
+    assert "no agent with hooks is installed" in project.gitcp("enable", check=2).err
     (sealed / ".gemini").mkdir()
-    (no_agents / "codex").write_text("#!/bin/sh\n")
-    (no_agents / "codex").chmod(0o755)
+    program(no_agents / "codex")
 
     found = fields(project, "enable", "--dry-run")
 
@@ -230,12 +304,118 @@ def test_a_person_is_asked(project: Project) -> None:
 def test_names(project: Project, tmp_path: Path) -> None:
     """An agent that is not known is an error; so is a scope that an agent does not have."""
     assert "nobody" in project.gitcp("enable", "nobody", check=2).err
-    assert "in a project only" in project.gitcp("enable", "cursor", "--user", "--yes", check=2).err
+    assert (
+        "only be enabled in a project"
+        in project.gitcp("enable", "cursor", "--user", "--yes", check=2).err
+    )
     elsewhere = tmp_path / "no-repository"
     elsewhere.mkdir()
     assert project.gitcp("enable", "claude", "--yes", cwd=elsewhere).code == 10
     assert project.gitcp("enable", "claude", "--yes", "--user", cwd=elsewhere, check=0).err == ""
-    assert "nothing of gitcp's" in project.gitcp("disable", check=0).out
+    assert "gitcp is not set up here" in project.gitcp("disable", check=0).out
+
+
+@pytest.mark.parametrize(
+    ("typed", "agent"),
+    [
+        ("claude", "claude"),
+        ("claude-code", "claude"),
+        ("Claude", "claude"),
+        ("codex", "codex"),
+        ("codex-cli", "codex"),
+        ("openai-codex", "codex"),
+        ("gemini", "gemini"),
+        ("gemini-cli", "gemini"),
+        ("opencode", "opencode"),
+        ("copilot", "copilot"),
+        ("copilot-cli", "copilot"),
+        ("github-copilot", "copilot"),
+        ("AGENTS.md", "agents-md"),
+    ],
+)
+def test_every_name_people_use(project: Project, typed: str, agent: str) -> None:
+    """`enable` and `disable` know an agent by each of its names."""
+    (done,) = fields(project, "enable", typed, "--yes")["agents"]
+    (undone,) = fields(project, "disable", typed, "--yes")["agents"]
+
+    assert (done["agent"], undone["agent"]) == (agent, agent)
+    assert len(done["changes"]) == len(undone["changes"]) > 0
+
+
+@pytest.mark.parametrize("verb", ["enable", "disable"])
+def test_an_unknown_name_lists_the_agents(project: Project, verb: str) -> None:
+    """A name that no agent has is answered with those that there are."""
+    assert f"'nobody' is not one of {', '.join(agents.NAMES)}" in (
+        project.gitcp(verb, "nobody", check=2).err
+    )
+
+
+# ---------------------------------------------------------------- gitcp itself on PATH
+
+
+@pytest.mark.parametrize("agent", [*HOOKED, "git", "cursor", "agents-md"])
+@pytest.mark.parametrize("option", ["--yes", "--dry-run"])
+def test_without_gitcp_on_path_nothing_is_installed(
+    project: Project, sealed: Path, no_agents: Path, agent: str, option: str
+) -> None:
+    """A hook that nobody can run does nothing, silently: enable refuses, with the fix."""
+    (no_agents / "gitcp").unlink()
+    before = project.files(), everything(sealed)
+
+    refused = project.gitcp("enable", agent, option, check=2)
+
+    assert "error: gitcp is not on your PATH" in refused.err
+    assert "nothing was changed" in refused.err
+    assert (project.files(), everything(sealed)) == before
+
+
+def test_the_fix_works_as_pasted(project: Project, no_agents: Path, tmp_path: Path) -> None:
+    """The hint puts the gitcp that runs on PATH, also from a directory with a space in its name."""
+    (no_agents / "gitcp").unlink()
+    mine = tmp_path / "my programs" / "gitcp"
+    mine.parent.mkdir()
+    mine.write_text(
+        f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(SOURCE)!r})\n"
+        "from gitcp.__main__ import main\nmain()\n"
+    )
+    mine.chmod(0o755)
+
+    def run(*command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, cwd=project.root, capture_output=True, text=True)
+
+    refused = run(str(mine), "enable", "claude", "--yes")
+    checked = run(str(mine), "doctor", "--json")
+    (hint,) = re.findall(r"hint: (.*)", refused.stderr)
+    pasted = run("/bin/sh", "-c", f"{hint}\ngitcp enable claude --yes")
+
+    assert refused.returncode == 2
+    assert [problem["hint"] for problem in json.loads(checked.stdout)["problems"]] == [hint]
+    assert pasted.returncode == 0, pasted.stderr
+    assert b"gitcp hook claude" in project.read(".claude/settings.json")
+
+
+def test_gitcp_in_an_active_virtual_environment(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Agents started elsewhere do not have its PATH: enable and doctor say so."""
+    own = program(tmp_path / "venv/bin/gitcp")
+    monkeypatch.setenv("PATH", f"{own.parent}:/usr/local/bin:/usr/bin:/bin")
+    assert not _warned(project)
+
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "venv"))
+
+    assert _warned(project)
+
+
+def _warned(project: Project) -> bool:
+    said = "only while a virtual environment is active"
+    (step,) = fields(project, "enable", "claude", "--dry-run")["agents"]
+    found = [
+        any(said in note for note in notes)
+        for notes in (step["notes"], fields(project, "doctor")["notes"])
+    ]
+    assert found[0] == found[1] == (said in project.gitcp("doctor").out)
+    return found[0]
 
 
 def test_homes_that_are_elsewhere(project: Project, tmp_path: Path) -> None:
@@ -278,11 +458,11 @@ def test_homes_that_are_elsewhere(project: Project, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b'{"hooks": }', "line 1 is no JSON"),
+        (b'{"hooks": }', "invalid JSON in line 1"),
         (b'{\n"a": "\xff"}', "not UTF-8"),
-        (b"", "it is empty"),
-        (b'{"hooks": 7}', "hooks is no object"),
-        (b'{"hooks": {"Stop": 7}}', "hooks.Stop is no array"),
+        (b"", "the file is empty"),
+        (b'{"hooks": 7}', "hooks is not an object"),
+        (b'{"hooks": {"Stop": 7}}', "hooks.Stop is not an array"),
     ],
 )
 def test_settings_that_cannot_be_read(project: Project, content: bytes, said: str) -> None:
@@ -309,7 +489,7 @@ def test_toml_that_cannot_be_read(project: Project, sealed: Path) -> None:
 
     (left,) = done["agents"][0]["left"]
     assert left["path"].endswith(".codex/config.toml")
-    assert "no TOML" in left["reason"]
+    assert "invalid TOML" in left["reason"]
     assert (sealed / ".codex/config.toml").read_text() == "model = \n"
 
 
@@ -319,7 +499,7 @@ def test_read_only(project: Project) -> None:
 
     done = fields(project, "enable", "claude", "--yes", code=3)
 
-    assert done["agents"][0]["left"][0]["reason"] == "it is read-only"
+    assert done["agents"][0]["left"][0]["reason"] == "read-only"
     assert project.files()[b".claude/settings.json"] == ("file", 0o444, b"{}")
 
 
@@ -334,7 +514,7 @@ def test_a_home_that_cannot_be_written(project: Project, sealed: Path) -> None:
     assert done.out.count("left") >= 3
     assert "Not a directory" in done.out
     assert re.match(
-        r"error: \d files cannot be changed: nothing was changed\n  ~/\.claude/settings\.json: ",
+        r"error: \d+ files cannot be changed: nothing was changed\n  ~/\.claude/settings\.json: ",
         done.err,
     )
     assert (sealed / ".claude").read_text() == "a file where a directory belongs"
@@ -359,7 +539,7 @@ def test_links(project: Project, sealed: Path, tmp_path: Path) -> None:
     assert (sealed / ".claude/settings.json").is_symlink()
     assert "gitcp hook claude Stop" in kept.read_text()
     assert kept.stat().st_mode & 0o777 == 0o600
-    assert [entry["reason"] for entry in left] == [f"it leads out of the project, to {kept}"]
+    assert [entry["reason"] for entry in left] == [f"points outside the project, to {kept}"]
 
 
 def test_somebody_elses_file(project: Project) -> None:
@@ -377,8 +557,8 @@ def test_somebody_elses_file(project: Project) -> None:
     project.gitcp("disable", "--yes", check=3)
 
     assert [each["reason"] for step in left for each in step] == [
-        "it is not gitcp's",
-        "it is not a small file",
+        "not created by gitcp",
+        "not a regular file, or too large",
     ]
     assert project.read(".opencode/plugin/gitcp.js") == b"export default 1\n"
 
@@ -448,7 +628,7 @@ def test_a_change_meanwhile(project: Project, sealed: Path) -> None:
 
     report = apply(made)
 
-    assert [left.why for left in report.left] == ["it was changed meanwhile"]
+    assert [left.why for left in report.left] == ["changed in the meantime"]
     assert project.read(".claude/settings.json") == b'{"a": 1}'
     assert len(report.done) == len(made.changes) - 1
 
@@ -457,7 +637,7 @@ def test_a_write_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """A full disk leaves the file as it was, and nothing beside it."""
     path = tmp_path / "settings.json"
     path.write_text("{}")
-    seen = files.look(path, None)
+    seen = files.read_state(path, None)
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

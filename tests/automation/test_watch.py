@@ -289,7 +289,8 @@ def test_repository_goes(watched: Project, start: Start) -> None:
     shutil.rmtree(watched.root)
 
     assert running.process.wait(DEADLINE) == 10
-    assert "gone" in running.said.read_text() or "no git repository" in running.said.read_text()
+    said = running.said.read_text()
+    assert "no longer exists" in said or "no git repository" in said
 
 
 def test_bad_values(project: Project) -> None:

@@ -19,8 +19,9 @@ from click.testing import CliRunner
 
 from gitcp import errors
 from gitcp.cli import failure
+from gitcp.cli.commands import COMMANDS
 from gitcp.cli.context import Context
-from gitcp.cli.group import COMMANDS, root
+from gitcp.cli.group import root
 
 from driver import SOURCE, Project, Result
 
@@ -32,7 +33,7 @@ def raising(project: Project, error: str, *args: str, env: dict[str, str] | None
     code = f"""
 import errno, sys
 from gitcp import errors, store
-from gitcp.cli.group import run
+from gitcp.cli.main import run
 def fail(self):
     raise {error}
 store.Store.sessions = fail
@@ -101,10 +102,10 @@ def test_candidates_are_listed(project: Project) -> None:
             1,
             "Permission denied (/x/y)",
         ),
-        ("MemoryError()", 1, "there is not enough memory"),
+        ("MemoryError()", 1, "out of memory"),
         ("RecursionError('too deep')", 1, "internal error: RecursionError: too deep"),
         ("ValueError('what')", 1, "internal error: ValueError: what"),
-        ("KeyboardInterrupt()", 130, "interrupted: nothing half done is left"),
+        ("KeyboardInterrupt()", 130, "interrupted: no partial result was left behind"),
     ],
 )
 def test_other_errors(project: Project, error: str, code: int, said: str) -> None:
@@ -142,7 +143,7 @@ def test_a_real_interrupt(project: Project) -> None:
     _, said = process.communicate(timeout=30)
 
     assert process.returncode == 130
-    assert b"error: interrupted: nothing half done is left" in said
+    assert b"error: interrupted: no partial result was left behind" in said
     assert project.git("for-each-ref", "refs/gitcp") == ""
 
 
@@ -183,7 +184,10 @@ def test_a_full_disk_for_output(project: Project, unbuffered: str) -> None:
     )
 
     assert done.returncode == 17
-    assert done.stderr.startswith("error: the disk is full")
+    assert done.stderr == (
+        "error: the disk is full: the output could not be written. What the command did before "
+        "is kept\nhint: free some space\n"
+    )
 
 
 @pytest.mark.parametrize("typed", ["save again --force", "save", "log"])
@@ -213,7 +217,7 @@ def test_output_that_cannot_be_written(project: Project, typed: str, stream: str
     if stream in ("> /dev/full", "1</dev/null") and typed != "save -q":
         assert done.returncode == (17 if "full" in stream else 1)
         assert "the output could not be written" in done.stderr
-        assert "stands" in done.stderr
+        assert "is kept" in done.stderr
     else:
         assert done.returncode in ((0, 141) if stream == "| true" else (0,))
     project.gitcp("check", check=0)
@@ -253,8 +257,8 @@ def test_a_directory_that_is_gone(project: Project) -> None:
 @pytest.mark.parametrize(
     ("args", "said", "hint"),
     [
-        (("sav",), "there is no command 'sav'; did you mean 'save'?", "gitcp -h"),
-        (("zzz",), "there is no command 'zzz'", "gitcp -h"),
+        (("sav",), "there is no command 'sav'; did you mean 'save'?", "gitcp save"),
+        (("zzz",), "there is no command 'zzz'", "gitcp help --all"),
         (("save", "--lable", "x"), "--lable", "gitcp save -h"),
         (("log", "-n", "many"), "many", "gitcp log -h"),
         (("completion",), "bash", "gitcp completion -h"),
@@ -290,7 +294,7 @@ def test_help_imports_no_command(project: Project) -> None:
         *(f"gitcp.cli.{name}" for name in NAMES),
     }
     after = f"sys.stderr.write(str({heavy} & set(sys.modules)))"
-    code = f"import sys; from gitcp.cli.group import run; run(['--help']); {after}"
+    code = f"import sys; from gitcp.cli.main import run; run(['--help']); {after}"
     done = subprocess.run(
         [sys.executable, "-P", "-c", code],
         env={**os.environ, "PYTHONPATH": str(SOURCE)},
@@ -308,7 +312,7 @@ def test_help_imports_no_command(project: Project) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_help_of_a_command(name: str) -> None:
     """Its first line is the one in the table, without a full stop; -h shows it, with an example;
-    --json is there.
+    --json is there, and --help shows every option.
     """
     section = next(commands for commands in COMMANDS.values() if name in commands)
     command = root.get_command(click.Context(root), name)
@@ -319,8 +323,10 @@ def test_help_of_a_command(name: str) -> None:
     assert (command.help or "").splitlines()[0] == section[name]
     assert not section[name].endswith(".")
     assert f"\n    gitcp {name}" in shown.output
-    assert ("--json" in shown.output) is (name not in {"completion", "demo", "hook", "mcp"})
-    assert CliRunner().invoke(root, [name, "--help"], obj=Context([])).output == shown.output
+    assert ("--json" in shown.output) is (name not in {"completion", "demo", "help", "hook", "mcp"})
+    whole = CliRunner().invoke(root, [name, "--help"], obj=Context([])).output
+    options = [spelled for option in command.params for spelled in option.opts]
+    assert [each for each in options if each.startswith("-") and each not in whole] == []
 
 
 def test_alone(project: Project) -> None:

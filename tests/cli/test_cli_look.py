@@ -6,14 +6,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 from talk import SESSION, Talk
 
-from driver import Project
+from gitcp.cli.demo import Screen
+from gitcp.cli.output import Output
+
+from driver import SOURCE, Project
 
 EVIL = "evil \x1b]0;title\x07 \x9b31m \u202e\u200b [bold]"
 """A label that would act on a terminal, and markup of a library that prints."""
@@ -66,7 +72,7 @@ def test_list(worked: Project) -> None:
     assert lines[0].split() == ["#", "when", "trigger", "files", "messages", "tags", "subject"]
     assert [line.split()[0] for line in lines[1:]] == ["1", "2", "3"]
     assert lines[2].endswith("  v1    evil ]0;title 31m \\u202e\\u200b [bold]")
-    assert lines[3].endswith("manual: go on")
+    assert lines[3].endswith("  go on")
     assert "\x1b" not in "".join(lines)
 
 
@@ -114,11 +120,11 @@ def test_show(worked: Project) -> None:
 
     assert said.startswith("checkpoint e7baae82@2 (tag: v1)\n")
     for block in (
-        "\nFor:      e-mail\n",
+        "\nGoal:     e-mail\n",
         "\nFacts\n  db = sqlite^[\n",
         "\nDecided\n  one\n  two\n",
         "\nPosition\n  record = 7\n",
-        "\nTo compensate\n  undo it\n",
+        "\nCompensations\n  undo it\n",
         "\nChanged (1)\n  M  app.py\n",
         "\nNot captured (1)\n  pipe  (special, a FIFO)\n",
         "\nEmpty directories (1)\n  empty\n",
@@ -194,7 +200,7 @@ def test_show_raw_and_json(worked: Project) -> None:
 
 def test_show_one_thing(worked: Project) -> None:
     """Options that each show something else do not go together."""
-    assert "give one" in worked.gitcp("show", "--raw", "--files", check=2).err
+    assert "cannot be used together" in worked.gitcp("show", "--raw", "--files", check=2).err
 
 
 def test_show_a_long_label(project: Project) -> None:
@@ -269,7 +275,7 @@ def test_tag(worked: Project) -> None:
         == "tagged e7baae82@1 works\n"
     )
     refused = worked.gitcp("tag", "works", check=12)
-    assert refused.err.splitlines()[-1] == "hint: gitcp tag --force works"
+    assert refused.err.splitlines()[-1] == "hint: gitcp tag works --force"
     assert worked.gitcp("tag", "works", "-f", check=0).out == "tagged e7baae82@3 works\n"
     assert worked.json("show", "works")["number"] == 3
     listed = [line.split()[:2] for line in worked.gitcp("tag", "-l", check=0).out.splitlines()]
@@ -298,7 +304,7 @@ def test_tag_usage(worked: Project, args: tuple[str, ...]) -> None:
 
 def test_check(worked: Project) -> None:
     """A whole store is said to be whole, with how much was looked at."""
-    assert worked.gitcp("check", check=0).out.startswith("whole  (3 checkpoints, ")
+    assert worked.gitcp("check", check=0).out.startswith("OK: 3 checkpoints, ")
     found = worked.json("check")
     assert list(found) == ["schema", "ok", "checkpoints", "objects", "promised", "problems"]
     assert (found["schema"], found["ok"], found["problems"]) == ("gitcp.check/1", True, [])
@@ -332,11 +338,11 @@ def test_completion(project: Project, shell: str) -> None:
 
 
 def test_completing(worked: Project) -> None:
-    """Commands, options, tags and sessions are completed."""
+    """Commands, options, numbers, tags, sessions and phases are completed, each described."""
 
-    def completed(words: str) -> list[str]:
+    def completed(words: str, way: str = "bash") -> list[str]:
         env = {
-            "_GITCP_COMPLETE": "bash_complete",
+            "_GITCP_COMPLETE": f"{way}_complete",
             "COMP_WORDS": words,
             "COMP_CWORD": str(words.count(" ")),
         }
@@ -345,27 +351,108 @@ def test_completing(worked: Project) -> None:
 
     assert completed("gitcp rest") == ["restore"]
     assert completed("gitcp restore v") == ["v1"]
+    assert completed("gitcp restore ") == ["3", "2", "1", "v1", "e7baae82"]
+    assert completed("gitcp log --phase s") == ["schema"]
+    assert completed("gitcp log --session e") == ["e7baae82"]
+    assert completed("gitcp tag -d v") == ["v1"]
+    assert completed("gitcp restore 1", "described")[0].startswith("1\tfirst (")
+    evil = completed("gitcp restore v", "described")[0].partition("\t")[2]
+    assert evil.startswith("evil ")
+    assert evil.isprintable()
     assert completed("gitcp show e7") == ["e7baae82"]
     assert "--dry-run" in completed("gitcp restore --")
 
 
-def test_completion_in_bash(project: Project) -> None:
-    """bash accepts the script."""
-    script = project.gitcp("completion", "bash", check=0).out
+TAB = {
+    "bash": """source {script}
+COMP_WORDS=(gitcp restore ''); COMP_CWORD=2
+for COMP_TYPE in 9 63; do _gitcp_completion gitcp; printf '%s\n' "${COMPREPLY[@]}"; done""",
+    "fish": "source {script}; complete -C 'gitcp restore '",
+    "zsh": """zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell 'autoload -Uz compinit; compinit -u -D; source {script}; echo rea""dy'
+zpty -r -m shell seen '*ready*'
+zpty -w -n shell $'gitcp restore v\t'
+zpty -r -m shell seen '*restore v1*' && print -r -- v1
+zpty -w -n shell $'\x15gitcp restore \t\t'
+zpty -r -m shell seen '*first \\(*' && print -r -- $seen""",
+}
 
-    assert subprocess.run(["bash", "-n"], input=script.encode()).returncode == 0
+
+@pytest.mark.parametrize("shell", TAB)
+def test_completion_in_a_shell(worked: Project, tmp_path: Path, shell: str) -> None:
+    """The real shell offers numbers and tags on Tab, with labels as descriptions."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    script = tmp_path / "script"
+    script.write_text(worked.gitcp("completion", shell, check=0).out)
+    program = tmp_path / "bin" / "gitcp"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m gitcp "$@"\n')
+    program.chmod(0o755)
+    env = {
+        **os.environ,
+        "PATH": f"{program.parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(SOURCE),
+        "TERM": "dumb",
+    }
+    command = TAB[shell].replace("{script}", str(script))
+    done = subprocess.run(
+        [shell, "-c", command], cwd=worked.root, env=env, capture_output=True, timeout=60
+    )
+    lines = done.stdout.decode(errors="replace").splitlines()
+
+    assert any(line.strip() == "v1" or line.startswith("v1\t") for line in lines)
+    assert any("1" in line and "first (" in line for line in lines)
 
 
 def test_demo(project: Project, tmp_path: Path, sealed: Path) -> None:
-    """The demo tells its story, checks itself, and leaves nothing but what it is told to keep."""
+    """The demo types real commands, checks itself, and leaves nothing but what it is told to
+    keep.
+    """
     before = project.files()
     said = project.gitcp("demo", check=0).out
     project.gitcp("demo", "--keep", "../kept", check=0)
+    typed = re.findall(r"^\$ gitcp (\w+)", said, re.MULTILINE)
 
+    assert typed == ["save", "status", "restore", "undo", "check"]
+    assert 'saved e7baae82@1 "before migration"' in said
     assert "byte by byte" in said
+    assert "\x1b" not in said
     assert (project.files(), list(sealed.iterdir())) == (before, [sealed / ".gitconfig"])
     assert (tmp_path / "kept/project/db.py").exists()
     assert project.gitcp("demo", "--keep", "../kept", check=1).out == ""
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_the_demo_is_paced(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """On a terminal a command is typed key by key; a pipe does not wait."""
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    output = Output({})
+    output.terminal = terminal
+    screen = Screen(output)
+    screen.type("gitcp undo")
+    screen.output(b"restored\n")
+
+    assert len(slept) == (len("gitcp undo") + 1 if terminal else 0)
+    assert capsysbinary.readouterr().out == b"$ gitcp undo\nrestored\n"
+
+
+def test_a_failing_command_fails_the_demo(project: Project, tmp_path: Path) -> None:
+    """A command that fails ends the demo, and is named."""
+    git = tmp_path / "bin/git"
+    git.parent.mkdir()
+    git.write_text(
+        f'#!/bin/sh\ncase "$*" in *" config "*) exit 9; esac\nexec {shutil.which("git")} "$@"\n'
+    )
+    git.chmod(0o755)
+    done = project.gitcp("demo", env={"PATH": f"{git.parent}:{os.environ['PATH']}"}, check=1)
+
+    assert "error: the demo failed: gitcp " in done.err
+    assert "byte by byte" not in done.out
 
 
 def test_the_demo_beside_a_newer_git(project: Project, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_restore(project: Project, talk: Talk) -> None:
         "Facts",
     ]
     assert said[7:11] == ["  db = sqlite", "Next", "  test", "undo with: gitcp undo"]
-    assert "has gone on since" in said[11]
+    assert "has newer messages" in said[11]
     assert said[12].startswith("continue with: claude --resume ")
     assert kinds(project) == {"app.py", "src/db.py"}
     assert project.read("app.py") == b"print(1)\n"
@@ -123,9 +123,10 @@ def test_dry_run(project: Project, talk: Talk, files: Files) -> None:
         "  1 file would be removed",
         "    new.py",
     ]
-    assert said[6] == "  the conversation goes back to 2 messages"
+    assert said[6] == "  the conversation would return to 2 messages"
     assert (
-        said[7] == f"  session {SESSION} of the agent has gone on and stays; this one gets a new id"
+        said[7]
+        == f"  {SESSION} has newer messages and is kept; the restored conversation gets a new id"
     )
     assert list(plan) == REPORT
     assert plan["schema"] == "gitcp.restore-plan/1"
@@ -174,6 +175,32 @@ def test_nothing_to_do(project: Project, talk: Talk) -> None:
     assert project.json("show")["number"] == 2
 
 
+def test_nothing_to_do_makes_no_checkpoint(project: Project) -> None:
+    """Also where what is here was not saved: a file edited back to what it was, with other files,
+    agreed to or not. The undo history stays.
+    """
+    first = "first\n"
+    for text in (first, "later\n"):
+        project.write("a", text)
+        project.gitcp("save", check=0)
+    project.gitcp("restore", "1", "--yes", "--files", check=0)
+    project.gitcp("undo", "--yes", check=0)
+    before = project.gitcp("log", "--all", "--oneline", check=0).out
+    known = project.json("status")
+    project.write("a", first)
+    for args in (("1", "--files", "--yes"), ("1", "--files"), ("1", "--", "a")):
+        with project.guard():
+            said = project.gitcp("restore", *args, check=0).out
+        assert "nothing was restored" in said
+        assert project.gitcp("log", "--all", "--oneline", check=0).out == before
+
+    document = project.json("restore", "1", "--files", "--yes")
+    assert (document["safety"], document["checkpoint"]) == (None, None)
+    now = project.json("status")
+    assert (now["undo"], now["redo"]) == (known["undo"], known["redo"])
+    assert now["redo"] is not None
+
+
 def test_nothing_that_may_be_done(project: Project) -> None:
     """Where all that differs must be left alone, nobody is told that everything is as it was."""
     project.write("inner/file", "old\n")
@@ -215,9 +242,9 @@ def test_paths_outside(project: Project, talk: Talk) -> None:
     """A path outside of the repository is refused, also behind a link."""
     os.symlink("/", project.path("away"))
 
-    assert "is outside of" in project.gitcp("restore", "first", "--yes", "--", "../x", check=2).err
+    assert "is outside " in project.gitcp("restore", "first", "--yes", "--", "../x", check=2).err
     assert (
-        "is outside of" in project.gitcp("restore", "first", "--yes", "--", "away/etc", check=2).err
+        "is outside " in project.gitcp("restore", "first", "--yes", "--", "away/etc", check=2).err
     )
 
 
@@ -282,7 +309,6 @@ def test_of_a_phase(project: Project, talk: Talk) -> None:
         ("--continue", "first"),
         ("--abort", "--", "app.py"),
         ("first", "--to", "x", "--index", "--yes"),
-        ("first", "second"),
     ],
 )
 def test_contradictions(project: Project, talk: Talk, files: Files, args: tuple[str, ...]) -> None:
@@ -390,14 +416,14 @@ def test_kept_paths(project: Project, talk: Talk) -> None:
     report = project.gitcp("restore", "first", "--yes", check=3).out
 
     assert [kept["path"] for kept in plan["kept"]] == ["app.py"]
-    assert "1 path left alone\n    app.py  (not captured now (special))" in report
+    assert "1 path kept\n    app.py  (not captured now (special))" in report
 
 
 def with_writer(project: Project, failing: str, *args: str) -> subprocess.CompletedProcess[str]:
     """gitcp in a process in which writing `app.py` does `failing`."""
     code = f"""
 import os, sys
-from gitcp.cli.group import run
+from gitcp.cli.main import run
 from gitcp.errors import GitcpError
 from gitcp.worktree.writer import Writer
 prepare = Writer.prepare
@@ -445,21 +471,20 @@ def test_done_in_part(project: Project, talk: Talk) -> None:
 
     assert done.returncode == 3
     assert done.stdout.startswith('restored in part e7baae82@1 "first"  (1 file written, 1 removed')
-    assert "  1 path left alone\n    app.py  (no luck with it)\n" in done.stdout
+    assert "  1 path kept\n    app.py  (no luck with it)\n" in done.stdout
     assert project.read("src/db.py") == b"import sqlite3\n"
     assert project.read("app.py") == b"print(2)\n"
 
 
 def test_a_path_for_a_revision(project: Project, talk: Talk) -> None:
-    """Who forgets the `--` before a path is told."""
-    assert (
-        project.gitcp("restore", "app.py", check=16).err.splitlines()[-1]
-        == "hint: gitcp restore -- app.py"
-    )
-    assert (
-        project.gitcp("diff", "first", "app.py", check=16).err.splitlines()[-1]
-        == "hint: gitcp diff -- app.py"
-    )
+    """A path needs no `--`; a word that is neither a revision nor a path is refused."""
+    restored = project.gitcp("restore", "app.py", "--dry-run", check=0)
+    explicit = project.gitcp("restore", "--dry-run", "--", "app.py", check=0)
+    assert restored.out.splitlines()[1:] == explicit.out.splitlines()[1:]  # the first has the age
+    assert "    app.py" in restored.out.splitlines()
+    found = project.gitcp("diff", "first", "app.py", check=0).out
+    assert found == project.gitcp("diff", "first", "--", "app.py", check=0).out != ""
+    assert "second is neither in" in project.gitcp("restore", "first", "second", check=2).err
     assert project.gitcp("diff", "no-such", check=16).err.splitlines()[-1] == "hint: gitcp log"
 
 

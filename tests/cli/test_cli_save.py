@@ -182,7 +182,7 @@ def test_facts_stay_until_dropped(project: Project, talk: Talk) -> None:
         (("--position", "=3"), "'=3' is not KEY=VALUE"),
         (("--trigger", "whim"), "whim"),
         ((b"\xff",), "not UTF-8"),
-        (("--conversation", ""), "names no file"),
+        (("--conversation", ""), "--conversation is empty"),
         (("--tag", "a b"), "a-b"),
         (("one", "two"), "two"),
     ],
@@ -272,7 +272,7 @@ def test_start_up(project: Project, talk: Talk, args: list[str]) -> None:
     """A save imports nothing that it has no use for."""
     unwanted = {"rich", "jinja2", "tomllib", "asyncio", "difflib", "tempfile", "importlib.metadata"}
     after = f"sys.stderr.write(str({unwanted} & set(sys.modules)))"
-    code = f"import sys; from gitcp.cli.group import run; run({args}); {after}"
+    code = f"import sys; from gitcp.cli.main import run; run({args}); {after}"
     done = subprocess.run(
         [sys.executable, "-P", "-c", code],
         cwd=project.root,
@@ -378,5 +378,6 @@ def test_bad_git_config(project: Project) -> None:
 
     said = project.gitcp("save", check=0).err
     assert (
-        said == "warning: gitcp.maxFileSize is 'lots', which is no size; this setting is ignored\n"
+        said
+        == "warning: gitcp.maxFileSize is 'lots', which is not a size; this setting is ignored\n"
     )

@@ -87,7 +87,7 @@ def test_a_pager_that_is_left(worked: Project) -> None:
         worked.gitcp("save", "-q", check=0)
     done = on_terminal(worked, "log", "-p", env={"GITCP_PAGER": "head -n 1"})
 
-    assert (done.code, SGR.sub("", done.out)) == (0, "checkpoint e7baae82@6\n")
+    assert (done.code, SGR.sub("", done.out)) == (0, "6  add a column\n")
     assert "Traceback" not in on_terminal(worked, "log", env={"GITCP_PAGER": "no-such-pager"}).out
 
 
@@ -141,14 +141,3 @@ def test_width(worked: Project, columns: int) -> None:
     assert max(map(len, lines)) <= max(columns, 60)
     assert len(lines) == len(told) == 3
     assert max(map(len, told)) <= 60
-
-
-def test_progress(worked: Project) -> None:
-    """A check tells how far it is on a terminal, and leaves a clean line; in a pipe it says nothing
-    of it.
-    """
-    done = on_terminal(worked, "check")
-
-    assert "checking 1 of 2 checkpoints" in done.out
-    assert SGR.sub("", done.out).rpartition("\x1b[K")[2].startswith("whole  (2 checkpoints")
-    assert "checking" not in worked.gitcp("check", check=0).err

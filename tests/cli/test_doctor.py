@@ -12,6 +12,7 @@ import pytest
 
 from gitcp.model import CheckpointId
 from gitcp.state import journal
+from gitcp.state.extent import Extent
 
 from driver import SOURCE, Project
 from samples import open_store
@@ -59,7 +60,7 @@ def test_all_is_well(project: Project) -> None:
     assert (said["sessions"], said["checkpoints"], said["problems"]) == (1, 1, [])
     assert said["git"].startswith("git version")
     assert project.files() == before
-    assert "all is well" in project.gitcp("doctor").out
+    assert "no problems" in project.gitcp("doctor").out
 
 
 def test_nothing_enabled(project: Project, tmp_path: Path, programs: Path) -> None:
@@ -69,7 +70,7 @@ def test_nothing_enabled(project: Project, tmp_path: Path, programs: Path) -> No
     elsewhere.mkdir()
     assert "no repository here" in project.gitcp("doctor", cwd=elsewhere, check=0).out
     (programs / "claude").unlink()
-    assert "no agent that has hooks is installed" in project.gitcp("doctor", check=0).out
+    assert "no agent with hooks is installed" in project.gitcp("doctor", check=0).out
 
 
 def test_what_is_wrong(project: Project, sealed: Path, programs: Path) -> None:
@@ -89,19 +90,21 @@ def test_what_is_wrong(project: Project, sealed: Path, programs: Path) -> None:
     said = doctor(project, 1)
 
     problems = {problem["what"]: problem["hint"] for problem in said["problems"]}
-    assert list(problems.values()) == [
-        "put the directory that gitcp is in on PATH",
+    assert next(iter(problems.values())).startswith("export PATH=")
+    assert list(problems.values())[1:] == [
         "gitcp enable claude",
         "gitcp disable claude",
-        f"mend {sealed}/.claude/settings.json",
+        f"fix {sealed}/.claude/settings.json",
         "gitcp enable codex",
     ]
     assert [(agent["project"], agent["user"]) for agent in said["agents"]] == [
         ("old", "yes"),
         ("old", "no"),
     ]
+    assert "not on your PATH" in project.gitcp("enable", "claude", "--yes", check=2).err
+    shutil.copy(programs / "claude", programs / "gitcp")
     project.gitcp("enable", "claude", "codex", "--yes", check=0)
-    assert len(doctor(project, 1)["problems"]) == 3
+    assert len(doctor(project, 1)["problems"]) == 2
 
 
 def test_hooks_that_failed(project: Project) -> None:
@@ -121,7 +124,7 @@ def test_hooks_that_failed(project: Project) -> None:
 def test_an_interrupted_restore(project: Project) -> None:
     """A restore that stopped half-way is a problem."""
     id = CheckpointId("s", 1)
-    journal.begin(open_store(project).repo, journal.Unfinished(id, id, (), journal.Extent()))
+    journal.begin(open_store(project).repo, journal.Unfinished(id, id, (), Extent()))
 
     said = doctor(project, 1)
 

@@ -207,11 +207,11 @@ def test_restore_needs_the_plan(project: Project, talk: Talk) -> None:
         assert (plan["schema"], plan["written"]) == ("gitcp.restore-plan/1", ["app.py"])
         assert project.read("app.py") == b"two\n"
         with pytest.raises(
-            Called, match="not the digest of what a restore would do now: nothing was changed"
+            Called, match="the digest does not match the current plan: nothing was changed"
         ):
             await tools("restore", revision="1", digest="0" * 64)
         project.write("app.py", "three\n")
-        with pytest.raises(Called, match="look at the plan"):
+        with pytest.raises(Called, match="review the plan"):
             await tools("restore", revision="1", digest=plan["digest"])
         assert project.read("app.py") == b"three\n"
         again = await tools("restore", revision="1")
@@ -252,10 +252,10 @@ def test_errors(project: Project, talk: Talk) -> None:
     """What cannot be done is said, with what to do, and the server goes on."""
 
     async def work(tools: Tools) -> None:
-        with pytest.raises(Called, match="there is no checkpoint here yet\nhint: gitcp save"):
+        with pytest.raises(Called, match="no checkpoints yet\nhint: gitcp save"):
             await tools("show")
         await tools("save")
-        with pytest.raises(Called, match="there is no checkpoint '99'"):
+        with pytest.raises(Called, match="no checkpoint matches '99'"):
             await tools("show", revision="99")
         with pytest.raises(Called, match=r"has no \.\./outside"):
             await tools("show", path="../outside")

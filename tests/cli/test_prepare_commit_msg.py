@@ -103,7 +103,7 @@ def test_beside_others(project: Project, theirs: str) -> None:
 @pytest.mark.parametrize(
     ("theirs", "mode", "why"),
     [
-        ("#!/usr/bin/python3\n", 0o755, "no shell script"),
+        ("#!/usr/bin/python3\n", 0o755, "not a shell script"),
         ("#!/bin/sh\n", 0o644, "not executable"),
         (b"\xff\0", 0o755, "UTF-8"),
     ],
@@ -140,7 +140,7 @@ def test_hooks_elsewhere(project: Project, tmp_path: Path) -> None:
     assert project.read(".husky/prepare-commit-msg") == b"echo theirs >> ran\n"
 
     project.git("config", "core.hooksPath", str(tmp_path / "shared"))
-    assert "other projects have them too" in project.gitcp("enable", "git", "--yes", check=2).err
+    assert "shared with other projects" in project.gitcp("enable", "git", "--yes", check=2).err
     assert not (tmp_path / "shared").exists()
 
 

@@ -58,14 +58,14 @@ def test_each_save_reads_what_is_new(
         text += (b"\n" if text and not end else b"") + line(number, 2000) + end
         data = text[: len(text) - cut]
         read.clear()
-        kept, _ = conversation.keep(store, generic.from_bytes(data), parent)
+        kept, _ = conversation.store_capture(store, generic.from_bytes(data), parent)
         assert kept is not None
         assert kept.digest == generic.digest(Digest(), data.split(b"\n"))
         # before that, half a line may be the rest of a document
         assert sum(map(len, read)) < 3 * 2100 or number < 40
         parent = plain("talk", number + 1, conversation=kept)
     read.clear()
-    again, _ = conversation.keep(store, generic.from_bytes(data), parent)
+    again, _ = conversation.store_capture(store, generic.from_bytes(data), parent)
     store.objects.discard()
     assert again == kept
     assert b"".join(read) == b""
@@ -98,7 +98,7 @@ def test_however_it_was_cut(project: Project, seed: int) -> None:
     store, parent = open_store(project), None
     for end in [*sorted(ends - {-1, 0}), len(text), len(text)]:
         capture = generic.from_bytes(text[:end])
-        kept, _ = conversation.keep(store, capture, parent)
+        kept, _ = conversation.store_capture(store, capture, parent)
         assert kept is not None
         assert kept.digest == generic.digest(Digest(), text[:end].split(b"\n")), (
             end,

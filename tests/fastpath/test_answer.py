@@ -60,9 +60,10 @@ def loads_click(project: Project, *options: str) -> bool:
     done = subprocess.run(
         command, cwd=project.root, env=env, capture_output=True, text=True, check=True
     )
-    assert done.stdout.startswith(("nothing changed since ", "saved ")) or {"-q", "--quiet"} & {
-        *options
-    }
+    assert done.stdout.startswith(("nothing changed since ", "saved ", "{")) or {
+        "-q",
+        "--quiet",
+    } & {*options}
     return any(
         line.rpartition("|")[2].strip() in ("click", "gitcp.saving.save")
         for line in done.stderr.splitlines()
@@ -76,6 +77,7 @@ OPTIONS = [
     ("--conversation", "talk.jsonl", "--session", "talk"),
     ("--fact", "database=sqlite", "--phase", "plan"),
     ("--include", "*.log", "--agent", "claude-code"),
+    ("--json",),
 ]
 
 
@@ -98,6 +100,21 @@ def test_whatever_the_options(remembered: Project, options: tuple[str, ...]) -> 
     assert loads_click(remembered, *options)
     last = remembered.json("show", *(("talk",) if "talk" in options else ()))
     assert last["files"]["changed"] == 1
+
+
+def test_json_names_the_tags(remembered: Project) -> None:
+    """A document says which tags a checkpoint has now, also after one was made or removed."""
+    for _ in range(3):
+        time.sleep(0.05)
+        remembered.gitcp("save", "--json", check=0)
+    assert not loads_click(remembered, "--json")
+
+    remembered.gitcp("tag", "works", check=0)
+    with_tag = remembered.json("save")["checkpoint"]["tags"]
+    remembered.gitcp("tag", "--delete", "works", check=0)
+    without = remembered.json("save")["checkpoint"]["tags"]
+
+    assert (with_tag, without) == (["works"], [])
 
 
 @pytest.mark.parametrize("options", [("--force",), ("--tag", "again"), ("a label",)])

@@ -15,7 +15,8 @@ from capturing import Camera
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gitcp.fastpath import stat_check, trusted_cache
+from gitcp.fastpath import trusted_cache
+from gitcp.fastpath.stat_check import Look
 from gitcp.git.fsync import replace_cache
 
 from driver import Project
@@ -133,11 +134,11 @@ def test_state_that_others_could_write(project: Project) -> None:
     project.write("a", "one\n")
     camera = Camera(project)
     camera.take()
-    assert stat_check.load(str(camera.state))[1] is not None
+    assert Look(b"", str(camera.state)).load()[1] is not None
 
     camera.state.chmod(0o620)
 
     with pytest.raises(PermissionError):
-        stat_check.load(str(camera.state))
+        Look(b"", str(camera.state)).load()
     camera.take()
     assert stat.S_IMODE(camera.state.stat().st_mode) == 0o600

@@ -32,7 +32,7 @@ CODES = frozenset((0, 3, 12))
 
 NO_SUCH = 16
 KILLED = -signal.SIGKILL
-PRIVATE = "/commondir"
+PRIVATE = re.compile(r"/worktrees/[^/]+/.*Permission denied")
 """In the error of a command that must look at all linked working trees, where git made one for its
 owner alone.
 """
@@ -40,8 +40,11 @@ NAMES = ("one", "two", "three")
 SESSIONS, TAGS = "refs/gitcp/sessions/", "refs/gitcp/tags/"
 RESTORE, DROP = "restore", "drop"
 """The two kinds of operation that `undo` goes back over."""
-REFUSED = ("is another one by now", "is needed now, or gone", "went on since")
+REFUSED = ("is another one by now", "needed now or already gone", "has new checkpoints")
 """What undo and redo may say to a drop, where somebody else went on in the meantime."""
+
+DELETED = re.compile(r"session (\S+) is already deleted")
+"""What redo of a delete may say, where that is so."""
 
 DOINGS = {
     "save": 40,
@@ -135,10 +138,12 @@ class Life(Work):
         """What restores changed, by their safety checkpoints: who goes back there takes it back,
         ignored or not.
         """
+        self.forks: dict[str, str] = {}
+        """Where each fork began, by its first checkpoint."""
         self.last: tuple[int, Tree, Picture] | None = None
         self.become = process.forked
         self.beyond: frozenset[bytes] = frozenset()
-        self.private = {1} if shared else set()
+        self.private = {1, 12} if shared else set()
         super().__init__(place, seed, shared=shared)
 
     def live(self, operations: int) -> None:
@@ -263,6 +268,7 @@ class Life(Work):
         stored = tree.git.read(about.commit)
         origin = stored.meta.get("forked_from")
         if origin is not None:
+            self.forks[about.id] = origin
             assert stored.entries == tree.git.read(self.held[origin].about.commit).entries, (
                 f"{about.id}, not {origin}"
             )
@@ -388,13 +394,12 @@ class Life(Work):
         only_talk: bool = False,
         undoing: Move | None = None,
     ) -> Move | None:
-        """Judge a restore; what it changed, None if it was refused."""
+        """Judge a restore; what it changed, None if it was refused or had nothing to do."""
         if outcome.code not in {0, 3}:
             self._leaves_files(outcome)
             return None
         report = outcome.report
-        safety = self.held[report["safety"]]
-        verdicts.is_held(safety, outcome.before.seen, self.beyond)
+        captured = self._captured(outcome, is_restore=undoing is None)
         if only_talk:
             self._leaves_files(outcome)
         else:
@@ -402,10 +407,27 @@ class Life(Work):
                 target, outcome.before.seen, outcome.after.seen, report, scope
             )
             rules = partial(self.rules, tree.user)
-            verdict.insist(safety.files.keys(), rules, undoing, self.wrote.get(target.about.id, ()))
+            verdict.insist(captured, rules, undoing, self.wrote.get(target.about.id, ()))
         assert outcome.code == 0 or report["kept"], report
         self._resumes(outcome, target)
+        if report["safety"] is None:
+            return None
         return self._moved(outcome, scope, only_talk=only_talk)
+
+    def _captured(self, outcome: Outcome, *, is_restore: bool) -> Collection[bytes]:
+        """What the safety checkpoint has; where nothing was to be done, and nothing was, what one
+        would have.
+        """
+        report, seen = outcome.report, outcome.before.seen
+        if report["safety"] is not None:
+            safety = self.held[report["safety"]]
+            verdicts.is_held(safety, seen, self.beyond)
+            return safety.files.keys()
+        assert is_restore, f"no safety checkpoint: {report}"
+        assert report["checkpoint"] is None, f"no safety checkpoint: {report}"
+        assert not outcome.new, f"no safety checkpoint: {report}"
+        self._leaves_files(outcome)
+        return {path for path in seen.visible.wanted if not verdicts.large(path, seen)}
 
     def _moved(
         self,
@@ -416,8 +438,12 @@ class Life(Work):
         merged: bool = False,
     ) -> Move:
         move = Move(outcome.report["safety"], *outcome.disks, scope, only_talk, merged)
-        self.wrote.setdefault(move.back, set()).update(verdicts.changed(move))
+        self._leads_back(move)
         return move
+
+    def _leads_back(self, move: Move) -> None:
+        """Note what a restore changed by its safety checkpoint."""
+        self.wrote.setdefault(move.back, set()).update(verdicts.changed(move))
 
     def _resumes(self, outcome: Outcome, target: Held) -> None:
         """What an agent goes on with is a stored conversation, to the byte."""
@@ -530,7 +556,10 @@ class Life(Work):
         if outcome.code not in {0, 3}:
             self._leaves_files(outcome)
             lost = not done or (done[-1][0] == RESTORE and done[-1][1].back not in self.there)
-            refused = any(reason in outcome.err for reason in (PRIVATE, *REFUSED))
+            refused = any(reason in outcome.err for reason in REFUSED)
+            refused |= self._is_private(tree, outcome)
+            said = DELETED.search(outcome.err)
+            refused |= said is not None and SESSIONS + said[1] not in outcome.after.refs
             assert lost or refused, f"{step} refused: {outcome.err}"
             return
         if not done:
@@ -544,9 +573,8 @@ class Life(Work):
             # A chain comes back whole, with what another drop took of it meanwhile.
             wrong = gone | (what - self.there.keys()) if step == "undo" else there | (gone - what)
             assert not wrong, f"{step} of a drop: {sorted(wrong)}"
-            assert step == "undo" or not what & self.there.keys(), (
-                f"{step} of a drop: {sorted(what)} not dropped"
-            )
+            left = what & self.there.keys() - self._needed(tree, outcome)
+            assert step == "undo" or not left, f"{step} of a drop: {sorted(left)} not dropped"
             # another drop may have been quicker with some
             undone.append((kind, what if step == "undo" else gone))
             return
@@ -556,6 +584,26 @@ class Life(Work):
             what, *outcome.disks, {witness.path_of(one["path"]) for one in report["kept"]}
         )
         undone.append((RESTORE, self._inverse(tree, outcome, what)))
+
+    def _is_private(self, tree: Tree, outcome: Outcome) -> bool:
+        """Whether it was refused because of another user's working tree, which is private."""
+        told = PRIVATE.search(outcome.err)
+        return told is not None and not self._sees_every_head(tree.user)
+
+    def _needed(self, tree: Tree, outcome: Outcome) -> set[str]:
+        """What redo of a drop may leave: the ends of sessions, what has a tag, where a fork began,
+        what was there before a restore; of a session that is gone, what others still reach.
+        """
+        refs = outcome.after.refs
+        tips = {
+            tree.git.run("rev-parse", f"{name}^{{commit}}").decode().strip()
+            for name in refs
+            if name.startswith((SESSIONS, TAGS))
+        }
+        named = {id for id, about in self.there.items() if about.commit in tips}
+        shared = {id for id in self.there if SESSIONS + id.rpartition("@")[0] not in refs}
+        begun = {origin for id, origin in self.forks.items() if id in self.there}
+        return named | shared | begun | self.wrote.keys()
 
     def _unknown(self, outcome: Outcome, dropped: frozenset[str]) -> tuple[str, Any]:
         """Judge what was undone or redone where it is not known what it was. What would do the
@@ -599,9 +647,7 @@ class Life(Work):
         outcome = self.gitcp(tree, *args, "--yes", "--json", codes={0} | self.private)
         self._leaves_files(outcome)
         assert not outcome.new, args
-        assert outcome.code == 0 or "/commondir" in outcome.err, (
-            outcome
-        )  # another user's working tree, which is private
+        assert outcome.code == 0 or self._is_private(tree, outcome), outcome
         if outcome.before.refs != outcome.after.refs:
             self.done(tree, DROP, frozenset(was - self.there.keys()))
 
@@ -659,16 +705,33 @@ class Life(Work):
         self.beyond = frozenset(self.wrote.get(target.about.id, ()))
         begun = self.gitcp(tree, "restore", name, "--files", "--yes", "--json", kill=after)
         if begun.code == KILLED:
-            self._recover(tree, begun, target)
+            self.recover(tree, begun, target, forward=self.chance.random() < 0.5)
             return
         move = self.restored(tree, begun, target)
         if move is not None and begun.report["checkpoint"] is not None:
             self.done(tree, RESTORE, move)
 
-    def _recover(self, tree: Tree, begun: Outcome, target: Held) -> None:
-        """The next command says so; then `--continue` or `--abort` goes all the way."""
+    def recover(self, tree: Tree, begun: Outcome, target: Held, *, forward: bool) -> None:
+        """Continue a restore that was killed, or abort it. Whoever goes back to what it began with
+        takes back what it wrote, ignored or not.
+        """
+        beyond = self.beyond
+        end = self._recovered(tree, begun, target, forward=forward)
+        for one in self._safeties(begun, beyond):
+            self._leads_back(Move(one.about.id, begun.disks[0], end))
+
+    def _safeties(self, begun: Outcome, beyond: Collection[bytes]) -> list[Held]:
+        """The safety checkpoint of a restore that told nobody which it is: what holds just what was
+        there.
+        """
+        known = (self.held[id] for id in self.there)
+        return [one for one in known if verdicts.has(one, begun.before.seen, beyond)]
+
+    def _recovered(self, tree: Tree, begun: Outcome, target: Held, *, forward: bool) -> Disk:
+        """The next command says so; then `--continue` or `--abort` goes all the way. Return the
+        working tree as it is then.
+        """
         status = self.gitcp(tree, "status", codes={0})
-        forward = self.chance.random() < 0.5
         self.beyond = frozenset(begun.disks[1].items)
         done = self.gitcp(
             tree, "restore", "--continue" if forward else "--abort", "--yes", "--json", codes=CODES
@@ -680,13 +743,15 @@ class Life(Work):
         ] += 1
         if done.code == 12:  # it had not begun, or was finished
             if not witness.differing(begun.disks[0].items, begun.disks[1].items):
-                return
+                return done.disks[1]
             verdicts.came(target, begun.before.seen, done.disks[1], tree.user.umask)
         elif forward:
             verdicts.came(target, begun.before.seen, done.disks[1], tree.user.umask)
         else:
             verdicts.undone(Move("", *begun.disks), begun.disks[1], done.disks[1], ())
+            self._leads_back(Move(done.report["safety"], *done.disks))
         assert done.code == 12 or "--continue" in status.out + status.err, status
+        return done.disks[1]
 
 
 def lived(seed: int, until: float, most: int) -> Lived:

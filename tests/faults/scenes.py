@@ -338,8 +338,8 @@ class Stage:
         assert ("--continue" in done.err) == self._is_unfinished(), done.err
 
     def _is_unfinished(self) -> bool:
-        """Whether a restore is."""
-        return (self.project.root / ".git/gitcp" / journal.RESTORE).exists()
+        """Whether a restore is; one that is in the operation log is not."""
+        return journal.unfinished(self.store.repo) is not None
 
     def _finish(self, turn: int, *, in_part: bool) -> None:
         """Go on or back, to the byte, from wherever it stopped."""

@@ -15,9 +15,10 @@ import pytest
 from pruned import holdings, in_trash
 
 from gitcp.git.gathering import MANY, Gathering
+from gitcp.integrations.fast_store import FastStore
 from gitcp.lifecycle import delete, prune, purge, rename
 from gitcp.lifecycle.check import check
-from gitcp.lifecycle.prune import Request
+from gitcp.lifecycle.prune import PruneRequest
 from gitcp.model import Checkpoint
 from gitcp.retention import Policy
 from gitcp.state import oplog, rewrite, trash
@@ -59,7 +60,7 @@ def tidy(project: Project, cruft: str) -> None:
 
 
 def pruned(store: Store) -> None:
-    prune.prune(store, Request(Policy(last=1)))
+    prune.prune(store, PruneRequest(Policy(last=1)))
 
 
 def deleted(store: Store) -> None:
@@ -211,8 +212,7 @@ def test_a_small_pack_that_no_ref_names_yet(
     """Who saves at every step writes a pack each time, and puts sixteen of them together."""
     project.write("mine.txt", "mine\n")
     project.commit()
-    store = open_store(project)
-    store.hurry(Gathering())
+    store = FastStore(open_store(project).repo, Gathering())
     advance = Store.advance
 
     def late(store: Store, checkpoint: Checkpoint) -> None:

@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 from test_hook import Claude, log_of
 
-from gitcp.fastpath import stat_check
 from gitcp.git import damage, refs
 from gitcp.git.trees import walk
 from gitcp.lifecycle.check import check
 from gitcp.model import Checkpoint, Note
-from gitcp.saving.save import Request, Saved, save
+from gitcp.saving.save import Saved, SaveRequest, save
 from gitcp.state import oplog, trash
 
 from driver import Project
@@ -90,8 +89,12 @@ class Shop:
 
     def save(self, session: str, **fields: object) -> Saved:
         """Save as a process of its own would."""
-        stat_check.forget()
-        request = Request(cwd=self.project.root, session=session, conversation=self.talk, **fields)  # type: ignore[arg-type]
+        request = SaveRequest(
+            cwd=self.project.root,
+            session=session,
+            conversation=self.talk,
+            **fields,  # type: ignore[arg-type]
+        )
         return save(open_store(self.project), request)
 
     def broken(self) -> set[str]:

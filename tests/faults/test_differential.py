@@ -8,9 +8,10 @@ says what is judged.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ import pytest
 
 from faults import differential, process
 from faults.differential import Life
+from gitcp.restoring import restore
+
+from driver import Result
 
 RUN = Path(differential.__file__).with_name("run.py")
 
@@ -143,3 +147,153 @@ def test_the_witness_sees_an_undo(
     monkeypatch.setattr(process, "run", run)
     with pytest.raises(AssertionError):
         life.undo(tree)
+
+
+def _restored(life: Life, name: str) -> None:
+    life.beyond = frozenset(life.wrote.get(name, ()))
+    outcome = life.gitcp(life.trees[0], "restore", name, "--yes", "--json")
+    life.done(
+        life.trees[0],
+        differential.RESTORE,
+        life.restored(life.trees[0], outcome, life.held[name]),
+    )
+
+
+def test_the_witness_sees_what_was_not_done(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restore that says that nothing was to be done passes only where that is so."""
+    tree = life.trees[0]
+    _restored(life, "one@1")
+    _restored(life, "one@1")
+    said = life.gitcp(tree, *STEPS["restore"])
+    assert said.report["safety"] is None
+    life.write(tree, b"a", b"4")
+    monkeypatch.setattr(process, "run", lambda *_, **__: Result(0, said.out, said.err))
+
+    with pytest.raises(AssertionError, match="not brought back"):
+        _restored(life, "one@1")
+
+
+def _killed(args: Sequence[str | bytes]) -> Callable[[], None]:
+    """What becomes a restore that is killed when all files are written."""
+    run = process.forked(args)
+
+    def become() -> None:
+        restore._save_after = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
+        run()
+
+    return become
+
+
+@pytest.fixture(params=[True, False], ids=["continued", "aborted"])
+def recovered(
+    request: pytest.FixtureRequest, life: Life, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Life, str]:
+    """A restore was killed, and continued or aborted; `made` was written by that and is ignored
+    since. And the checkpoint of before.
+    """
+    tree, forward = life.trees[0], request.param
+    life.write(tree, b"made", b"made")
+    if forward:
+        life.gitcp(tree, *STEPS["save"], codes={0})
+        life.remove(tree, b"made")
+    target = "one@3" if forward else "one@1"
+    with monkeypatch.context() as patched:
+        patched.setattr(life, "become", _killed)
+        args = ("restore", target, "--files", "--yes", "--json")
+        begun = life.gitcp(tree, *args, codes={differential.KILLED})
+    life.recover(tree, begun, life.held[target], forward=forward)
+    tree.root.joinpath(".git/info/exclude").write_text("made\n")
+    life.did(tree, "exclude made")
+    backs = [id for id, paths in life.wrote.items() if b"made" in paths]
+    return life, next(id for id in backs if b"made" not in life.held[id].files)
+
+
+def test_what_a_killed_restore_wrote(recovered: tuple[Life, str]) -> None:
+    """Whoever goes back to what was there before takes back what it wrote, ignored or not."""
+    life, back = recovered
+
+    _restored(life, back)
+
+    assert not life.trees[0].root.joinpath("made").exists()
+    life.undo(life.trees[0])
+    assert life.trees[0].root.joinpath("made").exists()
+
+
+@pytest.mark.parametrize("wrong", [_take_what_is_ignored, _leave_a_file])
+def test_the_witness_sees_after_a_kill(
+    recovered: tuple[Life, str], wrong: Callable[[Life], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else that is ignored may go, nor anything else."""
+    life, back = recovered
+    real = process.run
+
+    def run(*args: Any, **others: Any) -> Any:
+        done = real(*args, **others)
+        wrong(life)
+        return done
+
+    monkeypatch.setattr(process, "run", run)
+    with pytest.raises(AssertionError):
+        _restored(life, back)
+
+
+@pytest.fixture
+def dropped(life: Life) -> Life:
+    """A prune that dropped two checkpoints, and was undone."""
+    tree = life.trees[0]
+    for number in (3, 4):
+        life.write(tree, b"a", b"%d more" % number)
+        life.gitcp(tree, *STEPS["save"], codes={0})
+    life._drop(tree, "prune", "--keep-last", "2")
+    assert life.there.keys() == {"one@3", "one@4"}
+    life.undo(tree)
+    return life
+
+
+def test_redo_of_a_prune_may_leave_what_is_needed(dropped: Life) -> None:
+    """Where a fork began since stays."""
+    dropped.gitcp(dropped.trees[0], "fork", "one@2", "--name", "new", "--json")
+    dropped.redo(dropped.trees[0])
+    assert "one@2" in dropped.there
+    assert "one@1" not in dropped.there
+
+
+def test_the_witness_sees_a_redo(dropped: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A redo that leaves what nobody needs does not pass, nor one that drops what was saved
+    since.
+    """
+    tree, real = dropped.trees[0], process.run
+    before = tree.git.refs()["refs/gitcp/sessions/one"]
+
+    def run(*args: Any, **others: Any) -> Any:
+        done = real(*args, **others)
+        tree.git.run("update-ref", "refs/gitcp/sessions/one", before)
+        return done
+
+    monkeypatch.setattr(process, "run", run)
+    with pytest.raises(AssertionError, match="not dropped"):
+        dropped.redo(tree)
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_redo_of_a_delete(dropped: Life, monkeypatch: pytest.MonkeyPatch, *, is_gone: bool) -> None:
+    """A session is said to be deleted already only where it is."""
+    tree, real = dropped.trees[0], process.run
+    dropped.gitcp(tree, "save", "--json", "--session", "two", codes={0})
+    dropped._drop(tree, "delete", "one")
+    dropped.undo(tree)
+    tip = tree.git.refs()["refs/gitcp/sessions/one"]
+    tree.git.run("update-ref", "-d", "refs/gitcp/sessions/one")
+    dropped.did(tree, "somebody deletes one")
+
+    def run(*args: Any, **others: Any) -> Any:
+        done = real(*args, **others)
+        tree.git.run("update-ref", "refs/gitcp/sessions/one", tip)
+        return done
+
+    if is_gone:
+        dropped.redo(tree)
+        return
+    monkeypatch.setattr(process, "run", run)
+    with pytest.raises(AssertionError, match="redo refused"):
+        dropped.redo(tree)

@@ -83,8 +83,8 @@ def everything(path: Path) -> list[tuple[str, int, bytes]]:
 
 
 NAMES = (
-    "current manual note untold restores.json restore.json moves.json limits.json oplog scanned "
-    "unchanged config "
+    "current manual note untold worktree-id restores.json restore.json moves.json limits.json "
+    "oplog scanned unchanged config "
     "policy worktree-state ahead hook.log prompted runs/one.json packs/left "
     "hooked/claude-code.e7baae82 lock "
     "runs packs steps compensations restored hooked aside damaged dropped notice written hook.busy"

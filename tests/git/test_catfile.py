@@ -49,7 +49,7 @@ def test_what_is_not_there(project: Project) -> None:
     repo, tree = open_store(project).repo, Oid(project.git("rev-parse", "HEAD^{tree}"))
     with pytest.raises(StoreDamaged, match="is missing"):
         catfile.read(repo, Oid("1" * 40))
-    with pytest.raises(StoreDamaged, match="should be a blob and is a tree"):
+    with pytest.raises(StoreDamaged, match="is a tree, not a blob"):
         list(catfile.stream_blob(repo, tree))
 
 

@@ -149,3 +149,109 @@ def test_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OSError, match="Input/output"):
         syncing.sync_paths(paths)
     assert (len(os.listdir("/proc/self/fd")) if open_before else 0) == open_before
+
+
+def read(path: Path) -> bytes | None:
+    return path.read_bytes() if path.exists() else None
+
+
+@pytest.mark.parametrize("before", [None, b"old"])
+def test_replaced_as_a_whole(tmp_path: Path, before: bytes | None) -> None:
+    """Until the block ends there is the old file; nothing else is left beside the new one."""
+    path = tmp_path / "file"
+    if before is not None:
+        path.write_bytes(before)
+    with syncing.replacing(path) as descriptor:
+        os.write(descriptor, b"new")
+        assert read(path) == before
+
+    assert (os.listdir(tmp_path), read(path)) == (["file"], b"new")
+    assert path.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(OSError, match=os.strerror(errno.EBADF)):
+        os.fstat(descriptor)
+
+
+@pytest.mark.parametrize("fails", ["block", "fsync", "replace"])
+@pytest.mark.parametrize("keep_open", [False, True])
+def test_a_write_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str, keep_open: bool
+) -> None:
+    """The old file is as it was, and nothing is left: no file, no descriptor."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    if fails != "block":
+        monkeypatch.setattr(os, fails, full)
+    opened = []
+
+    def write() -> None:
+        with syncing.replacing(path, keep_open=keep_open) as descriptor:
+            opened.append(descriptor)
+            os.write(descriptor, b"new")
+            if fails == "block":
+                full()
+
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+        write()
+
+    assert (os.listdir(tmp_path), read(path)) == (["file"], b"old")
+    with pytest.raises(OSError, match=os.strerror(errno.EBADF)):
+        os.fstat(opened[0])
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_durable_means_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool
+) -> None:
+    """The bytes before they have the name, the name after; of a cache neither."""
+    path = tmp_path / "file"
+    synced: list[tuple[bool, bool]] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda each: synced.append((os.path.isdir(f"/dev/fd/{each}"), path.exists()))
+    )
+    syncing.replace_file(path, b"new", durable=durable)
+
+    assert read(path) == b"new"
+    assert synced == ([(False, False), (True, True)] if durable else [])
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_not_over_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
+    """A file that came there meanwhile stays, also where there are no hard links."""
+
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    if not links:
+        monkeypatch.setattr(os, "link", refused)
+    path = tmp_path / "file"
+    with syncing.replacing(path, overwrite=False) as descriptor:
+        os.write(descriptor, b"first")
+    with pytest.raises(FileExistsError), syncing.replacing(path, overwrite=False) as descriptor:
+        os.write(descriptor, b"second")
+
+    assert (os.listdir(tmp_path), read(path)) == (["file"], b"first")
+
+
+def test_kept_open(tmp_path: Path) -> None:
+    """What is done to the descriptor, a lock for one, holds for the file that is there."""
+    path = tmp_path / "file"
+    with syncing.replacing(path, keep_open=True) as descriptor:
+        os.write(descriptor, b"new")
+
+    assert os.path.samestat(os.fstat(descriptor), path.stat())
+    os.close(descriptor)
+
+
+def test_a_link_is_not_written_through(tmp_path: Path) -> None:
+    """Neither one at the path, nor one that somebody put where the temporary file goes."""
+    path, other = tmp_path / "file", tmp_path / "other"
+    other.write_bytes(b"mine")
+    path.symlink_to(other)
+    Path(f"{path}.{os.getpid()}").symlink_to(other)
+    syncing.replace_file(path, b"new")
+
+    assert (read(other), read(path), path.is_symlink()) == (b"mine", b"new", False)

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from gitcp.git import refs, repack
-from gitcp.git.gathering import MANY, Gathering
+from gitcp.git.gathering import MANY, Gathering, GatheringObjects
 from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
 from gitcp.model import Host, Oid
@@ -15,12 +15,10 @@ from gitcp.model import Host, Oid
 from driver import Project
 
 
-def writing(project: Project) -> Objects:
+def writing(project: Project) -> GatheringObjects:
     """The objects of a project, for who flushes often."""
     host = Host(os.environ, Path(os.environ["HOME"]), lambda: datetime.now().astimezone())
-    objects = Objects(Repository.open(project.root, host))
-    objects.gathering = Gathering()
-    return objects
+    return GatheringObjects(Repository.open(project.root, host), Gathering())
 
 
 def flushed(objects: Objects, count: int) -> list[Oid]:

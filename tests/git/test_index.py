@@ -178,7 +178,7 @@ def test_asked_like_parsed(tracked: Project) -> None:
 
 def test_none(project: Project) -> None:
     """A repository without an index has an empty one."""
-    assert index.found(open_repo(project)) is None
+    assert index.current_fingerprint(open_repo(project)) is None
     assert index.read_index(open_repo(project)) == []
 
 

@@ -37,7 +37,7 @@ def test_a_full_disk_is_one(
     passed on.
     """
     env, args = {**fails, "SAID": said}, ("-c", "fetch.fsckObjects=true", "fetch", "origin")
-    with pytest.raises(GitcpError, match="`git fetch` ended with 128: ") as called:
+    with pytest.raises(GitcpError, match="`git fetch` failed with exit code 128: ") as called:
         process.run(args, cwd=str(tmp_path), env=env)
     with (
         pytest.raises(GitcpError) as read,

@@ -123,6 +123,39 @@ def test_linked_working_trees(place: Path) -> None:
 
 
 @needs_root
+def test_a_private_working_tree(place: Path) -> None:
+    """git makes a linked working tree for its owner alone under umask 077: what its undo needs
+    cannot be read by others, who drop nothing, and are not told to remove a file of its owner.
+    """
+    one, two = meet(place, "group", 0o077, 0o077)
+    one.write("file", "first\n")
+    one.run("git", "add", "file")
+    one.run("git", "commit", "-q", "-m", "first")
+    one.gitcp("save", "--session", "work")
+    tree = place / "shared" / "trees" / "two"
+    two.run("git", "worktree", "add", "-q", "-b", "two", str(tree))
+    two.write("file", "other\n", cwd=tree)
+    two.gitcp("restore", "work@1", "--yes", cwd=tree)
+    (one.root / ".git/worktrees/two").chmod(0o700)
+    before = one.run("git", "for-each-ref")
+
+    told = one.gitcp("delete", "work", "--yes", check=12).err
+
+    assert "cannot be read: Permission denied; nothing was dropped" in told
+    assert "damaged" not in told
+    assert "remove" not in told
+    assert one.run("git", "for-each-ref") == before
+
+    two.write("file", "third\n", cwd=tree)
+    two.gitcp("save", "--session", "work", cwd=tree)
+    (one.root / ".git/worktrees/two").chmod(0o2770)
+    two.run("chmod", "600", ".git/worktrees/two/commondir")
+    safety = json.loads(one.gitcp("prune", "--keep-last", "1", "--dry-run", "--json").out)
+    kept = {each["id"]: each["reason"] for each in safety["kept"]}
+    assert "target of the next undo" in kept.values(), safety
+
+
+@needs_root
 @pytest.mark.parametrize("umask", [0o077, 0o027, 0o002])
 @pytest.mark.parametrize("setting", ["group", "all", "0640", "0660", "0664"])
 def test_as_git_does(place: Path, setting: str, umask: int) -> None:
@@ -184,7 +217,7 @@ def test_state_of_others(place: Path) -> None:
     state = one.root / ".git" / "gitcp"
     private = {"worktree-state", "unchanged", "config", "policy"}
     found = {path.name: path.stat() for path in (state, *state.rglob("*"))}
-    assert {"lock", "current", "oplog", "restores.json", "note", "worktree-state"} <= found.keys()
+    assert {"lock", "current", "oplog", "note", "worktree-state"} <= found.keys()
     for name, status in found.items():
         usual = 0o2770 if stat.S_ISDIR(status.st_mode) else 0o600 if name in private else 0o660
         assert (name, stat.S_IMODE(status.st_mode), status.st_gid) == (name, usual, GROUP)

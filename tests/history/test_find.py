@@ -127,7 +127,7 @@ def test_command(worked: Project) -> None:
         "  file copy.py:2  print('other')"
         in worked.gitcp("find", "other", "--session", "other", check=0).out
     )
-    assert worked.gitcp("find", "nowhere", check=0) == (0, "", "nothing found\n")
+    assert worked.gitcp("find", "nowhere", check=0) == (0, "", "no matches\n")
     for wrong in (("",), ("x", "--in", "prompts,nowhere"), ("(", "-E")):
         assert worked.gitcp("find", *wrong).code == 2
     worked.gitcp("find", "x", "--session", "nobody", check=16)
@@ -135,7 +135,7 @@ def test_command(worked: Project) -> None:
 
 def test_nothing_saved(project: Project) -> None:
     """Where there is no checkpoint nothing is found."""
-    assert project.gitcp("find", "x", check=0).err == "nothing found\n"
+    assert project.gitcp("find", "x", check=0).err == "no matches\n"
 
 
 def test_a_lost_blob_stops_nothing(worked: Project) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from talk import Talk
-from terminal import SGR
+from terminal import SGR, on_terminal
 
 from gitcp.errors import StoreDamaged
 from gitcp.history import log
@@ -180,22 +180,76 @@ def worked(project: Project) -> Project:
 
 
 def test_log(worked: Project) -> None:
-    """Each checkpoint with id, tag, time, why, who, phase, what is in it, and its subject; nothing
-    else acts.
+    """Each checkpoint in two lines: its number, label or prompt, and tags; then how much it
+    changed, when, and who made it.
     """
     done = worked.gitcp("log", check=0)
-    third, second, first = done.out.split("\n\ncheckpoint ")
+    lines = [re.sub(r"just now|\d+ \w+ ago", "WHEN", line) for line in done.out.splitlines()]
 
     assert done.err == ""
-    assert third.startswith("checkpoint e7baae82@3\nDate:     20")
-    assert "  (just now)\n" in third or " ago)\n" in third
-    assert second.endswith("\n    manual: add a column")
-    assert first.splitlines()[0] == "e7baae82@1 (tag: v1)"
-    assert (
-        "Trigger:  manual, claude-code, phase schema\nFiles:    1 (1 changed), 2 messages\n\n    "
-        "first" in first
-    )
+    assert lines[0] == "3  third"
+    assert lines[2:] == [
+        "2  add a column",
+        "   1 file +1 -1, WHEN, claude-code, phase schema",
+        "1  first [31mred (tag: v1)",
+        "   1 file +1, WHEN, claude-code, phase schema",
+    ]
     assert "\x1b" not in done.out
+
+
+def test_log_of_another_session(worked: Project) -> None:
+    """Ids are whole where the number alone would mean another checkpoint."""
+    worked.gitcp("save", "elsewhere", "--session", "other", "--conversation", "-", check=0)
+    first = worked.gitcp("log", "--session", "e7baae82", check=0).out.splitlines()[0]
+
+    assert first == "e7baae82@3  third"
+    assert "e7baae82@3  third" in worked.gitcp("log", "--all", check=0).out
+    assert worked.gitcp("log", check=0).out.startswith("1  elsewhere\n")
+
+
+def test_log_folds(worked: Project) -> None:
+    """Restores in a row make one row, and the steps of one prompt too; --all-steps shows each."""
+    worked.gitcp("restore", "1", "--yes", check=0)
+    worked.gitcp("restore", "3", "--yes", check=0)
+    folded = worked.gitcp("log", check=0).out.splitlines()
+    every = worked.gitcp("log", "--all-steps", check=0).out.splitlines()
+
+    assert [line.split()[0] for line in folded[::2]] == ["5", "3", "2", "1"]
+    assert folded[1].endswith(", +1 step")
+    assert [line.split()[0] for line in every[::2]] == ["5", "4", "3", "2", "1"]
+    assert not any("step" in line for line in every)
+    assert len(worked.gitcp("log", "-n", "2", check=0).out.splitlines()) == 4
+    assert len(worked.gitcp("log", "--oneline", check=0).out.splitlines()) == 5
+
+
+def test_table(worked: Project) -> None:
+    """The newest row comes last; restores in a row are one; a limit counts rows, and what is older
+    is mentioned on a terminal.
+    """
+    worked.gitcp("restore", "1", "--yes", check=0)
+    worked.gitcp("restore", "3", "--yes", check=0)
+    table = worked.gitcp("log", "--table", check=0).out.splitlines()
+    every = worked.gitcp("list", "--all-steps", check=0).out.splitlines()
+    narrow = on_terminal(worked, "--no-pager", "log", "--table", "-n", "2").out
+
+    assert table[0].split()[0] == "#"
+    assert [line.split()[0] for line in table[1:]] == ["1", "2", "3", "5"]
+    assert " +1 " in table[-1]
+    assert [line.split()[0] for line in every[1:]] == ["1", "2", "3", "4", "5"]
+    assert "1 step not shown: gitcp log --all-steps" in narrow
+    assert "older checkpoints: gitcp log --table -n 10" in narrow
+
+
+def test_log_fits(worked: Project) -> None:
+    """A subject is cut where the line is full, and nothing else is; a pipe gets all of it."""
+    label = "a label that goes on and on " * 4
+    worked.gitcp("save", label.strip(), check=0)
+    narrow = worked.gitcp("log", env={"COLUMNS": "60"}, check=0).out.splitlines()[0]
+
+    assert len(narrow) == 60
+    assert narrow.startswith("4  a label that goes")
+    assert narrow.endswith("…")
+    assert worked.gitcp("log", check=0).out.splitlines()[0] == f"4  {label.strip()}"
 
 
 def test_oneline(worked: Project) -> None:
@@ -283,8 +337,39 @@ def test_log_errors(worked: Project, args: tuple[str, ...], code: int) -> None:
 
 def test_log_of_nothing(project: Project) -> None:
     """Before the first save there is nothing to show, and what to type is said."""
-    assert (
-        project.gitcp("log", check=16).err
-        == "error: there is no checkpoint here yet\nhint: gitcp save\n"
-    )
+    assert project.gitcp("log", check=16).err == "error: no checkpoints yet\nhint: gitcp save\n"
     assert project.gitcp("log", "--all", check=0) == (0, "", "")
+
+
+@pytest.mark.parametrize("count", [3, 12])
+@pytest.mark.parametrize(
+    "args", [(), ("--oneline",), ("--json",), ("--all-steps",), ("--graph",), ("-n", "100")]
+)
+def test_a_damaged_session(project: Project, args: tuple[str, ...], count: int) -> None:
+    """All that can be read is listed, then the command exits with 13; other sessions exit with
+    0.
+    """
+    store = open_store(project)
+    for session in ("one", "two"):
+        for _ in range(count):
+            made = save(store, session, label="said")
+            if session == "one" and made.id.number == 2:
+                lost = made.commit
+    project.root.joinpath(".git/objects", lost[:2], lost[2:]).unlink()
+
+    for which in (("--all",), ("--session", "one")):
+        done = project.gitcp("log", *which, *args, check=13)
+        assert "gitcp check" in done.err
+        assert "git rev-list" not in done.err
+        wanted = count - 2 + (count if which == ("--all",) else 0)
+        assert done.out.count("said") >= wanted or "--graph" in args, (which, done)
+    assert project.gitcp("log", "--session", "two", *args, check=0).out.count("said") >= count
+
+
+def test_no_label(project: Project) -> None:
+    """A save without label and prompt is shown as such; its commit keeps the generated subject."""
+    project.write("a", "1")
+    project.gitcp("save", check=0)
+
+    assert "(no label)" in project.gitcp("log", check=0).out
+    assert "manual" in project.gitcp("log", "--oneline", check=0).out

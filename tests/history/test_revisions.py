@@ -18,6 +18,7 @@ from gitcp.history import revisions
 from gitcp.model import CheckpointId, Oid
 from gitcp.state import tag
 from gitcp.store import NEAR, Store
+from gitcp.value import replace
 
 from driver import Project
 from samples import START, open_store, save
@@ -52,6 +53,11 @@ class Stage:
         tag.create(
             self.store, name, self.store.read(self.commits[id]), text=None, force=False, now=START
         )
+
+    def old_tag(self, name: str, id: str) -> None:
+        """A tag with a name that no tag can be given any more."""
+        oid = self.store.write_tag(name, self.store.read(self.commits[id]), "old", START)
+        assert refs.update_ref(self.store.repo.common_dir, refs.TAGS + name, oid, None)
 
 
 @pytest.fixture
@@ -266,7 +272,7 @@ def test_two_sessions_that_begin_so(stage: Stage) -> None:
 
 def test_a_tag_and_a_session_of_one_name(stage: Stage) -> None:
     """Two exact meanings are ambiguous; both stay reachable by their ids."""
-    stage.tag("beta-two", "alpha-one@1")
+    stage.old_tag("beta-two", "alpha-one@1")
     error = stage.fails("beta-two")
 
     assert isinstance(error, RevisionAmbiguous)
@@ -275,11 +281,13 @@ def test_a_tag_and_a_session_of_one_name(stage: Stage) -> None:
 
 
 def test_a_tag_that_looks_like_a_number(stage: Stage) -> None:
-    """A tag `2` and a number 2 are two things; `#2` is the number; a tag `77` is one thing."""
-    stage.tag("2", "beta-two@1")
-    stage.tag("77", "beta-two@1")
+    """A number is never shadowed: an older version could make a tag `2`, which means something
+    only where there is no checkpoint 2.
+    """
+    stage.old_tag("2", "beta-two@1")
+    stage.old_tag("77", "beta-two@1")
 
-    assert isinstance(stage.fails("2"), RevisionAmbiguous)
+    assert stage.resolve("2") == "alpha-one@2"
     assert stage.resolve("#2") == "alpha-one@2"
     assert stage.resolve("77") == "beta-two@1"
     assert stage.resolve("2", current=None) == "beta-two@1"
@@ -362,11 +370,11 @@ def test_ranges_not_found(stage: Stage, text: str) -> None:
 def test_at_a_time(stage: Stage) -> None:
     """The newest checkpoint at or before a time; none before the first."""
     for minutes, id in ((2, "alpha-one@2"), (2.5, "alpha-one@2"), (99, "alpha-one@4")):
-        commit = revisions.at(stage.store, ALPHA, START + timedelta(minutes=minutes))
+        commit = revisions.newest(stage.store, ALPHA, until=START + timedelta(minutes=minutes))
         assert commit == stage.commits[id]
 
     with pytest.raises(RevisionNotFound, match="alpha-one") as caught:
-        revisions.at(stage.store, ALPHA, START)
+        revisions.newest(stage.store, ALPHA, until=START)
     assert "2026-11-02 09:01:00" in caught.value.hint
 
 
@@ -376,17 +384,189 @@ def test_at_a_time_when_the_clock_went_back(stage: Stage) -> None:
     """
     back = save(stage.store, ALPHA, created=START + timedelta(minutes=2, seconds=30))
 
-    assert revisions.at(stage.store, ALPHA, START + timedelta(minutes=3)) == back.commit
+    until = START + timedelta(minutes=3)
+    assert revisions.newest(stage.store, ALPHA, until=until) == back.commit
 
 
 def test_in_a_phase(stage: Stage) -> None:
     """The newest checkpoint of a phase; an unknown phase names those there are."""
-    assert revisions.in_phase(stage.store, ALPHA, "build") == stage.commits["alpha-one@3"]
-    assert revisions.in_phase(stage.store, BETA, " plan ") == stage.commits["beta-two@1"]
+    newest = revisions.newest
+    assert newest(stage.store, ALPHA, phase="build") == stage.commits["alpha-one@3"]
+    assert newest(stage.store, BETA, phase=" plan ") == stage.commits["beta-two@1"]
 
     with pytest.raises(RevisionNotFound) as caught:
-        revisions.in_phase(stage.store, ALPHA, "design")
+        newest(stage.store, ALPHA, phase="design")
     assert caught.value.hint == "its phases are: check, build, plan"
+
+
+def test_in_a_phase_at_a_time(stage: Stage) -> None:
+    """Both together: the newest checkpoint of the phase that was made by then."""
+    until = START + timedelta(minutes=2)
+    found = revisions.newest(stage.store, ALPHA, until=until, phase="build")
+    assert found == stage.commits["alpha-one@2"]
+
+    with pytest.raises(
+        RevisionNotFound, match="of phase 'check' from 2026-11-02 09:02:00"
+    ) as caught:
+        revisions.newest(stage.store, ALPHA, until=until, phase="check")
+    assert "alpha-one@1" in caught.value.hint
+    with pytest.raises(RevisionNotFound) as caught:
+        revisions.newest(stage.store, ALPHA, until=until, phase="design")
+    assert caught.value.hint == "its phases are: check, build, plan"
+
+
+def test_an_exact_label_means_its_newest_checkpoint(stage: Stage) -> None:
+    """A label as it was given is a revision, and nothing in it is taken apart."""
+    save(stage.store, ALPHA, label="before migration")
+    save(stage.store, ALPHA, label="a..b, c~1: x@home/y ^")
+    save(stage.store, ALPHA, label="before migration")
+    save(stage.store, ALPHA, label="before migration of users")
+
+    assert stage.resolve("before migration") == "alpha-one@7"
+    assert stage.resolve("before  migration\n") == "alpha-one@7"
+    assert stage.resolve("before migration~1") == "alpha-one@6"
+    assert stage.resolve("before migration", current=BETA) == "alpha-one@7"
+    assert stage.resolve("before migration", current=None) == "alpha-one@7"
+    assert stage.resolve("a..b, c~1: x@home/y ^") == "alpha-one@6"
+    assert revisions.resolve_range(stage.store, "a..b, c~1: x@home/y ^", ALPHA)[0] is None
+    assert stage.fails("before Migration").instead == ":/before Migration"
+
+
+def test_a_label_of_two_sessions_is_refused(stage: Stage) -> None:
+    """Each of the candidates can be typed; a session that is named has its own."""
+    save(stage.store, ALPHA, label="before migration")
+    save(stage.store, BETA, label="before migration", created=START + timedelta(days=1))
+    error = stage.fails("before migration")
+
+    assert isinstance(error, RevisionAmbiguous)
+    ids = [line.split()[0] for line in error.candidates]
+    assert ids == ["beta-two@5", "alpha-one@5"]
+    assert [stage.resolve(id) for id in ids] == ids
+    assert error.instead == "beta-two@5"
+    commit = revisions.resolve(stage.store, "before migration", current=ALPHA, within=BETA)
+    assert str(stage.store.read(commit).id) == "beta-two@5"
+
+
+def test_names_come_before_labels(stage: Stage) -> None:
+    """A number, an id, a session and a tag mean themselves, whatever is labelled so."""
+    stage.tag("works", "alpha-one@1")
+    for label in ("2", "beta-two@1", "beta-two", "works", "@", "@~1"):
+        save(stage.store, ALPHA, label=label)
+
+    assert stage.resolve("2") == "alpha-one@2"
+    assert stage.resolve("beta-two@1") == "beta-two@1"
+    assert stage.resolve("beta-two") == "beta-two@4"
+    assert stage.resolve("works") == "alpha-one@1"
+    assert stage.resolve("@") == "alpha-one@10"
+    assert stage.resolve("@~1") == "alpha-one@9"
+
+
+def test_a_label_comes_before_the_beginning_of_a_commit(stage: Stage) -> None:
+    """What is somebody's label is not taken for digits of a commit, or for a time."""
+    digits = stage.commits["alpha-one@2"][:6]
+    made = [
+        str(save(stage.store, ALPHA, label=label).id) for label in (digits, "yesterday", "noon")
+    ]
+
+    assert [stage.resolve(label) for label in (digits, "yesterday", "noon")] == made
+
+
+def test_text_prefers_labels(stage: Stage) -> None:
+    """`:/` finds a label before a newer subject that gitcp made of something else."""
+    labelled = save(stage.store, ALPHA, label="before the migration")
+    point = stage.store.read(stage.commits["alpha-one@2"])
+    made = save(stage.store, ALPHA, restored_from=point.id._replace(session="migration-two"))
+
+    assert stage.resolve(":/migration") == str(labelled.id)
+    assert stage.resolve(":/restored migration") == str(made.id)
+
+
+HABITS = {
+    "@^": "alpha-one@3",
+    "@^^": "alpha-one@2",
+    "@^1": "alpha-one@3",
+    "@^~1": "alpha-one@2",
+    "3^": "alpha-one@2",
+    "@-": "alpha-one@3",
+    "@--": "alpha-one@2",
+    "beta-two@-": "beta-two@3",
+    "latest": "alpha-one@4",
+    "latest~1": "alpha-one@3",
+}
+ANSWERED = {
+    "HEAD": "@",
+    "HEAD~1": "@~1",
+    "HEAD^^": "@^^",
+    "head~2": "@~2",
+    "@2": "2",
+    "@^2": "@~2",
+    "@{2}": "@~2",
+    "beta-two@{2}": "beta-two@~2",
+    "~2": "@~2",
+    "^": "@^",
+    "parser": ":/parser",
+}
+
+
+@pytest.mark.parametrize("text", HABITS)
+def test_forms_of_git_jj_and_restic(stage: Stage, text: str) -> None:
+    """What they write for the last one, and for the one before, is read."""
+    assert stage.resolve(text) == HABITS[text]
+
+
+@pytest.mark.parametrize("text", ANSWERED)
+def test_what_is_not_read_is_answered_with_what_is(stage: Stage, text: str) -> None:
+    """The error knows the revision that means what was probably meant."""
+    error = stage.fails(text)
+
+    assert (error.typed, error.instead) == (text, ANSWERED[text])
+    stage.resolve(error.instead)
+
+
+def test_times(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A time is a revision: the last checkpoint of then or before, of the current session or of one
+    that is named.
+    """
+    later = START + timedelta(days=1, hours=3)
+    host = replace(stage.store.repo.host, now=lambda: later)
+    monkeypatch.setattr(stage.store.repo, "host", host)
+    save(stage.store, ALPHA, label="today", created=later - timedelta(hours=1))
+
+    for text in ("yesterday", "@{yesterday}", "last monday", "2 hours ago", "2026-11-02"):
+        assert stage.resolve(text) == "alpha-one@4"
+    assert stage.resolve("yesterday 09:02") == stage.resolve("yesterday at 9:02am") == "alpha-one@2"
+    assert stage.resolve("@{yesterday}~1") == "alpha-one@3"
+    assert stage.resolve("beta@{yesterday}") == "beta-two@4"
+    assert stage.resolve("an hour ago") == "alpha-one@5"
+    assert "2026-11-02 09:01:00" in stage.fails("3 days ago").hint
+    assert "not a time" in str(stage.fails("@{whenever}"))
+    assert [revisions.is_time(text, later) for text in ("@{now}~1", "noon", "@", "12")] == [
+        True, True, False, False
+    ]  # fmt: skip
+
+
+PATHS = {
+    "12:a": ("12", "a"),
+    "2:": ("2", ""),
+    ":src/a.py": ("@", "src/a.py"),
+    "2:a:b": ("2", "a:b"),
+    "nothing:a": ("nothing", "a"),
+    ":/fix": (":/fix", None),
+    "@~1": ("@~1", None),
+    "fix: the parser": ("fix: the parser", None),
+    "@{2026-11-02 09:02}": ("@{2026-11-02 09:02}", None),
+    "@{2026-11-02 09:02}:a": ("@{2026-11-02 09:02}", "a"),
+    "2026-11-02 09:02": ("2026-11-02 09:02", None),
+    "2:30": ("2", "30"),
+}
+
+
+@pytest.mark.parametrize("text", PATHS)
+def test_a_path_in_a_checkpoint(stage: Stage, text: str) -> None:
+    """A colon divides revision and path, unless it belongs to a label or a time."""
+    save(stage.store, ALPHA, label="fix: the parser")
+
+    assert revisions.split_path(stage.store, text, ALPHA) == PATHS[text]
 
 
 def test_numbers_with_gaps(stage: Stage) -> None:

@@ -46,8 +46,8 @@ def test_since_the_last_save(project: Project, talk: Talk) -> None:
     grew.
     """
     project.gitcp("save", "the label", "--tag", "v1", check=0)
-    assert "Files         as they were saved" in project.gitcp("status", check=0).out
-    assert f"{SESSION}: as it was saved" in project.gitcp("status", check=0).out
+    assert "Files         no unsaved changes" in project.gitcp("status", check=0).out
+    assert f"{SESSION}: saved" in project.gitcp("status", check=0).out
     project.write("app.py", "two\n")
     project.remove("old.py")
     project.write("new.py", "new\n")
@@ -112,12 +112,12 @@ def test_ways_back(project: Project, talk: Talk) -> None:
     project.write("app.py", "two\n")
     project.gitcp("restore", "--yes", check=0)
     assert (
-        "gitcp undo    goes back to e7baae82@2, before the last restore"
+        "gitcp undo    restores e7baae82@2, from before the last restore"
         in project.gitcp("status", check=0).out
     )
     project.gitcp("undo", "--yes", check=0)
     said = project.gitcp("status", check=0).out
-    assert "gitcp redo    goes back to e7baae82@3, before the last undo" in said
+    assert "gitcp redo    restores e7baae82@3, from before the last undo" in said
     assert "gitcp undo " not in said
 
 
@@ -127,7 +127,7 @@ def test_two_conversations(project: Project, talk: Talk) -> None:
     said = project.gitcp("status", check=0).out
     found = project.json("status")
 
-    assert said.startswith("Session       ?  (more than one conversation")
+    assert said.startswith("Session       ?  (more than one recent conversation")
     assert f"\n              {SESSION}  claude-code\n" in said
     assert len(found["candidates"]) == 2
     assert project.json("status", "--session", SESSION[:8])["session"] == SESSION[:8]
@@ -151,3 +151,15 @@ def test_without_an_agent(project: Project) -> None:
     assert "no agent's conversation belongs to this directory" in said
     assert "Files         1 file changed since the last commit: 1 added" in said
     assert "\nConversation" not in said
+
+
+def test_a_long_label_is_cut(project: Project) -> None:
+    """A line is as wide as the terminal at most; a pipe gets all of it."""
+    label = "a label that goes on and on " * 3 + "to its end"
+    project.gitcp("save", label, check=0)
+    narrow = project.gitcp("status", env={"COLUMNS": "60"}, check=0).out.splitlines()[1]
+
+    assert narrow.startswith("Last saved ")
+    assert narrow.endswith('…"')
+    assert len(narrow) <= 60
+    assert label in project.gitcp("status", check=0).out

@@ -47,13 +47,13 @@ def test_said(worked: Project) -> None:
     """What a person reads: the line, its checkpoint, the prompt, and what to type next."""
     said = worked.gitcp("why", "app.py:3", check=0).out.splitlines()
     assert said[0] == "app.py:3  TWO"
-    assert said[1].startswith('came in with e7baae82@2 "second"  (')
+    assert said[1].startswith('added by e7baae82@2 "second"  (')
     assert said[2:] == [
         "prompt: Make it loud.",
         "see: gitcp diff e7baae82@2~1 e7baae82@2 -- app.py",
     ]
     assert "+TWO" in worked.gitcp("diff", "e7baae82@2~1", "e7baae82@2", "--", "app.py", check=0).out
-    assert "is in no checkpoint yet" in worked.gitcp("why", "app.py:1", check=0).out
+    assert "not saved yet" in worked.gitcp("why", "app.py:1", check=0).out
     assert "git blame" in worked.gitcp("why", "app.py:2", check=0).out
 
 
@@ -62,10 +62,10 @@ def test_path(worked: Project) -> None:
     assert worked.json("why", "app.py")["changed"] == ["e7baae82@3", "e7baae82@2", "e7baae82@1"]
     assert worked.json("why", "app.py", "2")["changed"] == ["e7baae82@2", "e7baae82@1"]
     assert worked.json("why", "build/out")["missing"].startswith("ignored")
-    assert worked.json("why", "nowhere")["missing"] == "not there, neither now nor then"
+    assert worked.json("why", "nowhere")["missing"] == "not on disk and in no checkpoint"
     assert worked.json("why", ".git/config")["missing"].startswith("never saved")
     worked.write("new", "new\n")
-    assert "gitcp save takes it" in worked.json("why", "new")["missing"]
+    assert "gitcp save includes it" in worked.json("why", "new")["missing"]
 
 
 def test_left_out(worked: Project) -> None:
@@ -74,7 +74,7 @@ def test_left_out(worked: Project) -> None:
     worked.write("large", "x" * 100)
     worked.gitcp("save", check=0)
 
-    assert worked.json("why", "large")["missing"].startswith("left out of e7baae82@4: too-large")
+    assert worked.json("why", "large")["missing"].startswith("skipped in e7baae82@4: too-large")
 
 
 def test_no_program_runs(worked: Project, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_no_program_runs(worked: Project, tmp_path: Path) -> None:
 
 def test_refused(worked: Project) -> None:
     """A line or a file that is not there, a place outside."""
-    assert "has 5 lines, and no line 9" in worked.gitcp("why", "app.py:9", check=2).err
-    assert "is no file" in worked.gitcp("why", "nowhere:1", check=2).err
-    assert "is outside of" in worked.gitcp("why", "../x", check=2).err
+    assert "has 5 lines: no line 9" in worked.gitcp("why", "app.py:9", check=2).err
+    assert "is not a file" in worked.gitcp("why", "nowhere:1", check=2).err
+    assert "is outside " in worked.gitcp("why", "../x", check=2).err
     worked.gitcp("why", "app.py", "77", check=16)

@@ -214,7 +214,7 @@ def test_any_id(project: Project, service: GitSessionService, id: str) -> None:
 
 def test_unserialisable(project: Project, service: GitSessionService) -> None:
     """State that JSON cannot hold is refused by name, and nothing is kept."""
-    with pytest.raises(BadValue, match="cannot be JSON"):
+    with pytest.raises(BadValue, match="as JSON"):
         asyncio.run(service.create_session(**ALICE, session_id="s", state={"call": object()}))
     assert project.json_lines("sessions") == []
     session = asyncio.run(service.create_session(**ALICE, session_id="s"))

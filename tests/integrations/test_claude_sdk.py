@@ -148,7 +148,7 @@ def test_transcript_that_would_lie_elsewhere(store: GitSessionStore, subpath: st
 
 def test_what_is_not_json_is_refused(store: GitSessionStore) -> None:
     """An entry that JSON cannot hold leaves no checkpoint."""
-    with pytest.raises(BadValue, match="not JSON"):
+    with pytest.raises(BadValue, match="as JSON"):
         asyncio.run(store.append(KEY, [entry("user", "x", thing=object())]))
 
     assert store.checkpoints.sessions() == ()
@@ -325,7 +325,7 @@ def test_hook_never_fails_the_agent(project: Project, store: GitSessionStore) ->
 
     said = asyncio.run(store.prompted(prompt_of(SESSION, store)))
 
-    assert said["systemMessage"].startswith("gitcp: there is no checkpoint before this prompt")
+    assert said["systemMessage"].startswith("gitcp: no checkpoint was made before this prompt")
     assert set(said) == {"systemMessage"}
 
 

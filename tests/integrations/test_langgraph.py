@@ -217,18 +217,16 @@ def test_sessions_are_apart() -> None:
 
 
 def test_unserialisable_state(project: Project) -> None:
-    """A value that cannot be serialised is refused by name, nothing of it is stored, and the thread
+    """A value that cannot be serialized is refused by name, nothing of it is stored, and the thread
     goes on.
     """
     saver = graphs.saver(project)
     config = put(saver, thread(), state(1, messages=["x" * 5000]))
     before = project.git("for-each-ref")
 
-    with pytest.raises(
-        BadValue, match=r"broken of thread t cannot be serialised.* Nothing was saved"
-    ):
+    with pytest.raises(BadValue, match=r"cannot serialize broken of thread t.* nothing was saved"):
         put(saver, config, state(2, messages=["x" * 9000], broken=open))
-    with pytest.raises(BadValue, match="cannot be serialised"):
+    with pytest.raises(BadValue, match="cannot serialize"):
         saver.put_writes(config, [("n", open)], "task")
 
     assert project.git("for-each-ref") == before
@@ -253,7 +251,7 @@ def test_unknown_type(project: Project) -> None:
 
     put(graphs.saver(project, serde=Odd()), thread(), state(1, n=1))
 
-    with pytest.raises(BadValue, match="stored as 'odd', which cannot be read"):
+    with pytest.raises(BadValue, match=r"cannot read checkpoint .* stored as 'odd'"):
         graphs.saver(project).get_tuple(thread())
 
 
@@ -261,11 +259,11 @@ def test_config_without_a_thread(project: Project) -> None:
     """A config that names no thread, or no checkpoint for writes, is refused."""
     saver = graphs.saver(project)
 
-    with pytest.raises(BadValue, match="names no thread"):
+    with pytest.raises(BadValue, match="no thread_id"):
         saver.get_tuple({"configurable": {}})
-    with pytest.raises(BadValue, match="writes need the checkpoint"):
+    with pytest.raises(BadValue, match="no checkpoint_id"):
         saver.put_writes(thread(), [WRITTEN], "task")
-    with pytest.raises(BadValue, match="is no strategy"):
+    with pytest.raises(BadValue, match="unknown strategy"):
         saver.prune(["t"], strategy="some")
 
 
@@ -274,7 +272,7 @@ def test_newer_store(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as newer:
         newer.setattr(record, "FORMAT", 2)
         put(graphs.saver(project), thread("new"), state(1, n=1))
-    with pytest.raises(FormatTooNew, match="format 2, this gitcp reads up to 1"):
+    with pytest.raises(FormatTooNew, match="format 2; this gitcp reads up to 1"):
         graphs.saver(project).get_tuple(thread("new"))
 
     monkeypatch.setattr(wire, "dumps", lambda _: b"[]")
@@ -361,7 +359,7 @@ def test_copies_part(project: Project) -> None:
     config = put(saver, thread("a"), state(1, n=1), run_id="run")
     saver.put_writes(config, [("n", 2)], "task")
     saver.copy_thread("a", "b")
-    with pytest.raises(Refused, match="exists already"):
+    with pytest.raises(Refused, match="already exists"):
         saver.copy_thread("a", "b")
     saver.delete_for_runs(["run"])
 

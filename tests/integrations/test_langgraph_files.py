@@ -174,7 +174,7 @@ def test_a_run_does_not_begin_on_half_of_its_files(project: Project) -> None:
     project.remove("a.txt")
     os.mkfifo(project.path("a.txt"))
 
-    with pytest.raises(Refused, match=r"not all files of checkpoint .* came back: a\.txt"):
+    with pytest.raises(Refused, match=r"cannot restore all files of checkpoint .*: a\.txt"):
         app.invoke(None, start.config)
     assert ran == [1]
 
@@ -183,7 +183,7 @@ def test_restore_of_nothing(project: Project) -> None:
     """A thread or checkpoint that is not there is an error that says so."""
     saver = graphs.saver(project, files=True)
 
-    with pytest.raises(RevisionNotFound, match="thread t has no checkpoint: nothing was changed"):
+    with pytest.raises(RevisionNotFound, match="thread t has no checkpoint; nothing was changed"):
         saver.restore(thread())
     with pytest.raises(RevisionNotFound, match="has no checkpoint x"):
         saver.restore(thread(id="x"))

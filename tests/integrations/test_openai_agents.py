@@ -189,7 +189,7 @@ def test_branch_inside_of_what_was_added_at_once(project: Project, session: GitS
 
 
 def test_branches_that_cannot_be(session: GitSession) -> None:
-    """A turn or branch that is not there, one that is there already, and a bad name are said."""
+    """A turn or branch that is not there, one that is up to date, and a bad name are said."""
     asyncio.run(session.add_items([{"role": "user", "content": "a"}]))
     asyncio.run(session.create_branch_from_turn(1, "other"))
     asyncio.run(session.switch_to_branch("main"))

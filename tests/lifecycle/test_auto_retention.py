@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from pruned import holdings, in_trash
+from pruned import fork, holdings, in_trash, own_refs
 
 import gitcp
 from gitcp.api.checkpoints import Checkpoints
@@ -100,12 +100,13 @@ def test_count(project: Project) -> None:
         done = auto_retention.after_save(store, last(store))
 
     assert done is not None
-    assert done.automatic
+    assert done.operation is not None
+    assert done.operation.automatic
     assert numbers(project) == [1, 2, 3, 9, 10, 11, 12]
     assert check(open_store(project)).ok
     assert len({**in_trash(project), **holdings(project)}) == 12
     assert project.gitcp("undo").code == 12
-    project.gitcp("undo", str(done.number), check=0)
+    project.gitcp("undo", str(done.operation.number), check=0)
     assert len(numbers(project)) == 12
 
 
@@ -134,6 +135,7 @@ def test_size(project: Project) -> None:
     done = auto_retention.after_save(store, last(store))
 
     assert done is not None
+    assert done.operation is not None
     assert numbers(project) == [6, 7, 8]
     assert stats(open_store(project)).bytes < 75 * 1024
 
@@ -147,9 +149,9 @@ def test_seldom(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[Store] = []
     real = rewrite.read
 
-    def looking(store: Store) -> rewrite.Forest:
+    def looking(store: Store, **options: Any) -> rewrite.Forest:
         looks.append(store)
-        return real(store)
+        return real(store, **options)
 
     monkeypatch.setattr(rewrite, "read", looking)
 
@@ -178,10 +180,58 @@ def test_an_hour_later_nothing_is_beyond(project: Project, monkeypatch: pytest.M
     project.git("config", "gitcp.maxAge", "30d")
     store = at(project, START + 2 * DAY)
     auto_retention.after_save(store, last(store))
-    monkeypatch.setattr(rewrite, "read", lambda *_: pytest.fail("looked"))
+    monkeypatch.setattr(rewrite, "read", lambda *_, **__: pytest.fail("looked"))
 
     store = at(project, START + 3 * DAY)
     assert auto_retention.after_save(store, last(store)) is None
+
+
+@pytest.mark.parametrize("limit", ["gitcp.maxCheckpoints=2", "gitcp.maxSize=70000"])
+@pytest.mark.parametrize("what", ["commit", "tree", "blob", "metadata"])
+def test_a_damaged_session(project: Project, what: str, limit: str) -> None:
+    """A session of which something is missing is left out, with where it was forked from; the
+    others keep to the limits.
+    """
+    daily(project, 6, size=20_000)
+    point = open_store(project).find(CheckpointId("alpha", 2))
+    assert point is not None
+    fork(open_store(project), "beta", open_store(project).read(point))
+    for number in range(3, 7):
+        beta = save(
+            open_store(project), "beta", {b"b": b"%d" % number}, created=START + number * DAY
+        )
+    tag.create(open_store(project), "tagged", beta, text=None, force=False, now=START)
+    names = {
+        "commit": f"{beta.commit}~2",
+        "tree": f"{beta.commit}~2^{{tree}}",
+        "blob": f"{beta.commit}~2:b",
+        "metadata": f"{beta.commit}~2:.gitcp/checkpoint.json",
+    }
+    lost = project.git("rev-parse", names[what])
+    before = own_refs(project)["refs/gitcp/sessions/beta"]
+    project.root.joinpath(".git/objects", lost[:2], lost[2:]).unlink()
+    project.git("config", *limit.split("="))
+    store = at(project, START + 6 * DAY)
+
+    done = auto_retention.after_save(store, last(store))
+
+    assert done is not None
+    is_noticed = "Checkpoints" in limit or what in (
+        "commit",
+        "tree",
+    )  # or nothing of beta was to go
+    assert done.plan.damaged == (("beta",) if is_noticed else ())
+    sessions = open_store(project).sessions()
+    left = {
+        name: [n.id.number for n in open_store(project).readable(tip) if n.id.session == name]
+        for name, tip in sessions.items()
+    }
+    if what == "commit":  # where the fork began cannot be told then, nor what it takes
+        assert left["alpha"] == ([6, 5, 4] if "Size" in limit else [6, 5])
+        assert sessions["beta"] == before
+    else:
+        assert left["alpha"] == [6, 5, 2]
+        assert left["beta"] == [7, 6, 5, 4, 3]
 
 
 def test_a_damaged_memo(project: Project) -> None:
@@ -231,7 +281,7 @@ def test_save_says_it(project: Project) -> None:
     told = project.gitcp("save", "--session", "alpha", check=0)
     assert "saved alpha@7" in told.out
     assert "maxAge is 'old'" in told.err
-    assert "dropped alpha@1-4; gitcp undo 1 brings it back" in told.err
+    assert "dropped alpha@1-4; restore with: gitcp undo 1" in told.err
     project.write("new", "a third\n")
     assert "dropped alpha" not in project.gitcp("save", "--session", "alpha", check=0).err
 
@@ -252,7 +302,7 @@ def test_a_program_that_saves(project: Project) -> None:
     assert {10, 11} <= set(numbers(project))
 
 
-def test_a_look_that_fails(project: Project) -> None:
+def test_a_look_at_damage(project: Project) -> None:
     """It is reported once, by the next save; nothing is dropped, and not every save tries again."""
     daily(project, 5)
     project.git("config", "gitcp.maxCheckpoints", "2")
@@ -264,7 +314,8 @@ def test_a_look_that_fails(project: Project) -> None:
     assert eventually(report.exists, True)
 
     project.write("new", "other\n")
-    assert "nothing was dropped" in project.gitcp("save", "--session", "alpha", check=0).err
+    told = project.gitcp("save", "--session", "alpha", check=0).err
+    assert "nothing was dropped from damaged sessions: alpha; run: gitcp check" in told
 
     assert not report.exists()
     store = open_store(project)
@@ -334,7 +385,9 @@ def test_a_state_of_a_graph(project: Project) -> None:
         project.git("config", name, limit)
     store = at(project, START)
 
-    assert auto_retention.after_save(store, last(store)) is None
-    done = project.gitcp("prune", "--keep-last", "1", "--yes", check=0)
-    assert "every checkpoint is kept" in done.out, done
+    done = auto_retention.after_save(store, last(store))
+    assert done is not None
+    assert done.operation is None
+    told = project.gitcp("prune", "--keep-last", "1", "--yes", check=0).out
+    assert "every checkpoint is kept" in told
     assert numbers(project) == [*range(1, 9)]

@@ -169,15 +169,13 @@ def named(report: CheckReport, name: str) -> set[str]:
 
 def test_an_untouched_store(kept: Kept) -> None:
     """Nothing is wrong, nothing is written, and what is counted is what git counts."""
-    seen: list[tuple[int, int]] = []
     with kept.project.guard():
         before = sorted(kept.store.repo.common_dir.rglob("*"))
-        report = check(kept.store, lambda done, total: seen.append((done, total)))
+        report = check(kept.store)
         assert sorted(kept.store.repo.common_dir.rglob("*")) == before
 
     assert report == CheckReport(checkpoints=6, objects=len(kept.holders()) + 2, problems=())
     assert report.ok
-    assert seen == [(n, 6) for n in range(1, 7)]
 
 
 @pytest.mark.parametrize(
@@ -560,7 +558,7 @@ def test_numbers_must_rise(kept: Kept) -> None:
         (problem,) = problems_of(kept, plain("manual-1", number, parent=before.commit))
 
         assert problem.checkpoints == (f"manual-1@{number}",)
-        assert "rise" in problem.what
+        assert "increase" in problem.what
 
 
 def test_a_chain_stays_in_its_session(kept: Kept) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pruned import grow, holdings, in_trash, own_refs, story, tagged
 
@@ -14,6 +16,7 @@ from gitcp.restoring import trust
 from gitcp.restoring import undo as undo_op
 from gitcp.retention import Policy
 from gitcp.state import journal, oplog, trash
+from gitcp.state.extent import Extent
 
 from driver import Project
 from samples import open_store
@@ -77,7 +80,8 @@ def test_what_a_fork_shares_is_still_ours(project: Project, conversation: bool) 
         report = api.restore("new@1", conversation=conversation)
 
     assert project.read("file") == b"0\n"
-    assert (report.safety.session, report.checkpoint.session if report.checkpoint else "") == (
+    ids = (report.safety, report.checkpoint)
+    assert tuple(id.session if id else "" for id in ids) == (
         "new",
         "new",
     )
@@ -222,7 +226,7 @@ def test_began_anew_beside_a_fork(project: Project) -> None:
 
 def test_no_such_session(project: Project) -> None:
     """A session that is not there is said."""
-    with pytest.raises(RevisionNotFound, match="no session nothing"):
+    with pytest.raises(RevisionNotFound, match="no session 'nothing'"):
         delete.delete(open_store(project), "nothing")
 
 
@@ -230,9 +234,9 @@ def test_an_unfinished_restore(project: Project) -> None:
     """A session that an unfinished restore goes to is not deleted."""
     store = story(project, 4)
     id = CheckpointId("delta", 1)
-    journal.begin(store.repo, journal.Unfinished(id, id, (), journal.Extent()))
+    journal.begin(store.repo, journal.Unfinished(id, id, (), Extent()))
 
-    with pytest.raises(Refused, match="not finished"):
+    with pytest.raises(Refused, match="unfinished"):
         delete.delete(open_store(project), "delta")
 
 
@@ -242,7 +246,7 @@ def test_changed_since_the_plan(project: Project) -> None:
     grow(open_store(project), "delta", 1)
     before = own_refs(project)
 
-    with pytest.raises(Refused, match="went on meanwhile"):
+    with pytest.raises(Refused, match="changed in the meantime"):
         delete.delete(open_store(project), "delta", agreed)
 
     assert own_refs(project) == before
@@ -284,13 +288,35 @@ def test_redo_leaves_what_was_saved_since(project: Project) -> None:
     with project.guard():
         refused = project.gitcp("redo", "--yes", check=12).err
     assert refused == (
-        "error: session only went on since it was brought back (only@3): nothing was "
+        "error: session only has new checkpoints (only@3); nothing was "
         "deleted\nhint: gitcp delete only\n"
     )
     assert own_refs(project) == before
 
     project.gitcp("delete", "only", "--yes", check=0)
     project.gitcp("undo", check=0)
+    assert own_refs(project) == before
+
+
+def test_redo_of_what_is_gone(project: Project, tmp_path: Path) -> None:
+    """Redo of a delete, where another working tree deleted the session meanwhile, changes
+    nothing.
+    """
+    project.write("a", "1")
+    project.commit()
+    project.git("worktree", "add", "--quiet", str(tmp_path / "side"))
+    project.gitcp("save", "--session", "only", check=0)
+    project.gitcp("delete", "only", "--yes", check=0)
+    project.gitcp("undo", check=0)
+    Project(tmp_path / "side").gitcp("delete", "only", "--yes", check=0)
+    before = own_refs(project)
+
+    for args in (("--yes",), ()):
+        with project.guard():
+            refused = project.gitcp("redo", *args, check=16).err
+        assert refused == (
+            "error: session only is already deleted; nothing was changed\nhint: gitcp oplog\n"
+        )
     assert own_refs(project) == before
 
 
@@ -304,11 +330,11 @@ def test_command(project: Project) -> None:
         shown = project.gitcp("delete", "sec", "--dry-run", check=0).out
         assert project.gitcp("delete", "sec").code == 12
         done = project.gitcp("delete", "sec", "--yes", check=0).out
-    assert shown == "delete session second: 1 checkpoint\n  tags that go with it: tag-second\n"
+    assert shown == "delete session second: 1 checkpoint\n  tags to delete: tag-second\n"
     assert done == "deleted session second: 1 checkpoint\nundo with: gitcp undo\n"
     assert project.gitcp("delete", "sec", "--yes").code == 16
     assert project.gitcp("log", "--oneline", check=0).out == "first@1 (tag: tag-first) first\n"
-    assert project.gitcp("check", check=0).out.startswith("whole")
+    assert project.gitcp("check", check=0).out.startswith("OK: ")
     assert project.gitcp("undo", check=0).out.startswith("brought back 1 checkpoint: second@1\n")
     assert project.json("redo", "--yes")["session"] == "second"
     project.gitcp("undo", check=0)
@@ -343,12 +369,12 @@ def test_fetched(colleague: Project) -> None:
         done = colleague.gitcp("delete", "hub/alpha", "--yes", check=0).out
 
     assert "delete session hub/alpha: 3 checkpoints" in shown
-    assert "tags that go with it: first" in shown
+    assert "tags to delete: first" in shown
     assert "deleted session hub/alpha: 3 checkpoints" in done
     left = colleague.git("for-each-ref", "--format=%(refname)", "refs/gitcp/remotes").split()
     assert left == ["refs/gitcp/remotes/hub/sessions/beta", "refs/gitcp/remotes/hub/tags/second"]
     assert colleague.gitcp("show", "hub/alpha", check=16).out == ""
-    assert "fetched was: hub/beta" in colleague.gitcp("delete", "hub/alpha", "--yes", check=16).err
+    assert "no session 'hub/alpha'" in colleague.gitcp("delete", "hub/alpha", "--yes", check=16).err
 
     assert "brought back 3 checkpoints: alpha@1-3" in colleague.gitcp("undo", check=0).out
     assert colleague.git("for-each-ref") == before

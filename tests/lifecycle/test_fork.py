@@ -5,6 +5,7 @@ its own.
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from gitcp.history import show
 from gitcp.history.sessions import listing
 from gitcp.lifecycle import check
 from gitcp.lifecycle import fork as op
-from gitcp.lifecycle.fork import Forked, Request
+from gitcp.lifecycle.fork import Forked, ForkRequest
 from gitcp.model import Checkpoint
 
 from driver import Project
@@ -42,7 +43,7 @@ def talk(project: Project) -> Talk:
 
 
 def fork(project: Project, point: Checkpoint, **fields: object) -> Forked:
-    return op.fork(open_store(project), Request(point, project.root, **fields))  # type: ignore[arg-type]
+    return op.fork(open_store(project), ForkRequest(point, project.root, **fields))  # type: ignore[arg-type]
 
 
 def numbered(project: Project, id: str) -> Checkpoint:
@@ -53,6 +54,41 @@ def numbered(project: Project, id: str) -> Checkpoint:
         for s in store.history(store.sessions()[session])
         if s.id.number == int(number)
     )
+
+
+def test_a_fork_does_not_move_the_next_save(project: Project, talk: Talk) -> None:
+    """Long after the agent's last word the copy is the newest conversation here: the next save goes
+    where the last one went, until somebody continues the fork.
+    """
+    project.gitcp("save", "third", check=0)
+    earlier = time.time() - 3600
+    os.utime(talk.path, (earlier, earlier))
+    forked = project.json("fork", "--name", "side")
+    current = [each for each in project.json_lines("sessions") if each["current"]]
+    assert [each["session"] for each in current] == [SESSION[:8]]
+    assert project.json("status")["session"] == SESSION[:8]
+    project.write("app.py", "print(3)\n")
+    assert project.json("save", "fourth")["checkpoint"]["session"] == SESSION[:8]
+
+    copy = Path(os.fsdecode(forked["resume"]["path"]))
+    later = time.time() + 60
+    os.utime(copy, (later, later))
+    project.write("app.py", "print(4)\n")
+    assert project.json("save", "fifth")["checkpoint"]["session"] == "side"
+
+
+@pytest.mark.parametrize("given", [(), ("--session", "shop")])
+def test_a_fork_without_an_agent(project: Project, given: tuple[str, ...]) -> None:
+    """Also without a conversation; status, sessions, log and save agree on where work goes on."""
+    project.write("a", "1\n")
+    made = project.json("save", "one", *given)["checkpoint"]["session"]
+    project.gitcp("fork", "--name", "side", check=0)
+    for _ in range(2):
+        assert project.json("status")["session"] == made
+        assert [s["session"] for s in project.json_lines("sessions") if s["current"]] == [made]
+        assert project.json_lines("log")[0]["session"] == made
+        project.write("a", f"{time.time()}\n")
+        assert project.json("save")["checkpoint"]["session"] == made
 
 
 def problems(project: Project) -> list[str]:
@@ -176,7 +212,7 @@ def test_branch_alone(project: Project, talk: Talk) -> None:
 
     said = project.gitcp("fork", "1", "--branch", "side", check=0).out
 
-    assert "branch side is made; HEAD stays where it is" in said
+    assert "created branch side; HEAD is unchanged" in said
     assert project.git("rev-parse", "side") == base
     assert project.git("branch", "--show-current") == "main"
 
@@ -190,9 +226,9 @@ def test_refused(project: Project, talk: Talk) -> None:
     full.joinpath("file").touch()
     known = set(os.listdir(talk.path.parent))
     cases: list[tuple[dict[str, object], type[GitcpError], str]] = [
-        ({"name": "e7baae82"}, Refused, "there is a session e7baae82 already"),
+        ({"name": "e7baae82"}, Refused, "session e7baae82 already exists"),
         ({"name": "a/b"}, BadValue, "cannot be the name of a session"),
-        ({"worktree": there, "branch": "taken"}, Refused, "there is a branch taken already"),
+        ({"worktree": there, "branch": "taken"}, Refused, "branch taken already exists"),
         ({"worktree": there, "branch": "a..b"}, BadValue, "cannot be the name of a branch"),
         ({"worktree": full}, Refused, "is not an empty directory"),
     ]
@@ -224,7 +260,7 @@ def test_no_commit_to_stand_on(project: Project) -> None:
     point = save(project)
     project.git("update-ref", "-d", "HEAD")
     os.unlink(project.path(f".git/objects/{gone[:2]}/{gone[2:]}"))
-    with pytest.raises(Refused, match="is not in the repository any more"):
+    with pytest.raises(Refused, match="is no longer in the repository"):
         fork(project, point, branch="side")
 
 
@@ -265,12 +301,24 @@ def test_fork_of_a_fork(project: Project, talk: Talk) -> None:
     assert problems(project) == []
 
 
+def test_graph_names_working_trees(project: Project, talk: Talk) -> None:
+    """Beside the last checkpoint of a session stands the other working tree that it is used in."""
+    project.gitcp("fork", "1", "--worktree", "../other tree", "--name", "other", check=0)
+    here = project.gitcp("log", "--graph", "--all", check=0).out
+    there = project.gitcp("-C", "../other tree", "log", "--graph", "--all", check=0).out
+
+    assert "other@2 (worktree: ../other tree) " in here
+    assert here.count("worktree:") == 1
+    assert "(worktree: ../project) " in there
+    assert "other@2 (" not in there
+
+
 def test_graph_goes_with_little(project: Project, talk: Talk) -> None:
     """The graph takes a count and a revision; what would tear holes in it is refused."""
     assert project.gitcp("log", "--graph", "-n", "1", check=0).out == "* e7baae82@2 second\n"
     for options in (("--since", "yesterday"), ("--grep", "x"), ("-p",), ("--json",), ("1..2",)):
         assert (
-            "--graph draws all of a session"
+            "--graph can only be combined with"
             in project.gitcp("log", "--graph", *options, check=2).err
         )
 
@@ -293,4 +341,4 @@ def test_merge_is_no_command(project: Project) -> None:
     said = project.gitcp("merge", "a", "b", check=2).err
 
     assert "sessions are never merged" in said
-    assert "gitcp restore B -- PATH" in said
+    assert "gitcp restore REV PATH copies files" in said

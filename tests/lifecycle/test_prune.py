@@ -17,7 +17,7 @@ from gitcp.errors import BadValue, Refused, RevisionNotFound, StoreDamaged
 from gitcp.git import refs
 from gitcp.lifecycle import prune
 from gitcp.lifecycle.check import check
-from gitcp.lifecycle.prune import Report, Request
+from gitcp.lifecycle.prune import PruneRequest, Report
 from gitcp.model import Checkpoint, CheckpointId, Host
 from gitcp.restoring import undo as undo_op
 from gitcp.retention import Policy
@@ -28,10 +28,10 @@ from gitcp.value import replace
 from driver import Project
 from samples import START, open_store
 
-ONE = Request(Policy(last=1))
+ONE = PruneRequest(Policy(last=1))
 
 
-def run(project: Project, request: Request = ONE) -> Report:
+def run(project: Project, request: PruneRequest = ONE) -> Report:
     """Prune, without a question; the store must be sound afterwards."""
     with project.guard():
         done = prune.prune(open_store(project), request)
@@ -40,7 +40,7 @@ def run(project: Project, request: Request = ONE) -> Report:
     return done
 
 
-def back(project: Project, number: int | None = None) -> trash.BroughtBack:
+def back(project: Project, number: int | None = None) -> trash.RestoredEntry:
     """Undo the last prune or delete, or the one with this number."""
     store = open_store(project)
     operation = undo_op.to_undo(store, number)
@@ -113,7 +113,7 @@ def test_undo(project: Project) -> None:
     store = open_store(project)
     operation = undo_op.to_redo(store)
     assert operation is not None
-    prune.again(store, operation)
+    prune.redo(store, operation)
     assert own_refs(project) == pruned
     assert back(project).checkpoints == done.checkpoints
     assert own_refs(project) == refs_before
@@ -149,7 +149,7 @@ def test_two_prunes_undone_in_the_wrong_order(project: Project) -> None:
     """
     story(project)
     trees = holdings(project)
-    run(project, Request(Policy(last=5)))
+    run(project, PruneRequest(Policy(last=5)))
     run(project)
     assert [each.number for each in oplog.entries(open_store(project).repo)] == [1, 2]
 
@@ -168,7 +168,7 @@ def test_one_session(project: Project) -> None:
     story(project)
     before = holdings(project)
 
-    run(project, Request(Policy(last=1), "alpha"))
+    run(project, PruneRequest(Policy(last=1), "alpha"))
 
     left = holdings(project)
     assert {id for id in before if id.session != "alpha"} == {
@@ -182,7 +182,7 @@ def test_nothing_to_drop(project: Project) -> None:
     story(project, 4)
     before = own_refs(project)
 
-    done = run(project, Request(Policy(last=100)))
+    done = run(project, PruneRequest(Policy(last=100)))
 
     assert done.operation is None
     assert own_refs(project) == before
@@ -196,7 +196,7 @@ def test_a_policy_that_keeps_nothing(project: Project) -> None:
     before = own_refs(project)
     for call in (prune.plan, prune.prune):
         with pytest.raises(BadValue, match="keeps nothing"):
-            call(open_store(project), Request(Policy(last=0)))
+            call(open_store(project), PruneRequest(Policy(last=0)))
     assert own_refs(project) == before
 
 
@@ -265,7 +265,9 @@ def test_an_unreadable_list_of_restores(project: Project) -> None:
 
 
 def test_a_damaged_store(project: Project) -> None:
-    """A chain that cannot be read is not pruned, and is said to be left."""
+    """A chain that cannot be read is not pruned, and is said to be left; the prune of the others is
+    undone and redone.
+    """
     store = story(project, 4)
     tip = store.find(CheckpointId("alpha", 2))
     assert tip is not None
@@ -281,6 +283,10 @@ def test_a_damaged_store(project: Project) -> None:
     assert {name for name in before if after.get(name) != before[name]} == {
         "refs/gitcp/sessions/delta"
     }
+    project.gitcp("undo", check=0)
+    assert own_refs(project) == before
+    project.gitcp("redo", "--yes", check=0)
+    assert own_refs(project) == after
 
 
 def test_packed_refs(project: Project) -> None:
@@ -331,7 +337,7 @@ def test_the_trash_of_another_time(project: Project) -> None:
     assert tip is not None
     for name in ("20991231T000000Z", "99999999T999999Z", "kept"):
         refs.update_ref(store.repo.common_dir, f"{refs.TRASH}{name}/sessions/delta", tip, None)
-    run(project, Request(Policy(last=3)))
+    run(project, PruneRequest(Policy(last=3)))
     run(project)
 
     names = [entry.name for entry in trash.entries(open_store(project))]
@@ -399,7 +405,7 @@ def test_a_damaged_journal(project: Project, text: str) -> None:
 
     assert "moves.json is damaged" in told.err
     assert done.code == 13
-    assert f"remove {path}" in done.err
+    assert f"rm {path}" in done.err
     assert own_refs(project) == before
 
 
@@ -410,8 +416,8 @@ def test_a_damaged_journal(project: Project, text: str) -> None:
         ("refs/gitcp/../heads/main", None, "not gitcp's"),
         ("refs/gitcp/sessions/../../../HEAD", None, "not gitcp's"),
         ("refs/gitcp//etc/passwd", None, "not gitcp's"),
-        ("refs/gitcp/sessions/s", "ref: refs/heads/main", "can be no object"),
-        ("refs/gitcp/sessions/s", "1" * 40, "object 1111111111, which is not here"),
+        ("refs/gitcp/sessions/s", "ref: refs/heads/main", "an invalid object id"),
+        ("refs/gitcp/sessions/s", "1" * 40, "object 1111111111, which does not exist"),
     ],
 )
 def test_a_journal_that_reaches_out(project: Project, ref: str, new: str | None, said: str) -> None:
@@ -440,7 +446,7 @@ def test_command(project: Project) -> None:
         refused = project.gitcp("prune", "--keep-last", "3")
         done = project.gitcp("prune", "--keep-last", "3", "--yes", check=0).out
     assert shown[1].split()[0] == "work@13"
-    assert "keep  the last of its session" in shown[1]
+    assert "keep  last of its session" in shown[1]
     assert "drop  no rule keeps it" in shown[-2]
     assert shown[-1] == "work: drop 10, keep 3"
     assert refused.code == 12

@@ -131,7 +131,7 @@ def test_everywhere(project: Project) -> None:
     assert shown["label"] == "label [PURGED]"
     assert shown["facts"] == {"[PURGED]": "x", "y": "[PURGED]"}
     assert shown["run"]["output"] == "said [PURGED]\n"
-    assert "nothing here holds it" in project.gitcp("purge", "--text", TEXT, "--yes", check=0).out
+    assert "no match" in project.gitcp("purge", "--text", TEXT, "--yes", check=0).out
 
 
 def test_undo_of_a_prune(project: Project) -> None:
@@ -242,7 +242,7 @@ def test_pushed(project: Project, tmp_path: Path) -> None:
     done = project.gitcp("purge", "--text", TEXT, "--yes", check=0).out
     assert "still at hub: session alpha" in done
     assert "still at hub: tag good" in done
-    assert "never merged" in project.gitcp("push", check=12).err
+    assert "have diverged" in project.gitcp("push", check=12).err
     project.gitcp("push", "--force", check=0)
     forgotten(project)
     assert held(project, TEXT) == []
@@ -336,7 +336,7 @@ def test_unfinished(project: Project) -> None:
     (store.repo.store_dir / "runs").mkdir()
     (store.repo.store_dir / "runs" / "x.json").write_text("{}")
 
-    with pytest.raises(Refused, match="run is under way"):
+    with pytest.raises(Refused, match="run is open"):
         purge.purge(store, purge.of_text(TEXT.encode()))
 
 
@@ -346,7 +346,7 @@ def test_killed(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # no power fails here
     story(project, 6)
-    prune.prune(open_store(project), prune.Request(Policy(last=3)))
+    prune.prune(open_store(project), prune.PruneRequest(Policy(last=3)))
     ids = holdings(project).keys()
     shrink(project, packed=True)
     before = refs.list_refs(project.root / ".git", refs.PREFIX)

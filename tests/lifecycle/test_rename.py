@@ -245,7 +245,7 @@ def test_refused_while_something_is_open(project: Project, talk: Talk) -> None:
     done = project.gitcp("run", "x", "--", *inner, env={"PYTHONPATH": str(SOURCE)})
 
     assert done.code == 12
-    assert "a restore or a run is not finished" in done.err
+    assert "a restore or run is unfinished" in done.err
     assert project.json("rename", "e7baae82", "work")["session"] == "work"
 
 
@@ -284,7 +284,7 @@ def test_renamed_while_a_save_looks(project: Project, talk: Talk) -> None:
     choice = session_op.choose(store, project.root)
     talk.say("more", "done")
     op.rename(open_store(project), "e7baae82", "work")
-    saved = save_op.save(store, save_op.Request(project.root, choice=choice))
+    saved = save_op.save(store, save_op.SaveRequest(project.root, choice=choice))
 
     assert str(saved.checkpoint.id) == "work@4"
 

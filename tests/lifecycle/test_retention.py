@@ -38,7 +38,7 @@ HISTORY = (
     at(7, 31, labelled=True),
     at(6, 60, forks=("other",)),
     at(5, 24 * 8, trigger=Trigger.BEFORE_RESTORE),
-    at(4, 24 * 9, needed="undo goes back to it"),
+    at(4, 24 * 9, needed="target of the next undo"),
     at(3, 24 * 40),
     at(2, 24 * 41, origin=CheckpointId("t", 5)),
     at(1, 24 * 400),
@@ -48,19 +48,19 @@ HISTORY = (
 def test_last() -> None:
     """The last ones, and what is always kept."""
     assert said(decide(HISTORY, Policy(last=2), NOW)) == [
-        "14 keep: the last of its session",
+        "14 keep: last of its session",
         "13 keep: one of the last 2",
         "12 drop: no rule keeps it",
         "11 drop: no rule keeps it",
         "10 keep: tag works, also",
-        "9 keep: what was there before a restore, for 7 days",
+        "9 keep: safety checkpoint, kept for 7 days",
         "8 drop: no rule keeps it",
         "7 drop: no rule keeps it",
         "6 keep: other was forked from it",
         "5 drop: no rule keeps it",
-        "4 keep: undo goes back to it",
+        "4 keep: target of the next undo",
         "3 drop: no rule keeps it",
-        "2 keep: it begins a fork of t@5",
+        "2 keep: start of a fork of t@5",
         "1 drop: no rule keeps it",
     ]
 
@@ -72,20 +72,20 @@ def test_time() -> None:
     )
 
     assert said(decide(HISTORY, policy, NOW)) == [
-        "14 keep: the last of its session",
-        "13 keep: of the last 1 hour",
-        "12 keep: of the last 1 hour",
+        "14 keep: last of its session",
+        "13 keep: from the last 1 hour",
+        "12 keep: from the last 1 hour",
         "11 drop: no rule keeps it",
         "10 keep: tag works, also",
-        "9 keep: what was there before a restore, for 7 days",
+        "9 keep: safety checkpoint, kept for 7 days",
         "8 drop: no rule keeps it",
-        "7 keep: it has a label",
+        "7 keep: labeled",
         "6 keep: other was forked from it",
-        "5 keep: the last of week 2026-W46",
-        "4 keep: undo goes back to it",
-        "3 keep: the last of week 2026-W41",
-        "2 keep: it begins a fork of t@5",
-        "1 keep: the last of month 2025-10",
+        "5 keep: last of week 2026-W46",
+        "4 keep: target of the next undo",
+        "3 keep: last of week 2026-W41",
+        "2 keep: start of a fork of t@5",
+        "1 keep: last of month 2025-10",
     ]
 
 
@@ -109,9 +109,9 @@ def test_a_clock_that_jumped() -> None:
 
     assert [v.keep for v in decide(history, Policy(last=2), NOW)] == [True, True, False, False]
     assert said(decide(history, Policy(last=0, within=timedelta(hours=6)), NOW)) == [
-        "4 keep: the last of its session",
-        "3 keep: of the last 6 hours",
-        "2 keep: of the last 6 hours",
+        "4 keep: last of its session",
+        "3 keep: from the last 6 hours",
+        "2 keep: from the last 6 hours",
         "1 drop: no rule keeps it",
     ]
 
@@ -127,20 +127,20 @@ def test_the_ends_of_the_calendar() -> None:
 def test_limits() -> None:
     """By themselves only what is beyond a limit goes, and nothing young, labelled or protected."""
     assert said(overdue(HISTORY, Limits(count=7, age=timedelta(days=30)), NOW)) == [
-        "14 keep: the last of its session",
+        "14 keep: last of its session",
         "13 keep: younger than a day",
         "12 keep: younger than a day",
         "11 keep: younger than a day",
         "10 keep: tag works, also",
-        "9 keep: what was there before a restore, for 7 days",
+        "9 keep: safety checkpoint, kept for 7 days",
         "8 keep: within the limits",
-        "7 keep: it has a label",
+        "7 keep: labeled",
         "6 keep: other was forked from it",
-        "5 drop: more than 7 in its session",
-        "4 keep: undo goes back to it",
-        "3 drop: more than 7 in its session",
-        "2 keep: it begins a fork of t@5",
-        "1 drop: more than 7 in its session",
+        "5 drop: beyond 7 in its session",
+        "4 keep: target of the next undo",
+        "3 drop: beyond 7 in its session",
+        "2 keep: start of a fork of t@5",
+        "1 drop: beyond 7 in its session",
     ]
     aged = overdue(HISTORY, Limits(age=timedelta(days=30)), NOW)
     assert [v.reason for v in aged if not v.keep] == ["older than 30 days"] * 2

@@ -19,7 +19,7 @@ def test_counts(project: Project) -> None:
     found = stats(open_store(project))
 
     assert (found.sessions, found.checkpoints, found.tags, found.trash) == (4, 30, 3, 0)
-    done = prune.prune(open_store(project), prune.Request())
+    done = prune.prune(open_store(project), prune.PruneRequest())
     assert found.prune == len(done.plan.dropped)
     after = stats(open_store(project))
     assert after.bytes == found.bytes - found.prune_bytes

@@ -73,6 +73,34 @@ def test_any_message_is_sound(
     assert project.git("for-each-ref", "--format=%(tag)", "refs/gitcp/tags") == "v1"
 
 
+REFUSED_NAMES = {
+    "12": "v12",
+    "007": "v007",
+    "latest": "newest",
+    "@": "newest",
+    "@~2": "newest",
+    "alpha@12": "alpha-12",
+    "alpha@": "alpha",
+    "alpha": "alpha-tag",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_NAMES)
+def test_a_name_that_means_something_else(
+    store: Store, pair: tuple[Checkpoint, Checkpoint], name: str
+) -> None:
+    """No tag can be called like a number, an id, the last checkpoint or a session; another name is
+    offered, by `save --tag` too.
+    """
+    for force in (False, True):
+        with pytest.raises(BadValue, match="a tag cannot be named") as caught:
+            create(store, name, pair[0], force=force)
+        assert caught.value.instead == REFUSED_NAMES[name]
+    with pytest.raises(BadValue, match="a tag cannot be named"):
+        tag.check_free(store, name)
+    assert store.tags() == {}
+
+
 def test_a_taken_name(store: Store, pair: tuple[Checkpoint, Checkpoint]) -> None:
     """A name that is on another checkpoint is refused and stays; with force it moves."""
     create(store, "v1", pair[0])

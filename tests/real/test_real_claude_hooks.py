@@ -159,7 +159,7 @@ def test_killed_in_a_turn(hooked: Project, tmp_path: Path) -> None:
     written since.
     """
     home, session = tmp_path / "home", str(uuid.uuid4())
-    kill = bash("echo lost? > c.txt; kill -9 $PPID; sleep 60")
+    kill = bash("echo 'lost?' > c.txt; kill -9 $PPID; sleep 60")
     steps = (write(hooked, "b.txt", "x\n"), kill, {"text": "never said"})
     with ScriptedModel(*steps) as model, pytest.raises(AssertionError):
         claude(home, hooked.root, model, "--session-id", session, "turn ONE")

@@ -296,3 +296,14 @@ def test_a_slash_command(project: Project, tmp_path: Path) -> None:
     (saved,) = [each for each in story.checkpoints() if each["label"] == "half of it works"]
     assert saved["facts"] == {"port": "5433"}
     assert saved["agent"]["name"] == "claude-code"
+
+
+@pytest.mark.skipif(not CLAUDE.exists(), reason=f"needs Claude Code (npm) in {CLAUDE.parents[2]}")
+def test_a_slash_command_without_a_prefix(project: Project, tmp_path: Path) -> None:
+    """`/restore 1` is gitcp's command: the agent is told which checkpoint is meant."""
+    project.write("a.txt", "one\n")
+    story = Story(REAL[0], project, tmp_path / "home")
+
+    _, sent = story.turn([], "/restore 1", {"text": "Restore it?"})
+
+    assert "wants to restore this checkpoint: 1" in json.dumps(sent)

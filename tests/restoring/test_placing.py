@@ -193,7 +193,7 @@ def bytes_added_by(project: Project) -> int:
     were new.
     """
     store = open_store(project)
-    saved = save_op.save(store, save_op.Request(project.root))
+    saved = save_op.save(store, save_op.SaveRequest(project.root))
     assert saved.saved
     objects: Objects = store.objects
     return objects.new_bytes
@@ -308,7 +308,7 @@ def test_home_that_cannot_be_written(project: Project, talk: Talk) -> None:
     assert report.failed
     assert report.placed is None
     assert project.read("a") == b"old\n"
-    assert "the conversation is not restored" in kept(report)[os.fsencode(talk.path)]
+    assert "the conversation was not restored" in kept(report)[os.fsencode(talk.path)]
     after = last(project, SHORT)
     assert after.restored_from == target.id
     undo(project)
@@ -373,7 +373,7 @@ def test_append_never_overwrites(tmp_path: Path) -> None:
     said = placing.write(Placed("x", 1, Placement("id", (write,), ()), tmp_path))
 
     assert said is not None
-    assert "changed meanwhile" in said.reason
+    assert "changed in the meantime" in said.reason
     assert path.read_bytes() == b"one\nlive\n"
 
 
@@ -406,7 +406,7 @@ def test_create_never_replaces(tmp_path: Path) -> None:
     said = placing.write(Placed("x", 1, Placement("id", (write,), ()), tmp_path))
 
     assert said is not None
-    assert "appeared meanwhile" in said.reason
+    assert "was created in the meantime" in said.reason
     assert path.read_bytes() == b"theirs\n"
     assert os.listdir(tmp_path) == ["t.jsonl"]
 

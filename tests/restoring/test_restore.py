@@ -31,13 +31,13 @@ from back import (
 )
 
 from gitcp.errors import BadValue, DiskFull, Refused, StoreBusy, StoreDamaged
-from gitcp.fastpath import stat_check
+from gitcp.fastpath import answer, stat_check
 from gitcp.git import trees
 from gitcp.model import Checkpoint, NestedRepository, Note, Skip, SkipReason, Trigger
 from gitcp.restoring import restore as op
 from gitcp.restoring.apply import BATCH
 from gitcp.restoring.plan import Side
-from gitcp.restoring.restore import Request
+from gitcp.restoring.restore import RestoreRequest
 from gitcp.state import journal
 from gitcp.value import replace
 from gitcp.worktree.paths import problem
@@ -581,7 +581,7 @@ def test_ignored_file_where_a_captured_one_was(project: Project) -> None:
         report = restore(project, target)
 
     assert report.failed
-    assert kept(report) == {b"data": "something that is not captured stands there"}
+    assert kept(report) == {b"data": "something that is not captured is there"}
     assert project.read("data") == b"not captured\n"
 
 
@@ -722,7 +722,7 @@ def test_submodule(project: Project) -> None:
     sub.git("pull", "--quiet")
     sub.write("untracked", "mine\n")
 
-    assert bring_back(project, old) == {b"sub": "a submodule; it is left where it is"}
+    assert bring_back(project, old) == {b"sub": "a submodule: kept as it is"}
     assert sub.git("rev-parse", "HEAD") != first
     report = restore(project, before)
     assert report.failed
@@ -789,7 +789,7 @@ def test_directories_written_with_a_slash(project: Project) -> None:
     )
 
     assert [
-        side.barred(path, then=True)
+        side.unknown(path, past=True)
         for path in (b"many", b"many/deep/file", b"lib/file", b"a", b"man")
     ] == [
         "not captured then (too-many)",
@@ -862,7 +862,7 @@ def test_a_file_that_appears_before_its_place_is_taken(
         report = restore(project, target)
 
     assert report.failed
-    assert "changed while" in kept(report)[b"a"]
+    assert "changed during" in kept(report)[b"a"]
     assert project.read("a") == b"somebody's\n"
     assert project.read("b") == b"old\n"
 
@@ -908,7 +908,7 @@ def test_a_file_that_changes_before_it_is_written(
         report = restore(project, target)
 
     assert report.failed
-    assert "changed while" in kept(report)[b"a"]
+    assert "changed during" in kept(report)[b"a"]
     assert project.read("a") == b"edit\n"
     assert project.read("b") == b"old\n"
     assert not [name for name in os.listdir(project.root) if name.startswith(".gitcp-tmp")]
@@ -945,7 +945,7 @@ def test_a_change_just_after_is_reported(project: Project, monkeypatch: pytest.M
     report = restore(project, target)
 
     assert report.failed
-    assert kept(report) == {b"a": "changed again just after it was restored"}
+    assert kept(report) == {b"a": "changed just after it was restored"}
 
 
 def test_more_files_than_wait_at_a_time(project: Project) -> None:
@@ -1015,7 +1015,7 @@ def test_a_file_that_cannot_be_synced(project: Project, monkeypatch: pytest.Monk
     assert report.failed
     ((path, said),) = kept(report).items()
     name = path.decode()
-    assert said == f"cannot write {name}: Input/output error. It was left as it was"
+    assert said == f"cannot write {name}: Input/output error. It was not changed"
     assert project.read(name) == b"new %c\n" % name[-1].encode()
     assert {project.read(f"dir/{number}") for number in range(5) if f"dir/{number}" != name} == {
         b"old\n"
@@ -1113,14 +1113,14 @@ def test_files_changed_since_the_plan(project: Project) -> None:
     target = save(project)
     project.write("a", "new\n")
     store = open_store(project)
-    request = Request(target, project.root)
+    request = RestoreRequest(target, project.root)
     agreed = op.plan(store, request)
     project.write("a", "newer\n")
     before = contents(project)
 
     with (
         project.guard(),
-        pytest.raises(Refused, match="changed since the plan was shown") as refused,
+        pytest.raises(Refused, match="changed after the plan was shown") as refused,
     ):
         op.restore(store, request, agreed)
 
@@ -1144,12 +1144,13 @@ def test_files_changed_while_it_asks(project: Project, monkeypatch: pytest.Monke
     save(project)
     store = open_store(project)
     monkeypatch.setattr(stat_check, "_may_fork", lambda: True)
-    stat_check.start(os.fsencode(project.root), str(store.repo.git_dir / "gitcp/worktree-state"))
-    request = Request(target, project.root)
+    store.repo.look = answer.look_at(str(project.root), str(store.repo.git_dir))
+    store.repo.look.begin()
+    request = RestoreRequest(target, project.root)
     agreed = op.plan(store, request)
     project.write("b", "mine\n")
 
-    with pytest.raises(Refused, match="changed since the plan was shown"):
+    with pytest.raises(Refused, match="changed after the plan was shown"):
         op.restore(store, request, agreed)
 
     assert (project.read("a"), project.read("b")) == (b"new\n", b"mine\n")
@@ -1205,7 +1206,7 @@ def test_a_blob_is_lost(project: Project, how: str) -> None:
         blob.write_bytes(whole[:-3] if how == "cut" else whole[:20] + b"XX" + whole[22:])
     before = contents(project)
 
-    with pytest.raises(StoreDamaged, match="b of work@1 cannot be brought back") as caught:
+    with pytest.raises(StoreDamaged, match="cannot restore b from work@1") as caught:
         restore(project, target)
 
     assert "-- PATH" in caught.value.hint
@@ -1229,7 +1230,7 @@ def test_a_large_blob_is_damaged_at_its_end(project: Project) -> None:
     blob.chmod(0o644)
     blob.write_bytes(data[:-40] + bytes(40))
 
-    with pytest.raises(StoreDamaged, match="large of work@1"):
+    with pytest.raises(StoreDamaged, match="large from work@1"):
         restore(project, target)
 
     assert project.read("a") == b"new\n"
@@ -1256,7 +1257,7 @@ def test_hostile_paths(project: Project, name: bytes) -> None:
     target = save_by_hand(open_store(project), "hostile", {b"a": b"theirs\n", name: b"bad\n"})
     before = contents(project)
 
-    with pytest.raises(Refused, match="cannot be restored, as its path"):
+    with pytest.raises(Refused, match="cannot restore the checkpoint: its path"):
         restore(project, target)
 
     assert contents(project) == before
@@ -1299,7 +1300,7 @@ def test_path_that_is_nowhere(project: Project, path: bytes) -> None:
 
     with (
         project.guard(),
-        pytest.raises(BadValue, match=f"{path.decode()} is neither in work@1 nor here"),
+        pytest.raises(BadValue, match=f"{path.decode()} is neither in work@1 nor on disk"),
     ):
         restore(project, target, paths=(b"a", path))
 
@@ -1367,6 +1368,7 @@ def test_report_and_checkpoints(project: Project) -> None:
     assert (report.written, report.removed) == ((b"a",), (b"b",))
     store = open_store(project)
     assert report.checkpoint is not None
+    assert report.safety is not None
     safety, after = (numbered(store, id) for id in (report.safety, report.checkpoint))
     assert (safety.id.number, safety.trigger) == (2, Trigger.BEFORE_RESTORE)
     assert (after.id.number, after.trigger, after.restored_from) == (3, Trigger.RESTORE, target.id)
@@ -1434,6 +1436,7 @@ def test_another_session(project: Project) -> None:
 
     report = restore(project, alpha)
 
+    assert report.safety is not None
     assert report.safety.session == "beta"
     assert report.checkpoint is not None
     assert report.checkpoint.session == "alpha"
@@ -1450,7 +1453,7 @@ def test_finish_without_a_beginning(project: Project) -> None:
 
     with project.guard():
         for forward in (True, False):
-            with pytest.raises(Refused, match="no restore was interrupted"):
+            with pytest.raises(Refused, match="no interrupted restore"):
                 finish(project, forward=forward)
 
 
@@ -1463,7 +1466,7 @@ def test_redo_without_undo(project: Project) -> None:
     undo(project)
     restore(project, target)
 
-    with pytest.raises(Refused, match="no undo to take back"):
+    with pytest.raises(Refused, match="no undo to redo"):
         redo(project)
 
 

@@ -132,7 +132,7 @@ def test_print(project: Project, talk: Talk) -> None:
     document = project.json("resume", "--print")
 
     assert other.out == "gitcp resume e7baae82@1\n"
-    assert "restored first" in other.err
+    assert "a restore is needed first" in other.err
     assert document["directory"] == str(talk.cwd)
     assert document["resume"]["command"] == [*CLAUDE]
     assert same.out == " ".join(CLAUDE) + "\n"
@@ -191,7 +191,7 @@ def test_a_working_tree_that_is_gone(
 
     for more in ((), ("--print",)):
         refused = project.gitcp("resume", "--session", "e7ba", *more, check=12)
-        assert "'topic' of session e7baae82 is gone" in refused.err
+        assert "'topic' of session e7baae82 no longer exists" in refused.err
     assert started() == []
     assert (project.files(), project.git("for-each-ref")) == before
     hint = refused.err.partition("hint: ")[2].strip()
@@ -248,7 +248,7 @@ def test_no_agent(project: Project) -> None:
 
     done = project.gitcp("resume", "work@1", "--yes", check=1)
 
-    assert "holds no conversation: nothing was started" in done.err
+    assert "has no conversation: no agent was started" in done.err
     assert "hint: gitcp restore work@1" in done.err
     assert project.read("app.py") == b"two\n"
 
@@ -263,7 +263,7 @@ def test_not_installed(project: Project, talk: Talk, tmp_path: Path) -> None:
 
     done = project.gitcp("resume", "1", "--yes", env={"PATH": str(programs)}, check=1)
 
-    assert "claude is not on PATH: nothing was started, and nothing restored" in done.err
+    assert "claude is not on PATH: nothing was restored and no agent was started" in done.err
     assert project.read("app.py") == b"two\n"
 
 

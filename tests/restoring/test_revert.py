@@ -20,9 +20,9 @@ from gitcp.model import FILE, SYMLINK, Base, Entry, Oid, Snapshot
 from gitcp.restoring import apply
 from gitcp.restoring import revert as op
 from gitcp.restoring.merge import Merged, by_git, merge
-from gitcp.restoring.request import Request
+from gitcp.restoring.request import RestoreRequest
 from gitcp.restoring.restore import Report
-from gitcp.restoring.revert import Plan
+from gitcp.restoring.revert import RevertPlan
 from gitcp.state import journal
 from gitcp.store import Store
 from gitcp.worktree.snapshot import Limits
@@ -36,14 +36,16 @@ NUMBERS = "".join(f"{n}\n" for n in range(1, 31))
 Files = dict[bytes, tuple[int, bytes]]
 
 
-def planned(project: Project, number: int, before: int | None = None, **fields: object) -> Plan:
+def planned(
+    project: Project, number: int, before: int | None = None, **fields: object
+) -> RevertPlan:
     """The plan of reverting a checkpoint of the session."""
     store = open_store(project)
     tip = store.tip(SESSION)
     assert tip is not None
     commits = {s.id.number: s.commit for s in store.history(tip)}
     target, start = op.step(store, commits[number], commits[before] if before else None)
-    request = Request(target, project.root, conversation=False, reverted=start, **fields)  # type: ignore[arg-type]
+    request = RestoreRequest(target, project.root, conversation=False, reverted=start, **fields)  # type: ignore[arg-type]
     return op.plan(store, request)
 
 
@@ -200,9 +202,7 @@ def test_affected(steps: Project) -> None:
     assert [(str(each.summary.id), each.paths) for each in plan.affected] == [
         ("work@3", (b"list",))
     ]
-    assert [(c.path, c.why) for c in plan.conflicts] == [
-        (b"list", "the same lines were changed since")
-    ]
+    assert [(c.path, c.why) for c in plan.conflicts] == [(b"list", "the same lines changed since")]
     assert {step.path for step in plan.files.write} == {b"old/gone"}
     assert (
         set(
@@ -222,12 +222,12 @@ def test_conflict(steps: Project) -> None:
 
     with steps.guard():
         said = steps.gitcp("revert", "2", "--yes", "--session", SESSION, check=12).err
-    assert "list changed since in a way that cannot be both. Nothing was changed" in said
+    assert "later changes to list conflict with it; nothing was changed" in said
     assert "gitcp revert 2 --yes --session work --keep" in said
     assert (contents(steps), steps.git("for-each-ref")) == (before, refs)
 
     done = steps.gitcp("revert", "2", "--yes", "--keep", "--session", SESSION, check=3).out
-    assert "the same lines were changed since" in done
+    assert "the same lines changed since" in done
     assert steps.read("list").decode() == NUMBERS.replace("\n3\n", "\nIII\n")
     assert steps.read("old/gone") == b"gone\n"
 
@@ -249,7 +249,9 @@ def test_command(steps: Project) -> None:
     assert plan["schema"] == "gitcp.revert-plan/1"
     assert plan["written"] == ["list", "old/gone"]
     assert plan["removed"] == ["dir/new", "later"]
-    assert "there is nobody to ask" in steps.gitcp("revert", "2", *given, check=12).err
+    assert (
+        "not a terminal: pass --yes to confirm" in steps.gitcp("revert", "2", *given, check=12).err
+    )
 
     done = steps.gitcp("revert", "2", "--yes", "--json", *given, "--", "old", check=0).out
     assert '"written":["old/gone"]' in done
@@ -258,7 +260,7 @@ def test_command(steps: Project) -> None:
     shown = steps.gitcp("show", *given, check=0).out
     assert "Reverted" in shown
     again = steps.gitcp("revert", "2", "--yes", *given, "--", "old", check=0).out
-    assert again.startswith("nothing of work@1..work@2 is there to take back")
+    assert again.startswith("nothing of work@1..work@2 is left to revert")
 
 
 def test_refused(steps: Project) -> None:
@@ -286,7 +288,7 @@ def test_changed_since_the_plan(steps: Project) -> None:
     plan = planned(steps, 2)
     steps.write("dir/new", "changed meanwhile\n")
     before = contents(steps)
-    with pytest.raises(Refused, match="changed since the plan"):
+    with pytest.raises(Refused, match="changed after the plan"):
         op.revert(open_store(steps), plan)
 
     assert contents(steps) == before

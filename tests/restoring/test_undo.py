@@ -4,8 +4,9 @@ did.
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,15 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from talk import Talk
 
+from gitcp import wire
 from gitcp.errors import Refused, StoreDamaged
+from gitcp.git.repo import Repository
 from gitcp.model import Checkpoint
 from gitcp.restoring import restore as op
-from gitcp.restoring.restore import Report, Request
-from gitcp.state import journal
+from gitcp.restoring import written
+from gitcp.restoring.restore import Report, RestoreRequest
+from gitcp.state import journal, oplog, undo_stack
+from gitcp.state.extent import encode_restores
 from gitcp.value import replace
 from gitcp.worktree.snapshot import Limits
 
@@ -96,7 +101,7 @@ def test_restore_after_undo(project: Project) -> None:
     assert contents(project) == was_first
     restore(project, second)
 
-    with pytest.raises(Refused, match="no undo to take back"):
+    with pytest.raises(Refused, match="no undo to redo"):
         redo(project)
     undo(project)
     assert contents(project) == was_first
@@ -247,19 +252,6 @@ def test_the_list_is_damaged(project: Project) -> None:
     assert was_second != was_first
 
 
-def test_the_list_is_bounded(project: Project) -> None:
-    """Only so many restores are remembered, and those the newest."""
-    (first, _), _ = versions(project, 2)
-    repo = open_store(project).repo
-    ids = tuple(first.id._replace(number=number) for number in range(1, 301))
-    journal.set_restores(repo, journal.Restores(ids, (), {id: journal.Extent() for id in ids}))
-
-    known = journal.restores(repo)
-
-    assert known.undo == ids[-journal.MOST :]
-    assert set(known.extents) == set(known.undo)
-
-
 # ---------------------------------------------------------------- any tree to any other
 
 NAMES = st.sampled_from([b"a", b"b", b"c\xff", b"x.log", b"keep.log", b".gitignore"])
@@ -388,7 +380,9 @@ def walk_with(project: Project, limits: Limits, before: Files, after: Files) -> 
     for step, wanted in ((op.undo, before), (op.redo, after), (op.undo, before)):
         step(
             open_store(project),
-            lambda id: Request(numbered(open_store(project), id), project.root, limits=limits),
+            lambda id: RestoreRequest(
+                numbered(open_store(project), id), project.root, limits=limits
+            ),
         )
         assert contents(project) == wanted
 
@@ -640,6 +634,39 @@ def test_abort_takes_back_what_is_ignored(
     assert contents(project) == before
 
 
+@pytest.mark.parametrize("conversation_alone", [False, True])
+def test_continue_says_what_is_kept(
+    project: Project, monkeypatch: pytest.MonkeyPatch, *, conversation_alone: bool
+) -> None:
+    """What a restore kept back is kept back by --continue too, and said, with exit code 3."""
+    project.write("a", "old\n")
+    project.write("b", "old\n")
+    project.write("c", "old\n")
+    target = save(project)
+    if not conversation_alone:
+        project.write("b", "new\n")
+    project.remove("a")
+    project.write("a/ignored", "mine\n")
+    project.write(".git/info/exclude", "ignored\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(op, "_save_after", crash)
+        patched.setattr(op, "_is_placed", lambda *_: False)
+        patched.setattr(op, "_is_conversation_unchanged", lambda *_: False)
+        with pytest.raises(KeyboardInterrupt):
+            restore(project, target)
+    project.write("c", "edited since\n")
+
+    with project.guard():
+        done = project.gitcp("restore", "--continue", "--json", check=3)
+
+    told = {one["path"]: one["reason"] for one in json.loads(done.out)["kept"]}
+    assert told.keys() == {"a", "c"}
+    assert told["c"] == "edited since the restore was interrupted"
+    assert project.read("b") == b"old\n"
+    assert project.read("c") == b"edited since\n"
+    assert project.read("a/ignored") == b"mine\n"
+
+
 def test_abort_leaves_what_was_hidden(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rule is gone that hid a file when a restore began: --abort leaves the file, and so does the
     undo of that.
@@ -665,21 +692,151 @@ def crash(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
+def as_older(project: Project, **changes: Any) -> None:
+    """Make the store as an older gitcp left it: what can be undone stands beside the log, which
+    does not have it. `changes` are made to each extent.
+    """
+    repo = open_store(project).repo
+    known, log = undo_stack.restores(repo), repo.store_dir / oplog.NAME
+    extents = {}
+    for id, extent in known.extents.items():
+        wrote = written.read(repo, extent)
+        extents[id] = replace(extent, made=wrote.made, bits=wrote.bits, **changes)
+    fields = encode_restores(replace(known, extents=extents))
+    journal.write_fields(repo.state_dir / undo_stack.OLDER, fields)
+    lines = [json.loads(line) for line in log.read_bytes().splitlines()]
+    new = ("safety", "extent", "key", "place")
+    kept = [{name: line[name] for name in line if name not in new} for line in lines]
+    log.write_bytes(b"".join(wire.dumps(line, small=True) + b"\n" for line in kept))
+
+
 def test_an_older_store(project: Project) -> None:
     """What an older gitcp wrote of a restore is read; the ignored file is known by it alone."""
     project.write("note", "mine\n")
     target = save(project)
     project.remove("note")
     restore(project, target)
-    store = open_store(project)
-    path = store.repo.state_dir / journal.RESTORES
-    fields = journal.read_fields(path)
-    assert fields is not None
-    for extent in fields["extents"].values():
-        extent.pop("written")
-    journal.write_fields(path, fields)
+    as_older(project, written="")
     undo(project)
     assert b"note" not in project.files()
+
+
+def test_undo_goes_on_in_an_older_store(project: Project) -> None:
+    """What an older gitcp did is undone and redone step by step, and what was done since; what it
+    kept apart is read once.
+    """
+    (first, was_first), (second, was_second) = versions(project, 2)
+    project.write("edited", "x\n")
+    before = contents(project)
+    restore(project, first)
+    restore(project, second)
+    restore(project, first)
+    undo(project)
+    as_older(project)
+    repo = open_store(project).repo
+    known = undo_stack.restores(repo)
+    assert (len(known.undo), len(known.redo)) == (2, 1)
+
+    redo(project)
+    assert contents(project) == was_first
+    assert not (repo.state_dir / undo_stack.OLDER).exists()
+    for wanted in (was_second, was_first, before):
+        undo(project)
+        assert contents(project) == wanted
+    with pytest.raises(Refused, match="no restore to undo"):
+        undo(project)
+    for wanted in (was_first, was_second, was_first):
+        redo(project)
+        assert contents(project) == wanted
+    restore(project, second)
+    undo(project)
+    assert contents(project) == was_first
+
+
+@pytest.mark.parametrize("at", ["log", "unlink", "record", "finish"])
+def test_killed_while_an_older_store_is_read(
+    project: Project, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """Wherever an undo ends that reads what an older gitcp left: finished, it is one undo."""
+    (first, was_first), (second, was_second) = versions(project, 2)
+    restore(project, first)
+    restore(project, second)
+    as_older(project)
+    real, calls = oplog.record, []
+
+    def record(repo: Repository, what: str, *args: Any, **named: Any) -> Any:
+        calls.append(what)
+        if (what, at) in ((oplog.OLDER, "log"), ("undo", "record")):
+            raise KeyboardInterrupt
+        return real(repo, what, *args, **named)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        patched.setattr(oplog, "record", record)
+        if at == "unlink":
+            patched.setattr(undo_stack, "sync_directory", crash)
+        if at == "finish":
+            patched.setattr(journal, "finish", crash)
+        undo(project)
+
+    repo = open_store(project).repo
+    assert contents(project) == was_first
+    if at == "finish":
+        assert journal.unfinished(repo) is None, "it is in the log"
+    else:
+        finish(project, forward=True)
+    known = undo_stack.restores(repo)
+    assert (len(known.undo), len(known.redo)) == (1, 1)
+    redo(project)
+    assert contents(project) == was_second
+    undo(project)
+    undo(project)
+    assert contents(project) == was_second
+
+
+@pytest.mark.parametrize("forward", [True, False])
+@pytest.mark.parametrize("step", [restore, undo])
+def test_interrupted_by_an_older_gitcp(
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    step: Callable[..., Report],
+    *,
+    forward: bool,
+) -> None:
+    """A restore or undo that an older gitcp began, and perhaps logged, is finished or taken back;
+    then undo goes on as there.
+    """
+    (first, _), (second, was_second) = versions(project, 2)
+    restore(project, first)
+    project.write("edited", "x\n")
+    before = contents(project)
+    repo = open_store(project).repo
+    known = undo_stack.restores(repo)
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        patched.setattr(journal, "finish", crash)
+        if step is restore:
+            restore(project, second)
+        else:
+            undo(project)
+    after = undo_stack.restores(repo)
+    as_older(project)
+    path = repo.state_dir / journal.RESTORE
+    fields = journal.read_fields(path) or {}
+    del fields["key"]
+    sides = {"before": encode_restores(known), "after": encode_restores(after)}
+    journal.write_fields(path, {**fields, **sides})
+    assert journal.unfinished(repo) is not None
+
+    finish(project, forward=forward)
+
+    assert journal.unfinished(repo) is None
+    now = undo_stack.restores(repo)
+    if forward:
+        assert (now.undo, now.redo) == (after.undo, after.redo)
+    else:
+        assert contents(project) == before
+        assert (now.undo[:-1], now.redo) == (known.undo, known.redo)
+    (redo if forward and step is undo else undo)(project)
+    assert contents(project) == (before if forward else was_second)
 
 
 def test_an_extent_is_not_known(project: Project) -> None:
@@ -693,8 +850,9 @@ def test_an_extent_is_not_known(project: Project) -> None:
     talk.say("three", "four")
     project.write("a", "new\n")
     restore(project, target)
-    store = open_store(project)
-    journal.set_restores(store.repo, replace(journal.restores(store.repo), extents={}))
+    as_older(project)
+    path = open_store(project).repo.state_dir / undo_stack.OLDER
+    journal.write_fields(path, {**(journal.read_fields(path) or {}), "extents": {}})
     project.git("add", "a")
     staged = project.git("ls-files", "--stage")
 
@@ -706,7 +864,7 @@ def test_an_extent_is_not_known(project: Project) -> None:
     assert project.git("ls-files", "--stage") == staged
 
 
-def test_lists_are_not_left(project: Project) -> None:
+def test_lists_are_not_left(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lists of what restores wrote go when their restores are forgotten, and so do the ignore
     rules beside them.
     """
@@ -715,8 +873,9 @@ def test_lists_are_not_left(project: Project) -> None:
     for target in (first, second) * 2:
         restore(project, target)
     assert len(os.listdir(directory)) == 5
-    journal.set_restores(open_store(project).repo, journal.Restores())
-    assert os.listdir(directory) == []
+    monkeypatch.setattr(undo_stack, "MOST", 1)
+    restore(project, first)
+    assert len(os.listdir(directory)) == 2
 
 
 ANY_RULES = st.sampled_from(

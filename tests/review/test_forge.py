@@ -151,7 +151,7 @@ def test_long_limits(forge: Forge, headers: dict[str, str]) -> None:
     clock = Clock()
     forge.faults = [Fault("POST", 403, headers)]
 
-    with pytest.raises(GitcpError, match="too many requests"):
+    with pytest.raises(GitcpError, match="rate limited"):
         put(forge, MARK, clock)
     assert clock.waited == []
     assert forge.comments == []
@@ -214,7 +214,7 @@ def test_nobody_there() -> None:
     clock = Clock()
     client = Client("http://127.0.0.1:1", {}, clock.sleep)
 
-    with pytest.raises(GitcpError, match="cannot be reached"):
+    with pytest.raises(GitcpError, match="cannot reach"):
         client.call("GET", "/user")
     assert len(clock.waited) == 4
 
@@ -305,12 +305,12 @@ def test_reviewed_by_a_person(github: Forge, branch: Project) -> None:
     out = branch.gitcp("review", "main..", "--post", "--dry-run", env=github.env(), check=0).out
 
     assert "- new: " in out
-    assert "- as it was, but for a rebase: 1 commit" in out
+    assert "- unchanged except for a rebase: 1 commit" in out
 
 
 def test_post_refused(branch: Project) -> None:
     """Outside of a job, and with options that contradict each other."""
-    assert "no job of GitHub or GitLab" in branch.gitcp("review", "--post", check=2).err
+    assert "not a GitHub or GitLab CI job" in branch.gitcp("review", "--post", check=2).err
     branch.gitcp("review", "--dry-run", check=2)
     branch.gitcp("review", "--post", "--json", check=2)
 

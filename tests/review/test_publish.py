@@ -198,7 +198,7 @@ def test_beside_a_repack(spoken: Project, monkeypatch: pytest.MonkeyPatch) -> No
     spoken.gitcp("save", "many", check=0)
     store = open_store(spoken)
     checkpoint = store.read(next(iter(store.sessions().values())))
-    plan = publish.plan(store, publish.Request(checkpoint, "topic", trust=True))
+    plan = publish.plan(store, publish.PublishRequest(checkpoint, "topic", trust=True))
     set_branch = worktrees.set_branch
 
     def late(*args: Any) -> bool:

@@ -18,13 +18,13 @@ from markdown_it.token import Token
 from talk import Talk
 from tokens import tokens
 
-from gitcp.history.activity import Activity, Ran
+from gitcp.history.activity import Activity, CommandRun
 from gitcp.history.diffstat import FileStat
 from gitcp.review import review as op
-from gitcp.review.interdiff import Differs, Moved, Since
+from gitcp.review.interdiff import CommitStatus, FileDelta, Since
 from gitcp.review.pages import comment
 from gitcp.review.pages import review as page
-from gitcp.review.review import Step, Story, Told
+from gitcp.review.review import ReviewedCommit, ReviewStep, Story
 from gitcp.secrets.scan import fingerprint
 from gitcp.value import replace
 
@@ -343,7 +343,7 @@ def test_since(work: Work) -> None:
         {"path": "c.py", "more": 1, "less": 0},
     ]
     said = project.gitcp("review", "main..", "--since", reviewed, check=0).out
-    assert "- as it was, but for a rebase: 1 commit\n" in said
+    assert "- unchanged except for a rebase: 1 commit\n" in said
 
 
 def test_without_commits(work: Work) -> None:
@@ -351,7 +351,7 @@ def test_without_commits(work: Work) -> None:
     that is said.
     """
     assert work.project.json("review")["steps"] == []
-    assert "no tests were run" in work.project.gitcp("review", check=0).out
+    assert "no tests ran" in work.project.gitcp("review", check=0).out
     work.step("one", a_py=text(l3="one"))
 
     found = work.project.json("review")
@@ -381,8 +381,8 @@ def test_files(work: Work, tmp_path: Path) -> None:
     for kind in ("md", "html", "json"):
         assert (tmp_path / f"1.{kind}").read_bytes() == (tmp_path / f"2.{kind}").read_bytes()
     assert json.loads((tmp_path / "1.json").read_text()) == project.json("review")
-    assert "ends in none of" in project.gitcp("review", "-o", "../x.pdf", check=2).err
-    assert "is no directory" in project.gitcp("review", "-o", "no/where.md", check=2).err
+    assert "must end in one of" in project.gitcp("review", "-o", "../x.pdf", check=2).err
+    assert "is not a directory" in project.gitcp("review", "-o", "no/where.md", check=2).err
     assert "exists already" in project.gitcp("review", "-o", "../1.md", check=12).err
     assert not (tmp_path / "x.pdf").exists()
 
@@ -435,9 +435,12 @@ def test_lost_objects(work: Work) -> None:
 
 def many(count: int, words: str = "words") -> Story:
     """A story of so many checkpoints."""
-    ran = (Ran("pytest " + words, is_test=True, failed=True, said=words), Ran(words, failed=True))
+    ran = (
+        CommandRun("pytest " + words, is_test=True, failed=True, said=words),
+        CommandRun(words, failed=True),
+    )
     steps = tuple(
-        Step(
+        ReviewStep(
             id=f"alpha@{n + 1}",
             created="2026-11-02T09:00:00Z",
             title=words,
@@ -457,12 +460,17 @@ def many(count: int, words: str = "words") -> Story:
     since = Since(
         "b" * 40,
         True,
-        (Moved("a" * 40, words, "new"),),
-        (Differs(words.encode(), 1, 2),),
+        (CommitStatus("a" * 40, words, "new"),),
+        (FileDelta(words.encode(), 1, 2),),
         ("alpha@1",),
     )
     return Story(
-        "c" * 40, "d" * 40, words, (Told("a" * 40, words, "tree", ("alpha@1",)),), steps, since
+        "c" * 40,
+        "d" * 40,
+        words,
+        (ReviewedCommit("a" * 40, words, "tree", ("alpha@1",)),),
+        steps,
+        since,
     )
 
 
@@ -481,7 +489,7 @@ def test_fits(count: int, words: str) -> None:
     assert len(made.encode()) <= comment.MOST_BYTES
     assert shown == made.count("</details>")
     assert shown >= min(count, 5)
-    assert (f"{count - shown} of {count} checkpoints are not shown" in made) == (shown < count)
+    assert (f"{count - shown} of {count} checkpoints do not fit" in made) == (shown < count)
     assert comment.marked(made) == ("d" * 40, f"alpha@{count}")
 
 
@@ -648,6 +656,6 @@ def test_shallow(work: Work, tmp_path: Path) -> None:
     )
     shallow = Project(tmp_path / "shallow")
 
-    assert "with all of the history" in shallow.gitcp("review", "main..", check=2).err
+    assert "check out the full history" in shallow.gitcp("review", "main..", check=2).err
     shutil.rmtree(tmp_path / "shallow")
     assert len(told(work.project)["steps"]) == 1

@@ -141,7 +141,7 @@ def test_secrets(worked: Project, tmp_path: Path) -> None:
 
     mine = worked.gitcp("view", check=0)
     assert "1 secret" in mine.err
-    assert b"do not hand it on" in worked.read(PAGE)
+    assert b"do not share it" in worked.read(PAGE)
     assert {f["place"] for f in worked.json("view")["findings"]} == {
         "file",
         "conversation",
@@ -226,8 +226,8 @@ def test_cut(project: Project) -> None:
 
     page = render(told(project, "s")).decode()
 
-    assert "10,000 characters more, in the checkpoint" in page
-    assert "500 lines more, in the checkpoint" in page
+    assert "10,000 characters more in the checkpoint" in page
+    assert "500 lines more in the checkpoint" in page
     assert page.count("+line\n") + page.count("+line<") == 1500
     assert "7,000 characters more" in page
 
@@ -239,7 +239,7 @@ def test_cut_more(project: Project) -> None:
 
     page = render(told(project, "s")).decode()
 
-    assert page.count("1,900 lines more, in the checkpoint") == 31
+    assert page.count("1,900 lines more in the checkpoint") == 31
 
 
 # ---------------------------------------------------------------- patches

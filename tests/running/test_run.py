@@ -102,7 +102,7 @@ def test_failure_without_rollback(shop: Project) -> None:
     assert shown["label"] == "build: failed"
     (failed,) = shown["handoff"]["failed"]
     assert failed.startswith("build: sh -c echo x > a.txt")
-    assert "ended with 7" in failed
+    assert "exited with 7" in failed
     assert "gitcp restore" in done.err
 
 
@@ -115,7 +115,7 @@ def test_rollback_in_part(shop: Project) -> None:
     done = shop.gitcp("run", "try", "--rollback", "--", "sh", "-c", script)
 
     assert done.code == 7
-    assert "only some of the files are back at" in done.err
+    assert "restored some files of" in done.err
     assert "a.txt/kept.log is not captured" in done.err
     assert shop.read("a.txt/kept.log") == b"x\n"
 
@@ -424,7 +424,7 @@ def test_crash_is_found_and_finished(shop: Project) -> None:
     )
 
     assert (
-        "note: the run of crash was interrupted here; gitcp run --recover finishes it"
+        "note: the run of crash was interrupted here; finish it with gitcp run --recover"
         in shop.gitcp("log").err
     )
     done = shop.gitcp("run", "next", "--", "cat", "a.txt", check=0)
@@ -433,7 +433,7 @@ def test_crash_is_found_and_finished(shop: Project) -> None:
     assert "failed crash  (it was interrupted)" in done.err
     assert shop.files() == files
     assert effects(shop) == ["undone"]
-    assert shop.json("show", "@")["handoff"]["failed"][0].endswith("was cut off")
+    assert shop.json("show", "@")["handoff"]["failed"][0].endswith("was interrupted")
     assert "interrupted" not in shop.gitcp("log").err
 
 
@@ -444,7 +444,7 @@ def test_recover(shop: Project) -> None:
     with shop.guard():
         done = shop.gitcp("run", "--recover", check=0)
 
-    assert "the files stay as they are" in done.err
+    assert "the files are unchanged" in done.err
     assert shop.read("a.txt") == b"x\n"
     assert shop.gitcp("run", "--recover").code == 12
 

@@ -52,7 +52,7 @@ def test_results_come_back(value: Any) -> None:
 )
 def test_no_json(session: gitcp.Session, value: Any) -> None:
     """A result that JSON would not give back is refused, and is not recorded as anything else."""
-    with pytest.raises(BadValue, match="no JSON value: the step was done"):
+    with pytest.raises(BadValue, match="is not a JSON value: the step was done"):
         session.step("odd", lambda: value)
     with pytest.raises(RevisionNotFound):
         session.step("odd")

@@ -153,7 +153,7 @@ def test_failing_compensation(checkpoints: Checkpoints, project: Project) -> Non
 
 def test_not_begun(checkpoints: Checkpoints) -> None:
     """A transaction that is not used with `with` says so."""
-    with pytest.raises(GitcpError, match="not begun"):
+    with pytest.raises(GitcpError, match="has not started"):
         checkpoints.transaction("x").compensate("true")
 
 

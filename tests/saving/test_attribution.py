@@ -23,7 +23,7 @@ from gitcp.automation import watch
 from gitcp.conversation import segments
 from gitcp.model import Agent, Trigger
 from gitcp.saving import conversation, session
-from gitcp.saving.save import Request, Saved, save
+from gitcp.saving.save import Saved, SaveRequest, save
 from gitcp.value import replace
 
 from driver import SOURCE, Project
@@ -61,7 +61,7 @@ def test_sessions_that_begin_at_once(ready: Project) -> None:
 
     for number, choice in enumerate(choices):
         ready.write("a.txt", f"{number}\n")
-        save(open_store(ready), Request(ready.root, trigger=Trigger.PROMPT, choice=choice))
+        save(open_store(ready), SaveRequest(ready.root, trigger=Trigger.PROMPT, choice=choice))
 
     assert agents(ready) == {"01a1fea3": {FIRST}, "01a1fea39bdb": {SECOND}}
     assert len(list(store.history(store.sessions()["01a1fea3"]))) == 2
@@ -74,9 +74,9 @@ def test_a_late_first_save_keeps_the_conversation(ready: Project) -> None:
     talk = replace(
         generic.from_bytes(b'{"role":"user","content":"hi"}\n'), agent=Agent("codex", FIRST)
     )
-    save(store, Request(ready.root, trigger=Trigger.TURN, choice=early._replace(capture=talk)))
+    save(store, SaveRequest(ready.root, trigger=Trigger.TURN, choice=early._replace(capture=talk)))
     ready.write("a.txt", "two\n")
-    saved = save(open_store(ready), Request(ready.root, trigger=Trigger.PROMPT, choice=late))
+    saved = save(open_store(ready), SaveRequest(ready.root, trigger=Trigger.PROMPT, choice=late))
 
     assert saved.checkpoint.id == ("01a1fea3", 2)
     assert saved.checkpoint.conversation is not None

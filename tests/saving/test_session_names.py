@@ -100,7 +100,7 @@ def test_beginning(name: str, session_id: str, *, expected: bool) -> None:
     """A beginning is long enough, and does not end within a number unless the id is one of
     hexadecimal digits.
     """
-    assert session._is_beginning(name, session_id) is expected
+    assert session._is_prefix(name, session_id) is expected
 
 
 def test_mcp_and_watch_are_exact(tenth: Project) -> None:
@@ -108,4 +108,4 @@ def test_mcp_and_watch_are_exact(tenth: Project) -> None:
     store = open_store(tenth)
     assert session.choose(store, tenth.root, session="agent-1").session == "agent-1"
     assert session.named(store, "agent-1") == "agent-1"
-    assert session.looked_up(store, "agent-1") == "agent-10"
+    assert session.resolve_prefix(store, "agent-1") == "agent-10"

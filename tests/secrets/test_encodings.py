@@ -600,6 +600,7 @@ def test_one_after_another() -> None:
         == f"https://user:[REDACTED:{NAME}]@a.dev/".encode()
     )
     assert (
-        redact(b"ab cd ef", known=[("a", b"b c"), ("b", b"c"), ("c", b"cd e")]) == b"a[REDACTED:a]f"
+        redact(b"ab cd ef", literals=[("a", b"b c"), ("b", b"c"), ("c", b"cd e")])
+        == b"a[REDACTED:a]f"
     )
     assert [each.text for each in scan(b"ab cd ef", [("a", b"b c"), ("c", b"cd e")])] == [b"b cd e"]

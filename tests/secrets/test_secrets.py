@@ -180,9 +180,9 @@ def test_bad_id(project: Project, id: str) -> None:
 
 def test_nothing_here(project: Project) -> None:
     """Without a checkpoint there is nothing to scan, and it is said so."""
-    assert "no checkpoint here yet" in project.gitcp("secrets", check=16).err
+    assert "no checkpoints yet" in project.gitcp("secrets", check=16).err
     project.gitcp("secrets", "--all", check=0)
-    assert "give one" in project.gitcp("secrets", "@", "--all", check=2).err
+    assert "cannot be used together" in project.gitcp("secrets", "@", "--all", check=2).err
 
 
 def test_names(project: Project, tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ def test_not_ours(bob: Project) -> None:
             assert refused(bob, data), what
         bob.write("../file", NOT_OURS["text"])
         done = bob.gitcp("import", "../file", check=2)
-    assert done.err.startswith("error: file is no bundle")
+    assert done.err.startswith("error: file: unrecognized format")
 
 
 def test_no_file(bob: Project) -> None:
@@ -261,7 +261,7 @@ def test_no_file(bob: Project) -> None:
     os.mkfifo(bob.path("pipe"))
     for name in ("nothing", ".", "pipe", "\0"):
         with pytest.raises(BadValue):
-            importing.take(open_store(bob), importing.Request(bob.root / name))
+            importing.import_file(open_store(bob), importing.ImportRequest(bob.root / name))
 
 
 def test_hostile_json(bob: Project) -> None:
@@ -313,7 +313,7 @@ def refused(bob: Project, data: bytes) -> str:
     path = bob.root.parent / "evil"
     path.write_bytes(data)
     try:
-        found = importing.take(open_store(bob), importing.Request(path))
+        found = importing.import_file(open_store(bob), importing.ImportRequest(path))
     except GitcpError as error:
         return str(error)
     finally:
@@ -369,7 +369,7 @@ def test_objects_that_git_refuses(mallory: Project, bob: Project) -> None:
     ):
         bad = store.objects.write("commit", worse + blank + body)
         store.objects.flush()
-        assert "git refuses the bundle" in refused(bob, bundled(mallory, bad))
+        assert "git rejects the bundle" in refused(bob, bundled(mallory, bad))
     said = bob.git("cat-file", "--batch-all-objects", "--batch-check=%(objecttype)").split()
     assert said.count("commit") == 1
 

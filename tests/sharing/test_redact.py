@@ -128,9 +128,7 @@ def test_only_what_is_new(project: Project, hub: Path) -> None:
     project.gitcp("remote", "hub", str(hub), check=0)
     project.gitcp("push", "--session", "alpha", "--redact", check=0)
     first = set(objects(hub))
-    assert (
-        "is there already" in project.gitcp("push", "--session", "alpha", "--redact", check=0).out
-    )
+    assert "is up to date" in project.gitcp("push", "--session", "alpha", "--redact", check=0).out
     save(store, "alpha", {b"env": f"K={TOKEN}\n".encode(), b"clean": b"new\n"}, {"main": b"{}\n"})
 
     assert (

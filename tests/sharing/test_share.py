@@ -92,7 +92,7 @@ def test_there_and_back(ada: Project, bob: Project, hub: Path) -> None:
         again = ada.gitcp("push", "--session", "alpha", check=0).out
     assert "sent session alpha to hub  (2 checkpoints new)" in sent
     assert "sent tag good" in sent
-    assert again == "session alpha is there already\n"
+    assert again == "session alpha is up to date\n"
     assert set(refs_of(hub)) == {"refs/gitcp/sessions/alpha", "refs/gitcp/tags/good"}
 
     before = bob.files()
@@ -103,7 +103,7 @@ def test_there_and_back(ada: Project, bob: Project, hub: Path) -> None:
         assert [
             (s["session"], s["checkpoints"]) for s in bob.json_lines("sessions", "--fetched")
         ] == [("hub/alpha", 2)]
-        assert bob.json_lines("sessions") == []
+        assert [s["session"] for s in bob.json_lines("sessions")] == ["hub/alpha"]
         assert [c["id"] for c in bob.json_lines("log", "hub/alpha")] == ["alpha@2", "alpha@1"]
         assert bob.gitcp("show", "hub/alpha@1:a.txt", check=0).out == "one\n"
         bob.gitcp("check", check=0)
@@ -165,8 +165,8 @@ def test_grown_on_both_sides(ada: Project, bob: Project, hub: Path) -> None:
 
     for options in ((), ("--force",)):
         refused = ada.gitcp("push", "--session", "alpha", *options, check=12)
-        assert "never merged" in refused.err
-    assert "went another way" in ada.gitcp("fetch", check=0).out
+        assert "have diverged" in refused.err
+    assert "diverged from yours" in ada.gitcp("fetch", check=0).out
     refused = ada.gitcp("push", "--session", "alpha", "--force", check=12)
     assert refs_of(hub) == held
     assert "gitcp fork" in ada.gitcp("restore", "hub/alpha", "--yes", "--trust", check=12).err
@@ -228,7 +228,7 @@ def test_remotes(ada: Project, hub: Path) -> None:
         "origin  https://ada:…@git.invalid/x.git  (no checkpoints)"
         in ada.gitcp("remote", check=0).out
     )
-    assert "until you say so" in ada.gitcp("push", "origin", check=12).err
+    assert "is not enabled" in ada.gitcp("push", "origin", check=12).err
     assert "no remote" in ada.gitcp("push", "nowhere", check=2).err
     for name, url in (
         ("a b", "x"),
@@ -243,7 +243,7 @@ def test_remotes(ada: Project, hub: Path) -> None:
     assert (
         json.loads(ada.gitcp("remote", "hub", "--off", "--json", check=0).out)["enabled"] is False
     )
-    assert "to no remote yet" in ada.gitcp("push", check=12).err
+    assert "no remote is enabled" in ada.gitcp("push", check=12).err
     ada.gitcp("remote", "hub", check=0)
     ada.git("push", "--quiet", "--all", "hub")
     ada.git("fetch", "--quiet", "--all", check=False)
@@ -502,7 +502,7 @@ def test_checksum(project: Project, store: Store) -> None:
         validated(project, with_metadata(store, metadata.replace(good, b"0" * 64)))
     blob = project.git("rev-parse", f"{talk}:.gitcp/conversation/main/a/000000000000.jsonl")
     project.remove(f".git/objects/{blob[:2]}/{blob[2:]}")
-    with pytest.raises(StoreDamaged, match="did not come along"):
+    with pytest.raises(StoreDamaged, match="did not send blob"):
         validated(project, talk)
     project.write(".git/objects/pack/pack-of-a-partial-clone.promisor", "")
     assert validated(project, talk) == 3
@@ -545,7 +545,7 @@ def test_sizes(project: Project, store: Store, monkeypatch: pytest.MonkeyPatch) 
         tree = store.objects.write_tree([TreeEntry(b"%d" % n, TREE, tree) for n in range(10)])
     bomb = with_entry(store, TreeEntry(b"bomb", TREE, tree), below=False)
 
-    with pytest.raises(StoreDamaged, match="names more than"):
+    with pytest.raises(StoreDamaged, match="has more than"):
         validated(project, bomb)
     monkeypatch.setattr(verify_incoming, "LARGEST", 1)
     with pytest.raises(StoreDamaged, match=r"has \d+ bytes"):

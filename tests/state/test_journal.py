@@ -24,7 +24,8 @@ from gitcp.errors import DiskFull, GitcpError, Refused, StoreDamaged
 from gitcp.git import fsync
 from gitcp.lifecycle.check import check
 from gitcp.restoring import restore as op
-from gitcp.state import journal
+from gitcp.state import journal, undo_stack
+from gitcp.state.extent import Extent
 from gitcp.worktree.paths import is_temporary
 from gitcp.worktree.writer import Prepared, Writer
 
@@ -48,7 +49,7 @@ host = Host(os.environ, Path(os.environ["HOME"]), lambda: datetime.now(UTC))
 store = Store(Repository.open(Path.cwd(), host))
 
 def request(id):
-    return op.Request(store.read(store.find(id)), Path.cwd())
+    return op.RestoreRequest(store.read(store.find(id)), Path.cwd())
 
 count = 0
 
@@ -379,12 +380,12 @@ def test_abort_leaves_older_undos(story: Story) -> None:
     project.write("older", "work\n")
     restore(project, story.target, paths=(b"older", b"link"))
     story.new = contents(project)
-    before = journal.restores(open_store(project).repo)
+    before = undo_stack.restores(open_store(project).repo)
     interrupt(story)
 
     finish(project, forward=False)
     story.is_whole(story.new)
-    after = journal.restores(open_store(project).repo)
+    after = undo_stack.restores(open_store(project).repo)
     assert after.undo[:-1] == before.undo
     undo(project)
     undo(project)
@@ -400,14 +401,14 @@ def test_interrupted_undo(story: Story) -> None:
     total = die(project, "undo", 1, 0)
     assert contents(project) == story.new
     restore(project, story.target)
-    before = journal.restores(open_store(project).repo)
+    before = undo_stack.restores(open_store(project).repo)
     die(project, "undo", 1, total // 2)
     assert journal.unfinished(open_store(project).repo) is not None
 
     finish(project, forward=True)
 
     story.is_whole(story.new)
-    after = journal.restores(open_store(project).repo)
+    after = undo_stack.restores(open_store(project).repo)
     assert after.undo == before.undo[:-1]
     assert len(after.redo) == len(before.redo) + 1
 
@@ -491,7 +492,7 @@ def test_odd_paths_in_the_journal(project: Project) -> None:
         target=save(project).id,
         safety=save(project).id,
         paths=(b"\xff/a", b"new\nline", "é".encode()),
-        extent=journal.Extent(paths=(b"\xff",), made=(b"\xff/a",)),
+        extent=Extent(paths=(b"\xff",), made=(b"\xff/a",)),
         message="m",
         session_id="s",
     )
@@ -507,9 +508,7 @@ def test_odd_paths_in_the_journal(project: Project) -> None:
 def test_the_journal_keeps_all_of_it(project: Project) -> None:
     """What a process wrote down before it died is what the next one reads, to the last field."""
     repo, first, second = open_store(project).repo, save(project).id, save(project).id
-    extent = journal.Extent(
-        False, False, True, (b"limit",), (b"made",), "0a1b", ((b"\xff", 0o600),)
-    )
+    extent = Extent(False, False, True, (b"limit",), (b"made",), "0a1b", ((b"\xff", 0o600),))
     begun = journal.Unfinished(
         target=first,
         safety=second,
@@ -517,9 +516,8 @@ def test_the_journal_keeps_all_of_it(project: Project) -> None:
         extent=extent,
         reverted=first,
         markers=True,
-        before=journal.Restores((first,), (second,), {first: extent, second: journal.Extent()}),
-        after=journal.Restores((first, second), (), {second: extent}),
-        step=journal.Step.UNDO,
+        step=journal.RestoreKind.UNDO,
+        key="0a1b",
     )
 
     journal.begin(repo, begun)
@@ -534,7 +532,7 @@ def test_running_or_interrupted(project: Project) -> None:
     repo, id = open_store(project).repo, save(project).id
     with journal.lock(repo):
         assert not journal.is_running(repo), "it is still planning"
-        journal.begin(repo, journal.Unfinished(id, id, (), journal.Extent()))
+        journal.begin(repo, journal.Unfinished(id, id, (), Extent()))
         assert journal.is_running(repo)
     assert not journal.is_running(repo)
     with journal.lock(repo):
@@ -562,15 +560,15 @@ def test_the_journal_cannot_be_written(
     project.write("a", "old\n")
     target = save(project)
     project.write("a", "new\n")
-    real = fsync.write_new
+    real = fsync.create
 
-    def failing(path: str | Path, *args: Any, **named: Any) -> None:
+    def failing(path: str | Path, *args: Any) -> int:
         if Path(path).name.startswith(journal.RESTORE):
             raise OSError(code, os.strerror(code))
-        real(path, *args, **named)
+        return real(path, *args)
 
     with monkeypatch.context() as patched, pytest.raises(raised, match=said) as caught:  # noqa: PT012
-        patched.setattr(fsync, "write_new", failing)
+        patched.setattr(fsync, "create", failing)
         restore(project, target)
 
     assert type(caught.value) is raised
@@ -583,7 +581,7 @@ def test_the_journal_cannot_be_written(
 def test_done_for_good(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a power loss a restore that was finished is not taken for one that was interrupted."""
     repo, id = open_store(project).repo, save(project).id
-    journal.begin(repo, journal.Unfinished(id, id, (), journal.Extent()))
+    journal.begin(repo, journal.Unfinished(id, id, (), Extent()))
     synced: list[tuple[int, bool]] = []
     left = repo.state_dir / journal.RESTORE
     monkeypatch.setattr(

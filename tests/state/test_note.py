@@ -54,7 +54,7 @@ def test_next_save_takes_it(saved: Project) -> None:
     assert (found["number"], found["phase"], found["position"]) == (2, "tests", {"row": "7"})
     assert found["facts"] == {"db": "sqlite", "os": "linux"}
     assert found["handoff"]["decisions"] == ["one", "two", "three"]
-    assert saved.gitcp("note", check=0).out == "no note waits\n"
+    assert saved.gitcp("note", check=0).out == "no pending note\n"
     assert saved.gitcp("save", check=0).out.startswith("nothing changed")
 
 
@@ -99,7 +99,7 @@ def test_a_hook_takes_it(project: Project) -> None:
     project.gitcp(*call, input=f'{{"session_id": "{SESSION}"}}', check=0)
 
     assert last(project, "e7baae82")["handoff"]["task"] == "for this one"
-    assert project.gitcp("note", check=0).out == "no note waits\n"
+    assert project.gitcp("note", check=0).out == "no pending note\n"
 
 
 def test_in_an_agents_shell(project: Project) -> None:
@@ -125,7 +125,7 @@ def test_restore_saves_it(saved: Project) -> None:
 
     assert last(saved, done["safety"])["handoff"]["failed"] == ["threads", "that too"]
     assert last(saved, done["checkpoint"])["handoff"]["failed"] == ["threads"]
-    assert saved.gitcp("note", check=0).out == "no note waits\n"
+    assert saved.gitcp("note", check=0).out == "no pending note\n"
 
 
 def test_a_save_that_fails_leaves_it(saved: Project) -> None:
@@ -162,17 +162,17 @@ def test_show_and_clear(saved: Project) -> None:
     saved.gitcp("note", "--session", name, "--task", "docs", check=0)
 
     assert (
-        f"The next save of {name} says:\n  task: docs\n"
+        f"Pending note for the next checkpoint of {name}:\n  task: docs\n"
         in saved.gitcp("note", "--show", check=0).out
     )
     documents = saved.json_lines("note", "--show")
     assert [each["session"] for each in documents] == [None, name]
     assert documents[0]["objective"] == "ship"
     assert saved.json("status")["noted"] is True
-    assert "waits for the next save" in saved.gitcp("status", check=0).out
+    assert "pending for the next save" in saved.gitcp("status", check=0).out
     assert "docs" not in saved.gitcp("note", "--clear", "--session", name, check=0).out
     assert "objective: ship" in saved.gitcp("note", check=0).out
-    assert saved.gitcp("note", "--clear", check=0).out == "no note waits\n"
+    assert saved.gitcp("note", "--clear", check=0).out == "no pending note\n"
     assert saved.json("status")["noted"] is False
 
 
@@ -209,9 +209,9 @@ def test_edit_that_fails(saved: Project) -> None:
     """
     saved.gitcp("note", "--task", "docs", check=0)
     none = saved.gitcp("note", "--edit", env={"GIT_EDITOR": ""}, check=1)
-    assert "no editor is set, and there is no terminal" in none.err
+    assert "no editor is set and this is not a terminal" in none.err
     failed = saved.gitcp("note", "--edit", env=editor(saved, "exit 3"), check=1)
-    assert "the editor ended with 3: the note is as it was" in failed.err
+    assert "the editor exited with 3: the note is unchanged" in failed.err
     wrong = saved.gitcp("note", "--edit", env=editor(saved, 'echo "mood: good" > "$1"'), check=2)
 
     assert "line 1 of the note, 'mood: good', cannot be read" in wrong.err
@@ -236,7 +236,7 @@ def test_damaged(saved: Project) -> None:
     assert saved.gitcp("save", check=0).out.startswith("saved ")
 
     assert saved.gitcp("note", "--task", "x").code == 13
-    assert saved.gitcp("note", "--clear", check=0).out == "no note waits\n"
+    assert saved.gitcp("note", "--clear", check=0).out == "no pending note\n"
 
 
 @given(
@@ -253,7 +253,7 @@ def test_damaged(saved: Project) -> None:
 )
 def test_round_trip(note: Note) -> None:
     """What is written for the editor is read as the same note."""
-    assert op.read(op.written(note)) == note
+    assert op.read(op.format_lines(note)) == note
 
 
 def test_lines_that_are_none() -> None:
@@ -274,5 +274,5 @@ def test_given_twice(saved: Project) -> None:
     op.add(store, name, Note(phase="its own"))
     op.add(store, None, Note(phase="any", objective="ship"))
 
-    assert op.of_next(store.repo, name) == Note(phase="its own", objective="ship")
-    assert op.of_next(store.repo, "other") == Note(phase="any", objective="ship")
+    assert op.pending_for(store.repo, name) == Note(phase="its own", objective="ship")
+    assert op.pending_for(store.repo, "other") == Note(phase="any", objective="ship")

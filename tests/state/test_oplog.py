@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,10 @@ from hypothesis import strategies as st
 from gitcp import wire
 from gitcp.model import CheckpointId
 from gitcp.state import oplog
-from gitcp.state.oplog import Operation, Standing, standing
+from gitcp.state.extent import Extent, Restores
+from gitcp.state.oplog import Operation
+from gitcp.state.undo_stack import MOST, UndoState, replay
+from gitcp.value import replace
 
 from driver import SOURCE, Project
 from samples import START, open_store
@@ -194,6 +197,20 @@ def _env() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(SOURCE)}
 
 
+PATHS = st.lists(st.binary(min_size=1), max_size=2).map(tuple)
+EXTENTS = st.builds(
+    Extent,
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    PATHS,
+    PATHS,
+    st.sampled_from(["", "0a1b"]),
+    st.lists(st.tuples(st.binary(min_size=1), st.integers(0, 0o7777)), max_size=2).map(tuple),
+    st.sampled_from(["", "0a1b"]),
+)
+
+
 @given(
     st.builds(
         Operation,
@@ -213,6 +230,18 @@ def _env() -> dict[str, str]:
         ),
         of=st.none() | st.integers(1, 99),
         automatic=st.booleans(),
+        safety=st.none() | st.just(CheckpointId("alpha", 3)),
+        extent=st.none() | EXTENTS,
+        key=st.sampled_from(["", "0a1b"]),
+        aborted=st.booleans(),
+        place=st.sampled_from(["", "2c3d"]),
+        restores=st.none()
+        | st.builds(
+            Restores,
+            st.just((CheckpointId("alpha", 3),)),
+            st.just((CheckpointId("beta", 4),)),
+            st.dictionaries(st.just(CheckpointId("alpha", 3)), EXTENTS),
+        ),
     )
 )
 def test_round_trip(given_operation: Operation) -> None:
@@ -223,43 +252,120 @@ def test_round_trip(given_operation: Operation) -> None:
     assert oplog.decode(json.loads(line)) == given_operation
 
 
+def restored(number: int, what: str = "restore", **fields: Any) -> Operation:
+    """A restore with a safety checkpoint of its number, or the undo or redo of one."""
+    return operation(number, what, safety=CheckpointId("alpha", number), **fields)
+
+
+def ids(found: UndoState) -> tuple[list[int], list[int]]:
+    """The numbers of the checkpoints that undo and redo go to."""
+    known = found.restores
+    return [id.number for id in known.undo], [id.number for id in known.redo]
+
+
 def test_standing() -> None:
-    """The log is walked back and forth; what was done elsewhere or by gitcp itself is nobody's last
+    """The log is replay back and forth; what was done elsewhere or by gitcp itself is nobody's last
     step here.
     """
-    pruned = operation(2, "prune", trash="t1")
+    one, pruned = restored(1), operation(2, "prune", trash="t1")
     log = [
-        operation(1, "restore"),
+        one,
         pruned,
         operation(3, "prune", worktree="other"),
         operation(4, "prune", automatic=True),
     ]
-    one = log[0]
 
-    assert standing(log, None) == Standing((one, pruned), ())
-    assert standing(log, "other") == Standing((log[2],), ())
+    assert replay(log, None) == UndoState((one, pruned), ())
+    assert replay(log, "other") == UndoState((log[2],), ())
     log.append(operation(5, "undo", of=2))
-    assert standing(log, None) == Standing((one,), (pruned,))
-    log.append(operation(6, "undo", of=1))
-    assert standing(log, None) == Standing((), (pruned, one))
-    log.append(operation(7, "redo", of=1))
-    assert standing(log, None) == Standing((one,), (pruned,))
+    assert replay(log, None) == UndoState((one,), (pruned,))
+    log.append(restored(6, "undo", of=1))
+    assert replay(log, None) == UndoState((), (pruned, replace(one, safety=log[-1].safety)))
+    log.append(restored(7, "redo", of=1))
+    assert replay(log, None) == UndoState((replace(one, safety=log[-1].safety),), (pruned,))
     log.append(operation(8, "redo", of=2, trash="t2"))
-    assert [each.trash for each in standing(log, None).undo] == [None, "t2"]
+    assert [each.trash for each in replay(log, None).undo] == [None, "t2"]
 
 
 def test_standing_after_something_new() -> None:
     """A new restore takes the place of the restores that could be redone, and leaves a prune that
-    could be.
+    could be. One that took back what was interrupted leaves both.
     """
     log = [
-        operation(1, "restore"),
+        restored(1),
         operation(2, "prune"),
         operation(3, "undo", of=2),
-        operation(4, "undo", of=1),
+        restored(4, "undo", of=1),
     ]
 
-    found = standing([*log, operation(5, "restore", time=START + timedelta(hours=1))], None)
+    found = replay([*log, restored(5)], None)
 
     assert [each.number for each in found.undo] == [5]
     assert [each.number for each in found.redo] == [2]
+    aborted = replay([*log, restored(5, aborted=True)], None)
+    assert [each.number for each in aborted.undo] == [5]
+    assert [each.number for each in aborted.redo] == [2, 1]
+
+
+def test_standing_is_bounded() -> None:
+    """Only so many restores are remembered, and those the newest; so are their extents."""
+    log = [operation(0, "prune"), *(restored(n, extent=Extent()) for n in range(1, 301))]
+
+    found = replay(log, None)
+
+    assert ids(found) == (list(range(301 - MOST, 301)), [])
+    assert found.undo[0].what == "prune"
+    assert set(found.extents) == set(found.restores.undo)
+
+
+def test_standing_in_a_tree_of_the_same_name() -> None:
+    """What was restored in a working tree that is gone is not undone in the next one of its
+    name.
+    """
+    log = [
+        restored(1, worktree="linked", place="a"),
+        restored(2, worktree="linked", place="b"),
+        restored(3, "undo", of=1, worktree="linked", place="a"),
+    ]
+
+    assert ids(replay(log, "linked", "b")) == ([2], [])
+    assert ids(replay(log, "linked", "a")) == ([], [3])
+    assert ids(replay(log, "linked", None)) == ([], [])
+    assert ids(replay(log, None)) == ([], [])
+
+
+@pytest.mark.parametrize("logged", [0, 1, 2])
+def test_standing_of_an_older_store(logged: int) -> None:
+    """What an older gitcp kept apart belongs to the last restores of its log, from the end; read
+    twice it is read once, and what it has no checkpoint for is not undone.
+    """
+    old = [
+        operation(1, "restore"),
+        operation(2, "restore"),
+        operation(3, "prune"),
+        operation(4, "restore"),
+        operation(5, "undo", of=4),
+    ]
+    older = Restores((CheckpointId("alpha", 12),), (CheckpointId("alpha", 15),))
+    joined = operation(6, "older", restores=older)
+    log = [*old, *[joined] * logged]
+
+    found = replay(log, None, older=older)
+
+    assert ids(found) == ([12], [15])
+    assert [each.number for each in found.undo] == [2, 3]
+    assert ids(replay([*log, joined, restored(7, "redo", of=4)], None)) == ([12, 7], [])
+    assert ids(replay([*log, joined, restored(7)], None)) == ([12, 7], [])
+    assert ids(replay(old, None)) == ([], [])
+
+
+def test_an_older_store_without_a_log() -> None:
+    """What was kept apart can be undone though the log does not have it."""
+    older = Restores(tuple(CheckpointId("alpha", n) for n in (1, 2)), ())
+    joined = operation(1, "older", restores=older)
+
+    log = [joined, restored(2, "undo"), restored(3, "undo")]
+
+    assert ids(replay(log[:1], None)) == ([1, 2], [])
+    assert ids(replay(log[:2], None)) == ([1], [2])
+    assert ids(replay(log, None)) == ([], [2, 3])

@@ -25,7 +25,7 @@ from gitcp.errors import FormatTooNew
 from gitcp.git import refs
 from gitcp.git.repo import Repository
 from gitcp.model import Checkpoint, CheckpointId, Host, Note, Oid
-from gitcp.saving.save import Request, save
+from gitcp.saving.save import SaveRequest, save
 from gitcp.state import tag
 from gitcp.store import Store
 from gitcp.value import replace
@@ -181,11 +181,11 @@ def test_newer_format(project: Project) -> None:
     """A checkpoint in a format of the future is refused by name, and nothing is taken for something
     else.
     """
-    made = save(open_store(project), Request(project.root, session="alpha")).checkpoint
+    made = save(open_store(project), SaveRequest(project.root, session="alpha")).checkpoint
     data = wire.encode_checkpoint(made).replace(b'"format": %d' % wire.FORMAT, b'"format": 7777', 1)
     _rewrite(project, "refs/gitcp/sessions/alpha", data)
 
-    with pytest.raises(FormatTooNew, match=f"format 7777, this gitcp reads up to {wire.FORMAT}"):
+    with pytest.raises(FormatTooNew, match=f"format 7777; this gitcp reads up to {wire.FORMAT}"):
         _last(project, "alpha")
     shown = project.gitcp("restore", "alpha@1", "--yes", check=13)
     assert "format 7777" in shown.err
@@ -196,7 +196,7 @@ def test_unknown_field(project: Project) -> None:
     """A field that this version does not know is kept as it is when the checkpoint is written
     again.
     """
-    made = save(open_store(project), Request(project.root, session="alpha")).checkpoint
+    made = save(open_store(project), SaveRequest(project.root, session="alpha")).checkpoint
     fields = {**json.loads(wire.encode_checkpoint(made)), "weather": {"wind": [1, "north"]}}
     _rewrite(project, "refs/gitcp/sessions/alpha", wire.dumps(fields))
 
@@ -244,7 +244,7 @@ def test_ref_moves_last(project: Project, talk: Talk, monkeypatch: pytest.Monkey
         return real(common_dir, name, new, old, *promise)
 
     monkeypatch.setattr(refs, "update_ref", checked)
-    made = save(open_store(project), Request(project.root)).checkpoint
+    made = save(open_store(project), SaveRequest(project.root)).checkpoint
 
     assert seen == [(SESSION, None)]
     assert project.git("rev-parse", SESSION) == made.commit
@@ -423,7 +423,7 @@ def test_same_content_same_bytes(tmp_path: Path) -> None:
             dict(os.environ), Path(os.environ["HOME"]), lambda: datetime(2026, 1, 5, tzinfo=UTC)
         )
         note = Note("label", facts={"b": "2", "a": "1"})
-        request = Request(project.root, note=note, session="alpha")
+        request = SaveRequest(project.root, note=note, session="alpha")
         made.append(save(Store(Repository.open(project.root, host)), request).checkpoint.commit)
 
     assert made[0] == made[1]

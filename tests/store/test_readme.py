@@ -145,7 +145,7 @@ Decided:
 
 - `keep SQLite`
 
-Tried, and failed:
+Tried and failed:
 
 - `alter table in place`
 
@@ -334,7 +334,7 @@ HOSTILE = (
 WORDS = re.compile(
     r"Checkpoint|manual|on|at|in the middle of a|Agent:|Phase:|Objective:|Position:|Restored "
     r"from:|Forked from:|Facts|"
-    r"Handoff|Task:|Decided:|Tried, and failed:|Next:|Active files:|Files|Conversation|Last "
+    r"Handoff|Task:|Decided:|Tried and failed:|Next:|Active files:|Files|Conversation|Last "
     r"prompt:|Last message, from|"
     r"To go back:|Not captured \(\d+\):|\d+ changed of \d+\.|\d+ messages, \d+ bytes\.|"
     r"(added|modified|deleted|mode|type):|and \d+ "

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+import gitcp
 from gitcp.errors import DiskFull, Refused, StoreBusy, StoreDamaged
 from gitcp.git import refs, trees
 from gitcp.git.repo import Repository
@@ -144,6 +145,21 @@ def test_the_tree_is_the_files_and_a_directory_of_ours(project: Project, store: 
     modes = project.git("ls-tree", "-r", ref, "bin/run", "link", "vendor", "a.txt").splitlines()
     assert [line.split()[0] for line in modes] == ["100644", "100755", "120000", "160000"]
     assert project.git("rev-parse", f"{ref}^{{tree}}") == made.root
+
+
+def test_every_store_reads_the_files(project: Project, store: Store) -> None:
+    """The tree of the files alone is not stored; whoever has a checkpoint can read it, by any
+    store.
+    """
+    project.write("a.txt", "one\n")
+    project.write("d/b.txt", "two\n")
+    made = gitcp.open(project.root).save(session="alpha").checkpoint
+
+    for checkpoint in (made, store.read(made.commit)):
+        other = open_store(project).objects
+        assert not other.exists(checkpoint.snapshot.tree)
+        files = [path for path, _ in trees.walk(other, checkpoint.snapshot.tree)]
+        assert files == [b"a.txt", b"d/b.txt"]
 
 
 def test_git_reads_the_commit(project: Project, store: Store) -> None:
@@ -524,7 +540,7 @@ def test_no_place_for_the_lock(
 
     store = open_store(project)
     monkeypatch.setattr(os, "mkdir", refuse)
-    with pytest.raises(kind, match=f"{os.strerror(number)}. Nothing was changed"), store.lock():
+    with pytest.raises(kind, match=f"{os.strerror(number)}; nothing was changed"), store.lock():
         pass
 
 

@@ -254,7 +254,7 @@ def test_a_later_format_is_refused_by_name(number: int) -> None:
     with pytest.raises(FormatTooNew, match=re.escape(COMMIT[:10])) as caught:
         decode(data)
 
-    assert f"format {number}," in str(caught.value)
+    assert f"format {number};" in str(caught.value)
     assert "upgrade" in caught.value.hint
 
 

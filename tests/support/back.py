@@ -11,7 +11,7 @@ from typing import Any
 from gitcp.model import Checkpoint, CheckpointId
 from gitcp.restoring import restore as op
 from gitcp.restoring.plan import FilePlan
-from gitcp.restoring.restore import Report, Request
+from gitcp.restoring.restore import Report, RestoreRequest
 from gitcp.saving import save as save_op
 from gitcp.store import Store
 
@@ -23,36 +23,38 @@ SESSION = "work"
 
 def save(project: Project, session: str | None = SESSION, **fields: Any) -> Checkpoint:
     """Save what is there, always as a new checkpoint."""
-    request = save_op.Request(project.root, session=session, force=True, **fields)
+    request = save_op.SaveRequest(project.root, session=session, force=True, **fields)
     return save_op.save(open_store(project), request).checkpoint
 
 
 def restore(project: Project, target: Checkpoint, **fields: Any) -> Report:
     """Restore a checkpoint, without a question."""
-    return op.restore(open_store(project), Request(target, project.root, **fields))
+    return op.restore(open_store(project), RestoreRequest(target, project.root, **fields))
 
 
 def plan(project: Project, target: Checkpoint, **fields: Any) -> FilePlan:
     """What a restore would do to the files."""
-    return op.plan(open_store(project), Request(target, project.root, **fields)).files
+    return op.plan(open_store(project), RestoreRequest(target, project.root, **fields)).files
 
 
 def undo(project: Project) -> Report:
     """Undo the last restore."""
     store = open_store(project)
-    return op.undo(store, lambda id: Request(numbered(store, id), project.root))
+    return op.undo(store, lambda id: RestoreRequest(numbered(store, id), project.root))
 
 
 def redo(project: Project) -> Report:
     """Take back the last undo."""
     store = open_store(project)
-    return op.redo(store, lambda id: Request(numbered(store, id), project.root))
+    return op.redo(store, lambda id: RestoreRequest(numbered(store, id), project.root))
 
 
 def finish(project: Project, *, forward: bool) -> Report:
     """Go on with an interrupted restore, or take it back."""
     store = open_store(project)
-    return op.finish(store, lambda id: Request(numbered(store, id), project.root), forward=forward)
+    return op.finish(
+        store, lambda id: RestoreRequest(numbered(store, id), project.root), forward=forward
+    )
 
 
 def numbered(store: Store, id: CheckpointId) -> Checkpoint:

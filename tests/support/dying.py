@@ -48,7 +48,7 @@ def run(last):
     for name in CALLS:
         setattr(os, name, dying(getattr(os, name), name))
     if what == "prune":
-        prune.prune(store, prune.Request(Policy(last=1)))
+        prune.prune(store, prune.PruneRequest(Policy(last=1)))
     elif what == "delete":
         delete.delete(store, "beta")
     elif what == "purge":

@@ -31,7 +31,8 @@ from gitcp.retention import Limits
 from gitcp.running import transaction
 from gitcp.secrets import scan
 from gitcp.sharing import transcript_import
-from gitcp.state import journal, note, oplog, rewrite, settings
+from gitcp.state import journal, note, oplog, rewrite, settings, undo_stack
+from gitcp.state.extent import Extent, Restores, encode_restores
 from gitcp.state.oplog import Operation
 from gitcp.store import Store
 from gitcp.worktree import attributes
@@ -318,7 +319,7 @@ def in_memory() -> dict[str, Target]:
             (b'token = "ghp_' + b"a1B2" * 9 + b'"\npassword: hunter22\n-----BEGIN KEY-----\n',),
         ),
         "attributes": Target(
-            attributes.words_in, (b"*.txt text eol=crlf filter=lfs -diff\n[attr]a b\n",)
+            attributes.conversion_words, (b"*.txt text eol=crlf filter=lfs -diff\n[attr]a b\n",)
         ),
         "ignore rules": Target(_ignore, (b"*.o\n!/a/**/b\n[a-z]*\\ \n**/x/\n[[:alpha:]]?\n",)),
     }
@@ -360,7 +361,7 @@ def in_files(project: Project) -> dict[str, Target]:
     def due() -> object:
         limits = Limits(count=9, age=timedelta(days=1))
         return auto_retention.is_due(
-            limits, auto_retention.seen(store.repo), CheckpointId("s", 3), NOW
+            limits, auto_retention.last_scan(store.repo), CheckpointId("s", 3), NOW
         )
 
     tip = store.sessions()["s"]
@@ -382,6 +383,9 @@ def in_files(project: Project) -> dict[str, Target]:
         "looked": "2026-11-20T12:00:00+00:00",
     }
     looked = {**seen, "sessions": {"s": [1, 1]}, "oldest": "2026-11-20T12:00:00+00:00"}
+    extent = Extent(paths=(b"a",), made=(b"b",), written="0a", bits=((b"c", 0o600),), rules="0b")
+    known = Restores((CheckpointId("s", 1),), (), {CheckpointId("s", 1): extent})
+    older = json.dumps(encode_restores(known)).encode()
     ours.joinpath("runs").mkdir(exist_ok=True)
 
     def configured() -> object:
@@ -397,11 +401,11 @@ def in_files(project: Project) -> dict[str, Target]:
         "pack index": file(idx, from_pack, raises=(ValueError,)),
         ".gitcp.toml": file(project.root / ".gitcp.toml", configured, team),
         "operation log": file(ours / "oplog", lambda: oplog.entries(store.repo)),
-        "restores": file(ours / "restores.json", lambda: journal.restores(store.repo)),
+        "restores": file(ours / "restores.json", lambda: undo_stack.restores(store.repo), older),
         "unfinished restore": file(
             ours / "restore.json",
             lambda: journal.unfinished(store.repo),
-            (ours / "restores.json").read_bytes(),
+            older,
         ),
         "moves": file(
             ours / "moves.json",
@@ -415,7 +419,7 @@ def in_files(project: Project) -> dict[str, Target]:
         ),
         "last look at the limits": file(ours / "limits.json", due, json.dumps(looked).encode()),
         "untold restore": file(ours / "untold", lambda: restore_notice.take(store, "claude", "s")),
-        "waiting note": file(ours / "note", lambda: note.waiting(store.repo)),
+        "waiting note": file(ours / "note", lambda: note.pending(store.repo)),
         "conversation to import": file(
             loose, lambda: transcript_import.read(loose, "given", None), *LINES
         ),

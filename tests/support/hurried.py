@@ -12,10 +12,10 @@ from pathlib import Path
 from gitcp.git.gathering import Gathering
 from gitcp.git.repo import Repository
 from gitcp.git.trees import EMPTY_TREE
+from gitcp.integrations.fast_store import FastStore
 from gitcp.model import Host, Note, Snapshot
 from gitcp.saving import save
 from gitcp.saving.session import GIVEN, Choice
-from gitcp.store import Store
 
 
 def main(root: str, session: str, count: str) -> None:
@@ -23,13 +23,14 @@ def main(root: str, session: str, count: str) -> None:
     host = Host(
         os.environ, Path(os.environ["HOME"]), lambda: datetime(2026, 11, 21, 12, tzinfo=UTC)
     )
-    store = Store(Repository.open(Path(root), host))
-    store.hurry(Gathering())
+    store = FastStore(Repository.open(Path(root), host), Gathering())
     for _ in range(int(count)):
         note = Note(facts={"token": os.urandom(8).hex()})
         files = Snapshot(EMPTY_TREE, store.repo.head(), 0)
         choice = Choice(session, None, GIVEN)
-        request = save.Request(cwd=Path(root), note=note, choice=choice, files=files, force=True)
+        request = save.SaveRequest(
+            cwd=Path(root), note=note, choice=choice, files=files, force=True
+        )
         number = save.save(store, request).checkpoint.id.number
         os.write(1, b"%d\n" % number)
 

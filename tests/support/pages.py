@@ -27,7 +27,7 @@ from talk import Talk
 
 from gitcp.git.repo import Repository
 from gitcp.model import Host, Note
-from gitcp.saving.save import Request, save
+from gitcp.saving.save import SaveRequest, save
 from gitcp.store import Store
 
 from driver import SOURCE, Project
@@ -226,4 +226,4 @@ class Sandbox:
             hour=hour, minute=minute, second=0, microsecond=0
         )
         store = Store(Repository.open(self.cwd, Host(os.environ, self.home, lambda: then)))
-        save(store, Request(self.cwd, note=Note(label=label)))
+        save(store, SaveRequest(self.cwd, note=Note(label=label)))

@@ -6,11 +6,14 @@ import fcntl
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
 import termios
+import time
 from collections.abc import Mapping
+from pathlib import Path
 
 from driver import SOURCE, Project, Result
 
@@ -24,9 +27,10 @@ def on_terminal(
     typed: str = "",
     env: Mapping[str, str] | None = None,
     columns: int = 80,
+    interrupt: Path | None = None,
 ) -> Result:
     """Run `gitcp ARGS` with all its streams on a terminal; what it wrote, line ends as usual, is in
-    `out`.
+    `out`. It is interrupted as soon as the file `interrupt` exists.
     """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
@@ -41,6 +45,10 @@ def on_terminal(
     os.close(theirs)
     if typed:
         os.write(ours, typed.encode())
+    if interrupt is not None:
+        while not interrupt.exists() and process.poll() is None:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
     written = _read_all(ours)
     os.close(ours)
     return Result(

@@ -20,7 +20,7 @@ from gitcp.git.objects import Objects
 from gitcp.git.packs import oid_of
 from gitcp.model import Conversion, Entry, Oid
 from gitcp.worktree import blobs, convert
-from gitcp.worktree.attributes import Attributes, ConversionHints, words_in
+from gitcp.worktree.attributes import Attributes, ConversionHints, conversion_words
 from gitcp.worktree.convert import Rule, rule_of
 from gitcp.worktree.snapshot import take
 
@@ -467,7 +467,7 @@ def test_missing_lfs_object(tmp_path: Path) -> None:
     with pytest.raises(GitcpError, match="not in this repository"):
         convert.checkout(pointer, NOTHING, by_lfs, tmp_path)
     place.write_bytes(b"CONTENT\n")
-    with pytest.raises(StoreDamaged, match="does not hold"):
+    with pytest.raises(StoreDamaged, match="does not match its name"):
         convert.checkout(pointer, NOTHING, by_lfs, tmp_path)
     with pytest.raises(StoreDamaged, match="pointer"):
         convert.checkout(b"something else", NOTHING, by_lfs, tmp_path)
@@ -527,7 +527,7 @@ def test_words(content: bytes, words: set[str]) -> None:
     """The attributes that could change bytes are seen in a file of attributes; one too many does no
     harm.
     """
-    assert words_in(content) == words
+    assert conversion_words(content) == words
 
 
 def test_rule_of_driver() -> None:

@@ -29,8 +29,8 @@ from gitcp.model import EXECUTABLE, FILE, GITLINK, SYMLINK, Entry, IndexEntry, O
 from gitcp.worktree import reading, scan
 from gitcp.worktree import snapshot as snapshot_module
 from gitcp.worktree.paths import TEMPORARY
-from gitcp.worktree.records import Record
-from gitcp.worktree.snapshot import Limits, stamp_of, take
+from gitcp.worktree.records import Record, stamp_of
+from gitcp.worktree.snapshot import Limits, take
 
 from driver import Project
 
@@ -1465,7 +1465,7 @@ def test_state_file_is_private(camera: Camera) -> None:
 def test_state_that_cannot_be_written(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that is full when the state is written costs the cache and nothing else."""
     monkeypatch.setattr(
-        os, "rename", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device"))
+        os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device"))
     )
     objects = Objects(camera.repo)
     taken = take(camera.repo, objects, Limits(), ())

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from capturing import Camera
 
-from gitcp.fastpath import stat_check, trusted_cache
+from gitcp.fastpath import fingerprint, stat_check, trusted_cache
 from gitcp.worktree import state
+from gitcp.worktree.summary import Totals
 
 from driver import Project
 
@@ -93,12 +94,13 @@ def test_two_at_once(camera: Camera) -> None:
     camera.take()
     later = camera.state.read_bytes()
     camera.state.write_bytes(earlier)  # another process read this
-    known = stat_check.identity(os.stat(camera.state))
+    known = fingerprint.of(os.stat(camera.state))
     camera.state.write_bytes(later)
     repo = camera.repo
 
+    totals, changed = Totals(0, [], []), frozenset([b"dir2"])
     memory = state.Memory(
-        b"", None, frozenset(), {}, {}, {}, (), (), state.File(known), frozenset([b"dir2"])
+        b"", None, frozenset(), {}, {}, totals, (), (), state.File(known), changed
     )  # fmt: skip
     basis = type("Basis", (), {"place": (b"", 0, 0)})()
     state.save(repo, basis, memory)

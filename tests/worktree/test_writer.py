@@ -785,7 +785,7 @@ def test_each_step_may_fail(
     for path in (b"file", b"a/b/new"):
         with monkeypatch.context() as broken:
             broken.setattr(os, call, failing)
-            with pytest.raises(GitcpError, match="It was left as it was") as caught:
+            with pytest.raises(GitcpError, match="It was not changed") as caught:
                 writer.write(path, [b"new"], 0o644)
         assert isinstance(caught.value, DiskFull) == (code != errno.EIO)
         assert path.decode() in str(caught.value)
@@ -837,7 +837,7 @@ def test_a_read_only_directory(writer: Writer, root: Path) -> None:
     with ordinary_user(root, root / "d", root / "d/file"):
         for action, call in calls.items():
             with pytest.raises(
-                GitcpError, match=f"^cannot {action}: Permission denied. It was left as it was$"
+                GitcpError, match=f"^cannot {action}: Permission denied. It was not changed$"
             ):
                 call()
     (root / "d").chmod(0o755)
@@ -852,7 +852,7 @@ def test_a_directory_that_may_not_be_entered(writer: Writer, root: Path) -> None
     (root / "closed").chmod(0)
     with (
         ordinary_user(root, root / "closed"),
-        pytest.raises(GitcpError, match="cannot look at closed/file: Permission"),
+        pytest.raises(GitcpError, match="cannot examine closed/file: Permission"),
     ):
         writer.lstat(b"closed/file")
     (root / "closed").chmod(0o755)

@@ -1,16 +1,15 @@
 """Codex: rollouts below `~/.codex/sessions`, one file for each thread, by day.
 
-    <home>/sessions/<year>/<month>/<day>/rollout-<time>-<thread>.jsonl     only ever appended to
-    <home>/archived_sessions/…, and *.jsonl.zst                          put away: not resumed from
-    there
+    <home>/sessions/<year>/<month>/<day>/rollout-<time>-<thread>.jsonl  append-only
+    <home>/archived_sessions/…, and *.jsonl.zst                         archived, not resumable
 
-The first line says who a thread is. `cwd` is where it began. A sub-agent is a thread of its own
-that names the root thread as its `session_id`. A fork holds only what is new: its `history_base`
-names the thread that it goes on from, and how many of its bytes. The databases beside the rollouts
-are made from these, and made again where they are missing.
+The first line identifies a thread, with its `cwd`. A sub-agent is a separate thread whose
+`session_id` is the root thread. A fork contains only its own lines: `history_base` names the parent
+thread and the number of bytes shared with it. The databases next to the rollouts are caches and
+are rebuilt when missing.
 
-To resume elsewhere nothing needs to change. To resume under another id, the file's name and the id
-in its first line do; whatever else names the thread is not looked at.
+Resuming elsewhere changes nothing. Resuming under another id changes the file name and the id in
+the first line; Codex ignores other occurrences of the id.
 """
 
 from __future__ import annotations
@@ -48,12 +47,12 @@ __all__ = [
 NAME = "codex"
 
 HEAD = 4096
-"""Where a first line says whose it is; the instructions that follow are long."""
+"""Bytes. The first line starts with the thread's identity, followed by long instructions."""
 
 TAIL = 64 << 10
 DEEPEST = 32
 PLACED = 0o600
-"""The mode of a rollout that a restore put here; Codex's own have what the umask leaves."""
+"""File mode of restored rollouts; Codex's own follow the umask."""
 
 CWD = re.compile(rb'"cwd":\s*("(?:[^"\\]|\\.)*")')
 SUBAGENT = re.compile(rb'"thread_source":\s*"subagent"|"source":\s*\{\s*"subagent"')
@@ -63,91 +62,96 @@ SUBAGENT = re.compile(rb'"thread_source":\s*"subagent"|"source":\s*\{\s*"subagen
 
 
 def find(cwd: Path, host: Host) -> tuple[Found, ...]:
-    """The threads begun in `cwd` or at the root of its repository, those that a restore brought
-    here, and the one that is running us; newest first. Sub-agents are part of theirs.
+    """Return the threads started in `cwd` or its repository's root, those restored here, and the
+    running one, newest first. Sub-agents are part of their thread.
     """
-    places, own = base.roots(cwd), running(host)
-    real: dict[bytes, str] = {}
-    found = [
+    paths, current = base.roots(cwd), running(host)
+    cache: dict[bytes, str] = {}
+    sessions = [
         Found(NAME, rollout.thread, rollout.path, rollout.status.st_mtime)
         for rollout in rollouts.rollouts(rollouts.sessions(host))
-        if rollout.thread == own or _belongs(rollout, places, real)
+        if rollout.thread == current or _belongs(rollout, paths, cache)
     ]
-    return tuple(sorted(found, key=lambda session: (-session.modified, session.session_id)))
+    return tuple(sorted(sessions, key=lambda session: (-session.modified, session.session_id)))
 
 
 def located(thread: str, host: Host) -> Found | None:
-    """The thread of this id, wherever it was begun, unless it was put away."""
+    """Return the thread with this id, in any directory, unless it is archived."""
     sessions = rollouts.sessions(host)
-    used = (path for path in rollouts.files_of(sessions, thread) if path.parents[3] == sessions)
-    whole = (
-        path for path in used if (named := ROLLOUT.fullmatch(path.name)) and named[4] == thread
+    active = (path for path in rollouts.files_of(sessions, thread) if path.parents[3] == sessions)
+    matching = (
+        path for path in active if (match := ROLLOUT.fullmatch(path.name)) and match[4] == thread
     )
-    return next(filter(None, (base.found(NAME, thread, path) for path in whole)), None)
+    return next(filter(None, (base.found(NAME, thread, path) for path in matching)), None)
 
 
 def watched(cwd: Path, host: Host) -> tuple[Path, ...]:
-    """The directories that rollouts lie in, this directory's rollouts, and those that may turn out
-    to be.
+    """Return the rollout directories, this directory's rollouts, and restored
+    rollouts, which may continue here.
     """
     sessions = rollouts.sessions(host)
-    moved = (rollout.path for rollout in rollouts.rollouts(sessions) if _is_placed(rollout))
-    return (sessions, *rollouts.days(sessions), *moved, *(found.path for found in find(cwd, host)))
+    restored = (rollout.path for rollout in rollouts.rollouts(sessions) if _is_placed(rollout))
+    return (
+        sessions,
+        *rollouts.days(sessions),
+        *restored,
+        *(session.path for session in find(cwd, host)),
+    )
 
 
 def running(host: Host) -> str | None:
-    """The thread named by the environment of a command that Codex runs; for a sub-agent, its
+    """Return the thread id from the environment of a command run by Codex; for a sub-agent, its
     root's.
     """
-    named = (host.env.get(name, "") for name in ("CODEX_SESSION_ID", "CODEX_THREAD_ID"))
-    return next((thread for thread in named if base.SESSION_ID.fullmatch(thread)), None)
+    ids = (host.env.get(name, "") for name in ("CODEX_SESSION_ID", "CODEX_THREAD_ID"))
+    return next((thread for thread in ids if base.SESSION_ID.fullmatch(thread)), None)
 
 
-def _belongs(rollout: Rollout, places: set[str], real: dict[bytes, str]) -> bool:
+def _belongs(rollout: Rollout, paths: set[str], cache: dict[bytes, str]) -> bool:
     head = rollouts.part(rollout.path, 0, HEAD)
     if SUBAGENT.search(head):
         return False
-    begun = CWD.search(head)
-    if begun and _real(begun[1], real) in places:
+    start_cwd = CWD.search(head)
+    if start_cwd and _real(start_cwd[1], cache) in paths:
         return True
-    return _is_placed(rollout) and _last_cwd(rollout.path, rollout.status.st_size, real) in places
+    return _is_placed(rollout) and _last_cwd(rollout.path, rollout.status.st_size, cache) in paths
 
 
 def _is_placed(rollout: Rollout) -> bool:
     return stat.S_IMODE(rollout.status.st_mode) == PLACED
 
 
-def _last_cwd(path: Path, size: int, real: dict[bytes, str]) -> str | None:
-    """Where a thread went on: what was begun elsewhere and continued here is ours."""
+def _last_cwd(path: Path, size: int, cache: dict[bytes, str]) -> str | None:
+    """Return the directory in which a thread was last continued."""
     tail = rollouts.part(path, max(0, size - TAIL), TAIL)
     turn = tail.rfind(b'"turn_context"')
-    named = CWD.search(tail, turn, tail.find(b"\n", turn)) if turn >= 0 else None
-    return _real(named[1], real) if named else None
+    match = CWD.search(tail, turn, tail.find(b"\n", turn)) if turn >= 0 else None
+    return _real(match[1], cache) if match else None
 
 
-def _real(quoted: bytes, known: dict[bytes, str]) -> str:
-    """The real path that a JSON string is; links are followed once for each."""
-    if quoted not in known:
+def _real(quoted: bytes, cache: dict[bytes, str]) -> str:
+    """Return the real path for a JSON string, cached in `known`."""
+    if quoted not in cache:
         try:
-            known[quoted] = os.path.realpath(wire.loads(quoted))
+            cache[quoted] = os.path.realpath(wire.loads(quoted))
         except (OSError, ValueError):
-            known[quoted] = ""
-    return known[quoted]
+            cache[quoted] = ""
+    return cache[quoted]
 
 
 # ---------------------------------------------------------------- capturing
 
 
 def capture(found: Found) -> Capture:
-    """The rollout, those it was forked from, and its sub-agents'."""
+    """Capture the rollout, the threads it was forked from, and its sub-agents."""
     meta = rollouts.meta(found.path)
-    named = ROLLOUT.fullmatch(found.path.name)
-    thread = base.string(meta, "id") or (named[4] if named else found.session_id)
+    match = ROLLOUT.fullmatch(found.path.name)
+    thread = base.string(meta, "id") or (match[4] if match else found.session_id)
     thread = thread if base.SESSION_ID.fullmatch(thread) else None
     sources = [_source(MAIN, found.path)]
     directory = _directory(found.path)
     day = found.path.parent
-    if named and thread and len(day.parts) > 3:
+    if match and thread and len(day.parts) > 3:
         sessions = day.parents[2]
         sources += [
             _source(f"parents/{name}", path) for name, path in _ancestors(sessions, meta, thread)
@@ -161,15 +165,15 @@ def capture(found: Found) -> Capture:
 
 
 def _directory(path: Path) -> str | None:
-    """Where a thread went on last, or else where it began: Codex resumes it anywhere, and works
-    where it is started.
+    """Return where a thread was last continued, else where it started. Codex can resume it
+    anywhere.
     """
     try:
         last = _last_cwd(path, path.stat().st_size, {})
     except OSError:
         return None
-    begun = None if last else CWD.search(rollouts.part(path, 0, HEAD))
-    return _real(begun[1], {}) if begun else last
+    start_cwd = None if last else CWD.search(rollouts.part(path, 0, HEAD))
+    return _real(start_cwd[1], {}) if start_cwd else last
 
 
 def _source(name: str, path: Path) -> Source:
@@ -177,8 +181,8 @@ def _source(name: str, path: Path) -> Source:
 
 
 def _ancestors(sessions: Path, meta: dict[str, Any], thread: str) -> Iterator[tuple[str, Path]]:
-    """The threads that a fork goes on from, nearest first. One put away is kept as it lies,
-    compressed or not.
+    """Yield the threads that a fork is based on, nearest first, archived and compressed ones
+    too.
     """
     seen = {thread}
     while len(seen) < DEEPEST:
@@ -195,7 +199,7 @@ def _ancestors(sessions: Path, meta: dict[str, Any], thread: str) -> Iterator[tu
 
 
 def _children(sessions: Path, day: Path, root: str) -> Iterator[tuple[str, Path]]:
-    """The sub-agents of a thread, which cannot be older than it."""
+    """Yield the sub-agents of a thread, which cannot be older than it."""
     named = re.compile(rb'"session_id":\s*"%s"' % root.encode())
     for rollout in rollouts.rollouts(sessions, day):
         if rollout.thread != root:
@@ -208,15 +212,15 @@ def _children(sessions: Path, day: Path, root: str) -> Iterator[tuple[str, Path]
 
 
 def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
-    """Where Codex looks for a thread, under its own id, or under `new_id` where that went on
-    meanwhile.
+    """Place the conversation where Codex looks for threads, under its own id, or
+    `new_id` if that has newer messages.
 
-    `--last` uses Codex's own database, which has a rollout only after it was resumed by its id or
-    written to.
+    `codex resume --last` uses Codex's own database, which only has a rollout after it
+    was resumed by id or written to.
     """
     placement = placing.place(stored, cwd, host, new_id=new_id)
-    here = os.path.realpath(cwd)
-    others = (found for found in find(cwd, host) if _directory(found.path) == here)
+    directory = os.path.realpath(cwd)
+    others = (session for session in find(cwd, host) if _directory(session.path) == directory)
     since = base.modified(placement.files[0].path)
     latest = base.newer(others, placement.session_id or "", since, ("codex", "resume", "--last"))
     return replace(placement, latest=latest)

@@ -1,4 +1,4 @@
-"""Where a stored conversation goes so that `codex resume` continues it."""
+"""Plan where a stored conversation goes so that `codex resume` finds it."""
 
 from __future__ import annotations
 
@@ -11,90 +11,86 @@ from gitcp.adapters.base import Placement, Reader, Stored, Write
 from gitcp.adapters.codex import rollouts
 from gitcp.adapters.codex.rollouts import ROLLOUT
 from gitcp.adapters.codex.transcript import payload_of
-from gitcp.errors import Refused
 from gitcp.model import Host
 
 MAIN = "main"
 
 
-# no matter where
+# the place does not depend on `cwd`
 def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:  # noqa: ARG001
-    """Where Codex looks for a thread, which is the same for every directory: under its own id, or
-    under `new_id` where that went on meanwhile.
+    """Place the conversation under its own id, or under `new_id` if that has newer messages.
 
-    What it was forked from must be there and may have gone on. A sub-agent that went on is left as
-    it is.
+    Threads it was forked from must exist or be written, and may have newer messages. A sub-agent
+    with newer messages is skipped.
     """
     sessions = rollouts.sessions(host)
     main, read = next((stream, read) for stream, read in stored.streams if stream.name == MAIN)
-    own, note = stored.agent.session_id, ""
+    session_id, note = stored.agent.session_id, ""
     first = (
-        None if own is None else _write(_path(sessions, main.place, own, host), sessions, own, read)
+        None
+        if session_id is None
+        else _write(_path(sessions, main.place, session_id, host), sessions, session_id, read)
     )
-    thread = new_id if own is None else own
+    thread = new_id if session_id is None else session_id
     if first is None:
-        moved = base.renamed(read, _named_in(read), new_id)
-        first = _write(_path(sessions, main.place, new_id, host), sessions, new_id, moved)
-        if own is not None:
-            note = (
-                f"thread {own} has gone on since: it was left as it is, and this one goes on as "
-                f"{new_id}"
-            )
+        renamed = base.renamed(read, _thread_id(read), new_id)
+        first = _write(_path(sessions, main.place, new_id, host), sessions, new_id, renamed)
+        note = base.renamed_note(session_id, new_id)
         thread = new_id
     if first is None:
-        raise Refused(
-            f"thread {new_id} of Codex exists and says something else: it was left as it is"
-        )
-    files = (first, *_beside(stored, sessions))
+        raise base.occupied(f"Codex thread {new_id}")
+    files = (first, *_other_threads(stored, sessions))
     base.check_distinct([write.path for write in files])
     return Placement(thread, files, ("codex", "resume", thread), note)
 
 
-def _named_in(read: Reader) -> str:
-    """The thread that a rollout's first line says it is, "" where it says none."""
+def _thread_id(read: Reader) -> str:
+    """Return the thread id in a rollout's first line, "" if there is none."""
     first = next(base.lines(read()), b"")
     return base.string(payload_of(wire.parse_line(first) or {}), "id") or ""
 
 
 def _path(sessions: Path, place: str, thread: str, host: Host) -> Path:
-    """Where a thread's file goes: by the time in its old name, or by today where it had none."""
+    """Return the path for a thread's file: dated as its old name, or today."""
     base.check_session_id(thread)
-    known = ROLLOUT.fullmatch(place)
-    begin = place[: known.start(4)] if known else f"rollout-{host.now():%Y-%m-%dT00-00-00}-"
-    return rollouts.by_name(sessions, f"{begin}{thread}.jsonl")
+    match = ROLLOUT.fullmatch(place)
+    prefix = place[: match.start(4)] if match else f"rollout-{host.now():%Y-%m-%dT00-00-00}-"
+    return rollouts.by_name(sessions, f"{prefix}{thread}.jsonl")
 
 
 def _write(path: Path, sessions: Path, thread: str, read: Reader) -> Write | None:
-    """How a thread's only file is written, wherever it lies; None if it says something else, or was
-    put away.
+    """Plan the write of a thread's single file, wherever it is; None if it differs or is
+    archived.
     """
-    there = rollouts.files_of(sessions, thread) or [path]
-    if len(there) > 1 or there[0].parents[3] != sessions or there[0].suffix == rollouts.PACKED:
+    existing = rollouts.files_of(sessions, thread) or [path]
+    if (
+        len(existing) > 1
+        or existing[0].parents[3] != sessions
+        or existing[0].suffix == rollouts.PACKED
+    ):
         return None
-    writes = base.plan_writes([(there[0], read)])
+    writes = base.plan_writes([(existing[0], read)])
     return writes[0] if writes else None
 
 
-def _beside(stored: Stored, sessions: Path) -> Iterator[Write]:
-    """The threads beside the main one. Raises Refused if one that it was forked from is there and
-    says otherwise.
+def _other_threads(stored: Stored, sessions: Path) -> Iterator[Write]:
+    """Yield the writes for the other threads. Raises Refused if a thread it was forked from
+    differs.
     """
     for stream, read in sorted(stored.streams, key=lambda item: item[0].name):
         if stream.name == MAIN:
             continue
         path = rollouts.by_name(sessions, stream.place)
-        there = next(iter(rollouts.files_of(sessions, rollouts.named(stream.place)[4])), path)
-        writes = base.plan_writes([(there, read)])
+        existing = next(iter(rollouts.files_of(sessions, rollouts.named(stream.place)[4])), path)
+        writes = base.plan_writes([(existing, read)])
         if writes is not None:
             yield from writes
-        elif stream.name.startswith("parents/") and not _begins(there, read):
-            raise Refused(
-                f"the thread that it was forked from says something else: {there} was left as it is"
-            )
+        elif stream.name.startswith("parents/") and not _begins(existing, read):
+            raise base.occupied(f"the thread it was forked from ({existing})")
 
 
 def _begins(path: Path, read: Reader) -> bool:
-    """Whether a file begins with this content."""
+    """Return whether a file starts with this content."""
     try:
         with open(path, "rb") as file:
             return all(file.read(len(chunk)) == chunk for chunk in read())

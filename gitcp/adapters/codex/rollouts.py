@@ -1,6 +1,4 @@
-"""The files that Codex keeps its threads in: which there are, and what their names and first lines
-say.
-"""
+"""Codex's rollout files: listing them, and parsing names and first lines."""
 
 from __future__ import annotations
 
@@ -13,18 +11,17 @@ from typing import Any, NamedTuple
 
 from gitcp.adapters import base
 from gitcp.adapters.codex.transcript import payload_of
-from gitcp.errors import StoreDamaged
 from gitcp.model import Host
 
 ROLLOUT = re.compile(
     r"rollout-(\d{4})-(\d\d)-(\d\d)T\d\d-\d\d-\d\d-([A-Za-z0-9][A-Za-z0-9_-]{0,63})\.jsonl"
 )
 PACKED = ".zst"
-"""What Codex adds to the name of a rollout that it has compressed."""
+"""Suffix of a rollout that Codex has compressed."""
 
 
 class Rollout(NamedTuple):
-    """A thread's file: its path, its thread, and what stat says of it."""
+    """A thread's file: path, thread id, and stat."""
 
     path: Path
     thread: str
@@ -32,13 +29,13 @@ class Rollout(NamedTuple):
 
 
 def sessions(host: Host) -> Path:
-    """The directory that the rollouts of all days lie in."""
+    """Return the directory of all rollouts."""
     return Path(host.env.get("CODEX_HOME") or host.home / ".codex") / "sessions"
 
 
 def days(sessions: Path) -> list[Path]:
-    """The directories of years, months and days, in order."""
-    found, level = [], [sessions]
+    """Return the directories of years, months and days, in order."""
+    directories, level = [], [sessions]
     for _ in range(3):
         level = [
             directory / name
@@ -46,8 +43,8 @@ def days(sessions: Path) -> list[Path]:
             for name in _names(directory)
             if name.isdecimal()
         ]
-        found += level
-    return found
+        directories += level
+    return directories
 
 
 def _names(directory: Path) -> list[str]:
@@ -58,15 +55,17 @@ def _names(directory: Path) -> list[str]:
 
 
 def rollouts(sessions: Path, since: Path | None = None) -> Iterator[Rollout]:
-    """Every rollout that is a regular file; with `since`, only those of that day and later."""
+    """Yield every rollout that is a regular file; with `since`, only of that day's directory or
+    later.
+    """
     for day in days(sessions):
         if since is not None and day < since:
             continue
         for name in _names(day):
-            named = ROLLOUT.fullmatch(name)
+            match = ROLLOUT.fullmatch(name)
             path = day / name
-            if named and (status := _status(path)):
-                yield Rollout(path, named[4], status)
+            if match and (status := _status(path)):
+                yield Rollout(path, match[4], status)
 
 
 def _status(path: Path) -> os.stat_result | None:
@@ -78,7 +77,7 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def part(path: Path, start: int, size: int) -> bytes:
-    """So much of a file from there on, empty where it cannot be read."""
+    """Return up to `size` bytes from offset `start`; empty if the file cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -92,33 +91,29 @@ def part(path: Path, start: int, size: int) -> bytes:
 
 
 def meta(path: Path) -> dict[str, Any]:
-    """What the first line of a rollout says of its thread."""
+    """Return the thread's description from the first line of a rollout."""
     return payload_of(base.first_line(path))
 
 
 def files_of(sessions: Path, thread: str) -> list[Path]:
-    """Every file of a thread, those in use first, then what was compressed or put away."""
+    """Return every file of a thread: active ones first, then compressed and archived ones."""
     pattern = f"rollout-*-{thread}.jsonl"
-    used = sorted(sessions.glob(f"*/*/*/{pattern}"))
+    active = sorted(sessions.glob(f"*/*/*/{pattern}"))
     packed = sorted(sessions.glob(f"*/*/*/{pattern}{PACKED}"))
-    return used + packed + sorted((sessions.parent / "archived_sessions").glob(f"**/{pattern}*"))
+    return active + packed + sorted((sessions.parent / "archived_sessions").glob(f"**/{pattern}*"))
 
 
 def named(name: str) -> re.Match[str]:
-    """The parts of a rollout's name: year, month, day, thread. Raises StoreDamaged for any other
-    name.
-    """
-    found = ROLLOUT.fullmatch(name.removesuffix(PACKED))
-    if found is None:
-        raise StoreDamaged(
-            f"a stream would be written to {name[:200]!r}: {base.NOTHING}", hint=base.CHECK
-        )
-    return found
+    """Match a rollout's name: year, month, day, thread. Raises StoreDamaged for any other name."""
+    match = ROLLOUT.fullmatch(name.removesuffix(PACKED))
+    if match is None:
+        raise base.bad_target(name)
+    return match
 
 
 def by_name(sessions: Path, name: str) -> Path:
-    """The path of a rollout: it lies in the directory of the day in its name. Raises StoreDamaged
-    for an odd name.
+    """Return the path of a rollout, in the directory of its date. Raises
+    StoreDamaged for an invalid name.
     """
     year, month, day, _ = named(name).groups()
     return sessions / year / month / day / name

@@ -1,5 +1,5 @@
-"""What the lines of a chat of Gemini CLI say. A message that comes again under its id replaces the
-one before; a line may replace the whole history, or take its end back.
+"""Parse the lines of a Gemini CLI chat. A message with a known id replaces the earlier one; a line
+may replace the whole history or rewind it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from gitcp.value import replace
 
 NOT_TYPED = ("<session_context>", "<hook_context>")
 NO_CONTENT = (*NOT_TYPED, "/", "?")
-"""How texts begin that make no conversation: a chat of nothing else is not resumed."""
+"""Prefixes of texts that do not make a chat resumable by themselves."""
 
 
 class _Answer(NamedTuple):
-    """What a tool gave back: the id of the call, the tool's name if it is said."""
+    """A tool's result: the id of the call, and the tool's name if given."""
 
     id: str
     tool: str | None
@@ -29,7 +29,7 @@ class _Answer(NamedTuple):
 
 
 def id_set(fields: dict[str, Any]) -> str | None:
-    """The session id that a line gives: the head of a chat, or a change of it."""
+    """Return the session id that a line sets: in a chat's header, or in a change."""
     changed = fields.get("$set")
     if isinstance(changed, dict):
         return base.string(changed, "sessionId")
@@ -37,7 +37,7 @@ def id_set(fields: dict[str, Any]) -> str | None:
 
 
 def began(lines: Iterable[bytes]) -> str:
-    """When a chat began, as its last line that says so has it; "" where none does."""
+    """Return the last start time in a chat, "" if there is none."""
     time = ""
     for line in lines:
         if b'"startTime"' in line:
@@ -49,12 +49,12 @@ def began(lines: Iterable[bytes]) -> str:
     return time
 
 
-def says_something(fields: dict[str, Any]) -> bool:
-    """Whether a line has a message that makes a chat worth resuming."""
-    return any(_is_said(message) for message in (fields, *(replaced_by(fields) or ())))
+def has_content(fields: dict[str, Any]) -> bool:
+    """Return whether a line has a message that makes a chat worth resuming."""
+    return any(_has_content(message) for message in (fields, *(replaced_by(fields) or ())))
 
 
-def _is_said(message: dict[str, Any]) -> bool:
+def _has_content(message: dict[str, Any]) -> bool:
     text = _text(message.get("content")).strip()
     if message.get("type") == "user":
         return bool(text) and not text.startswith(NO_CONTENT)
@@ -64,7 +64,7 @@ def _is_said(message: dict[str, Any]) -> bool:
 
 
 def replaced_by(fields: dict[str, Any]) -> list[dict[str, Any]] | None:
-    """The messages that a line puts in the place of all before it, None if it does not."""
+    """Return the messages with which a line replaces all earlier ones, None if it does not."""
     changed = fields.get("$set")
     messages = changed.get("messages") if isinstance(changed, dict) else None
     return (
@@ -75,9 +75,7 @@ def replaced_by(fields: dict[str, Any]) -> list[dict[str, Any]] | None:
 
 
 def digest(before: Digest, lines: Iterable[bytes]) -> Digest:
-    """Counts what people and the agent said, and its calls of tools; a history put in the place of
-    another anew.
-    """
+    """Count messages of user and agent and tool calls. A replaced history is counted from zero."""
     for line in lines:
         fields = wire.parse_line(line) or {}
         replaced = replaced_by(fields)
@@ -114,13 +112,13 @@ def _digest_message(before: Digest, message: dict[str, Any]) -> Digest:
 
 
 def messages(lines: Iterable[bytes]) -> Iterator[Message]:
-    """The parts of turns as a resume would know them: what was replaced or rewound is left out."""
+    """Yield the parts of turns that a resume would show, without replaced and rewound ones."""
     history = _history(lines)
-    told = {answer.id for message in history for answer in _answers(message.get("content"))}
+    separate = {answer.id for message in history for answer in _answers(message.get("content"))}
     tools: dict[str, str] = {}
     answered: set[str] = set()
     for message in history:
-        for part in _shown(message, tools, told, answered):
+        for part in _messages(message, tools, separate, answered):
             if part.is_shown():
                 yield part
 
@@ -143,98 +141,100 @@ def _history(lines: Iterable[bytes]) -> list[dict[str, Any]]:
     return list(history.values())
 
 
-def _shown(
-    message: dict[str, Any], tools: dict[str, str], told: set[str], answered: set[str]
+def _messages(
+    message: dict[str, Any], tools: dict[str, str], separate: set[str], answered: set[str]
 ) -> Iterator[Message]:
-    """The parts of a message. Each call has one result: the one in a message of its own, if `told`
-    has the call's id, else the one beside the call. Calls are entered in `tools`, results in
-    `answered`.
+    """Yield the parts of a message. Each call has one result: a separate message if its id is in
+    `told`, else the inline one. Registers calls in `tools` and results in `answered`.
     """
     roles = {"user": "user", "gemini": "assistant"}
     text = _text(message.get("content"))
     role = "system" if text.lstrip().startswith(NOT_TYPED) else roles.get(message["type"], "system")
-    shown = Message(role, text, message["id"], base.string(message, "timestamp"))
+    base_message = Message(role, text, message["id"], base.string(message, "timestamp"))
     for thought in base.objects(message.get("thoughts")):
-        said = (base.string(thought, name) for name in ("subject", "description"))
-        yield replace(shown, role="thinking", text="\n".join(filter(None, said)))
-    yield base.with_images(shown, _images(_said_before(message.get("content"))))
+        texts = (base.string(thought, name) for name in ("subject", "description"))
+        yield replace(base_message, role="thinking", text="\n".join(filter(None, texts)))
+    yield base.with_images(base_message, _images(_own_parts(message.get("content"))))
     for call in _calls(message):
         id, name = str(call.get("id")), base.string(call, "name") or "?"
         tools[id] = name
-        called = replace(shown, tool=name, call=_id(id))
-        yield replace(called, role="assistant", text=wire.dumps(call.get("args")).decode())
-        if call.get("result") and id not in told | answered:
+        call_message = replace(base_message, tool=name, call=_id(id))
+        yield replace(call_message, role="assistant", text=wire.dumps(call.get("args")).decode())
+        if call.get("result") and id not in separate | answered:
             answered.add(id)
-            yield _beside(called, call)
+            yield _inline_result(call_message, call)
     for answer in _answers(message.get("content")):
-        # What was said before a resume is told twice after it.
+        # After a resume, earlier results appear twice.
         if answer.id not in answered:
             answered.add(answer.id)
             name = answer.tool or tools.get(answer.id, "?")
-            yield _answered(replace(shown, text="", tool=name, call=_id(answer.id)), answer)
+            yield _result(replace(base_message, text="", tool=name, call=_id(answer.id)), answer)
 
 
-def _beside(called: Message, call: dict[str, Any]) -> Message:
-    """The result that a call has beside it."""
+def _inline_result(message: Message, call: dict[str, Any]) -> Message:
+    """Return the result stored with a call."""
     result = call["result"]
-    answers = [_answered(called, answer) for answer in _answers(result)]
+    answers = [_result(message, answer) for answer in _answers(result)]
     text = "\n".join(answer.text for answer in answers) if answers else base.text_of(result)
     failed = call.get("status") in ("error", "cancelled") or any(
         answer.failed for answer in answers
     )
     images = [image for answer in answers for image in answer.images]
-    return base.with_images(replace(called, role="tool", text=text, failed=failed), images)
+    return base.with_images(replace(message, role="tool", text=text, failed=failed), images)
 
 
-def _answered(shown: Message, answer: _Answer) -> Message:
+def _result(message: Message, answer: _Answer) -> Message:
     response = answer.response
     failed = isinstance(response, dict) and "error" in response and "output" not in response
     return base.with_images(
-        replace(shown, role="tool", text=_answer(response), failed=failed), answer.images
+        replace(message, role="tool", text=_answer(response), failed=failed), answer.images
     )
 
 
 def _answers(content: Any) -> list[_Answer]:
-    """What tools gave back in these parts. Images are in an answer, or follow it."""
-    found: list[_Answer] = []
+    """Return the tool results in these parts. Images are inside a result, or follow it."""
+    answers: list[_Answer] = []
     for part in base.objects(content):
-        given = part.get("functionResponse")
-        if isinstance(given, dict):
-            images = _images(given.get("parts"))
-            found.append(
+        result = part.get("functionResponse")
+        if isinstance(result, dict):
+            images = _images(result.get("parts"))
+            answers.append(
                 _Answer(
-                    str(given.get("id")), base.string(given, "name"), given.get("response"), images
+                    str(result.get("id")),
+                    base.string(result, "name"),
+                    result.get("response"),
+                    images,
                 )
             )
-        elif found:
-            found[-1].images.extend(_images([part]))
-    return found
+        elif answers:
+            answers[-1].images.extend(_images([part]))
+    return answers
 
 
-def _said_before(content: Any) -> list[dict[str, Any]]:
-    """The parts that no tool gave back."""
+def _own_parts(content: Any) -> list[dict[str, Any]]:
+    """Return the parts before the first tool result."""
     return list(takewhile(lambda part: "functionResponse" not in part, base.objects(content)))
 
 
 def _images(parts: Any) -> list[Image]:
-    found = []
+    images = []
     for part in base.objects(parts):
-        given = part.get("inlineData") or part.get("fileData")
-        media = base.string(given, "mimeType") or "" if isinstance(given, dict) else ""
-        if isinstance(given, dict) and media.startswith("image/"):
-            found.append(Image(media, base.string(given, "data"), base.string(given, "fileUri")))
-    return found
+        data = part.get("inlineData") or part.get("fileData")
+        media = base.string(data, "mimeType") or "" if isinstance(data, dict) else ""
+        if isinstance(data, dict) and media.startswith("image/"):
+            images.append(Image(media, base.string(data, "data"), base.string(data, "fileUri")))
+    return images
 
 
 def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
-    """The calls of tools in a message. They come beside its content, or in it after a resume."""
+    """Return the tool calls of a message: next to its content, or inside it after a resume."""
     return base.objects(message.get("toolCalls")) or base.objects(
         [part.get("functionCall") for part in base.objects(message.get("content"))]
     )
 
 
 def _id(id: str) -> str | None:
-    """The id of a call, None where there was none."""
+    """Return the id of a call, None if it had none."""
     return None if id == "None" else id
 
 
@@ -246,17 +246,17 @@ def _answer(response: Any) -> str:
 
 
 def _text(content: Any) -> str:
-    """The text of a message, without what hooks added to it, unless that is all there is."""
+    """Return the text of a message, without what hooks added, unless there is nothing else."""
     parts = content if isinstance(content, list) else [content]
-    said = [part for part in parts if not (isinstance(part, dict) and part.get("thought"))]
-    typed = [part for part in said if not base.text_of([part]).lstrip().startswith(NOT_TYPED)]
-    return base.text_of(typed) or base.text_of(said)
+    parts_shown = [part for part in parts if not (isinstance(part, dict) and part.get("thought"))]
+    typed = [
+        part for part in parts_shown if not base.text_of([part]).lstrip().startswith(NOT_TYPED)
+    ]
+    return base.text_of(typed) or base.text_of(parts_shown)
 
 
 def before(lines: Iterable[bytes], message_id: str) -> int | None:
-    """The offset of the line of the user's message with this id, which it keeps however often it is
-    listed again.
-    """
+    """Return the offset of the first line with this user message."""
     needle = message_id.encode("utf-8", "replace")
     for offset, line in base.offsets(lines):
         if needle in line:

@@ -1,5 +1,5 @@
-"""Where Gemini CLI keeps what belongs to a working directory: a registry of names, and a marker in
-each directory.
+"""Map working directories to Gemini CLI's project directories: a registry, and a marker in each
+directory.
 """
 
 from __future__ import annotations
@@ -9,52 +9,51 @@ import re
 from pathlib import Path
 
 from gitcp import wire
+from gitcp.adapters.base import roots
 from gitcp.model import Host
 
 MARKER = ".project_root"
 
 
 def root_of(host: Host) -> Path:
-    """Where everything of Gemini CLI's is."""
+    """Return Gemini CLI's root directory."""
     return Path(host.env.get("GEMINI_CLI_HOME") or host.home) / ".gemini"
 
 
 def existing(cwd: Path, host: Host) -> list[Path]:
-    """The directories of `cwd` and of the root of its repository, as far as they are there."""
-    place = Path(os.path.realpath(cwd))
-    root = next((d for d in (place, *place.parents) if os.path.lexists(d / ".git")), place)
-    found = (_known_directory(str(path), host) for path in (place, root))
-    return sorted({directory for directory in found if directory is not None})
+    """Return the existing project directories for `cwd` and its repository's root."""
+    directories = (_known_directory(path, host) for path in roots(cwd))
+    return sorted({directory for directory in directories if directory is not None})
 
 
-def _known_directory(place: str, host: Host) -> Path | None:
-    """The directory that the registry, or a marker, gives a working directory."""
+def _known_directory(cwd: str, host: Host) -> Path | None:
+    """Return the project directory that the registry or a marker assigns to a working directory."""
     root = root_of(host)
-    name = _registry(root).get(place)
-    if name is not None and all(owner in {None, place} for owner in _owners(root, name)):
+    name = _registry(root).get(cwd)
+    if name is not None and all(owner in {None, cwd} for owner in _owners(root, name)):
         return root / "tmp" / name
     return next(
         (
             root / "tmp" / name
             for name in names_in(root / "tmp")
-            if _owner(root / "tmp" / name) == place
+            if _owner(root / "tmp" / name) == cwd
         ),
         None,
     )
 
 
 def project_directory(cwd: Path, host: Host) -> tuple[Path, Path | None]:
-    """Where Gemini CLI keeps what belongs to a working directory, and the marker that it needs to
-    be found there.
+    """Return the project directory for a working directory, and the marker to write if it is
+    missing.
 
-    A directory that is not there yet gets the name that the program would give it.
+    A new directory gets the name that Gemini CLI would give it.
     """
-    root, place = root_of(host), os.path.realpath(cwd)
-    directory = _known_directory(place, host)
+    root, path = root_of(host), os.path.realpath(cwd)
+    directory = _known_directory(path, host)
     if directory is None:
-        slug = re.sub(r"[^a-z0-9]+", "-", os.path.basename(place).lower()).strip("-") or "project"
-        taken, number, name = set(_registry(root).values()), 0, slug
-        while name in taken or any(owner not in {None, place} for owner in _owners(root, name)):
+        slug = re.sub(r"[^a-z0-9]+", "-", os.path.basename(path).lower()).strip("-") or "project"
+        used_names, number, name = set(_registry(root).values()), 0, slug
+        while name in used_names or any(owner not in {None, path} for owner in _owners(root, name)):
             number += 1
             name = f"{slug}-{number}"
         directory = root / "tmp" / name
@@ -62,18 +61,18 @@ def project_directory(cwd: Path, host: Host) -> tuple[Path, Path | None]:
 
 
 def workplace(directory: Path) -> str | None:
-    """The working directory that a project's directory belongs to, None where neither marker nor
-    registry says.
+    """Return the working directory of a project directory, None if neither marker nor registry has
+    it.
     """
-    known = (
-        place for place, name in _registry(directory.parents[1]).items() if name == directory.name
+    owners = (
+        cwd for cwd, name in _registry(directory.parents[1]).items() if name == directory.name
     )
-    return _owner(directory) or next(known, None)
+    return _owner(directory) or next(owners, None)
 
 
 def _registry(root: Path) -> dict[str, str]:
-    """Working directories and the names of their directories; empty where the program would begin
-    anew too.
+    """Return the registry, working directory → name; empty where Gemini CLI would discard it
+    too.
     """
     try:
         projects: dict[str, str] = wire.loads((root / "projects.json").read_bytes())["projects"]
@@ -89,9 +88,7 @@ def _owners(root: Path, name: str) -> list[str | None]:
 
 
 def _owner(directory: Path) -> str | None:
-    """The working directory that a marker names, None where there is no marker, "" where it says
-    nothing.
-    """
+    """Return the working directory in a marker, None without a marker, "" if it is unreadable."""
     try:
         return (directory / MARKER).read_text("utf-8").strip()
     except FileNotFoundError:
@@ -101,7 +98,7 @@ def _owner(directory: Path) -> str | None:
 
 
 def names_in(directory: Path) -> list[str]:
-    """The names in a directory, sorted; none where it cannot be read."""
+    """Return the sorted names in a directory; empty if it cannot be read."""
     try:
         return sorted(os.listdir(directory))
     except OSError:

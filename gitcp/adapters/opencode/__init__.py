@@ -1,12 +1,11 @@
 """opencode: all sessions in one SQLite database, which is read and never written.
 
-    <data>/opencode/opencode.db        tables session, message, part; `<data>` is `~/.local/share`
+    <data>/opencode/opencode.db    tables session, message, part; `<data>` is `~/.local/share`
 
-A conversation is kept as lines of JSON: `main` has a line on the session, then each message with
-its parts as `opencode export` would write it; `sessions` the rows of the session and of its
-sub-agents; `agents/<id>` the messages of a sub-agent. What goes back goes through `opencode
-import`. Nobody but the person runs that: the program may load what is in the project, and that may
-come from a checkpoint.
+A conversation is stored as JSON lines: `main` has a header, then each message with its parts as
+`opencode export` writes it; `sessions` has the rows of the session and its sub-agents;
+`agents/<id>` the messages of a sub-agent. Restoring uses `opencode import`, which only the user
+runs: opencode may load code from the project, and that may come from a checkpoint.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ NAME = "opencode"
 MAIN, SESSIONS, AGENTS = "main", "sessions", "agents/"
 
 
-class Kept(NamedTuple):
-    """One stored session: its row, and its messages as lines of JSON."""
+class StoredSession(NamedTuple):
+    """One stored session: its row, and its messages as JSON lines."""
 
     row: dict[str, Any]
     messages: Callable[[], Iterator[bytes]]
@@ -55,25 +54,25 @@ class Kept(NamedTuple):
 
 
 def find(cwd: Path, host: Host) -> tuple[Found, ...]:
-    """The sessions started in `cwd` or at the root of its repository, newest first; sub-agents' are
-    no sessions.
+    """Return the sessions started in `cwd` or its repository's root, newest first, without
+    sub-agents.
     """
     path = database.path_of(host)
     if not path.exists():
         return ()
-    place = Path(os.path.realpath(cwd))
-    root = next((d for d in (place, *place.parents) if os.path.lexists(d / ".git")), place)
     try:
-        found = database.sessions_in(path, {str(place), str(root)})
+        sessions = database.sessions_in(path, base.roots(cwd))
     except database.Unreadable:
         return ()
     return tuple(
-        Found(NAME, id, path, modified) for id, modified in found if base.SESSION_ID.fullmatch(id)
+        Found(NAME, id, path, modified)
+        for id, modified in sessions
+        if base.SESSION_ID.fullmatch(id)
     )
 
 
 def located(session_id: str, host: Host) -> Found | None:
-    """The session of this id, wherever it was started."""
+    """Return the session with this id, in any directory."""
     path = database.path_of(host)
     try:
         updated = database.updated(path, session_id) if path.exists() else None
@@ -84,13 +83,13 @@ def located(session_id: str, host: Host) -> Found | None:
 
 # one database for all directories
 def watched(cwd: Path, host: Host) -> tuple[Path, ...]:  # noqa: ARG001
-    """The database, and the log that changes of it go to first."""
+    """Return the database and its write-ahead log."""
     path = database.path_of(host)
     return (path.parent, path, path.with_name(f"{path.name}-wal"))
 
 
 def running(host: Host) -> str | None:  # noqa: ARG001 -- the protocol's
-    """Never known: a command that opencode runs is told that it does, but not which session."""
+    """Return None: opencode does not tell its commands which session runs them."""
     return None
 
 
@@ -98,19 +97,19 @@ def running(host: Host) -> str | None:  # noqa: ARG001 -- the protocol's
 
 
 def capture(found: Found) -> Capture:
-    """The session and those of its sub-agents, as they are at this moment.
+    """Capture a consistent state of the session and its sub-agents.
 
-    Raises ConversationUnreadable if the database cannot be read or has no such session.
+    Raises ConversationUnreadable if the database cannot be read or lacks the session.
     """
     try:
         sessions = database.read(found.path, found.session_id)
     except database.Unreadable as error:
         raise ConversationUnreadable(
-            f"{found.path} cannot be read ({error}): no checkpoint was made"
+            f"cannot read {found.path}: {error}; no checkpoint was made"
         ) from None
     if not sessions:
         raise ConversationUnreadable(
-            f"{found.path} has no session {found.session_id}: no checkpoint was made",
+            f"{found.path} has no session {found.session_id}; no checkpoint was made",
             hint="opencode session list",
         )
     main, *agents = sessions
@@ -135,35 +134,32 @@ def _stream(row: dict[str, Any]) -> str:
 
 
 def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
-    """Into documents that `opencode import` takes, unless the database has it all, under the
-    session's own id, or under one made from `new_id` where that went on meanwhile or belongs to
-    another directory.
+    """Write documents for `opencode import`, unless the database is up to date. Uses the session's
+    own id, or one derived from `new_id` if that has newer messages or another directory.
     """
-    kept, own = _kept(stored), stored.agent.session_id
-    placement = _plan(stored, kept, cwd, host, own) if own is not None else None
+    sessions, original = _stored_sessions(stored), stored.agent.session_id
+    placement = _plan(stored, sessions, cwd, host, original) if original is not None else None
     if placement is not None:
         return placement
-    other = (
+    session_id = (
         new_id
         if documents.ID.fullmatch(new_id)
-        else documents.other_id(str(kept[0].row["id"]), new_id)
+        else documents.other_id(str(sessions[0].row["id"]), new_id)
     )
-    placement = _plan(stored, kept, cwd, host, other)
+    placement = _plan(stored, sessions, cwd, host, session_id)
     if placement is None:
-        raise Refused(
-            f"session {other} of opencode exists and says something else: it was left as it is"
-        )
+        raise base.occupied(f"opencode session {session_id}")
     note = (
-        f"session {own} has gone on since, or elsewhere: it was left as it is, and this one goes "
-        f"on as {other}"
+        f"session {original} has newer messages or another directory and was kept; the restored "
+        f"conversation is {session_id}"
     )
-    note = note if own is not None else ""
+    note = note if original is not None else ""
     return replace(placement, note=note)
 
 
-def _kept(stored: Stored) -> list[Kept]:
-    """The stored sessions, the main one first. Raises StoreDamaged if they do not belong
-    together.
+def _stored_sessions(stored: Stored) -> list[StoredSession]:
+    """Return the stored sessions, the main one first. Raises StoreDamaged if they are
+    inconsistent.
     """
     readers = {stream.name: read for stream, read in stored.streams}
     rows = [
@@ -176,11 +172,11 @@ def _kept(stored: Stored) -> list[Kept]:
         or not all(documents.ID.fullmatch(str(row.get("id"))) for row in rows)
     ):
         raise StoreDamaged(
-            f"the stored conversation does not name its session: {base.NOTHING}", hint=base.CHECK
+            f"the stored conversation has no session id; {base.NOTHING}", hint=base.CHECK
         )
     agents = [(row, readers.get(_stream(row))) for row in rows[1:]]
     return [
-        Kept(row, _messages(read))
+        StoredSession(row, _messages(read))
         for row, read in [(rows[0], readers[MAIN]), *agents]
         if read is not None
     ]
@@ -188,103 +184,99 @@ def _kept(stored: Stored) -> list[Kept]:
 
 def _messages(read: Reader) -> Callable[[], Iterator[bytes]]:
     return lambda: (
-        line for line in base.lines(read()) if lines.opened(wire.parse_line(line) or {})[0]
+        line for line in base.lines(read()) if lines.parse(wire.parse_line(line) or {})[0]
     )
 
 
 def _plan(
-    stored: Stored, kept: list[Kept], cwd: Path, host: Host, session_id: str
+    stored: Stored, sessions: list[StoredSession], cwd: Path, host: Host, session_id: str
 ) -> Placement | None:
-    """How the sessions get into the database under this id; None if what is there says something
-    else.
-    """
+    """Plan the import under this id; None if the database has a different session under it."""
     if documents.ID.fullmatch(session_id) is None:
         raise StoreDamaged(
-            f"{session_id[:80]!r} cannot be a session id: {base.NOTHING}", hint=base.CHECK
+            f"invalid session id {session_id[:80]!r}; {base.NOTHING}", hint=base.CHECK
         )
-    there = _there(host, session_id)
-    if there and there[session_id].row.get("directory") != os.path.realpath(cwd):
+    existing = _existing(host, session_id)
+    if existing and existing[session_id].row.get("directory") != os.path.realpath(cwd):
         return None
     files: list[tuple[Path, Reader]] = []
-    directory = _aside(stored)
-    for one in _renamed(kept, session_id):
-        have = there[one.row["id"]].messages if one.row["id"] in there else None
-        missing = have is None or _missing(have, one.messages())
+    directory = _import_directory(stored)
+    for session in _renamed(sessions, session_id):
+        current = existing[session.row["id"]].messages if session.row["id"] in existing else None
+        missing = current is None or _missing(current, session.messages())
         if missing is None:
             return None
         if missing:
-            files.append((directory / f"{one.row['id']}.json", _document(one)))
+            files.append((directory / f"{session.row['id']}.json", _document(session)))
     writes = base.plan_writes(files)
     if writes is None:
         raise Refused(
-            f"{directory} holds other files: they were left as they are",
-            hint=f"move {directory} away",
+            f"{directory} has other files; {base.NOTHING}", hint=base.move_away(directory)
         )
     prepare = tuple(("opencode", "import", "--pure", str(write.path)) for write in writes)
-    updated = there[session_id].row if there and not writes else kept[0].row
+    updated = existing[session_id].row if existing and not writes else sessions[0].row
     since = (updated.get("time_updated") or 0) / 1000
-    latest = base.newer(_here(cwd, host), session_id, since, ("opencode", "--continue"))
+    latest = base.newer(_sessions_of(cwd, host), session_id, since, ("opencode", "--continue"))
     return Placement(session_id, writes, ("opencode", "--session", session_id), "", prepare, latest)
 
 
-def _here(cwd: Path, host: Host) -> list[Found]:
-    """The sessions of this very directory, in the order in which `--continue` takes the first."""
+def _sessions_of(cwd: Path, host: Host) -> list[Found]:
+    """Return the sessions of exactly this directory, in the order that `--continue` uses."""
     path = database.path_of(host)
     try:
-        known = database.sessions_in(path, {os.path.realpath(cwd)}) if path.exists() else []
+        sessions = database.sessions_in(path, {os.path.realpath(cwd)}) if path.exists() else []
     except database.Unreadable:
         return []
-    return [Found(NAME, id, path, modified) for id, modified in known]
+    return [Found(NAME, id, path, modified) for id, modified in sessions]
 
 
-def _there(host: Host, session_id: str) -> dict[str, database.Session]:
-    """What the database has of a session and of its sub-agents, by id."""
+def _existing(host: Host, session_id: str) -> dict[str, database.Session]:
+    """Return a session and its sub-agents in the database, by id."""
     path = database.path_of(host)
     try:
-        found = database.read(path, session_id) if path.exists() else []
+        sessions = database.read(path, session_id) if path.exists() else []
     except database.Unreadable as error:
-        raise Refused(f"{path} cannot be read ({error}): {base.NOTHING}") from None
-    return {session.row["id"]: session for session in found}
+        raise Refused(f"cannot read {path}: {error}; {base.NOTHING}") from None
+    return {session.row["id"]: session for session in sessions}
 
 
-def _aside(stored: Stored) -> Path:
-    """A directory named by the content, so that the same conversation is there once however often
-    it is restored.
-    """
+def _import_directory(stored: Stored) -> Path:
+    """Return a directory named after the content, so that restoring twice makes one copy."""
     assert stored.aside is not None
-    named = sorted(f"{stream.name} {stream.sha256}" for stream, _ in stored.streams)
-    return stored.aside / sha256("\n".join(named).encode()).hexdigest()[:16]
+    parts = sorted(f"{stream.name} {stream.sha256}" for stream, _ in stored.streams)
+    return stored.aside / sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def _renamed(kept: list[Kept], session_id: str) -> list[Kept]:
-    """The sessions under another id of the main one."""
-    first = kept[0].row["id"]
+def _renamed(sessions: list[StoredSession], session_id: str) -> list[StoredSession]:
+    """Return the sessions with another id for the main one."""
+    first = sessions[0].row["id"]
     if first == session_id:
-        return kept
-    ids = {one.row["id"]: documents.other_id(one.row["id"], session_id) for one in kept} | {
+        return sessions
+    ids = {each.row["id"]: documents.other_id(each.row["id"], session_id) for each in sessions} | {
         first: session_id
     }
-    rename = documents.renaming((line for one in kept for line in one.messages()), ids)
-    rows = (wire.loads(rename(wire.dumps(one.row))) for one in kept)
-    return [Kept(row, _mapped(rename, one.messages)) for row, one in zip(rows, kept, strict=True)]
+    rename = documents.renaming((line for each in sessions for line in each.messages()), ids)
+    rows = (wire.loads(rename(wire.dumps(each.row))) for each in sessions)
+    return [
+        StoredSession(row, _renamed_lines(rename, each.messages))
+        for row, each in zip(rows, sessions, strict=True)
+    ]
 
 
-def _mapped(
+def _renamed_lines(
     rename: documents.Renamed, read: Callable[[], Iterator[bytes]]
 ) -> Callable[[], Iterator[bytes]]:
     return lambda: map(rename, read())
 
 
-def _missing(have: Iterable[bytes], wanted: Iterator[bytes]) -> bool | None:
-    """Whether messages are missing of what is wanted; None if what is there is no beginning of
-    it.
-    """
-    for line in have:
-        other = next(wanted, None)
+def _missing(current: Iterable[bytes], expected: Iterator[bytes]) -> bool | None:
+    """Return whether `have` lacks messages of `wanted`; None if it is not a prefix of it."""
+    for line in current:
+        other = next(expected, None)
         if other is None or wire.loads(line) != wire.loads(other):
             return None
-    return next(wanted, None) is not None
+    return next(expected, None) is not None
 
 
-def _document(one: Kept) -> Reader:
-    return lambda: documents.document(documents.info_of(one.row), one.messages())
+def _document(session: StoredSession) -> Reader:
+    return lambda: documents.document(documents.info_of(session.row), session.messages())

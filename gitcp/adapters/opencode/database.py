@@ -1,6 +1,7 @@
-"""Reads opencode's database, and never writes it. A session is one row; its messages, and their
-parts, are rows whose `data` is JSON, written out here as `opencode export` writes them: with their
-ids, the data as it lies there.
+"""Read opencode's database; never write it.
+
+A session is one row; messages and parts are rows whose `data` is JSON. They are returned as
+`opencode export` writes them: with their ids, and the data verbatim.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ DESCENDANTS = """
 
 
 class Unreadable(Exception):
-    """The database, or what is in its place, cannot be read."""
+    """The database, or the file in its place, cannot be read."""
 
 
 class Session(NamedTuple):
-    """One session: its row by column, and its messages in order, each with its parts, as lines of
-    JSON.
+    """One session: its row by column, and its messages with their parts, in order, as JSON
+    lines.
     """
 
     row: dict[str, Any]
@@ -40,21 +41,21 @@ class Session(NamedTuple):
 
 
 def path_of(host: Host) -> Path:
-    """Where the database is, or would be."""
+    """Return the path of the database, existing or not."""
     data = Path(host.env.get("XDG_DATA_HOME") or host.home / ".local" / "share") / "opencode"
     return data / (host.env.get("OPENCODE_DB") or "opencode.db")
 
 
 def sessions_in(path: Path, directories: set[str]) -> list[tuple[str, float]]:
-    """The sessions started in these directories, no sub-agent's, and when each last changed; newest
-    first.
+    """Return id and modification time (seconds) of the sessions in these directories,
+    newest first, without sub-agents.
 
     Raises Unreadable.
     """
     marks = ",".join("?" * len(directories))
-    wanted = f"parent_id is null and directory in ({marks})"
-    # marks alone
-    query = f"select id, time_updated from session where {wanted} order by 2 desc, 1"  # noqa: S608
+    condition = f"parent_id is null and directory in ({marks})"
+    # S608: only question marks are interpolated
+    query = f"select id, time_updated from session where {condition} order by 2 desc, 1"  # noqa: S608
     with _open(path) as database:
         return [
             (id, updated / 1000) for id, updated in database.execute(query, sorted(directories))
@@ -62,7 +63,9 @@ def sessions_in(path: Path, directories: set[str]) -> list[tuple[str, float]]:
 
 
 def updated(path: Path, session_id: str) -> float | None:
-    """When a session last changed, None if it is not there. Raises Unreadable."""
+    """Return a session's modification time in seconds, None if it does not exist. Raises
+    Unreadable.
+    """
     with _open(path) as database:
         row = database.execute(
             "select time_updated from session where id = ?", (session_id,)
@@ -71,8 +74,8 @@ def updated(path: Path, session_id: str) -> float | None:
 
 
 def read(path: Path, session_id: str) -> list[Session]:
-    """A session and those of its sub-agents, as they are at one moment; it comes first. Empty if it
-    is not there.
+    """Return a session, followed by its sub-agents, from one transaction; empty if it does not
+    exist.
 
     Raises Unreadable.
     """
@@ -99,22 +102,22 @@ def _messages(database: sqlite3.Connection, session_id: str) -> Iterator[bytes]:
 
 
 def _with_ids(data: str, **ids: str) -> str:
-    """An object with its ids behind what it holds."""
+    """Return the text of an object with ids appended to it."""
     inner = data.strip().removeprefix("{").removesuffix("}").strip()
-    own = wire.dumps(ids).decode().strip()[1:-1]
-    return f"{{{inner},{own}}}" if inner else f"{{{own}}}"
+    extra = wire.dumps(ids).decode().strip()[1:-1]
+    return f"{{{inner},{extra}}}" if inner else f"{{{extra}}}"
 
 
 @contextmanager
 def _open(path: Path) -> Iterator[sqlite3.Connection]:
-    """Read only. Where no program has it open, nothing is made beside it either."""
+    """Open read-only. If no other program has it open, no file is created next to it either."""
     import sqlite3  # 5 ms: only where there is a database
 
     log = path.with_name(f"{path.name}-wal")
     alone = "" if log.exists() else "&immutable=1"
-    where = f"file:{quote(str(path))}?mode=ro{alone}"
+    uri = f"file:{quote(str(path))}?mode=ro{alone}"
     try:
-        with closing(sqlite3.connect(where, uri=True, isolation_level=None)) as database:
+        with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as database:
             database.row_factory = sqlite3.Row
             yield database
     except sqlite3.Error as error:

@@ -1,6 +1,7 @@
-"""What `opencode import` takes: a session and its messages in one JSON document. Under another id
-of the session every message and part needs another id too, since the program passes over those that
-it has.
+"""Write documents for `opencode import`: a session and its messages in one JSON document.
+
+Under another session id every message and part needs a new id too, since
+opencode skips ids it already has.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from gitcp import wire
 
 ID = re.compile(r"(ses|msg|prt)_[A-Za-z0-9]{1,60}")
 KEPT = 16
-"""Characters of an id that say what it is and when it was made, by which the program sorts; the
-others are chance.
+"""Leading characters of an id that encode kind and time, by which opencode sorts; the others are
+random.
 """
 
 LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 Renamed = Callable[[bytes], bytes]
-"""Gives a line with its ids replaced."""
+"""Returns a line with its ids replaced."""
 
 
 def other_id(id: str, seed: str) -> str:
-    """Another id of the same kind and time. The same seed gives the same."""
+    """Return another id of the same kind and time, derived from `seed`."""
     number = int.from_bytes(sha256(f"{seed}\0{id}".encode()).digest())
     letters = ""
     while len(letters) < 14:
@@ -35,19 +36,19 @@ def other_id(id: str, seed: str) -> str:
 
 
 def renaming(lines: Iterable[bytes], ids: dict[str, str]) -> Renamed:
-    """Gives every id of a session, and of the messages and parts on the lines, its other one, and
-    changes nothing else.
+    """Return a function that replaces the ids of sessions, and of messages and parts on
+    these lines, and nothing else.
 
-    `ids` are those of the sessions, old and new; the lines' own follow from them.
+    `ids` maps old to new session ids; the other new ids are derived from them.
     """
     seed = "\0".join(ids.values())
-    known = dict(ids)
+    new_ids = dict(ids)
     for line in lines:
         for holder in _holders(wire.parse_line(line) or {}):
             id = holder.get("id")
-            if isinstance(id, str) and id not in known and ID.fullmatch(id):
-                known[id] = other_id(id, seed)
-    return lambda line: wire.dumps(_replaced(wire.loads(line), known)).rstrip()
+            if isinstance(id, str) and id not in new_ids and ID.fullmatch(id):
+                new_ids[id] = other_id(id, seed)
+    return lambda line: wire.dumps(_replaced(wire.loads(line), new_ids)).rstrip()
 
 
 def _holders(fields: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -57,30 +58,30 @@ def _holders(fields: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield holder
 
 
-def _replaced(value: Any, known: dict[str, str]) -> Any:
+def _replaced(value: Any, new_ids: dict[str, str]) -> Any:
     if isinstance(value, dict):
-        return {name: _replaced(inner, known) for name, inner in value.items()}
+        return {name: _replaced(inner, new_ids) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_replaced(inner, known) for inner in value]
-    return known.get(value, value) if isinstance(value, str) else value
+        return [_replaced(inner, new_ids) for inner in value]
+    return new_ids.get(value, value) if isinstance(value, str) else value
 
 
 def document(info: dict[str, Any], messages: Iterable[bytes]) -> Iterator[bytes]:
-    """The document, piece by piece. `messages` are lines of JSON."""
+    """Yield the document in chunks. `messages` are JSON lines."""
     yield b'{"info":' + wire.dumps(info).rstrip() + b',"messages":['
-    between = b"\n"
+    separator = b"\n"
     for message in messages:
-        yield between + message.rstrip()
-        between = b",\n"
+        yield separator + message.rstrip()
+        separator = b",\n"
     yield b"\n]}\n"
 
 
 def info_of(row: dict[str, Any]) -> dict[str, Any]:
-    """A session as `opencode export` describes it, from its row. What has no value is left out."""
+    """Return a session's row in the format of `opencode export`, without empty fields."""
     tokens = {name: row.get(f"tokens_{name}") or 0 for name in ("input", "output", "reasoning")}
     cache = {name: row.get(f"tokens_cache_{name}") or 0 for name in ("read", "write")}
     summary = {name: row.get(f"summary_{name}") for name in ("additions", "deletions", "files")}
-    given = any(value is not None for value in summary.values())
+    has_summary = any(value is not None for value in summary.values())
     counted = {name: value or 0 for name, value in summary.items()}
     times = ("created", "updated", "compacting", "archived")
     fields = {
@@ -96,7 +97,7 @@ def info_of(row: dict[str, Any]) -> dict[str, Any]:
         "model": _json(row.get("model")),
         "version": row.get("version"),
         "summary": _present({**counted, "diffs": _json(row.get("summary_diffs"))})
-        if given
+        if has_summary
         else None,
         "cost": row.get("cost") or 0,
         "tokens": {**tokens, "cache": cache},

@@ -1,5 +1,5 @@
-"""What the lines of a conversation of opencode say: one message and its parts each, and at the head
-its session.
+"""Parse the lines of a stored opencode conversation: a session header, then a
+message with its parts per line.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from gitcp.value import replace
 
 ROLES = ("user", "assistant")
 ENDED = ("completed", "error")
-"""States of a call that has a result."""
+"""States of a tool call that has a result."""
 
 
 def head(row: dict[str, Any]) -> bytes:
-    """The first line of a conversation: what a listing shows of its session, and that seldom
-    changes.
+    """Return the header line of a conversation: the fields of its session that
+    listings show and that rarely change.
     """
     return (
         wire.dumps(
@@ -31,21 +31,21 @@ def head(row: dict[str, Any]) -> bytes:
 
 
 def digest(before: Digest, lines: Iterable[bytes]) -> Digest:
-    """Counts the messages of the user and of the assistant."""
+    """Count the messages of user and assistant."""
     for line in lines:
         fields = wire.parse_line(line) or {}
         session = fields.get("session")
         if isinstance(session, dict):
             title, version = base.string(session, "title"), base.string(session, "version")
             before = replace(before, title=title or before.title, version=version or before.version)
-        info, parts = opened(fields)
+        info, parts = parse(fields)
         if info.get("role") in ROLES:
             before = _digest_message(replace(before, messages=before.messages + 1), info, parts)
     return before
 
 
 def _digest_message(before: Digest, info: dict[str, Any], parts: list[dict[str, Any]]) -> Digest:
-    text = "\n".join(_said(parts))
+    text = "\n".join(_texts(parts))
     if info["role"] == "user":
         before = replace(before, last_prompt=base.shown(text)) if text.strip() else before
     else:
@@ -57,49 +57,49 @@ def _digest_message(before: Digest, info: dict[str, Any], parts: list[dict[str, 
     return replace(before, last_message=last) if last.text else before
 
 
-def _said(parts: list[dict[str, Any]]) -> Iterator[str]:
-    """The texts that were typed or said; not those that the program put in."""
+def _texts(parts: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield the texts typed or written, without those the program added."""
     for part in parts:
         if part.get("type") == "text" and not part.get("synthetic") and not part.get("ignored"):
             yield base.text_of(part)
 
 
 def messages(lines: Iterable[bytes]) -> Iterator[Message]:
-    """The parts of turns in order."""
+    """Yield the parts of turns in order."""
     for line in lines:
-        info, parts = opened(wire.parse_line(line) or {})
+        info, parts = parse(wire.parse_line(line) or {})
         if info.get("role") in ROLES:
-            shown = Message(info["role"], "", base.string(info, "id"), None)
+            empty = Message(info["role"], "", base.string(info, "id"), None)
             for part in parts:
-                yield from (message for message in _shown(shown, part) if message.is_shown())
+                yield from (message for message in _messages(empty, part) if message.is_shown())
 
 
-def _shown(shown: Message, part: dict[str, Any]) -> Iterator[Message]:
+def _messages(message: Message, part: dict[str, Any]) -> Iterator[Message]:
     match part.get("type"):
         case "text":
             yield replace(
-                shown,
-                role="system" if part.get("synthetic") else shown.role,
+                message,
+                role="system" if part.get("synthetic") else message.role,
                 text=base.text_of(part),
             )
         case "reasoning":
-            yield replace(shown, role="thinking", text=base.text_of(part))
+            yield replace(message, role="thinking", text=base.text_of(part))
         case "tool":
             name, state = base.string(part, "tool") or "?", part.get("state")
             state = state if isinstance(state, dict) else {}
-            called = replace(shown, tool=name, call=base.string(part, "callID"))
-            yield replace(called, role="assistant", text=wire.dumps(state.get("input")).decode())
+            call = replace(message, tool=name, call=base.string(part, "callID"))
+            yield replace(call, role="assistant", text=wire.dumps(state.get("input")).decode())
             if state.get("status") in ENDED:
                 answer = base.string(state, "output") or base.string(state, "error") or ""
                 result = replace(
-                    called, role="tool", text=answer, failed=state.get("status") == "error"
+                    call, role="tool", text=answer, failed=state.get("status") == "error"
                 )
                 yield base.with_images(result, _images(base.objects(state.get("attachments"))))
         case "file":
-            named = replace(shown, text=f"[{base.string(part, 'filename') or 'file'}]")
-            yield base.with_images(named, _images([part]))
+            file_message = replace(message, text=f"[{base.string(part, 'filename') or 'file'}]")
+            yield base.with_images(file_message, _images([part]))
         case "compaction":
-            yield replace(shown, role="system", text="[compaction]")
+            yield replace(message, role="system", text="[compaction]")
 
 
 def _images(files: list[dict[str, Any]]) -> Iterator[Image]:
@@ -110,18 +110,18 @@ def _images(files: list[dict[str, Any]]) -> Iterator[Image]:
 
 
 def before(lines: Iterable[bytes], message_id: str) -> int | None:
-    """The offset of the line of the user's message with this id."""
+    """Return the offset of the line with this user message."""
     needle = message_id.encode("utf-8", "replace")
     for offset, line in base.offsets(lines):
         if needle in line:
-            info, _ = opened(wire.parse_line(line) or {})
+            info, _ = parse(wire.parse_line(line) or {})
             if info.get("role") == "user" and info.get("id") == message_id:
                 return offset
     return None
 
 
-def opened(fields: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The message of a line and its parts; both empty for a line that is none."""
+def parse(fields: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the message of a line and its parts; both empty for any other line."""
     info, parts = fields.get("info"), fields.get("parts")
-    found = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
-    return (info, found) if isinstance(info, dict) else ({}, [])
+    objects = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    return (info, objects) if isinstance(info, dict) else ({}, [])

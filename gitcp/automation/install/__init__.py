@@ -1,7 +1,6 @@
-"""Sets agents up: what lies in the top-level `hooks/` goes where each agent looks for it, and comes
-out again.
+"""Set agents up: install the files in the top-level `hooks/` where each agent
+looks for them, and remove them.
 
-Plan, then apply: `gitcp.automation.install.plan` decides what would change in which file,
-`plan.apply` does it. Of a file that is the user's, only gitcp's own entries are added and
-removed; every other byte stays.
+A plan, then an apply: `gitcp.automation.install.plan` decides the changes per file, `plan.apply`
+makes them. In a user's file, only gitcp's own entries are added and removed; all other bytes stay.
 """

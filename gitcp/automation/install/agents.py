@@ -1,5 +1,5 @@
-"""The agents that can be set up: where each looks for what, in a project and in the home. A table,
-and nothing done.
+"""The supported agents: which files go where, in a project and in the home
+directory. A table without effects.
 """
 
 from __future__ import annotations
@@ -18,26 +18,30 @@ Form = Literal["", "toml-command", "command"]
 
 
 class Piece(Value):
-    """Something that is installed: from where in `hooks/`, to where below the agent's directory.
+    """A file or directory to install: its source in `hooks/`, and its target below the agent's
+    directory.
 
-    "merge": its hooks are put into the agent's settings. "copy": each file is gitcp's own.
-    "section": a marked part of a text. "script": a marked part of a shell script, which can be run.
-    `form` is what the files are rewritten into.
+    "merge": its hooks are added to the agent's settings. "copy": the files are gitcp's own.
+    "section": a marked section of a text. "script": a marked block of an executable shell script.
+    `form` is the format that the files are converted to. `shared`: other people's files are in the
+    target too, and one with the same name is kept. `without` files are not installed.
     """
 
     source: str
     target: str
     how: How = "copy"
     form: Form = ""
+    shared: bool = False
+    without: tuple[str, ...] = ()
 
 
 class Target(Value):
-    """An agent. `program` is what it is started by; `project` and `home` are its directories, ""
-    where it has none.
+    """An agent. `program` is its executable; `project` and `home` are its
+    directories, "" if it has none.
 
-    `variable` names another directory for `home`; `below` is what then follows it. `asked` agents
-    are set up only when they are named: they have no hooks. `trusting` ones are told the digests of
-    their hooks. `note` is what must be known of one in a project.
+    `variable` overrides `home` from the environment, with `below` appended. `asked` agents have
+    no hooks and are set up only by name. `trusting` ones need the digests of their hooks.
+    `note` is a remark for a project.
     """
 
     name: str
@@ -55,6 +59,8 @@ class Target(Value):
 
 SKILL = Piece("claude/skills/gitcp", "skills/gitcp")
 COMMANDS = "claude/commands"
+TAKEN_IN_CLAUDE = ("checkpoint.md",)
+"""Claude Code has a /checkpoint: its /rewind."""
 
 TARGETS = (
     Target(
@@ -67,6 +73,7 @@ TARGETS = (
         pieces=(
             Piece("claude/hooks/hooks.json", "settings.json", "merge"),
             Piece(COMMANDS, "commands/gitcp"),
+            Piece(COMMANDS, "commands", shared=True, without=TAKEN_IN_CLAUDE),
             SKILL,
         ),
     ),
@@ -91,11 +98,10 @@ TARGETS = (
         pieces=(
             Piece("gemini/hooks.json", "settings.json", "merge"),
             Piece(COMMANDS, "commands/gitcp", form="toml-command"),
+            Piece(COMMANDS, "commands", form="toml-command", shared=True),
             SKILL,
         ),
-        note=(
-            "it runs a project's hooks in a folder that you trust: it asks when it is started there"
-        ),
+        note=("runs a project's hooks only if you trust the folder; it asks when started there"),
     ),
     Target(
         "opencode",
@@ -108,6 +114,7 @@ TARGETS = (
         pieces=(
             Piece("opencode/gitcp.js", "plugin/gitcp.js"),
             Piece(COMMANDS, "command/gitcp", form="command"),
+            Piece(COMMANDS, "command", form="command", shared=True),
             SKILL,
         ),
     ),
@@ -119,9 +126,7 @@ TARGETS = (
         home=".copilot",
         variable="COPILOT_HOME",
         pieces=(Piece("copilot/gitcp.json", "hooks/gitcp.json"), SKILL),
-        note=(
-            "it runs a project's hooks in a folder that you trust: it asks when it is started there"
-        ),
+        note=("runs a project's hooks only if you trust the folder; it asks when started there"),
     ),
     Target(
         "cursor",
@@ -165,25 +170,23 @@ GIT = Target(
     pieces=(Piece("git/prepare-commit-msg", "prepare-commit-msg", "script"),),
     asked=True,
 )
-"""No agent: git itself, which names the checkpoint in each commit's message. It goes where git
-looks for hooks.
+"""Not an agent: git itself, with a hook that adds the checkpoint to commit messages.
+Installed in git's hooks directory.
 """
 
 NAMES = (*(target.name for target in TARGETS), GIT.name)
 
 
 def named(name: str) -> Target:
-    """The agent of this name. Raises BadValue if there is none."""
-    found = next((target for target in (*TARGETS, GIT) if target.name == name), None)
-    if found is None:
-        raise BadValue(
-            f"gitcp does not know an agent called {name!r}", hint=f"known are {', '.join(NAMES)}"
-        )
-    return found
+    """Return the agent with this name. Raises BadValue if there is none."""
+    match = next((target for target in (*TARGETS, GIT) if target.name == name), None)
+    if match is None:
+        raise BadValue(f"unknown agent {name!r}", hint=f"use one of {', '.join(NAMES)}")
+    return match
 
 
 def detected(host: Host) -> tuple[Target, ...]:
-    """The agents with hooks that are installed here."""
+    """Return the installed agents that have hooks."""
     return tuple(
         target
         for target in TARGETS
@@ -192,7 +195,7 @@ def detected(host: Host) -> tuple[Target, ...]:
 
 
 def program(target: Target, host: Host) -> str | None:
-    """Where the agent's program is, None if it is not on the PATH."""
+    """Return the path of the agent's program, None if it is not on PATH."""
     return (
         shutil.which(target.program, path=host.env.get("PATH", os.defpath))
         if target.program
@@ -201,6 +204,6 @@ def program(target: Target, host: Host) -> str | None:
 
 
 def home(target: Target, host: Host) -> Path:
-    """The agent's directory for this person."""
+    """Return the agent's directory in the home directory."""
     chosen = host.env.get(target.variable, "") if target.variable else ""
     return Path(chosen, target.below) if chosen.startswith("/") else host.home / target.home

@@ -1,9 +1,8 @@
-"""Blocks of gitcp's own at the end of a text, and their removal, with every other byte left as it
-is.
+"""Append blocks to a text and remove them again, leaving every other byte alone.
 
-A text that did not end in a line end does not end in one afterwards, and a block is kept from what
-stands before it by an empty line, unless it is all there is: so removing is the exact inverse, and
-nothing has to be remembered.
+A text without a final line feed has none afterwards either, and a block is separated
+by an empty line, unless it is the whole text. So removal is the exact inverse, and
+nothing needs to be remembered.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from collections.abc import Callable
 
 
 def appended(text: str | None, block: str) -> str:
-    """`text` with a block at its end, which ends in a line end itself. None is a file that is not
-    there.
+    """Return `text` with a block appended, which ends with a line feed. None stands for a missing
+    file.
     """
     if text is None:
         return block
@@ -26,15 +25,15 @@ def appended(text: str | None, block: str) -> str:
 
 
 def cut(text: str, block: re.Pattern[str], chosen: Callable[[re.Match[str]], bool]) -> str | None:
-    """`text` without the chosen blocks; None if it was made of nothing else.
+    """Return `text` without the chosen blocks; None if nothing else is left.
 
-    `block` matches from the beginning of a line to the end of one, with the empty line before it.
+    `block` matches whole lines, including the empty line before it.
     """
-    made = block.sub(lambda found: "" if chosen(found) else found[0], text)
-    if made == text:
+    result = block.sub(lambda match: "" if chosen(match) else match[0], text)
+    if result == text:
         return text
     if not text.startswith(("\n", "\r\n")):
-        if not made:
+        if not result:
             return None
-        made = re.sub(r"\A\r?\n", "", made)
-    return made if text.endswith("\n") else re.sub(r"\r?\n\Z", "", made)
+        result = re.sub(r"\A\r?\n", "", result)
+    return result if text.endswith("\n") else re.sub(r"\r?\n\Z", "", result)

@@ -1,7 +1,7 @@
-"""Whether everything is in place: what is installed, what is enabled where, whether hooks ran, what
-to type next.
+"""Check the installation: programs, enabled agents, hook errors, the store; suggest what to run
+next.
 
-Looks only. Agents are asked for their version, nothing else of theirs is run.
+Reads only. Agents are only asked for their version.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gitcp.automation.install import plan
+from gitcp.automation.install import command, plan
 from gitcp.automation.install.agents import TARGETS, Target, home, program
 from gitcp.automation.install.plan import Scope
 from gitcp.errors import GitcpError, Refused
@@ -36,19 +36,19 @@ PATIENCE = 20
 CURRENT, OLD, NO = "yes", "old", "no"
 
 LEAST_GIT = (2, 31)
-"""The first git that has all options which gitcp uses; the newest is `rev-list --disk-usage`."""
+"""The oldest git with all options that gitcp uses; the newest option is `rev-list --disk-usage`."""
 
 
 class Problem(Value):
-    """Something that is not as it should be, and what to type next."""
+    """A problem, and a command that helps."""
 
     what: str
     hint: str
 
 
 class AgentHealth(Value):
-    """One agent: its program and version, whether it is enabled here and at home, and when a hook
-    of it last saved.
+    """One agent: program and version, whether it is enabled in the project and for the
+    user, and when a hook last saved.
     """
 
     target: Target
@@ -60,7 +60,7 @@ class AgentHealth(Value):
 
 
 class StoreHealth(Value):
-    """The repository's store: how much is in it, and whether a restore was interrupted."""
+    """The repository's store: its size, and whether a restore was interrupted."""
 
     root: Path
     sessions: int
@@ -69,8 +69,8 @@ class StoreHealth(Value):
 
 
 class Health(Value):
-    """Everything that was looked at. `store` is None where there is no repository, `log` the hooks'
-    last errors.
+    """The result of all checks. `store` is None outside a repository, `log` has the hooks' last
+    errors.
     """
 
     program: str | None
@@ -79,19 +79,18 @@ class Health(Value):
     store: StoreHealth | None
     log: tuple[str, ...]
     problems: tuple[Problem, ...]
+    notes: tuple[str, ...]
 
 
 def examine(store: Store | None, host: Host) -> Health:
-    """Look at everything. Raises nothing that is expected to go wrong: that is a problem, and
-    listed.
-    """
+    """Check everything. Expected failures are not raised but listed as problems."""
     problems: list[Problem] = []
-    gitcp = shutil.which("gitcp", path=host.env.get("PATH", os.defpath))
+    gitcp = command.on_path(host)
     if gitcp is None:
         problems.append(
             Problem(
-                "gitcp is not on your PATH: hooks cannot call it",
-                "put the directory that gitcp is in on PATH",
+                "gitcp is not on your PATH, so no agent can run it",
+                command.fix(),
             )
         )
     git = _version(shutil.which("git", path=host.env.get("PATH", os.defpath)), host)
@@ -99,38 +98,46 @@ def examine(store: Store | None, host: Host) -> Health:
         least = ".".join(map(str, LEAST_GIT))
         problems.append(
             Problem(
-                f"{git} is older than {least}: some commands fail", f"install git {least} or later"
+                f"{git} is older than {least}; some commands will fail",
+                f"install git {least} or later",
             )
         )
     agents = tuple(_agents(store, host))
     for agent in agents:
         problems += _agent_problems(agent, store, host)
-    found = None if store is None else _store(store, problems)
-    return Health(gitcp, git, agents, found, () if store is None else _log(store), tuple(problems))
+    store_health = None if store is None else _store(store, problems)
+    warning = command.only_here(host)
+    return Health(
+        program=gitcp,
+        git=git,
+        agents=agents,
+        store=store_health,
+        log=() if store is None else _log(store),
+        problems=tuple(problems),
+        notes=(warning,) if warning else (),
+    )
 
 
 def _is_old(git: str) -> bool:
-    """Whether what git says of its version is below what gitcp needs; what says nothing of one is
-    not.
-    """
-    found = re.search(r"(\d+)\.(\d+)", git)
-    return found is not None and (int(found[1]), int(found[2])) < LEAST_GIT
+    """Return whether git's version output is below the minimum; False if it has no version."""
+    match = re.search(r"(\d+)\.(\d+)", git)
+    return match is not None and (int(match[1]), int(match[2])) < LEAST_GIT
 
 
 def _agents(store: Store | None, host: Host) -> Iterator[AgentHealth]:
-    """The agents with hooks that are installed, or that something of gitcp's is set up for."""
+    """Yield the agents with hooks that are installed, or that gitcp is set up for."""
     for target in (target for target in TARGETS if not target.asked):
-        found = program(target, host)
+        path = program(target, host)
         project = NO if store is None else _state(target, Scope(store.repo.root, user=False), host)
         user = _state(target, Scope(None, user=True), host)
-        if found or (project, user) != (NO, NO) or home(target, host).is_dir():
+        if path or (project, user) != (NO, NO) or home(target, host).is_dir():
             yield AgentHealth(
-                target, found, _version(found, host), project, user, _last_hook(target, store)
+                target, path, _version(path, host), project, user, _last_hook(target, store)
             )
 
 
 def _state(target: Target, scope: Scope, host: Host) -> str:
-    """Whether an agent is enabled in a scope, and as this gitcp would do it."""
+    """Return whether an agent is enabled in a scope, and with this version's files."""
     if not plan.disable((target,), scope, host).changes:
         return NO
     return OLD if plan.enable((target,), scope, host).changes else CURRENT
@@ -141,12 +148,13 @@ def _agent_problems(agent: AgentHealth, store: Store | None, host: Host) -> Iter
     for state, option in ((agent.project, ""), (agent.user, " --user")):
         if state == OLD:
             yield Problem(
-                f"{title}: what is set up is not what this gitcp sets up",
+                f"{title}: hooks of another gitcp version are installed",
                 f"gitcp enable {name}{option}",
             )
     if NO not in (agent.project, agent.user):
         yield Problem(
-            f"{title} is enabled here and at home: each hook runs twice", f"gitcp disable {name}"
+            f"{title} is enabled in the project and for the user; each hook runs twice",
+            f"gitcp disable {name}",
         )
     scopes = [Scope(None, user=True)] if agent.user != NO else []
     scopes += (
@@ -154,7 +162,7 @@ def _agent_problems(agent: AgentHealth, store: Store | None, host: Host) -> Iter
     )
     for scope in scopes:
         for left in plan.enable((agent.target,), scope, host).left:
-            yield Problem(f"{title}: {left.path}: {left.why}", f"mend {left.path}")
+            yield Problem(f"{title}: {left.path}: {left.why}", f"fix {left.path}")
 
 
 def _last_hook(target: Target, store: Store | None) -> datetime | None:
@@ -170,24 +178,25 @@ def _last_hook(target: Target, store: Store | None) -> datetime | None:
 
 
 def _store(store: Store, problems: list[Problem]) -> StoreHealth:
-    hidden = verify.unshared(store.repo)
-    if hidden is not None:
+    unreadable = verify.unshared(store.repo)
+    if unreadable is not None:
         problems.append(
             Problem(
-                f"{hidden.place} {hidden.what}", shared.fix(store.repo.common_dir / hidden.place)
+                f"{unreadable.place} {unreadable.what}",
+                shared.fix(store.repo.common_dir / unreadable.place),
             )
         )
     try:
-        found, damaged = sessions.listing(store)
+        readable, damaged = sessions.listing(store)
     except Refused as error:
         problems.append(Problem(str(error), error.hint))
-        found, damaged = (), ()
+        readable, damaged = (), ()
     problems += [
         Problem(f"session {name} cannot be read: {error}", "gitcp check") for name, error in damaged
     ]
     problems += [
         Problem(line, "gitcp check  (gitcp prune removes it from the trash)")
-        for line in quarantine.pending(store)
+        for line in quarantine.warnings(store)
     ]
     unfinished = False
     try:
@@ -196,15 +205,15 @@ def _store(store: Store, problems: list[Problem]) -> StoreHealth:
         problems.append(Problem(str(error), error.hint))
     if unfinished:
         problems.append(
-            Problem("a restore was interrupted here", "gitcp restore --continue  (or --abort)")
+            Problem("a restore was interrupted", "gitcp restore --continue  (or --abort)")
         )
     return StoreHealth(
-        store.repo.root, len(found), sum(session.count for session in found), unfinished
+        store.repo.root, len(readable), sum(session.count for session in readable), unfinished
     )
 
 
 def _log(store: Store) -> tuple[str, ...]:
-    """The last lines of what went wrong in hooks."""
+    """Return the last errors of hooks."""
     try:
         with open(open_own(store.repo.git_dir / "gitcp" / events.LOG), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
@@ -214,11 +223,11 @@ def _log(store: Store) -> tuple[str, ...]:
 
 
 def _version(path: str | None, host: Host) -> str | None:
-    """What a program says of its version, in one line; None if it says nothing in time."""
+    """Return the first line of `PROGRAM --version`; None if it fails or times out."""
     if path is None:
         return None
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             [path, "--version"],
             env=process.scrubbed(host.env),
             stdin=subprocess.DEVNULL,
@@ -228,5 +237,5 @@ def _version(path: str | None, host: Host) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    said = done.stdout.decode("utf-8", "replace").strip().splitlines()
-    return said[0] if said and done.returncode == 0 else None
+    lines = result.stdout.decode("utf-8", "replace").strip().splitlines()
+    return lines[0] if lines and result.returncode == 0 else None

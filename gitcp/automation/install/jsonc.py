@@ -1,10 +1,9 @@
-"""Entries put into JSON as people write it, and taken out again, with every other byte left as it
-is.
+"""Add and remove entries in JSON files written by people, leaving every other byte alone.
 
-Comments and trailing commas are understood, as the agents' own readers understand them. Two rules
-make taking out the exact inverse of putting in: what gitcp makes begins on a line of its own, and
-what it puts into something empty of the user's stands right behind the bracket. So both can be told
-apart afterwards without anything being written down.
+Supports comments and trailing commas, as the agents' own parsers do. Two rules make removal the
+exact inverse: what gitcp creates starts on a line of its own, and what it adds to an empty
+container of the user's follows the bracket directly. So the two cases can be distinguished
+later without storing anything.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ Json = Any
 
 
 class Item(NamedTuple):
-    """One entry of an object or array: its `key` ("" in an array), its value, and where it stands.
+    """One entry of an object or array: its `key` ("" in an array), value and position.
 
-    It begins at `start` (an object's at its key); `lead` is the end of what stands before it but
-    white space; `comma` is where the comma behind it is.
+    It starts at `start` (at the key in an object); `lead` is the end of the token before it;
+    `comma` is the position of the comma after it.
     """
 
     key: str
@@ -42,9 +41,7 @@ class Item(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A value and where it stands. `gap` is the end of the last comment inside, or of the last
-    entry, if any.
-    """
+    """A value and its position. `gap` is the end of the last comment or entry inside, if any."""
 
     value: Json
     start: int
@@ -53,12 +50,12 @@ class Node(NamedTuple):
     gap: int = 0
 
     def find(self, key: str) -> Item | None:
-        """The entry of this key: the last one, as readers of JSON take it."""
+        """Return the entry with this key, the last one if there are several, as parsers do."""
         return next((item for item in reversed(self.items) if item.key == key), None)
 
 
 def parse(text: str) -> Node:
-    """The document in a text. Raises BadValue, saying where it stops to be one."""
+    """Parse a document. Raises BadValue with the line of the first error."""
     reader = _Reader(text)
     start, _ = reader.skip(len(BOM) if text.startswith(BOM) else 0)
     root = reader.value(start, 0)
@@ -69,58 +66,56 @@ def parse(text: str) -> Node:
 
 
 def append(text: str, path: tuple[str, ...], value: Json) -> str:
-    """`text` with `value` at the end of the array at `path`; the array, and what is around it, is
-    made where missing.
+    """Return `text` with `value` appended to the array at `path`, which is created if missing.
 
-    An empty `text` stands for a file that is not there. Raises BadValue where something else stands
-    in the way.
+    An empty `text` stands for a missing file. Raises BadValue if `path` leads to something else.
     """
     if not text:
-        return _rendered(_nested(path, value), "", "  ", "\n") + "\n"
+        return _render(_nest(path, value), "", "  ", "\n") + "\n"
     node = root = parse(text)
     _expect(root, dict, "the document")
     for depth, key in enumerate(path):
-        found = node.find(key)
-        if found is None:
-            return _insert(text, node, _nested(path[depth + 1 :], value), key)
-        node = found.node
+        entry = node.find(key)
+        if entry is None:
+            return _insert(text, node, _nest(path[depth + 1 :], value), key)
+        node = entry.node
         _expect(node, list if depth == len(path) - 1 else dict, ".".join(path[: depth + 1]))
     return _insert(text, node, value)
 
 
 def remove(text: str, path: tuple[str | int, ...]) -> str:
-    """`text` without the entry at `path`, and without what was made around it by `append`; "" if
-    nothing is left.
+    """Return `text` without the entry at `path`, and without what `append` created
+    around it; "" if nothing is left.
     """
-    node, way = parse(text), list[tuple[Node, int]]()
+    node, ancestors = parse(text), list[tuple[Node, int]]()
     for step in path:
         item = node.items[step] if isinstance(step, int) else node.find(step)
         assert item is not None
-        way.append((node, node.items.index(item)))
+        ancestors.append((node, node.items.index(item)))
         node = item.node
-    while way:
-        node, index = way.pop()
-        if len(node.items) > 1 or node.items[0].start == node.start + 1 or _commented(node):
+    while ancestors:
+        node, index = ancestors.pop()
+        if len(node.items) > 1 or node.items[0].start == node.start + 1 or _has_comment(node):
             return _without(text, node, index)
     outside = text[: node.start], text[node.end :]
     return "{}".join(outside) if "".join(outside).strip(SPACE) else ""
 
 
-def _expect(node: Node, kind: type, where: str) -> None:
+def _expect(node: Node, kind: type, location: str) -> None:
     if not isinstance(node.value, kind):
-        raise BadValue(f"{where} is no {'object' if kind is dict else 'array'}")
+        raise BadValue(f"{location} is not an {'object' if kind is dict else 'array'}")
 
 
-def _nested(path: tuple[str, ...], value: Json) -> Json:
-    """The array of `value`, in as many objects as there are keys in `path`."""
-    made: Json = [value]
+def _nest(path: tuple[str, ...], value: Json) -> Json:
+    """Return an array of `value`, nested in objects with the keys of `path`."""
+    result: Json = [value]
     for key in reversed(path):
-        made = {key: made}
-    return made
+        result = {key: result}
+    return result
 
 
-def _commented(node: Node) -> bool:
-    """Whether an entry's container holds a comment of its own."""
+def _has_comment(node: Node) -> bool:
+    """Return whether an entry's container has a comment of its own."""
     (item,) = node.items
     return item.lead != node.start + 1 or node.gap != max(item.node.end, (item.comma or 0) + 1)
 
@@ -138,17 +133,19 @@ def _without(text: str, node: Node, index: int) -> str:
 
 
 def _insert(text: str, node: Node, value: Json, key: str = "") -> str:
-    """A new last entry of a container."""
+    """Insert a new last entry into a container."""
     newline = "\r\n" if "\r\n" in text else "\n"
-    unit = found[1] if (found := INDENT.search(text)) else "  "
+    unit = match[1] if (match := INDENT.search(text)) else "  "
     outer = _indent(text, node.start)
     head = f"{wire.dumps(key).decode()}: " if key else ""
     if not node.items:
         at = node.start + 1
-        return text[:at] + head + _rendered(value, outer, unit, newline) + text[at:]
-    own = _indent(text, node.items[0].start)
-    inner = own if text[: node.items[0].start].endswith(newline + own) else outer + unit
-    piece = newline + inner + head + _rendered(value, inner, unit, newline)
+        return text[:at] + head + _render(value, outer, unit, newline) + text[at:]
+    item_indent = _indent(text, node.items[0].start)
+    inner = (
+        item_indent if text[: node.items[0].start].endswith(newline + item_indent) else outer + unit
+    )
+    piece = newline + inner + head + _render(value, inner, unit, newline)
     last = node.items[-1]
     if last.comma is not None:
         return text[: node.gap] + piece + "," + text[node.gap :]
@@ -157,48 +154,48 @@ def _insert(text: str, node: Node, value: Json, key: str = "") -> str:
 
 
 def _indent(text: str, position: int) -> str:
-    """The white space at the beginning of the line that holds this position."""
+    """Return the indentation of the line at this position."""
     line = text[max(text.rfind("\n", 0, position), text.rfind("\r", 0, position)) + 1 : position]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-def _rendered(value: Json, indent: str, unit: str, newline: str) -> str:
-    """A value over several lines, the first of them without its indent."""
+def _render(value: Json, indent: str, unit: str, newline: str) -> str:
+    """Format a value over several lines; the first has no indentation."""
     if not isinstance(value, dict | list) or not value:
         return wire.dumps(value).decode()
     inner = indent + unit
     if isinstance(value, dict):
         parts = [
-            f"{wire.dumps(k).decode()}: {_rendered(v, inner, unit, newline)}"
+            f"{wire.dumps(k).decode()}: {_render(v, inner, unit, newline)}"
             for k, v in value.items()
         ]
     else:
-        parts = [_rendered(item, inner, unit, newline) for item in value]
+        parts = [_render(item, inner, unit, newline) for item in value]
     opening, closing = "{}" if isinstance(value, dict) else "[]"
     return f"{opening}{newline}{inner}{f',{newline}{inner}'.join(parts)}{newline}{indent}{closing}"
 
 
 class _Reader:
-    """Reads one text; every method takes where to begin."""
+    """A parser; each method takes the position to start at."""
 
     def __init__(self, text: str) -> None:
         self._text = text
 
     def failure(self, position: int) -> BadValue:
         line = self._text.count("\n", 0, position) + 1
-        return BadValue(f"line {line} is no JSON")
+        return BadValue(f"invalid JSON in line {line}")
 
     def skip(self, position: int) -> tuple[int, int | None]:
-        """Past white space and comments: where the next token begins, and where the last comment
-        ended.
+        """Skip white space and comments. Return the position of the next token
+        and the end of the last comment.
         """
         commented = None
         while True:
             position = self._match(BLANKS, position)
-            found = COMMENT.match(self._text, position)
-            if found is None:
+            match = COMMENT.match(self._text, position)
+            if match is None:
                 return position, commented
-            position = commented = found.end()
+            position = commented = match.end()
 
     def value(self, start: int, depth: int) -> Node:
         first = self._text[start : start + 1]
@@ -206,10 +203,10 @@ class _Reader:
             raise self.failure(start)
         if first in ("{", "["):
             return self._container(start, depth)
-        found = STRING.match(self._text, start) or SCALAR.match(self._text, start)
-        if found is None:
+        match = STRING.match(self._text, start) or SCALAR.match(self._text, start)
+        if match is None:
             raise self.failure(start)
-        return Node(self._scalar(found[0], start), start, found.end())
+        return Node(self._scalar(match[0], start), start, match.end())
 
     def _scalar(self, token: str, start: int) -> Json:
         try:
@@ -252,5 +249,5 @@ class _Reader:
         return Item(key, node, start, lead, comma)
 
     def _match(self, pattern: re.Pattern[str], position: int) -> int:
-        found = pattern.match(self._text, position)
-        return found.end() if found else position
+        match = pattern.match(self._text, position)
+        return match.end() if match else position

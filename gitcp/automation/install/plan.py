@@ -1,4 +1,4 @@
-"""What setting an agent up, or taking it back, would change: decided file by file, nothing done."""
+"""Plan what setting up or removing an agent changes, file by file, and apply it."""
 
 from __future__ import annotations
 
@@ -6,25 +6,33 @@ import os
 import re
 from pathlib import Path
 
-from gitcp.automation.install import merging, scripts, shipped, trust
+from gitcp.automation.install import command, merging, scripts, shipped, trust
 from gitcp.automation.install.agents import GIT, Piece, Target, home, program
 from gitcp.automation.install.appending import appended, cut
-from gitcp.automation.install.files import NoSpace, Seen, Unusable, look, prune_directories, replace
+from gitcp.automation.install.files import (
+    FileState,
+    NoSpace,
+    Unusable,
+    prune_directories,
+    read_state,
+    replace,
+)
 from gitcp.errors import BadValue
 from gitcp.model import Host
 from gitcp.value import Value
 
 TRUST = "config.toml"
 MARK = b"gitcp"
+INSTALLED = b"installed by gitcp enable"
+"""In gitcp's slash commands. Your own may mention gitcp too."""
 SECTION = re.compile(r"(?ms)^(?:\r?\n)?<!-- gitcp: begin.*?<!-- gitcp: end -->[ \t]*(?:\r?\n|\Z)")
 
 
 class Scope(Value):
-    """Where agents are set up: in the project at `root`, or (`user`) in the home, for every
-    project.
+    """Where agents are set up: in the project at `root`, or (`user`) in the
+    home directory, for all projects.
 
-    `hooks` is where git looks for the hooks of the project, None where other projects have them
-    too.
+    `hooks` is git's hooks directory of the project, None if other projects share it.
     """
 
     root: Path | None
@@ -33,14 +41,13 @@ class Scope(Value):
 
 
 class Change(Value):
-    """One file that changes: how it was seen, and what it becomes (None: it goes).
+    """One file to change: its current state, and its new content (None: it is removed).
 
-    Directories that are empty then go with it, but none at or above `keep`. `runs`: it is a
-    program.
+    Directories that become empty are removed, except `keep` and above. `runs` makes it executable.
     """
 
     path: Path
-    seen: Seen
+    seen: FileState
     after: bytes | None
     keep: Path
     runs: bool = False
@@ -53,15 +60,15 @@ class Change(Value):
 
 
 class Left(Value):
-    """A file that is left as it is, and why; whether it is because the disk is `full`."""
+    """A file that is not changed, and why; `full` if because the disk is full."""
 
     path: Path
     why: str
     full: bool = False
 
 
-class Step(Value):
-    """What is to be done for one agent, what cannot be, and what the person should know."""
+class AgentPlan(Value):
+    """The changes for one agent, the files that cannot be changed, and notes for the user."""
 
     target: Target
     changes: tuple[Change, ...]
@@ -69,11 +76,11 @@ class Step(Value):
     notes: tuple[str, ...]
 
 
-class Plan(Value):
-    """What is to be done, agent by agent."""
+class InstallPlan(Value):
+    """The changes, by agent."""
 
     scope: Scope
-    steps: tuple[Step, ...]
+    steps: tuple[AgentPlan, ...]
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -84,33 +91,36 @@ class Plan(Value):
         return tuple(left for step in self.steps for left in step.left)
 
 
-def enable(targets: tuple[Target, ...], scope: Scope, host: Host) -> Plan:
-    """What would be put where. Raises BadValue for an agent that is not set up in this scope."""
-    return Plan(scope, tuple(_Planner(target, scope, host, on=True).step() for target in targets))
+def enable(targets: tuple[Target, ...], scope: Scope, host: Host) -> InstallPlan:
+    """Plan the installation. Raises BadValue for an agent that is not supported in this scope."""
+    return InstallPlan(
+        scope, tuple(_Planner(target, scope, host, on=True).step() for target in targets)
+    )
 
 
-def disable(targets: tuple[Target, ...], scope: Scope, host: Host) -> Plan:
-    """What would be taken away again, of agents that there is something of.
+def disable(targets: tuple[Target, ...], scope: Scope, host: Host) -> InstallPlan:
+    """Plan the removal, for agents that have anything installed.
 
-    Raises BadValue for an agent that is not set up in this scope.
+    Raises BadValue for an agent that is not supported in this scope.
     """
     steps = (_Planner(target, scope, host, on=False).step() for target in targets)
-    return Plan(scope, tuple(step for step in steps if step.changes or step.left))
+    return InstallPlan(scope, tuple(step for step in steps if step.changes or step.left))
 
 
 def directory(target: Target, scope: Scope, host: Host) -> Path:
-    """The agent's directory in a scope. Raises BadValue if it has none there."""
+    """Return the agent's directory in a scope. Raises BadValue if it has none."""
     if scope.user:
         if not target.home:
             raise BadValue(
-                f"{target.title} is set up in a project only", hint=f"gitcp enable {target.name}"
+                f"{target.title} can only be enabled in a project",
+                hint=f"gitcp enable {target.name}",
             )
         return home(target, host)
     if target == GIT:
         if scope.hooks is None:
             raise BadValue(
-                "git's hooks lie outside of this project (core.hooksPath): other projects have "
-                "them too"
+                "git's hooks directory (core.hooksPath) is outside this project and shared with "
+                "other projects"
             )
         return scope.hooks
     assert scope.root is not None
@@ -118,7 +128,7 @@ def directory(target: Target, scope: Scope, host: Host) -> Path:
 
 
 class _Planner:
-    """One agent's step in the making: `on` puts in, else everything of gitcp's is taken out."""
+    """Plans one agent: installs if `on`, else removes everything of gitcp's."""
 
     def __init__(self, target: Target, scope: Scope, host: Host, *, on: bool) -> None:
         self._target, self._scope, self._host, self._on = target, scope, host, on
@@ -128,15 +138,16 @@ class _Planner:
         self._left: list[Left] = []
         self._notes: list[str] = []
 
-    def step(self) -> Step:
+    def step(self) -> AgentPlan:
         for piece in self._target.pieces:
             for name in shipped.below(piece.source):
-                self._plan(piece, name)
+                if name not in piece.without:
+                    self._plan(piece, name)
         if self._on and self._target.note and not self._scope.user:
             self._notes.append(self._target.note)
         if self._on:
             self._note_program()
-        return Step(self._target, tuple(self._changes), tuple(self._left), tuple(self._notes))
+        return AgentPlan(self._target, tuple(self._changes), tuple(self._left), tuple(self._notes))
 
     def _plan(self, piece: Piece, name: str) -> None:
         content, ending = shipped.rewritten(
@@ -145,10 +156,13 @@ class _Planner:
         path = self._base / piece.target / name
         path = path.with_suffix(ending) if ending else path
         try:
-            seen = look(path, self._within)
+            seen = read_state(path, self._within)
+            if piece.shared and seen.data is not None and INSTALLED not in seen.data:
+                self._note_taken(path)
+                return
             after = {
-                "merge": self._merged,
-                "copy": self._copied,
+                "merge": self._merge,
+                "copy": self._copy,
                 "section": self._section,
                 "script": self._script,
             }[piece.how](seen, content)
@@ -159,81 +173,86 @@ class _Planner:
         if self._target.trusting and piece.how == "merge":
             self._trust(path, after)
 
-    def _change(self, path: Path, seen: Seen, after: bytes | None, *, runs: bool = False) -> None:
+    def _change(
+        self, path: Path, seen: FileState, after: bytes | None, *, runs: bool = False
+    ) -> None:
         if after != seen.data:
             self._changes.append(Change(path, seen, after, self._within or self._base, runs))
 
-    def _merged(self, seen: Seen, content: bytes) -> bytes | None:
+    def _merge(self, seen: FileState, content: bytes) -> bytes | None:
         text = _text(seen)
         if text is not None and not text.strip():
-            raise BadValue("it is empty, which is no JSON: write {} into it")
+            raise BadValue("the file is empty, which is not valid JSON; write {} to it")
         if not self._on:
             return _bytes(merging.removed(text, self._target.name) or None) if text else None
         wanted = merging.groups(content)
         return _bytes(merging.merged(text or "", wanted, self._target.name))
 
-    def _copied(self, seen: Seen, content: bytes) -> bytes | None:
+    def _copy(self, seen: FileState, content: bytes) -> bytes | None:
         if seen.data is not None and MARK not in seen.data:
-            raise BadValue("it is not gitcp's")
+            raise BadValue("not created by gitcp")
         return content if self._on else None
 
-    def _section(self, seen: Seen, content: bytes) -> bytes | None:
+    def _section(self, seen: FileState, content: bytes) -> bytes | None:
         text = _text(seen)
         bare = None if text is None else cut(text, SECTION, lambda _: True)
         if bare is not None and "<!-- gitcp: begin" in bare:
             raise BadValue(
-                "the end of gitcp's section is not there: mend or remove the section by hand"
+                "the end marker of gitcp's section is missing; fix or remove the section"
             )
         return _bytes(appended(bare, content.decode("utf-8")) if self._on else bare)
 
-    def _script(self, seen: Seen, content: bytes) -> bytes | None:
+    def _script(self, seen: FileState, content: bytes) -> bytes | None:
         text, script = _text(seen), content.decode("utf-8")
         if not self._on:
             return _bytes(scripts.removed(text, script)) if text is not None else None
         if text is not None and not os.access(seen.target, os.X_OK) and text.startswith("#!"):
-            raise BadValue(
-                "git does not run it, as it is not executable: chmod +x it, or remove it"
-            )
+            raise BadValue("not executable, so git does not run it; chmod +x it, or remove it")
         return _bytes(scripts.merged(text, script))
 
     def _trust(self, hooks: Path, after: bytes | None) -> None:
-        """Codex runs only what its own configuration says is trusted."""
+        """Add the hooks' digests to Codex's configuration: it runs only trusted hooks."""
         path = home(self._target, self._host) / TRUST
         key = str(hooks)
         try:
-            seen = look(path, None)
+            seen = read_state(path, None)
             text = _text(seen)
             if not self._on:
-                made = trust.distrusted(text, key)
+                updated = trust.distrusted(text, key)
             else:
                 assert after is not None
-                made = trust.trusted(
+                updated = trust.trusted(
                     text, trust.needed(after.decode("utf-8"), key, self._target.name), key
                 )
         except (BadValue, Unusable) as error:
             self._left.append(Left(path, str(error)))
             return
-        self._change(path, seen, _bytes(made))
+        self._change(path, seen, _bytes(updated))
         if (
             self._on
             and not self._scope.user
-            and not trust.project_trusted(made or "", str(self._scope.root))
+            and not trust.project_trusted(updated or "", str(self._scope.root))
         ):
             self._notes.append(
-                "it reads a project's hooks once you trust the project: it asks when it is started "
-                "there"
+                "runs a project's hooks only if you trust the project; it asks when started there"
             )
+
+    def _note_taken(self, path: Path) -> None:
+        if self._on:
+            self._notes.append(f"kept your own /{path.stem}; gitcp's has the prefix gitcp")
 
     def _note_program(self) -> None:
         if self._target.program and program(self._target, self._host) is None:
             self._notes.append(f"{self._target.program} is not on your PATH")
+        if warning := command.only_here(self._host):
+            self._notes.append(warning)
 
 
-def _text(seen: Seen) -> str | None:
+def _text(seen: FileState) -> str | None:
     try:
         return None if seen.data is None else seen.data.decode("utf-8")
     except UnicodeDecodeError:
-        raise BadValue("it is not UTF-8") from None
+        raise BadValue("not UTF-8") from None
 
 
 def _bytes(text: str | None) -> bytes | None:
@@ -244,14 +263,14 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 class Report(Value):
-    """What was done, and what was left as it is."""
+    """What was changed, and what was not."""
 
     done: tuple[Change, ...]
     left: tuple[Left, ...]
 
 
-def apply(plan: Plan) -> Report:
-    """Change the files. Each is replaced whole, and only if it still is as the plan saw it."""
+def apply(plan: InstallPlan) -> Report:
+    """Change the files, each atomically and only if it is as the plan saw it."""
     done, left = [], list(plan.left)
     for change in plan.changes:
         try:

@@ -1,8 +1,6 @@
-"""A block of gitcp's own in a git hook that is a shell script, whoever else is in it, and its
-removal to the byte.
+"""Add gitcp's block to a git hook that is a shell script, and remove it to the byte.
 
-It stands first: many a hook ends by handing over to another program (`exec`), and would never get
-to it.
+The block comes first: many hooks end by replacing themselves with another program (`exec`).
 """
 
 from __future__ import annotations
@@ -21,30 +19,28 @@ SHELL = re.compile(
 
 
 def directory(repo: Repository) -> Path | None:
-    """Where git looks for a project's hooks; None if that lies outside of it.
+    """Return git's hooks directory of a project; None if it is outside of it.
 
-    husky makes its directory anew with each install, and runs what is above it.
+    husky recreates its directory on each install and runs the hooks in its parent.
     """
-    said = os.fsdecode(
+    output = os.fsdecode(
         repo.git("config", "--type=path", "--get-all", "core.hooksPath", accept=(0, 1))
     )
-    # the last one is ours: no hook of the user's is run
-    chosen = [line for line in said.split("\n") if line][:-1]
-    place = (
-        Path(os.path.realpath(repo.root / chosen[-1]))
-        if chosen
+    # The last one is gitcp's own: it runs git without the user's hooks.
+    configured = [line for line in output.split("\n") if line][:-1]
+    path = (
+        Path(os.path.realpath(repo.root / configured[-1]))
+        if configured
         else Path(os.path.realpath(repo.common_dir / "hooks"))
     )
-    if place.parts[-2:] == (".husky", "_"):
-        return place.parent
+    if path.parts[-2:] == (".husky", "_"):
+        return path.parent
     inside = (Path(os.path.realpath(top)) for top in (repo.root, repo.common_dir))
-    return place if any(place.is_relative_to(top) for top in inside) else None
+    return path if any(path.is_relative_to(top) for top in inside) else None
 
 
 def merged(text: str | None, script: str) -> str:
-    """The hook with the block of `script` in it. Raises BadValue for one that is no shell
-    script.
-    """
+    """Return the hook with the block of `script`. Raises BadValue if it is not a shell script."""
     if text in (None, script):
         return script
     bare = BLOCK.sub("", text, count=1)
@@ -52,18 +48,20 @@ def merged(text: str | None, script: str) -> str:
     if first.startswith("#!"):
         if SHELL.match(first) is None or not end:
             raise BadValue(
-                'it is no shell script: let it call  gitcp hook git prepare-commit-msg "$1" "$2"'
+                'not a shell script; call this from it: gitcp hook git prepare-commit-msg "$1" "$2"'
             )
         return first + end + _block(script) + rest
-    return _block(script) + bare  # a manager's fragment, which it runs by sh
+    return _block(script) + bare  # a hook manager's fragment, run with sh
 
 
 def removed(text: str, script: str) -> str | None:
-    """The hook without our block; None if there is nothing else, since it was made for it."""
+    """Return the hook without gitcp's block; None if there is nothing else, since gitcp created
+    it.
+    """
     return None if text == script else BLOCK.sub("", text, count=1)
 
 
 def _block(script: str) -> str:
-    found = BLOCK.search(script)
-    assert found is not None
-    return found[0]
+    match = BLOCK.search(script)
+    assert match is not None
+    return match[0]

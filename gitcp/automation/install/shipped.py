@@ -1,7 +1,6 @@
-"""What is shipped: the files of the top-level `hooks/`, in a wheel beside the package's modules.
+"""The shipped files: the top-level `hooks/`, which a wheel contains inside the package.
 
-Slash commands are written once, as Claude Code reads them, and rewritten for agents that read
-something else.
+Slash commands are written in Claude Code's format and converted for other agents.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ PARTS = re.compile(r"---\n(.*?)^---\n(.*)", re.DOTALL | re.MULTILINE)
 
 
 def directory() -> Path:
-    """Where they lie: in the wheel, or in the checkout that gitcp runs from."""
+    """Return the directory: in the wheel, or in the checkout that gitcp runs from."""
     packed = PACKAGE / "_hooks"
     return packed if packed.is_dir() else PACKAGE.parent / "hooks"
 
 
 def read(name: str) -> bytes:
-    """One of them."""
+    """Return the content of a file."""
     return (directory() / name).read_bytes()
 
 
 def below(name: str) -> tuple[str, ...]:
-    """The names of all files below a directory, or of the file itself, relative to it ("")."""
+    """Return the relative names of all files below a directory; ("",) for a file."""
     root = directory() / name
     if root.is_file():
         return ("",)
@@ -40,16 +39,16 @@ def below(name: str) -> tuple[str, ...]:
 
 
 def rewritten(form: Form, content: bytes) -> tuple[bytes, str]:
-    """The content in this form, and the ending that its file has then ("": the same)."""
+    """Return the content in this form, and its file extension ("": unchanged)."""
     if not form:
         return content, ""
-    found = PARTS.fullmatch(content.decode("utf-8"))
-    assert found, "a shipped command has a head and a body"
-    said = re.search(r"(?m)^description: (.*)$", found[1])
-    assert said, "a shipped command says what it does"
+    match = PARTS.fullmatch(content.decode("utf-8"))
+    assert match, "a shipped command has a head and a body"
+    description = re.search(r"(?m)^description: (.*)$", match[1])
+    assert description, "a shipped command says what it does"
     if form == "command":
-        made = f"---\ndescription: {said[1]}\n---\n{found[2]}"
+        result = f"---\ndescription: {description[1]}\n---\n{match[2]}"
     else:
-        body = found[2].replace(ARGUMENTS, "{{args}}")
-        made = f"description = {wire.dumps(said[1]).decode()}\nprompt = '''\n{body}'''\n"
-    return made.encode("utf-8"), ENDINGS.get(form, "")
+        body = match[2].replace(ARGUMENTS, "{{args}}")
+        result = f"description = {wire.dumps(description[1]).decode()}\nprompt = '''\n{body}'''\n"
+    return result.encode("utf-8"), ENDINGS.get(form, "")

@@ -1,9 +1,8 @@
-"""Codex runs a hook only if its config.toml holds the hook's digest: what to write there, and how
-it comes out again.
+"""Add digests of hooks to Codex's config.toml, without which it does not run them, and remove them.
 
-Measured with Codex 0.169: the digest is of the hook as Codex reads it, the key names the file, the
-event and the place in it. Each entry says on its own line that it is gitcp's; everything else in
-the file is left as it is.
+Measured with Codex 0.169: the digest is of the hook as Codex parses it; the key has the
+file, the event and the index. Each entry is marked as gitcp's on its own line; everything
+else in the file is left alone.
 """
 
 from __future__ import annotations
@@ -26,72 +25,70 @@ ENTRY = re.compile(
     r"gitcp\r?\n(?:[^\s\[#][^\n]*(?:\n|\Z))*"
 )
 TIMEOUT = 600
-"""Seconds that Codex gives a hook that does not say."""
+"""Codex's default timeout of a hook in seconds."""
 
 Trust = Mapping[str, str]
-"""The digest of each hook by the key it has in config.toml."""
+"""The digest of each hook by its key in config.toml."""
 
 
 def needed(hooks: str, path: str, agent: str) -> dict[str, str]:
-    """What Codex wants to know of gitcp's hooks in a hooks.json: its text, and its path as Codex
+    """Return the entries for gitcp's hooks in a hooks.json, given its text and its path as Codex
     names it.
     """
-    found = {}
+    digests = {}
     for _, event, group, *_ in (each.path for each in own(hooks, agent)):
         read = parse(hooks).value[HOOKS][event][group]
         for number, hook in enumerate(read[HOOKS]):
             if f"gitcp hook {agent}" in hook.get("command", ""):
-                found[f"{path}:{_snake(str(event))}:{group}:{number}"] = _digest(
+                digests[f"{path}:{_snake(str(event))}:{group}:{number}"] = _digest(
                     str(event), read, hook
                 )
-    return found
+    return digests
 
 
 def trusted(text: str | None, wanted: Trust, path: str) -> str | None:
-    """`text` with these entries for the hooks.json at `path` instead of gitcp's earlier ones. None:
-    there is no file.
+    """Return `text` with these entries for the hooks.json at `path`, replacing gitcp's earlier
+    ones. None stands for a missing file.
 
-    Raises BadValue if it cannot be.
+    Raises BadValue if that is not possible.
     """
     if text is not None and _holds(text, wanted) and set(own_keys(text, path)) <= wanted.keys():
         return text
-    bare = made = distrusted(text, path)
-    known = _state(bare or "")
+    bare = updated = distrusted(text, path)
+    state = _state(bare or "")
     for key, digest in wanted.items():
-        if key not in known:
-            made = appended(
-                made, f'[hooks.state.{_quoted(key)}] {MARK}\ntrusted_hash = "{digest}"\n'
+        if key not in state:
+            updated = appended(
+                updated, f'[hooks.state.{_quoted(key)}] {MARK}\ntrusted_hash = "{digest}"\n'
             )
-    if not _holds(made or "", wanted) or distrusted(made, path) != bare:
-        raise BadValue(
-            "it holds another answer for these hooks: say in codex, by /hooks, that you trust them"
-        )
-    return made
+    if not _holds(updated or "", wanted) or distrusted(updated, path) != bare:
+        raise BadValue("it has other entries for these hooks; trust them with /hooks in codex")
+    return updated
 
 
 def distrusted(text: str | None, path: str) -> str | None:
-    """`text` without gitcp's entries for the hooks.json at `path`. Raises BadValue if it is no
-    TOML.
+    """Return `text` without gitcp's entries for the hooks.json at `path`.
+    Raises BadValue for invalid TOML.
     """
     if text is None:
         return None
     _state(text)
-    return cut(text, ENTRY, lambda found: _key(found).startswith(f"{path}:"))
+    return cut(text, ENTRY, lambda match: _key(match).startswith(f"{path}:"))
 
 
 def own_keys(text: str, path: str) -> list[str]:
-    """The keys of gitcp's entries for the hooks.json at `path`."""
+    """Return the keys of gitcp's entries for the hooks.json at `path`."""
     return [key for key in map(_key, ENTRY.finditer(text)) if key.startswith(f"{path}:")]
 
 
 def project_trusted(text: str, root: str) -> bool:
-    """Whether Codex trusts the project: without that it reads no hooks there."""
+    """Return whether Codex trusts the project; without that it ignores its hooks."""
     projects = tomllib.loads(text).get("projects", {})
     return isinstance(p := projects.get(root), dict) and p.get("trust_level") == "trusted"
 
 
-def _key(found: re.Match[str]) -> str:
-    key: str = tomllib.loads(f"key = {found[1]}")["key"]
+def _key(match: re.Match[str]) -> str:
+    key: str = tomllib.loads(f"key = {match[1]}")["key"]
     return key
 
 
@@ -107,16 +104,14 @@ def _state(text: str) -> Mapping[str, Any]:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadValue(f"it is no TOML: {error}") from None
+        raise BadValue(f"invalid TOML: {error}") from None
     hooks = document.get(HOOKS, {})
     state = hooks.get("state", {}) if isinstance(hooks, dict) else {}
     return state if isinstance(state, dict) else {}
 
 
 def _digest(event: str, group: Mapping[str, Any], hook: Mapping[str, Any]) -> str:
-    """The digest that Codex makes of a hook: its fields in the order of their names, with what it
-    fills in.
-    """
+    """Return Codex's digest of a hook: its fields sorted by name, with defaults filled in."""
     timeout = hook.get("timeout", TIMEOUT)
     if event in ("SessionEnd", "Interrupt"):
         timeout = min(hook.get("timeout", 1), 3)

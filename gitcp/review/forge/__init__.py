@@ -1,3 +1,1 @@
-"""What a forge keeps beside the code: one comment of ours in a pull or merge request, over its HTTP
-API.
-"""
+"""The comment on a pull or merge request, over the forge's HTTP API."""

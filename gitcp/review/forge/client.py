@@ -1,8 +1,6 @@
-"""A JSON API over HTTP, with patience: limits and failing servers are waited for, and nothing is
-sent anywhere else.
+"""A JSON client for one HTTP API, with retries for rate limits and failing servers.
 
-Of what an answer says only its fields are used. Redirects are not followed: the token would go
-along.
+Redirects are not followed: the token would be sent along.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from gitcp.errors import BadValue, GitcpError
 
 TRIES = 5
 LONGEST_WAIT = 60.0
-"""Seconds that one answer may make us wait."""
+"""Seconds. A server that asks for a longer wait is an error."""
 
 TIMEOUT = 30.0
 LARGEST = 32 << 20
@@ -34,15 +32,15 @@ NEXT = re.compile(r'rel="?next"?')
 
 
 class Unsure(GitcpError):
-    """Something was sent, and whether it was done is not known."""
+    """The request was sent, and may or may not have been carried out."""
 
 
 class Denied(GitcpError):
-    """The forge knows what is wanted, and does not let us."""
+    """The token does not have the permission (401 or 403)."""
 
 
 class Answer(NamedTuple):
-    """What a server answered."""
+    """The server's response. `fields` is the decoded JSON, None if it is not JSON."""
 
     status: int
     fields: Any
@@ -50,14 +48,14 @@ class Answer(NamedTuple):
 
 
 class Client:
-    """One API at `base`. `headers` hold the token; `sleep` waits so many seconds."""
+    """A client of the API at `base`. `headers` contain the token; `sleep` waits for seconds."""
 
     def __init__(
         self, base: str, headers: Mapping[str, str], sleep: Callable[[float], None]
     ) -> None:
-        place = urlsplit(base)
-        if place.scheme != "https" and not (place.scheme == "http" and place.hostname in LOOPBACK):
-            raise BadValue(f"{base} is not https: no token goes there, and nothing was sent")
+        url = urlsplit(base)
+        if url.scheme != "https" and not (url.scheme == "http" and url.hostname in LOOPBACK):
+            raise BadValue(f"{base} is not https; the token was not sent")
         self._base = base.rstrip("/")
         self._headers = {
             "User-Agent": f"gitcp/{__version__}",
@@ -68,38 +66,40 @@ class Client:
         self._opener = urllib.request.build_opener(_NoRedirect)
 
     def call(self, method: str, path: str, fields: wire.Json | None = None) -> Answer:
-        """Ask, and ask again where that can help. Raises Denied, Unsure (of a POST), GitcpError."""
-        for left in range(TRIES - 1, -1, -1):
+        """Send a request, with retries, and return the response. Raises Denied, GitcpError, and
+        Unsure for a POST that broke off.
+        """
+        for retries in range(TRIES - 1, -1, -1):
             try:
                 answer = self._once(method, path, fields)
             except (OSError, HTTPException) as error:
                 if method == "POST":
-                    raise Unsure(f"{self._base} broke off: {error}") from None
-                if not left:
+                    raise Unsure(f"connection to {self._base} lost: {error}") from None
+                if not retries:
                     raise GitcpError(
-                        f"{self._base} cannot be reached: {error}", hint="try again later"
+                        f"cannot reach {self._base}: {error}", hint="try again later"
                     ) from None
-                self._sleep(2.0 ** (TRIES - left))
+                self._sleep(2.0 ** (TRIES - retries))
                 continue
             if answer.status < 300:
                 return answer
-            wait = _wait(answer, TRIES - left)
+            wait = _wait(answer, TRIES - retries)
             if answer.status in FAILING and method == "POST":
                 raise Unsure(f"{self._base} failed with {answer.status}")
-            if wait is None or wait > LONGEST_WAIT or not left:
+            if wait is None or wait > LONGEST_WAIT or not retries:
                 raise self._failed(method, path, answer, wait)
             self._sleep(wait)
         raise AssertionError
 
     def pages(self, path: str) -> Iterator[wire.Json]:
-        """The objects of a list, page by page."""
+        """Yield the objects of a list, following its pages."""
         for page in range(1, MOST_PAGES + 1):
             answer = self.call("GET", f"{path}?per_page={A_PAGE}&page={page}")
-            found = answer.fields if isinstance(answer.fields, list) else []
-            yield from (each for each in found if isinstance(each, dict))
-            # A server may give fewer than were asked for, and have more.
-            if not found or (
-                len(found) < A_PAGE and NEXT.search(answer.headers.get("Link", "")) is None
+            items = answer.fields if isinstance(answer.fields, list) else []
+            yield from (each for each in items if isinstance(each, dict))
+            # A page can be short and still not be the last one.
+            if not items or (
+                len(items) < A_PAGE and NEXT.search(answer.headers.get("Link", "")) is None
             ):
                 return
 
@@ -109,7 +109,7 @@ class Client:
             **self._headers,
             **({"Content-Type": "application/json"} if data is not None else {}),
         }
-        # see __init__
+        # S310: __init__ accepts https and loopback only
         request = urllib.request.Request(self._base + path, data, headers, method=method)  # noqa: S310
         try:
             with self._opener.open(request, timeout=TIMEOUT) as response:
@@ -119,21 +119,22 @@ class Client:
                 return Answer(error.code, _parsed(error.read(LARGEST)), error.headers)
 
     def _failed(self, method: str, path: str, answer: Answer, wait: float | None) -> GitcpError:
-        said = answer.fields.get("message", "") if isinstance(answer.fields, dict) else ""
+        message = answer.fields.get("message", "") if isinstance(answer.fields, dict) else ""
         address = self._base + path.partition("?")[0]
-        what = f"{method} {address}: {answer.status} {str(said)[:200]}".rstrip()
+        request = f"{method} {address}: {answer.status} {str(message)[:200]}".rstrip()
         if wait is not None and answer.status not in FAILING:
-            return GitcpError(f"too many requests: {what}", hint=f"try again in {wait:.0f} seconds")
+            return GitcpError(f"rate limited: {request}", hint=f"try again in {wait:.0f} seconds")
         if answer.status in (401, 403):
             return Denied(
-                f"not allowed: {what}", hint="the token must be one that may write comments"
+                f"permission denied: {request}",
+                hint="use a token that can write pull request comments",
             )
-        return GitcpError(f"the forge answered {what}")
+        return GitcpError(f"forge request failed: {request}")
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:
-        """Follow none."""
+        """Return None: no redirect is followed."""
 
 
 def _parsed(data: bytes) -> Any:
@@ -143,8 +144,8 @@ def _parsed(data: bytes) -> Any:
         return None
 
 
-def _wait(answer: Answer, tried: int) -> float | None:
-    """How long to wait before asking again; None where that does not help."""
+def _wait(answer: Answer, tries: int) -> float | None:
+    """Return the seconds to wait before a retry, None if a retry cannot help."""
     headers = answer.headers
     after = headers.get("Retry-After", "")
     if answer.status in (403, 429):
@@ -152,14 +153,14 @@ def _wait(answer: Answer, tried: int) -> float | None:
             return float(after)
         if headers.get("X-RateLimit-Remaining") == "0":
             return _until(headers)
-        return 2.0**tried if answer.status == 429 else None
+        return 2.0**tries if answer.status == 429 else None
     if answer.status in FAILING:
-        return float(after) if after.isdecimal() else 2.0**tried
+        return float(after) if after.isdecimal() else 2.0**tries
     return None
 
 
 def _until(headers: Message) -> float:
-    """The seconds until a limit ends, by the server's own clock."""
+    """Return the seconds until the rate limit ends, by the server's clock."""
     reset = headers.get("X-RateLimit-Reset", "")
     try:
         now = parsedate_to_datetime(headers.get("Date", "")).timestamp()

@@ -1,6 +1,4 @@
-"""Which request a CI job is about, and how its forge is asked: GitHub and GitLab, by the variables
-that each sets.
-"""
+"""Find the pull or merge request of a CI job from the variables that GitHub and GitLab set."""
 
 from __future__ import annotations
 
@@ -19,12 +17,12 @@ ACTIONS = "github-actions[bot]"
 LARGEST_EVENT = 16 << 20
 
 
-class Place(Value):
-    """A pull or merge request, and the paths of the API around it.
+class PullRequest(Value):
+    """A pull or merge request, and the API paths to use.
 
-    `name` is for people. `comments` lists and makes comments, `comment` is one of them, changed by
-    `method`. `reviews` lists reviews, "" where the forge has none. `nobody` is who we are where the
-    token does not say.
+    `name` is for people. `comments` lists and creates comments; `comment` plus an id is one of
+    them, changed with `method`. `reviews` lists reviews, "" if the forge has none. `nobody` is the
+    comments' author if the token has no user.
     """
 
     name: str
@@ -37,25 +35,26 @@ class Place(Value):
     nobody: str
 
 
-def find(env: Mapping[str, str]) -> Place:
-    """The request that this job is about. Raises BadValue where it is about none, or there is no
-    token.
+def find(env: Mapping[str, str]) -> PullRequest:
+    """Return the pull or merge request of this CI job.
+
+    Raises BadValue if there is none, or no token.
     """
     if env.get("GITLAB_CI"):
         return _gitlab(env)
     if env.get("GITHUB_REPOSITORY"):
         return _github(env)
     raise BadValue(
-        "this is no job of GitHub or GitLab: nothing was posted", hint="gitcp review -o review.md"
+        "not a GitHub or GitLab CI job; nothing was posted", hint="gitcp review -o review.md"
     )
 
 
-def _github(env: Mapping[str, str]) -> Place:
+def _github(env: Mapping[str, str]) -> PullRequest:
     repository, number = env["GITHUB_REPOSITORY"], _number(env)
     if not REPOSITORY.fullmatch(repository) or number is None:
-        raise BadValue("this job is about no pull request: nothing was posted")
+        raise BadValue("this job does not run for a pull request; nothing was posted")
     token = _token(env, "GITHUB_TOKEN", "GH_TOKEN")
-    return Place(
+    return PullRequest(
         name=f"{repository}#{number}",
         api=env.get("GITHUB_API_URL") or "https://api.github.com",
         headers={"Authorization": f"Bearer {token}", "X-GitHub-Api-Version": "2022-11-28"},
@@ -68,9 +67,9 @@ def _github(env: Mapping[str, str]) -> Place:
 
 
 def _number(env: Mapping[str, str]) -> int | None:
-    found = PULL.match(env.get("GITHUB_REF", ""))
-    if found is not None:
-        return int(found[1])
+    match = PULL.match(env.get("GITHUB_REF", ""))
+    if match is not None:
+        return int(match[1])
     try:
         with Path(env.get("GITHUB_EVENT_PATH", "")).open("rb") as file:
             event = wire.loads(file.read(LARGEST_EVENT))
@@ -81,14 +80,14 @@ def _number(env: Mapping[str, str]) -> int | None:
     return number if isinstance(number, int) else None
 
 
-def _gitlab(env: Mapping[str, str]) -> Place:
+def _gitlab(env: Mapping[str, str]) -> PullRequest:
     project, number = env.get("CI_PROJECT_ID", ""), env.get("CI_MERGE_REQUEST_IID", "")
     api = env.get("CI_API_V4_URL", "")
     if not (project and number.isdecimal() and api):
-        raise BadValue("this job is about no merge request: nothing was posted")
+        raise BadValue("this job does not run for a merge request; nothing was posted")
     token = _token(env, "GITLAB_TOKEN")
     notes = f"/projects/{quote(project, safe='')}/merge_requests/{number}/notes"
-    return Place(
+    return PullRequest(
         name=f"{env.get('CI_PROJECT_PATH') or project}!{number}",
         api=api,
         headers={"PRIVATE-TOKEN": token},
@@ -101,9 +100,9 @@ def _gitlab(env: Mapping[str, str]) -> Place:
 
 
 def _token(env: Mapping[str, str], *names: str) -> str:
-    found = next((env[name] for name in names if env.get(name)), "")
-    if not found.isascii() or not found.isprintable():
-        raise BadValue(f"{names[0]} holds no token: nothing was posted")
-    if not found:
-        raise BadValue("there is no token: nothing was posted", hint=f"set {names[0]}")
-    return found
+    token = next((env[name] for name in names if env.get(name)), "")
+    if not token.isascii() or not token.isprintable():
+        raise BadValue(f"{names[0]} is not a valid token; nothing was posted")
+    if not token:
+        raise BadValue(f"{names[0]} is not set; nothing was posted", hint=f"set {names[0]}")
+    return token

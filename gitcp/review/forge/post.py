@@ -1,4 +1,6 @@
-"""One comment of ours in a request: found by its mark and its author, made once, then changed."""
+"""The one gitcp comment on a pull request: found by marker and author, created once, then
+updated.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,14 @@ from typing import Any
 
 from gitcp.errors import GitcpError
 from gitcp.review.forge.client import Client, Denied, Unsure
-from gitcp.review.forge.places import Place
+from gitcp.review.forge.places import PullRequest
 from gitcp.value import Value
 
 TRIES = 3
 
 
 class Comment(Value):
-    """A comment that is there."""
+    """An existing comment."""
 
     id: int
     body: str
@@ -22,28 +24,28 @@ class Comment(Value):
 
 
 class Posted(Value):
-    """What was done: `action` is "created", "updated" or "unchanged"."""
+    """The result: `action` is "created", "updated" or "unchanged"."""
 
     action: str
     url: str
 
 
 class Thread:
-    """The comments of one request. `is_ours` says whether a text has our mark."""
+    """The comments of one pull request. `is_ours` checks a body for gitcp's marker."""
 
     def __init__(
-        self, place: Place, sleep: Callable[[float], None], is_ours: Callable[[str], bool]
+        self, request: PullRequest, sleep: Callable[[float], None], is_ours: Callable[[str], bool]
     ) -> None:
-        self._place = place
-        self._client = Client(place.api, place.headers, sleep)
+        self._request = request
+        self._client = Client(request.api, request.headers, sleep)
         self._is_ours = is_ours
 
     def find(self) -> Comment | None:
-        """Our comment, the first if there are several. What others wrote is not ours, whatever it
-        says.
+        """Return gitcp's comment, the first if there are several. Comments of other authors never
+        count.
         """
         me = self._me()
-        for fields in self._client.pages(self._place.comments):
+        for fields in self._client.pages(self._request.comments):
             author = _author(fields)
             body, id = fields.get("body"), fields.get("id")
             if (
@@ -56,43 +58,46 @@ class Thread:
         return None
 
     def reviewed(self) -> str | None:
-        """The commit that a person reviewed last, None where the forge does not say."""
-        if not self._place.reviews:
+        """Return the commit of the last review by a person, None if the forge does not provide
+        it.
+        """
+        if not self._request.reviews:
             return None
-        found = [
-            each for each in self._client.pages(self._place.reviews) if each.get("submitted_at")
+        reviews = [
+            each for each in self._client.pages(self._request.reviews) if each.get("submitted_at")
         ]
-        people = [each for each in found if not _author(each).endswith("[bot]")]
+        people = [each for each in reviews if not _author(each).endswith("[bot]")]
         commit = people[-1].get("commit_id") if people else None
         return commit if isinstance(commit, str) else None
 
-    def put(self, body: str, found: Comment | None) -> Posted:
-        """Change our comment to `body`, or make it. Raises Denied, GitcpError."""
+    def put(self, body: str, comment: Comment | None) -> Posted:
+        """Update `comment` to `body`, or create it. Raises Denied and GitcpError."""
         for _ in range(TRIES):
-            if found is not None:
-                return self._change(found, body)
+            if comment is not None:
+                return self._change(comment, body)
             try:
-                made = self._client.call("POST", self._place.comments, {"body": body})
-                return Posted("created", _url(made.fields))
+                answer = self._client.call("POST", self._request.comments, {"body": body})
+                return Posted("created", _url(answer.fields))
             except Unsure:
-                found = self.find()  # it may be there all the same, and two are one too many
+                comment = self.find()  # it may exist after all: never post twice
         raise GitcpError(
-            f"{self._place.name} could not be commented on: the forge fails", hint="try again later"
+            f"cannot comment on {self._request.name}: the forge keeps failing",
+            hint="try again later",
         )
 
-    def _change(self, found: Comment, body: str) -> Posted:
-        if found.body.replace("\r\n", "\n").strip() == body.strip():
-            return Posted("unchanged", found.url)
-        made = self._client.call(
-            self._place.method, f"{self._place.comment}{found.id}", {"body": body}
+    def _change(self, comment: Comment, body: str) -> Posted:
+        if comment.body.replace("\r\n", "\n").strip() == body.strip():
+            return Posted("unchanged", comment.url)
+        answer = self._client.call(
+            self._request.method, f"{self._request.comment}{comment.id}", {"body": body}
         )
-        return Posted("updated", _url(made.fields) or found.url)
+        return Posted("updated", _url(answer.fields) or comment.url)
 
     def _me(self) -> str:
         try:
             answer = self._client.call("GET", "/user")
-        except Denied:  # the token of a job is nobody's
-            return self._place.nobody
+        except Denied:  # a job's token has no user
+            return self._request.nobody
         return _name(answer.fields)
 
 
@@ -101,11 +106,11 @@ def _author(fields: dict[str, Any]) -> str:
 
 
 def _name(user: Any) -> str:
-    """GitHub calls it login, GitLab username."""
-    found = (user.get("login") or user.get("username")) if isinstance(user, dict) else None
-    return found if isinstance(found, str) else ""
+    """Return a user's name: `login` on GitHub, `username` on GitLab."""
+    name = (user.get("login") or user.get("username")) if isinstance(user, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def _url(fields: Any) -> str:
-    found = fields.get("html_url") if isinstance(fields, dict) else None
-    return found if isinstance(found, str) else ""
+    url = fields.get("html_url") if isinstance(fields, dict) else None
+    return url if isinstance(url, str) else ""

@@ -1,3 +1,1 @@
-"""Pages for a browser: values in, one HTML file out. Sole user of jinja2; nothing here reads a
-store.
-"""
+"""Pages for a browser: values in, one HTML file out. Sole user of jinja2. Reads no store."""

@@ -1,9 +1,8 @@
-"""A story (gitcp.review.review) as Markdown for a comment in a pull request. Pure: the same story
-gives the same bytes.
+"""Render a story (gitcp.review.review) as Markdown for a pull request comment. Pure and
+deterministic.
 
-Whatever somebody wrote stands in a code span or a fenced block (gitcp.readme), or escaped in
-`<code>`: there is no HTML in it, no link, no image, no mention and no reference to an issue, on any
-forge.
+Text from users and agents is only ever put in code spans and fences (gitcp.readme), or escaped in
+`<code>`, so it cannot contain HTML, links, images, mentions or issue references on any forge.
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
-from gitcp.history.activity import Ran
+from gitcp.history.activity import CommandRun
 from gitcp.history.diffstat import FileStat
 from gitcp.readme import code, fence, printable
 from gitcp.review.interdiff import Since
-from gitcp.review.review import Step, Story, Told
+from gitcp.review.review import ReviewedCommit, ReviewStep, Story
 from gitcp.worktree.paths import display
 
 MOST_BYTES = 60_000
-"""Of a comment: GitHub takes 65,536 characters, and counts some of them as bytes."""
+"""Size limit of a comment. GitHub's is 65,536 characters, some of which it counts as bytes."""
 
 MOST_STEP = 8_000
 MOST_PROMPTS = 5
@@ -40,26 +39,26 @@ HOW = {
     "tree": "the same content",
     "patch": "the same lines",
     "part": "in part",
-    "base": "made after it",
+    "base": "by its position",
 }
-SAID = {True: "failed", False: "passed", None: "not seen to end"}
+RESULTS = {True: "failed", False: "passed", None: "result unknown"}
 
 
 class Mark(NamedTuple):
-    """What a comment says of itself: up to where it tells the story."""
+    """The marker of a comment: the last commit and checkpoint of its story."""
 
     head: str | None
     checkpoint: str
 
 
 def marked(text: str) -> Mark | None:
-    """What the mark at the beginning of a comment says; None if it is no review of ours."""
-    found = MARKER.match(text)
-    return Mark(found[1], found[2]) if found else None
+    """Parse the marker at the start of a comment. Return None if it is not gitcp's."""
+    match = MARKER.match(text)
+    return Mark(match[1], match[2]) if match else None
 
 
 def render(story: Story, most: int = MOST_BYTES) -> str:
-    """The comment, of at most `most` bytes: what does not fit is counted, and no block is cut."""
+    """Return the comment in at most `most` bytes. Checkpoints that do not fit are counted."""
     last = story.steps[-1].id if story.steps else ""
     head = [
         f"{BEGINNING} head={story.head or ''} checkpoint={last} -->",
@@ -73,8 +72,7 @@ def render(story: Story, most: int = MOST_BYTES) -> str:
     missing = min(len(steps), len(blocks) - len(shown))
     if missing:
         shown.append(
-            f"{missing} of {len(steps)} checkpoints are not shown here: the page beside this has "
-            "all of them."
+            f"{missing} of {len(steps)} checkpoints do not fit here; the HTML page has all of them."
         )
     return "\n\n".join(shown) + "\n"
 
@@ -90,45 +88,43 @@ def _fitting(blocks: Sequence[str], most: int) -> list[str]:
 
 
 def totals(story: Story) -> str:
-    """One line about all of it."""
+    """Summarize the story in one line."""
     runs = [ran for step in story.steps for ran in step.activity.commands if ran.is_test]
     failed = sum(ran.failed is True for ran in runs)
-    linked = sum(bool(told.how) for told in story.commits)
+    linked = sum(bool(commit.how) for commit in story.commits)
     return ", ".join(
         (
             _count(len(story.steps), "checkpoint"),
             _count(sum(len(step.activity.prompts) for step in story.steps), "prompt"),
             f"{linked} of {_count(len(story.commits), 'commit')} linked",
-            f"tests ran {_count(len(runs), 'time')}, {failed} failed"
-            if runs
-            else "no tests were run",
+            f"tests ran {_count(len(runs), 'time')}, {failed} failed" if runs else "no tests ran",
         )
     )
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 # ---------------------------------------------------------------- commits
 
 
-def _commits(commits: Sequence[Told]) -> str:
+def _commits(commits: Sequence[ReviewedCommit]) -> str:
     if not commits:
         return ""
     lines = [
-        f"- {told.commit[:10]} {code(told.subject)}: {_led(told)}"
-        for told in commits[:MOST_COMMITS]
+        f"- {commit.commit[:10]} {code(commit.subject)}: {_checkpoints(commit)}"
+        for commit in commits[:MOST_COMMITS]
     ]
     return "### Commits\n\n" + _list(lines, len(commits))
 
 
-def _led(told: Told) -> str:
-    if not told.how:
+def _checkpoints(commit: ReviewedCommit) -> str:
+    if not commit.how:
         return "no checkpoint"
-    shown = [code(id) for id in told.checkpoints[-MOST_ITEMS:]]
-    more = len(told.checkpoints) - len(shown)
-    return ", ".join([*([f"{more} more"] if more else []), *shown]) + f" ({HOW[told.how]})"
+    shown = [code(id) for id in commit.checkpoints[-MOST_ITEMS:]]
+    more = len(commit.checkpoints) - len(shown)
+    return ", ".join([*([f"{more} earlier"] if more else []), *shown]) + f" ({HOW[commit.how]})"
 
 
 def _since(since: Since | None) -> str:
@@ -142,19 +138,16 @@ def _since(since: Since | None) -> str:
             + (f", the last {code(since.steps[-1])}" if since.steps else "")
         )
     if since.reviewed and not since.known:
-        lines.append(
-            "- the commit that was reviewed is not here any more: what differs cannot be said"
-        )
+        lines.append("- the reviewed commit is no longer in the repository; cannot compare")
     lines += [
         f"- {each.state}: {each.commit[:10]} {code(each.subject)}"
         for each in since.commits
         if each.state != "same"
     ]
     same = sum(each.state == "same" for each in since.commits)
-    lines += [f"- as it was, but for a rebase: {_count(same, 'commit')}"] if same else []
+    lines += [f"- unchanged except for a rebase: {_count(same, 'commit')}"] if same else []
     lines += [
-        f"- {code(display(each.path))}: {each.more} lines of the change are new, {each.less} are "
-        "gone"
+        f"- {code(display(each.path))}: {each.more} changed lines new, {each.less} gone"
         for each in since.files
     ]
     return f"{head}\n\n{_list(lines[:MOST_COMMITS], len(lines))}"
@@ -163,31 +156,31 @@ def _since(since: Since | None) -> str:
 # ---------------------------------------------------------------- checkpoints
 
 
-def _step(step: Step) -> str:
-    done = step.activity
+def _step(step: ReviewStep) -> str:
+    activity = step.activity
     parts = [
         _about(step),
-        *_prompts(done.prompts),
+        *_prompts(activity.prompts),
         _items("Decided", step.decided),
-        _items("Tried, and failed", step.failed),
+        _items("Tried and failed", step.failed),
         *_commands(step),
-        _line("Tools", [f"{code(name)} × {count}" for name, count in done.tools]),
+        _line("Tools", [f"{code(name)} × {count}" for name, count in activity.tools]),
         _files(step.files),
         _line("Led to", [oid[:10] for oid in step.commits]),
     ]
     return "\n\n".join([_summary(step), *filter(None, parts), "</details>"])
 
 
-def _block(step: Step) -> str:
-    """A step, or what there is room for where its texts are too long for a comment."""
-    made = _step(step)
-    if len(made.encode("utf-8", "replace")) <= MOST_STEP:
-        return made
-    return f"{_summary(step)}\n\n{_about(step)}, more than fits here\n\n</details>"
+def _block(step: ReviewStep) -> str:
+    """Return a checkpoint's block, reduced to its header if it is too long for a comment."""
+    block = _step(step)
+    if len(block.encode("utf-8", "replace")) <= MOST_STEP:
+        return block
+    return f"{_summary(step)}\n\n{_about(step)}, too long to show here\n\n</details>"
 
 
-def _summary(step: Step) -> str:
-    """The one line of HTML: its texts stand in `<code>`, where forges look for nothing."""
+def _summary(step: ReviewStep) -> str:
+    """Return the one line of HTML. Its texts are in `<code>`, which forges do not interpret."""
     title = printable(" ".join(step.title.split()))
     title = title if len(title) <= LONGEST_TITLE else title[:LONGEST_TITLE] + "…"
     tests = [ran.failed for ran in step.activity.commands if ran.is_test and ran.failed is not None]
@@ -197,13 +190,13 @@ def _summary(step: Step) -> str:
             if step.files
             else []
         ),
-        *([f"tests {SAID[tests[-1]]}"] if tests else []),
+        *([f"tests {RESULTS[tests[-1]]}"] if tests else []),
     ]
     texts = " ".join(f"<code>{escape(text)}</code>" for text in (step.id, title))
     return f"<details><summary>{', '.join([texts, *extra])}</summary>"
 
 
-def _about(step: Step) -> str:
+def _about(step: ReviewStep) -> str:
     named = [
         *([f"phase {code(step.phase)}"] if step.phase else []),
         *([code(step.agent)] if step.agent else []),
@@ -213,32 +206,32 @@ def _about(step: Step) -> str:
 
 def _prompts(prompts: Sequence[str]) -> Iterator[str]:
     if prompts:
-        yield "Asked:"
+        yield "Prompts:"
         yield from (fence(prompt.strip(), LONGEST_PROMPT) for prompt in prompts[:MOST_PROMPTS])
     if len(prompts) > MOST_PROMPTS:
         yield f"and {len(prompts) - MOST_PROMPTS} more prompts"
 
 
-def _commands(step: Step) -> Iterator[str]:
+def _commands(step: ReviewStep) -> Iterator[str]:
     tests = [ran for ran in step.activity.commands if ran.is_test]
     others = [ran for ran in step.activity.commands if not ran.is_test]
     if step.run:
         command, exit_code = step.run
-        ended = "not seen to end" if exit_code is None else f"ended with {exit_code}"
-        yield f"Run: {code(command)}, {ended}"
+        result = "result unknown" if exit_code is None else f"exit code {exit_code}"
+        yield f"Run: {code(command)}, {result}"
     if tests:
         yield "Tests:\n\n" + _list([_test(ran) for ran in tests[-MOST_ITEMS:]], len(tests))
     if others:
         yield "Commands:\n\n" + _list([_command(ran) for ran in others[:MOST_ITEMS]], len(others))
 
 
-def _test(ran: Ran) -> str:
-    return f"- {SAID[ran.failed]}: {code(ran.command)}" + (
+def _test(ran: CommandRun) -> str:
+    return f"- {RESULTS[ran.failed]}: {code(ran.command)}" + (
         f": {code(ran.said)}" if ran.said else ""
     )
 
 
-def _command(ran: Ran) -> str:
+def _command(ran: CommandRun) -> str:
     return f"- {code(ran.command)}" + (", failed" if ran.failed else "")
 
 
@@ -253,7 +246,7 @@ def _files(files: Sequence[FileStat]) -> str:
 
 
 def _counts(files: Sequence[FileStat]) -> str:
-    """Lines that came and went, where any were counted."""
+    """Format added and removed lines, empty if none were counted."""
     if all(file.added is None for file in files):
         return ""
     return f"+{sum(file.added or 0 for file in files)} −{sum(file.removed or 0 for file in files)}"

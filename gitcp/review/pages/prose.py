@@ -1,7 +1,6 @@
-"""The little of Markdown that makes an agent's answers readable, as values: code, tables, headings,
-what is said.
+"""Parse the Markdown that agents' answers use: code, tables, headings, emphasis. Pure.
 
-Pure. It makes no HTML: the templates do, and escape every piece. There are no links and no images.
+Makes no HTML: the templates do, and escape every piece. Links and images are left as text.
 """
 
 from __future__ import annotations
@@ -20,16 +19,15 @@ PIECE = re.compile(
 
 
 class Piece(Value):
-    """A part of a paragraph: `kind` is "plain", "code" or "strong"."""
+    """A part of a paragraph. `kind` is "plain", "code" or "strong"."""
 
     kind: str
     text: str
 
 
 class Block(Value):
-    """A part of a message: `kind` is "code", "table", "heading", "item" (of a list) or "text".
-
-    The last three consist of `pieces`.
+    """A part of a message. `kind` is "code", "table", "heading", "item" (of a list) or "text"; the
+    last three consist of `pieces`.
     """
 
     kind: str
@@ -38,66 +36,66 @@ class Block(Value):
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """The blocks of a message, in order."""
+    """Yield the blocks of a message, in order."""
     lines = text.strip("\n").split("\n")
-    said: list[str] = []
-    place = 0
-    while place < len(lines):
-        taken = _code(lines, place) or _table(lines, place) or _heading(lines, place)
-        if taken is None:
-            said.append(lines[place])
-            place += 1
+    paragraph: list[str] = []
+    at = 0
+    while at < len(lines):
+        match = _code(lines, at) or _table(lines, at) or _heading(lines, at)
+        if match is None:
+            paragraph.append(lines[at])
+            at += 1
             continue
-        yield from _paragraphs(said)
-        said = []
-        block, place = taken
+        yield from _paragraphs(paragraph)
+        paragraph = []
+        block, at = match
         yield block
-    yield from _paragraphs(said)
+    yield from _paragraphs(paragraph)
 
 
-def _code(lines: list[str], place: int) -> tuple[Block, int] | None:
-    """A fenced block; one that is not closed goes to the end."""
-    opened = FENCE.match(lines[place])
+def _code(lines: list[str], at: int) -> tuple[Block, int] | None:
+    """Parse a fenced block. Without a closing fence it extends to the end."""
+    opened = FENCE.match(lines[at])
     if opened is None:
         return None
     closes = re.compile(rf" {{0,3}}{re.escape(opened[1])}+[ \t]*")
-    end = next((n for n in range(place + 1, len(lines)) if closes.fullmatch(lines[n])), len(lines))
-    return Block("code", "\n".join(lines[place + 1 : end])), end + 1
+    end = next((n for n in range(at + 1, len(lines)) if closes.fullmatch(lines[n])), len(lines))
+    return Block("code", "\n".join(lines[at + 1 : end])), end + 1
 
 
-def _table(lines: list[str], place: int) -> tuple[Block, int] | None:
-    end = place
+def _table(lines: list[str], start: int) -> tuple[Block, int] | None:
+    end = start
     while end < len(lines) and lines[end].lstrip().startswith("|"):
         end += 1
-    return (Block("table", "\n".join(lines[place:end])), end) if end - place > 1 else None
+    return (Block("table", "\n".join(lines[start:end])), end) if end - start > 1 else None
 
 
-def _heading(lines: list[str], place: int) -> tuple[Block, int] | None:
-    found = HEADING.match(lines[place])
-    return (Block("heading", pieces=tuple(_pieces(found[1]))), place + 1) if found else None
+def _heading(lines: list[str], at: int) -> tuple[Block, int] | None:
+    match = HEADING.match(lines[at])
+    return (Block("heading", pieces=tuple(_pieces(match[1]))), at + 1) if match else None
 
 
 def _paragraphs(lines: list[str]) -> Iterator[Block]:
-    """Paragraphs and the items of lists: an item goes on until the next one, or an empty line."""
+    """Yield paragraphs and list items. An item ends at the next one or at an empty line."""
     kind = "text"
-    said: list[str] = []
+    paragraph: list[str] = []
     for line in [*lines, ""]:
         item = ITEM.match(line) is not None
-        if said and (item or not line.strip()):
-            yield Block(kind, pieces=tuple(_pieces("\n".join(said))))
-            said = []
-        if not said:
+        if paragraph and (item or not line.strip()):
+            yield Block(kind, pieces=tuple(_pieces("\n".join(paragraph))))
+            paragraph = []
+        if not paragraph:
             kind = "item" if item else "text"
         if line.strip():
-            said.append(line)
+            paragraph.append(line)
 
 
 def _pieces(text: str) -> Iterator[Piece]:
-    place = 0
-    for found in PIECE.finditer(text):
-        if found.start() > place:
-            yield Piece("plain", text[place : found.start()])
-        yield Piece("code", found[2]) if found[2] is not None else Piece("strong", found[3])
-        place = found.end()
-    if place < len(text):
-        yield Piece("plain", text[place:])
+    at = 0
+    for match in PIECE.finditer(text):
+        if match.start() > at:
+            yield Piece("plain", text[at : match.start()])
+        yield Piece("code", match[2]) if match[2] is not None else Piece("strong", match[3])
+        at = match.end()
+    if at < len(text):
+        yield Piece("plain", text[at:])

@@ -1,8 +1,7 @@
-"""A story (gitcp.review.review) as one HTML file that asks for nothing: no network, no script, no
-file beside it.
+"""Render a story (gitcp.review.review) as one self-contained HTML file without scripts.
 
-Jinja escapes whatever somebody wrote, and by the page's own policy nothing runs and nothing is
-loaded but its style, by its checksum. The same story gives the same bytes.
+Jinja escapes every text, and the page's content security policy allows nothing but its own style,
+by checksum. The output is deterministic.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ TEMPLATES = "templates"
 
 
 def render(story: Story) -> str:
-    """The page."""
+    """Return the page."""
     style = _source("review.css")
     return _template().render(
         story=story,
         totals=comment.totals(story),
         how=comment.HOW,
-        said=comment.SAID,
+        results=comment.RESULTS,
         subjects={told.commit: told.subject for told in story.commits},
         style=Markup(style),  # noqa: S704 -- our own, from the package
         checksum=b64encode(sha256(style.encode()).digest()).decode(),
@@ -56,7 +55,7 @@ def _source(name: str) -> str:
 
 
 def _lines(text: str) -> str:
-    """A text of several lines; controls and what changes direction are shown as what they are."""
+    """Clean up multi-line text; control and bidi characters are made visible."""
     return "\n".join(map(printable, text.strip().expandtabs(4).splitlines()))
 
 

@@ -1,10 +1,8 @@
-"""A story (gitcp.review.view) as one HTML file that asks for nothing: no network, no file beside
-it, no store.
+"""Render a story (gitcp.review.view) as one self-contained HTML file.
 
-Whatever somebody wrote is text. Jinja escapes all of it, and nothing of it is markup, an
-attribute's name, a URL, style or script. Should something get through all the same, the page's own
-policy lets no script run but the one that is here, by its checksum, and no request be made. The
-same story gives the same bytes.
+Jinja escapes every text; none of it becomes markup, an attribute name, a URL, style or script. In
+addition, the page's content security policy allows only its own script, by checksum, and no
+requests. The output is deterministic.
 """
 
 from __future__ import annotations
@@ -23,25 +21,24 @@ HELP = (
     (("j", "k"), "next, previous checkpoint"),
     (("J", "K"), "next, previous prompt"),
     (("g", "G"), "first, last checkpoint"),
-    (("/",), "search; Enter for the next place, Escape to leave"),
-    (("n", "N"), "next, previous place found"),
+    (("/",), "search; Enter for the next match, Escape to close"),
+    (("n", "N"), "next, previous match"),
     (("t",), "unfold or fold all thinking"),
     (("o",), "unfold or fold all tool calls and their output"),
     (("d",), "light or dark"),
-    (("?",), "this"),
+    (("?",), "this help"),
 )
 
 FEW_LINES = 60_000
-"""Up to so many changed lines in a story, a file shows MOST_LINES of its own; beyond, LEAST_LINES.
+"""Up to this many changed lines in a story, each file shows up to MOST_LINES; above it,
+LEAST_LINES.
 """
 MOST_LINES = 1500
 LEAST_LINES = 100
 
 
 def render(story: Story, *, warning: str = "") -> bytes:
-    """The page. `warning` is said at its top. Reads the templates of this package and nothing
-    else.
-    """
+    """Return the page as UTF-8, with `warning` at the top."""
     lines = sum(
         run.lines
         for step in story.steps

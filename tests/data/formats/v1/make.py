@@ -30,7 +30,7 @@ from gitcp.git import refs
 from gitcp.git.repo import Repository
 from gitcp.model import Checkpoint, CheckpointId, Handoff, Host, Note, Trigger
 from gitcp.restoring import restore
-from gitcp.saving.save import Request, save
+from gitcp.saving.save import SaveRequest, save
 from gitcp.state import tag
 from gitcp.store import Store
 from gitcp.value import replace
@@ -96,7 +96,7 @@ class Maker:
         return json.dumps(record, ensure_ascii=False) + "\n"
 
     def save(self, **given: Any) -> Checkpoint:
-        request = Request(self.project.root, limits=LIMITS, **given)
+        request = SaveRequest(self.project.root, limits=LIMITS, **given)
         made = save(self.store(), request).checkpoint
         self.expect(made)
         return made
@@ -219,13 +219,14 @@ def _restore(maker: Maker, id: CheckpointId) -> None:
     commit = store.find(id)
     assert commit is not None
     before = on_disk(maker.project)
-    request = restore.Request(
+    request = restore.RestoreRequest(
         store.read(commit), maker.project.root, conversation=False, limits=LIMITS
     )
     report = restore.restore(store, request)
     assert report.checkpoint is not None
     assert not report.failed, report
     for made in (report.checkpoint, report.safety):
+        assert made is not None
         found = store.find(made)
         assert found is not None
         maker.expect(store.read(found))

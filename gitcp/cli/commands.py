@@ -1,0 +1,273 @@
+"""The commands: names by task, summaries, loading and running.
+
+`gitcp -h` imports no command, and running one imports only that one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from gitcp.cli import reader
+from gitcp.cli.context import Context
+from gitcp.cli.options import REVISION, Argument, Command, Option, Rest, flag, option, takes
+from gitcp.errors import BadValue
+
+COMMANDS = {
+    "Save": {
+        "save": "Save files and conversation as a checkpoint",
+    },
+    "Look": {
+        "log": "Show checkpoints, newest first",
+        "show": "Show a checkpoint, or a file or the conversation in it",
+        "diff": "Compare a checkpoint with your files, or with another one",
+        "status": "Show unsaved changes and what can be undone",
+        "sessions": "List sessions",
+        "why": "Show which checkpoint and prompt changed a line or path",
+        "find": "Search conversations, notes and files of all checkpoints",
+        "oplog": "List operations other than saves",
+        "stats": "Show the disk usage of checkpoints",
+        "view": "Show a session in the browser",
+    },
+    "Go back": {
+        "restore": "Restore files and conversation from a checkpoint",
+        "rollback": "Restore the state before the last prompt",
+        "undo": "Undo the last restore, prune or delete",
+        "redo": "Redo what was undone",
+        "revert": "Undo the changes of one checkpoint, keeping later ones",
+        "resume": "Resume the agent from a checkpoint",
+    },
+    "Branch off": {
+        "fork": "Start a new session from a checkpoint",
+    },
+    "Name": {
+        "tag": "Name a checkpoint, or list tags",
+        "rename": "Rename a session",
+        "note": "Add a note to the next checkpoint",
+    },
+    "Run": {
+        "watch": "Save automatically while files change",
+        "run": "Run a command between two checkpoints",
+        "compensate": "Run compensations for effects outside the files",
+    },
+    "Tidy": {
+        "prune": "Drop checkpoints that no rule keeps",
+        "delete": "Delete a session",
+        "purge": "Remove a text or a path from every checkpoint",
+    },
+    "Share": {
+        "remote": "List the remotes checkpoints may go to, or change them",
+        "push": "Send a session and its tags to a remote",
+        "fetch": "Fetch sessions from a remote",
+        "export": "Write a session or a conversation to a file",
+        "review": "Explain how commits were made: prompts, attempts, tests",
+        "import": "Import a bundle, JSON messages or a transcript",
+        "publish": "Make a branch from a session, for a pull request",
+        "secrets": "List secrets in checkpoints: tokens, keys, passwords",
+    },
+    "Check": {
+        "check": "Verify that every checkpoint is intact",
+    },
+    "Set up": {
+        "enable": "Set up agents to save automatically",
+        "disable": "Remove what enable installed",
+        "doctor": "Check the installation",
+        "hook": "Handle an event from an agent (agents call this)",
+        "mcp": "Serve checkpoints to MCP clients on stdin and stdout",
+        "completion": "Print the completion script for a shell",
+        "demo": "Show gitcp at work in a scratch repository",
+        "help": "Show all commands, or how to use one",
+    },
+}
+EVERYDAY = (
+    *("enable", "save", "status", "log", "show", "diff"),
+    *("restore", "undo", "find", "sessions", "tag", "push"),
+)
+"""The commands that `gitcp -h` shows."""
+
+ALIASES = {"list": ("log", "--table"), "version": ("--version",)}
+"""Other ways to type a command."""
+
+MEANT = {
+    "annotate": "why",
+    "back": "restore",
+    "backup": "save",
+    "blame": "why",
+    "branch": "fork --name",
+    "bundle": "export",
+    "cat": "show",
+    "checkout": "restore",
+    "checkpoint": "save",
+    "checkpoints": "log",
+    "ci": "save",
+    "clone": "fetch",
+    "commit": "save",
+    "commits": "log",
+    "continue": "resume",
+    "create": "save",
+    "drop": "prune",
+    "du": "stats",
+    "fsck": "check",
+    "goto": "restore",
+    "grep": "find",
+    "history": "log",
+    "info": "show",
+    "install": "enable",
+    "label": "tag",
+    "labels": "log",
+    "ls": "log --table",
+    "mv": "rename",
+    "op": "oplog",
+    "pull": "fetch",
+    "reflog": "oplog",
+    "reset": "restore",
+    "rewind": "restore",
+    "search": "find",
+    "session": "sessions",
+    "setup": "enable",
+    "snapshot": "save",
+    "snapshots": "log",
+    "st": "status",
+    "stat": "status",
+    "switch": "restore",
+    "tags": "tag",
+    "ui": "view",
+    "uninstall": "disable",
+    "verify": "check",
+    "web": "view",
+    "worktree": "fork",
+}
+"""Commands of other tools, and gitcp's equivalent."""
+
+_DROPPED = "prune drops old checkpoints, delete a whole session"
+
+EXPLAINED = {
+    "add": ("a save includes all files that git would track", "gitcp save"),
+    "clean": (_DROPPED, "gitcp prune --dry-run"),
+    "config": (
+        "settings are git's: git config gitcp.NAME VALUE",
+        "git config --get-regexp gitcp",
+    ),
+    "forget": (_DROPPED, "gitcp prune --dry-run"),
+    "gc": (_DROPPED, "gitcp prune --dry-run"),
+    "init": ("gitcp works in every git repository without setup", "gitcp save"),
+    "merge": (
+        "sessions are never merged; gitcp restore REV PATH copies files",
+        "gitcp restore -h",
+    ),
+    "rebase": ("checkpoints cannot be edited", "gitcp log"),
+    "remove": (_DROPPED, "gitcp prune --dry-run"),
+    "rm": (_DROPPED, "gitcp prune --dry-run"),
+    "stash": ("a save keeps your files unchanged, and a restore returns to it", "gitcp save"),
+}
+"""Commands of other tools that have no counterpart: why, and what to type next."""
+
+MODULES = {"import": "importing"}
+"""Commands whose module has another name."""
+
+COMPLETE = "_GITCP_COMPLETE"
+
+
+LINES = {name: line for commands in COMMANDS.values() for name, line in commands.items()}
+"""One-line summary of each command."""
+
+NAMES = tuple(LINES)
+
+
+@takes(
+    option("-C", target="directory", metavar="DIR", default="", help="run as if started in DIR"),
+    flag("--no-pager", help="never send output through a pager"),
+)
+def GITCP(context: Context, /, *, directory: str, no_pager: bool) -> None:  # noqa: N802 -- a table
+    """Save points for coding agents: files and conversation, together.
+
+    Each checkpoint is one commit in this repository, on a separate ref. A restore brings back both,
+    and the agent continues from there. Ways to name a checkpoint:
+
+      @  @~2           the last one of the session, the second before it
+      12  SESSION@12   by number
+      TAG  LABEL       by tag, by its exact label
+      :/TEXT           by words of its label
+      yesterday        by time
+      A..B             a range, for log
+    """
+    context.directory = directory
+    context.output.paging = not no_pager
+
+
+def expanded(args: Sequence[str]) -> tuple[list[str], int]:
+    """Return the command line with aliases expanded, and the index of the command."""
+    options = {
+        name: each for each in GITCP.parameters if isinstance(each, Option) for name in each.names
+    }
+    at = 0
+    while at < len(args) and args[at].startswith("-"):
+        at += 2 if args[at] in options and options[args[at]].meaning is None else 1
+    alias = ALIASES.get(args[at]) if at < len(args) else None
+    return [*args[:at], *(alias or args[at : at + 1]), *args[at + 1 :]], at
+
+
+def unknown(name: str, words: Sequence[str]) -> BadValue:
+    """Return the error for an unknown command, with the likely intended one and its `words`."""
+    problem = f"there is no command {name!r}"
+    if name in EXPLAINED:
+        why, hint = EXPLAINED[name]
+        return BadValue(f"{problem}: {why}", hint=hint)
+    if name in MEANT:
+        return BadValue(f"{problem}: use {MEANT[name]!r}", hint=_typed(MEANT[name], words))
+    from difflib import get_close_matches  # only on the way to an error
+
+    close = get_close_matches(name, [*NAMES, *ALIASES], n=1)
+    if not close:
+        return BadValue(problem, hint="gitcp help --all")
+    return BadValue(f"{problem}; did you mean {close[0]!r}?", hint=_typed(close[0], words))
+
+
+def _typed(name: str, words: Sequence[str]) -> str:
+    """Return the command line `name` with `words` if it accepts them, else without the options
+    among them. git's HEAD becomes `@`.
+    """
+    import shlex
+
+    command, *own = name.split()
+    words = [re.sub(r"^HEAD\b", "@", word) for word in words]
+    for accepted in (words, [word for word in words if not word.startswith("-")], []):
+        if reader.read(load(command), [*own, *accepted]) is not None:
+            return shlex.join(["gitcp", command, *own, *accepted])
+    return f"gitcp {command} -h"
+
+
+def load(name: str) -> Command:
+    """Import and return the command `name`, one of NAMES."""
+    module = import_module(f"gitcp.cli.{MODULES.get(name, name)}")
+    command: Command = module.command
+    return command
+
+
+def perform(context: Context, command: Command, given: Mapping[str, Any]) -> None:
+    """Run a command with its parsed values. `restore 1 db.py` means `restore 1 -- db.py`."""
+    if "--" not in context.arguments and any(
+        isinstance(each, Rest) and each.bare for each in command.parameters
+    ):
+        given = _paths_apart(context, command, given)
+    command.run(context, **given)
+
+
+def _paths_apart(context: Context, command: Command, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Treat the first argument that is a path and not a revision, and all after it, as paths."""
+    revisions = [
+        each
+        for each in command.parameters
+        if isinstance(each, Argument)
+        and each.kind is REVISION
+        and given[each.target] != each.default
+    ]
+    for position, each in enumerate(revisions):
+        if context.is_path(given[each.target], given["session"]):
+            paths = [os.fsencode(given[later.target]) for later in revisions[position:]]
+            reset = {later.target: later.default for later in revisions[position:]}
+            return {**given, **reset, "paths": (*paths, *given["paths"])}
+    return given

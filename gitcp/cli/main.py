@@ -1,0 +1,43 @@
+"""The command line: find the command, parse its arguments, run it; errors become exit codes.
+
+Arguments that `gitcp.cli.reader` does not parse go to click, which is imported only then.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gitcp.cli import commands, reader
+from gitcp.cli.context import Context
+from gitcp.cli.failure import guarded
+
+if TYPE_CHECKING:
+    from gitcp.fastpath.stat_check import Look
+
+
+def run(args: Sequence[str], look: Look | None = None) -> int:
+    """Run the command line `args` and return its exit code. `look` is a scan in progress."""
+    context = Context(args, look)
+    options = args[: args.index("--")] if "--" in args else args
+    return guarded(
+        lambda: context.noting_damage(lambda: _run(args, context)),
+        os.environ,
+        as_json="--json" in options,
+        interrupted=context.interrupted,
+    )
+
+
+def _run(args: Sequence[str], context: Context) -> int:
+    args, at = commands.expanded(args)
+    if args[at : at + 1] and args[at] in commands.NAMES and commands.COMPLETE not in os.environ:
+        command = commands.load(args[at])
+        before, given = reader.read(commands.GITCP, args[:at]), reader.read(command, args[at + 1 :])
+        if before is not None and given is not None:
+            commands.GITCP.run(context, **before)
+            commands.perform(context, command, given)
+            return 0
+    from gitcp.cli import group  # loads click
+
+    return group.run(args, context)

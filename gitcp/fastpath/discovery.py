@@ -1,0 +1,66 @@
+"""Find the working tree, its git directory, and the common git directory by reading files, as git
+does.
+
+Used by the first stage and by gitcp.git.repo, which reports errors if nothing is found.
+"""
+
+from __future__ import annotations
+
+import os
+
+LONGEST_FILE = 1 << 20
+"""Maximum bytes of a `.git` file that git reads."""
+
+
+def discover(start: str) -> tuple[str, str] | None:
+    """Return the working tree around `start` and its git directory. Return None if there is none,
+    also above a `.git` file that names no git directory: git stops there too.
+    """
+    try:
+        directory = os.path.realpath(start)
+    except (OSError, ValueError):
+        return None
+    while True:
+        git_dir = named(directory)
+        if git_dir is not None and os.path.exists(os.path.join(git_dir, "HEAD")):
+            return directory, git_dir
+        above = os.path.dirname(directory)
+        if above == directory or os.path.isfile(os.path.join(directory, ".git")):
+            return None
+        directory = above
+
+
+def named(directory: str) -> str | None:
+    """Return the directory that `.git` is or names, valid or not; None if there is none. It is a
+    file in linked working trees and submodules.
+    """
+    dot_git = os.path.join(directory, ".git")
+    if os.path.isdir(dot_git):
+        return dot_git
+    text = beginning(dot_git, LONGEST_FILE + 1)
+    if not text.startswith(b"gitdir: ") or len(text) > LONGEST_FILE:
+        return None
+    try:
+        return os.path.realpath(os.path.join(directory, os.fsdecode(text[8:].rstrip(b"\r\n"))))
+    except (OSError, ValueError):
+        return None
+
+
+def common(git_dir: str) -> str:
+    """Return the git directory shared by all working trees of the repository: `git_dir` itself,
+    except for a linked one.
+    """
+    text = os.fsdecode(beginning(os.path.join(git_dir, "commondir")).rstrip(b"\r\n"))
+    return os.path.realpath(os.path.join(git_dir, text)) if text else git_dir
+
+
+def beginning(path: str, size: int = 4096) -> bytes:
+    """Return the first bytes of a small file, b"" if it is unreadable. Never blocks on a FIFO."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            return os.read(descriptor, size)
+        finally:
+            os.close(descriptor)
+    except (OSError, ValueError):
+        return b""

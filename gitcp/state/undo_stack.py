@@ -1,0 +1,269 @@
+"""What `undo` and `redo` restore in a working tree, computed from the operation log.
+
+Each restore is logged with its safety checkpoint and its extent: what it changed. An older gitcp
+kept those in `restores.json` beside the log; that file is still read, and is imported into the log
+before the next restore.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from gitcp.errors import StoreDamaged
+from gitcp.git.fsync import sync_directory
+from gitcp.git.repo import Repository
+from gitcp.model import CheckpointId
+from gitcp.state import journal, oplog
+from gitcp.state.extent import Extent, Restores, decode_restores
+from gitcp.state.oplog import RESTORING, Operation
+from gitcp.value import EMPTY, Value, replace
+
+OLDER = "restores.json"
+IDENTITY = "worktree-id"
+MOST = 100
+"""Maximum number of restores remembered, and of undone ones."""
+
+
+class UndoState(Value):
+    """What can be undone and redone in a working tree, the next operation last."""
+
+    undo: tuple[Operation, ...] = ()
+    redo: tuple[Operation, ...] = ()
+    extents: Mapping[CheckpointId, Extent] = EMPTY
+
+    @property
+    def restores(self) -> Restores:
+        """Return the safety checkpoints of the operations that are restores."""
+        undo, redo = (
+            tuple(each.safety for each in operations if each.safety is not None)
+            for operations in (self.undo, self.redo)
+        )
+        return Restores(undo, redo, self.extents)
+
+
+def undo_state(repo: Repository) -> UndoState:
+    """Return what can be undone and redone in a working tree. Raises StoreDamaged if the data of an
+    older gitcp is unreadable.
+    """
+    log = oplog.entries(repo, automatic=False)
+    return replay(log, repo.worktree_name, _identity(repo), _older(repo))
+
+
+def replay(
+    operations: Iterable[Operation],
+    worktree: str | None,
+    place: str | None = "",
+    older: Restores | None = None,
+) -> UndoState:
+    """Return what can be undone and redone in a working tree after these operations. `older` is the
+    separate data of an older gitcp.
+    """
+    walk = _Replay(worktree, place)
+    for operation in operations:
+        walk.follow(operation)
+    if older is not None:
+        walk.join(older)
+    return walk.undo_state()
+
+
+def restores(repo: Repository) -> Restores:
+    """Return the checkpoints that `undo` and `redo` restore. Raises as `undo_state`."""
+    return undo_state(repo).restores
+
+
+def record(repo: Repository, what: str, said: str, safety: CheckpointId, **fields: Any) -> None:
+    """Log a restore, undo or redo that has just completed.
+
+    `fields` are those of Operation. Removes lists of files that older restores wrote. Raises as
+    oplog.record.
+    """
+    older = _older(repo)
+    own = {"place": _identity(repo) or _identify(repo)}
+    if older is not None:
+        said_older = "undo and redo as an older gitcp left them"
+        oplog.record(repo, oplog.OLDER, said_older, restores=older, **own)
+        (repo.state_dir / OLDER).unlink(missing_ok=True)
+        sync_directory(
+            repo.state_dir
+        )  # or it could reappear after a power loss and be imported again
+    of = None if what in RESTORING else _last_number(undo_state(repo), what)
+    oplog.record(repo, what, said, safety=safety, of=of, **own, **fields)
+    _forget_lists(repo, restores(repo).extents.values())
+
+
+def _last_number(known: UndoState, what: str) -> int | None:
+    """Return the number of the restore that an undo or redo refers to, None if it is not in the
+    log.
+    """
+    operations = known.undo if what == oplog.UNDO else known.redo
+    return next((each.number or None for each in reversed(operations) if each.safety), None)
+
+
+def _forget_lists(repo: Repository, extents: Iterable[Extent]) -> None:
+    """Remove the lists of restores that can no longer be undone here."""
+    named = {name for extent in extents for name in (extent.written, extent.rules)}
+    with suppress(OSError):
+        for path in (repo.state_dir / journal.WRITTEN).iterdir():
+            if path.name not in named:
+                path.unlink()
+
+
+# ---------------------------------------------------------------- the walk along the log
+
+
+class _Replay:
+    """What can be undone and redone after each operation of a working tree.
+
+    A new operation clears what could be redone of its kind. gitcp's own operations are not
+    anybody's last step: they are undone by number.
+    """
+
+    def __init__(self, worktree: str | None, place: str | None) -> None:
+        self._worktree = worktree
+        self._place = place
+        self._done: list[Operation] = []
+        self._undone: list[Operation] = []
+        self._extents: dict[CheckpointId, Extent] = {}
+
+    def follow(self, operation: Operation) -> None:
+        """Apply one operation."""
+        if operation.what == oplog.UNDO:
+            self._step(operation, self._done, self._undone)
+        elif operation.what == oplog.REDO:
+            self._step(operation, self._undone, self._done)
+        elif operation.worktree != self._worktree or operation.automatic:
+            return
+        elif operation.restores is not None:
+            if operation.place == self._place:
+                self.join(operation.restores)
+        elif operation.what in oplog.TAKING:
+            self._do(operation)
+        elif operation.what in RESTORING and self._is_own(operation):
+            self._add_extent(operation)
+            self._do(operation)
+
+    def join(self, older: Restores) -> None:
+        """Add the safety checkpoints that an older gitcp kept separately to its restores."""
+        self._done = _with_safety_ids(self._done, older.undo)
+        self._undone = _with_safety_ids(self._undone, older.redo)
+        self._extents.update(older.extents)
+
+    def undo_state(self) -> UndoState:
+        """Return what can be undone and redone now."""
+        undo, redo = (
+            tuple(each for each in operations if each.safety or each.what not in RESTORING)
+            for operations in (self._done, self._undone)
+        )
+        there = {each.safety for each in (*undo, *redo)}
+        extents = {id: extent for id, extent in self._extents.items() if id in there}
+        return UndoState(undo, redo, extents)
+
+    def _is_own(self, operation: Operation) -> bool:
+        """Return whether a restore was done in this working tree, not in a deleted one of the same
+        name.
+        """
+        return operation.safety is None or operation.place == self._place
+
+    def _do(self, operation: Operation) -> None:
+        if not operation.aborted:
+            kind = operation.what in RESTORING
+            self._undone = [each for each in self._undone if (each.what in RESTORING) != kind]
+        self._done.append(operation)
+        _trim(self._done)
+
+    def _step(self, operation: Operation, source: list[Operation], goal: list[Operation]) -> None:
+        meant = next((each for each in reversed(source) if _is_of(operation, each)), None)
+        if meant is None or (operation.safety is not None and not self._is_here(operation)):
+            return
+        self._add_extent(operation)
+        source.remove(meant)
+        goal.append(replace(meant, trash=operation.trash or meant.trash, safety=operation.safety))
+        _trim(goal)
+
+    def _is_here(self, operation: Operation) -> bool:
+        return (operation.worktree, operation.place) == (self._worktree, self._place)
+
+    def _add_extent(self, operation: Operation) -> None:
+        if operation.safety is not None and operation.extent is not None:
+            self._extents[operation.safety] = operation.extent
+
+
+def _is_of(operation: Operation, each: Operation) -> bool:
+    """Return whether an undo or redo refers to `each`; without a number, to the last restore."""
+    if operation.of is None:
+        return operation.safety is not None and each.what in RESTORING
+    return each.number == operation.of
+
+
+def _trim(operations: list[Operation]) -> None:
+    restores = [each for each in operations if each.what in RESTORING]
+    if len(restores) > MOST:
+        operations.remove(restores[0])
+
+
+def _with_safety_ids(
+    operations: Sequence[Operation], ids: Sequence[CheckpointId]
+) -> list[Operation]:
+    """Return the operations with these safety checkpoints, which belong to the last restores among
+    them.
+
+    A restore without one cannot be undone. Ids without an operation in the log get one.
+    """
+    left, found = list(ids), []
+    for operation in reversed(operations):
+        if operation.what in RESTORING and operation.safety is None:
+            if not left:
+                continue
+            found.append(replace(operation, safety=left.pop()))
+            continue
+        if left and operation.safety == left[-1]:
+            left.pop()
+        found.append(operation)
+    start = datetime.fromtimestamp(0, UTC)
+    return [Operation(0, start, "restore", "", safety=id) for id in left] + found[::-1]
+
+
+# ---------------------------------------------------------------- what an older gitcp left
+
+
+def _older(repo: Repository) -> Restores | None:
+    """Return the undo state of an older gitcp, None if there is none; that before its restore, if
+    it was interrupted.
+    """
+    begun = journal.unfinished(repo)
+    if begun is not None and begun.before is not None:
+        return begun.before
+    path = repo.git_dir / "gitcp" / OLDER
+    fields = journal.read_fields(path)
+    try:
+        return None if fields is None else decode_restores(fields)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise journal.damaged(path, repr(error)) from None
+
+
+# ---------------------------------------------------------------- which working tree
+
+
+def _identity(repo: Repository) -> str | None:
+    """Return the identity that distinguishes this working tree from an earlier one of the same
+    name: "" for the main one, None if nothing was restored here.
+    """
+    if repo.worktree_name is None:
+        return ""
+    with suppress(StoreDamaged):
+        fields = journal.read_fields(repo.git_dir / "gitcp" / IDENTITY) or {}
+        return str(fields["id"]) if "id" in fields else None
+    return None
+
+
+def _identify(repo: Repository) -> str:
+    if repo.worktree_name is None:
+        return ""
+    identity = os.urandom(8).hex()
+    fields: dict[str, object] = {"schema": "gitcp.worktree/1", "id": identity}
+    journal.write_fields(repo.state_dir / IDENTITY, fields)
+    return identity

@@ -1,0 +1,89 @@
+"""Submodules and other repositories inside the working tree that hold work no commit of theirs has.
+
+A snapshot records where they stand and enters none, so this work is in no checkpoint. It is looked
+for where somebody reads the answer, after a save and in `status`, and not by the scan: it takes an
+`lstat` for each of their files. Runs no filter, hook or monitor of theirs: what only a filter could
+tell counts as changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from gitcp.errors import GitcpError
+from gitcp.git import index
+from gitcp.git.index import SKIP_WORKTREE, Index, Slot
+from gitcp.git.repo import Repository
+from gitcp.model import GITLINK, Skip, SkipReason, Snapshot
+from gitcp.worktree.paths import display
+
+OTHERS = ("ls-files", "--others", "--exclude-standard", "--directory", "--no-empty-directory", "-z")
+
+
+def uncommitted(repo: Repository, snapshot: Snapshot) -> tuple[Skip, ...]:
+    """Return the submodules and nested repositories of a snapshot with uncommitted changes, each
+    with one path that changed, and those that cannot be looked into.
+    """
+    kinds = [(each.path, "submodule") for each in snapshot.submodules]
+    kinds += [(each.path, "repository") for each in snapshot.nested]
+    known = {skip.path for skip in snapshot.skipped}
+    found = []
+    for path, kind in sorted(kinds):
+        full = Path(os.path.join(repo.root, os.fsdecode(path)))
+        if path in known or not os.path.lexists(full / ".git"):
+            continue
+        try:
+            changed = next(_changes(Repository.open(full, repo.host)), None)
+            detail = f"{kind} with uncommitted changes: {display(changed)}" if changed else ""
+        except (GitcpError, OSError) as error:
+            detail = f"{kind} that cannot be looked into: {error}"
+        if detail:
+            found.append(Skip(path, SkipReason.NESTED_REPOSITORY, detail))
+    return tuple(found)
+
+
+def _changes(repo: Repository) -> Iterator[bytes]:
+    """The paths that no commit of a repository has as they are: the cheapest to find first."""
+    found = index.read(repo)
+    for directory, folder in found.folders.items():
+        for name, slots in folder.files.items():
+            path = directory + b"/" + name if directory else name
+            if len(slots) > 1 or not _is_same(repo, found, path, slots[0]):
+                yield path
+    yield from filter(None, repo.git(*OTHERS).split(b"\0"))
+    if repo.head().commit is None:
+        yield from (name for folder in found.folders.values() for name in folder.files)
+        return
+    staged = repo.git("diff-index", "--cached", "--name-only", "--no-ext-diff", "-z", "HEAD", "--")
+    yield from filter(None, staged.split(b"\0"))
+
+
+def _is_same(repo: Repository, found: Index, path: bytes, slot: Slot) -> bool:
+    """Whether a file holds what the index has; by its stat data, else by its bytes."""
+    mode, oid, flags, _ = slot
+    if mode == GITLINK or flags & SKIP_WORKTREE:
+        return True
+    full = os.path.join(os.fsencode(repo.root), path)
+    try:
+        status = os.lstat(full)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    if found.proves(slot, status):
+        return True
+    return index.git_mode(status.st_mode) == mode and _hashed(full, status).digest() == oid
+
+
+def _hashed(full: bytes, status: os.stat_result) -> hashlib._Hash:
+    """The hash that git would give a file's bytes as a blob."""
+    digest = hashlib.sha1(b"blob %d\0" % status.st_size, usedforsecurity=False)
+    if stat.S_ISLNK(status.st_mode):
+        digest.update(os.readlink(full))
+        return digest
+    with open(full, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest

@@ -1,0 +1,119 @@
+"""A look at the working tree: what it found is good for the state file that it went by, and for one
+scan.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from capturing import Camera
+
+from gitcp.fastpath import fingerprint, stat_check
+from gitcp.fastpath.stat_check import Look
+from gitcp.git.objects import Objects
+from gitcp.worktree.snapshot import Limits, take
+
+from driver import Project
+
+
+@pytest.fixture
+def camera(project: Project, monkeypatch: pytest.MonkeyPatch) -> Camera:
+    """A project of which a scan is remembered, in a process that may fork."""
+    monkeypatch.setattr(stat_check, "_may_fork", lambda: True)
+    for number in range(4):
+        project.write(f"d{number}/file", "x")
+    project.commit()
+    time.sleep(0.02)
+    camera = Camera(project)
+    camera.take()
+    return camera
+
+
+def look_at(camera: Camera) -> Look:
+    return Look(os.fsencode(camera.project.root), str(camera.state))
+
+
+def seen(camera: Camera) -> fingerprint.Fingerprint:
+    return fingerprint.of(os.stat(camera.state))
+
+
+def test_what_changed(camera: Camera) -> None:
+    """The directory, and the name in it."""
+    camera.project.write("d2/file", "edited")
+    look = look_at(camera)
+    look.begin()
+
+    assert look.answer(seen(camera)) == [(b"d2", (True, [b"file"]))]
+    assert look.answer(seen(camera)) is not None  # the first stage asked, and a scan asks again
+
+
+def test_another_state_file(camera: Camera) -> None:
+    """What was found by one says nothing of what is in another."""
+    look = look_at(camera)
+    look.begin()
+    before = seen(camera)
+    camera.state.write_bytes(camera.state.read_bytes())
+
+    assert seen(camera) != before
+    assert look.answer(seen(camera)) is None
+    assert look.answer(before) == []
+
+
+def test_half_a_look(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where only one of two children could be started, nobody looked at the rest."""
+    monkeypatch.setattr(stat_check, "LARGE", 0)
+    child: Callable[..., tuple[int, int]] = stat_check._child
+    started: list[tuple[int, int]] = []
+
+    def once(*args: Any) -> tuple[int, int]:
+        if started:
+            raise BlockingIOError
+        started.append(child(*args))
+        return started[0]
+
+    monkeypatch.setattr(stat_check, "_child", once)
+    look = look_at(camera)
+    look.begin()
+
+    assert len(started) == 1
+    assert look.answer(seen(camera)) is None
+
+
+def test_again(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second look does not take what the first one found, also where it cannot begin."""
+    look = look_at(camera)
+    look.begin()
+    assert look.answer(seen(camera)) == []
+    monkeypatch.setattr(stat_check, "_may_fork", lambda: False)
+    look.begin()
+
+    assert look.answer(seen(camera)) is None
+
+
+def test_read_once(camera: Camera) -> None:
+    """Who scans is given what was read, as long as the file is the same."""
+    look = look_at(camera)
+    first = look.load()
+    assert look.load() is first
+
+    camera.state.write_bytes(camera.state.read_bytes())
+
+    assert look.load() is not first
+    assert look.load()[1] == first[1]
+
+
+def test_one_scan(camera: Camera) -> None:
+    """What comes after the scan that it was made for is seen by the next one."""
+    repo = camera.repo
+    repo.look = look_at(camera)
+    repo.look.begin()
+    first = take(repo, Objects(repo, dry=True), Limits(), camera.live)
+    camera.project.write("d1/file", "edited")
+    second = take(repo, Objects(repo, dry=True), Limits(), camera.live)
+
+    assert repo.look is None
+    assert first.snapshot.tree != second.snapshot.tree
