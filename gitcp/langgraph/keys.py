@@ -71,8 +71,14 @@ def requested(config: Mapping[str, Any]) -> Requested:
         raise BadValue(
             "the config has no thread_id", hint='pass {"configurable": {"thread_id": "..."}}'
         )
-    ns, id = configurable.get("checkpoint_ns"), configurable.get("checkpoint_id")
-    return Requested(str(thread), None if ns is None else str(ns), str(id) if id else None)
+    ns = configurable.get("checkpoint_ns")
+    return Requested(str(thread), None if ns is None else str(ns), checkpoint_id(config))
+
+
+def checkpoint_id(config: Mapping[str, Any]) -> str | None:
+    """Return the checkpoint id in a config, None if it has none."""
+    id = (config.get("configurable") or {}).get("checkpoint_id")
+    return str(id) if id else None
 
 
 def config_of(thread: str, ns: str, id: str) -> dict[str, Any]:

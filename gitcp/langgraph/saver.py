@@ -22,7 +22,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from gitcp.langgraph.keys import requested
+from gitcp.langgraph.keys import checkpoint_id, requested
 from gitcp.langgraph.thread_store import ThreadStore
 from gitcp.model import Host
 from gitcp.restoring.restore import Report
@@ -78,7 +78,7 @@ class GitSaver(BaseCheckpointSaver[str]):
         refs = self._call(
             self.threads.list_refs,
             requested(config) if config else None,
-            requested(before).id if before else None,
+            checkpoint_id(before) if before else None,
         )
         for session, ref in refs:
             if limit is not None and limit <= 0:

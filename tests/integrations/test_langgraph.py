@@ -96,6 +96,23 @@ def test_restore_leaves_files_that_are_not_held(project: Project) -> None:
     assert project.files() == before
 
 
+def test_list_before(project: Project) -> None:
+    """`before` names a checkpoint by its id alone, as graphs that replay pass it; without an id it
+    limits nothing.
+    """
+    saver, config = graphs.saver(project), thread()
+    for step in range(3):
+        config = put(saver, config, state(step, n=step))
+    ids = [each.config["configurable"]["checkpoint_id"] for each in saver.list(thread())]
+
+    def listed(before: Any) -> list[str]:
+        found = saver.list(thread(), before=before)
+        return [each.config["configurable"]["checkpoint_id"] for each in found]
+
+    assert listed({"configurable": {"checkpoint_id": ids[1]}}) == ids[2:]
+    assert listed({"configurable": {}}) == ids
+
+
 def test_values_are_shared(project: Project) -> None:
     """A list that grows costs what is new, and comes back as it was, from this saver and from a new
     one.
