@@ -12,6 +12,7 @@ import inspect
 import json
 import os
 import re
+import shutil
 import time
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -532,7 +533,10 @@ def _printed(project: Project) -> dict[str, set[str]]:
         "x",
     )
     project.write(".claude/settings.json", "no JSON")
+    inner = Project(project.root / "inner")
+    inner.write("new.txt", "in no commit\n")
     texts = [project.gitcp("save", "one", *noted, "--json", check=0).out]
+    shutil.rmtree(inner.root)
     texts.append(
         project.gitcp(
             "run", "x", "--rollback", "--compensate", "c", "--json", "--", "mkfifo", "a.txt"

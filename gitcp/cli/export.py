@@ -14,6 +14,7 @@ from gitcp.cli.options import (
     REVISION,
     WORDS,
     OneOf,
+    allow_option,
     argument,
     flag,
     json_option,
@@ -65,15 +66,7 @@ FORMATS = [each.value for each in Format]
         )
     ),
     rare(flag("--redact", help="replace secrets with [REDACTED:…]")),
-    rare(
-        option(
-            "--allow",
-            multiple=True,
-            metavar="ID",
-            kind=WORDS,
-            help="allow this secret this time (repeatable)",
-        )
-    ),
+    rare(allow_option),
     flag("--force", help="replace FILE if it exists"),
     session_option,
     json_option,

@@ -72,8 +72,10 @@ class _Type(click.ParamType):  # type: ignore[type-arg]  # generic since click 8
     ) -> list[CompletionItem]:
         from gitcp.errors import GitcpError
 
+        context = ctx.ensure_object(Context)
+        context.directory = ctx.find_root().params.get("directory", "")
         try:
-            found = list(self.kind.complete(ctx.ensure_object(Context)))
+            found = list(self.kind.complete(context))
         except GitcpError:  # where there is no repository, or it is damaged: nothing to offer
             return []
         return [

@@ -84,8 +84,20 @@ def command(context: Context, /, **given: Any) -> None:
             "--graph can only be combined with -n, --all and a revision",
             hint=HELP,
         )
+    if given["phase"] is not None:
+        _mention_phases(context, tips, given["phase"])
     with nullcontext() if given["as_json"] else context.output.paged(context.core_pager):
         _show(context, tips, selection, given)
+
+
+def _mention_phases(context: Context, tips: Sequence[Oid], phase: str) -> None:
+    """Print the phases there are if no checkpoint is of this one."""
+    if next(iter(select(context.store, tips, Selection(phase=phase, limit=1))), None) is not None:
+        return
+    summaries = select(context.store, tips, Selection())
+    phases = dict.fromkeys(each.trailers.get("Gitcp-Phase", "") for each in summaries)
+    names = ", ".join(filter(None, phases)) or "none"
+    context.output.say(f"note: no checkpoint is of phase {phase!r}; phases: {names}")
 
 
 def _show(

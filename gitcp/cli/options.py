@@ -303,6 +303,15 @@ json_option = flag("--json", target="as_json", help="print JSON")
 yes_option = flag("--yes", "-y", help="do not ask")
 """For commands that change files."""
 
+allow_option = option(
+    "--allow",
+    multiple=True,
+    metavar="ID",
+    kind=WORDS,
+    help="allow this secret this time (repeatable)",
+)
+"""For commands that scan what they write or send for secrets."""
+
 trust_option = flag("--trust", help="allow checkpoints from another repository")
 """For commands that let a checkpoint act on this machine."""
 

@@ -10,6 +10,7 @@ from gitcp.cli.context import Context
 from gitcp.cli.options import (
     REVISION,
     WORDS,
+    allow_option,
     argument,
     flag,
     json_option,
@@ -37,15 +38,7 @@ from gitcp.state import settings
         help="base of the branch (default: the session's base)",
     ),
     flag("--redact", help="replace secrets in files with [REDACTED:…]"),
-    rare(
-        option(
-            "--allow",
-            multiple=True,
-            metavar="ID",
-            kind=WORDS,
-            help="allow this secret this time (repeatable)",
-        )
-    ),
+    rare(allow_option),
     flag("--force", help="move the branch if it exists"),
     flag("--dry-run", "-n", help="show the plan and change nothing"),
     yes_option,

@@ -8,7 +8,15 @@ from gitcp import wire
 from gitcp.cli import humanize, objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
-from gitcp.cli.options import WORDS, argument, flag, json_option, option, session_option, takes
+from gitcp.cli.options import (
+    WORDS,
+    allow_option,
+    argument,
+    flag,
+    json_option,
+    session_option,
+    takes,
+)
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.cli.secrets import fields as finding_fields
 from gitcp.errors import BadValue, GitcpError
@@ -30,13 +38,7 @@ MOVED = "stale info"
 @takes(
     argument("remote", WORDS, required=False, metavar="[REMOTE]"),
     flag("--all", target="every", help="push all sessions"),
-    option(
-        "--allow",
-        multiple=True,
-        metavar="ID",
-        kind=WORDS,
-        help="allow this secret this time (repeatable)",
-    ),
+    allow_option,
     flag("--redact", help="push a copy with the secrets redacted"),
     flag("--force", help="replace a session that prune or purge rewrote here"),
     flag("--dry-run", "-n", help="compare and scan, push nothing"),

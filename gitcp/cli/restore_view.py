@@ -1,6 +1,4 @@
-"""What restore, rollback, undo and redo share: the plan is shown, a person agrees, the report
-follows.
-"""
+"""Shared by restore, rollback, undo and redo: print the plan, ask, apply, print the report."""
 
 from __future__ import annotations
 
@@ -136,7 +134,7 @@ def print_plan(
     for command in plan.effects:
         line(Styled("  not undone: ", BOLD), command)
     if not plan and not request.index:
-        line("  nothing: " + _as_it_was(plan.files.kept, "then"))
+        line(f"  nothing to restore: {_why_nothing(plan.files.kept)} it")
 
 
 def explain(context: Context, choice: Choice, line: Callable[..., None]) -> None:
@@ -214,14 +212,13 @@ def _moves_on(placed: Placed, agent: Agent | None) -> bool:
 def print_report(
     context: Context, report: Report, undone: Sequence[str], *, back: str, directory: str = ""
 ) -> None:
-    """What was done (in `directory`, unless here), what the next reader must know, and the ways on
-    and back.
+    """Print what was restored, the checkpoint's facts and handoff, and the commands that undo it
+    and resume the agent. `directory` is where it was restored to, "" for the current working tree.
     """
     output, target = context.output, report.target
     if report.checkpoint is None and not directory:
-        output.line(
-            _as_it_was(report.kept, f"in {target.id}{quoted(target)}") + ": nothing was restored"
-        )
+        why = _why_nothing(report.kept)
+        output.line(f"nothing was restored: {why} {target.id}{quoted(target)}")
     else:
         what = Styled(f"{target.id}{quoted(target)}", BOLD)
         done = Styled("restored in part", RED) if report.failed else Styled("restored", GREEN)
@@ -242,8 +239,8 @@ def print_report(
 
 
 def print_resume(context: Context, placed: Placed, directory: str) -> None:
-    """How the agent continues; `directory` is the working tree it is in, as it was typed, unless it
-    is this one.
+    """Print how the agent continues. `directory` is its working tree as it was typed, "" for the
+    current one.
     """
     if placed.placement.note:
         context.output.line(placed.placement.note)
@@ -277,11 +274,11 @@ def _way(context: Context, place: Path, directory: str) -> str:
     return os.path.join(directory, below) if not below.startswith(os.pardir) else str(place)
 
 
-def _as_it_was(left: Sequence[Kept], when: str) -> str:
-    """Return why nothing is to be done."""
-    if any(one.missing for one in left):
-        return f"what is not as it was {when} must be left alone"
-    return f"everything is as it was {when}"
+def _why_nothing(kept: Sequence[Kept]) -> str:
+    """Return why there is nothing to restore; the checkpoint's name follows."""
+    if any(path.missing for path in kept):
+        return "only paths that must be kept differ from"
+    return "everything already matches"
 
 
 def _done(report: Report) -> str:

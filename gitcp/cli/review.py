@@ -11,7 +11,17 @@ from typing import Any
 from gitcp import wire
 from gitcp.cli import objects, output_file
 from gitcp.cli.context import Context
-from gitcp.cli.options import WORDS, Number, argument, flag, json_option, option, rare, takes
+from gitcp.cli.options import (
+    WORDS,
+    Number,
+    allow_option,
+    argument,
+    flag,
+    json_option,
+    option,
+    rare,
+    takes,
+)
 from gitcp.errors import BadValue
 from gitcp.model import Oid
 from gitcp.review import links
@@ -55,15 +65,7 @@ HEX = re.compile(r"[0-9a-f]{40}")
         help="explain all of SESSION or REMOTE/SESSION",
     ),
     rare(flag("--redact", help="redact secrets in the output")),
-    rare(
-        option(
-            "--allow",
-            multiple=True,
-            metavar="ID",
-            kind=WORDS,
-            help="allow this secret this time (repeatable)",
-        )
-    ),
+    rare(allow_option),
     json_option,
 )
 def command(context: Context, /, **given: Any) -> None:

@@ -1,8 +1,7 @@
-"""Makes text safe to print: what a transcript, a label or a file's name says can not drive the
-terminal.
+"""Escape text from transcripts, labels and file names so that it cannot control the terminal.
 
-Every control, direction-changing or invisible character becomes a visible escape. Not a quoting:
-the result is for eyes, and is not turned back.
+Every control, bidirectional or invisible character becomes a visible escape. The escapes are for
+reading only and cannot be reversed.
 """
 
 from __future__ import annotations
@@ -21,14 +20,12 @@ UNSAFE = (
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # musical controls, tags, variation selectors
     "]"
 )
-"""A pattern, compiled when it is first met: most of what is printed is plain, and compiling takes 4
-ms.
-"""
+"""A pattern, compiled at its first use: most output is plain, and compiling takes 4 ms."""
 
 
 def safe(text: str) -> str:
-    """`text` with nothing in it that a terminal would act on. Line feeds stay, tabs become
-    blanks.
+    """Return `text` with everything escaped that a terminal would act on. Line feeds stay, tabs
+    become spaces.
     """
     if text.isprintable() and text.isascii():
         return text

@@ -36,8 +36,8 @@ from gitcp.value import replace
 SHOWN = 10
 TRIGGERS = [trigger.value for trigger in Trigger]
 PATIENCE = 0.5
-"""Seconds for which the conversation of the agent that runs the command is waited for, where there
-is none yet.
+"""Seconds to wait for the conversation of the agent running this command, if it is not written
+yet.
 """
 
 
@@ -112,19 +112,18 @@ def command(context: Context, /, **given: Any) -> None:
     saved = save(context.store, _request(context, given))
     if saved.damage:
         context.output.say(f"note: {saved.damage}; gitcp check lists the damaged objects")
-    inner: tuple[Skip, ...] = ()
+    inner = _in_other_repositories(context, saved)
     if given["as_json"]:
-        context.output.data(_json_text(context, saved).encode("utf-8"))
-    else:
-        inner = _in_other_repositories(context, saved)
-    if not (given["as_json"] or given["quiet"]):
+        context.output.data(_json_text(context, saved, inner).encode("utf-8"))
+    elif not given["quiet"]:
         _print(context, saved, inner)
     if saved.saved:
         retain(context, saved.checkpoint.id)
-    is_new = saved.saved or bool(inner)  # what is in them is looked for each time
-    if context.look is not None and not is_new and _is_repeatable(context, given, saved):
+    if context.look is None or saved.saved:
+        return
+    if _is_repeatable(context, given, saved):
         options = context.arguments[1:]
-        text = _json_text(context, saved) if given["as_json"] else _text(saved)
+        text = _json_text(context, saved, ()) if given["as_json"] else _text(saved)
         unchanged.remember_answer(context.store, saved, options, text, context.look.started)
 
 
@@ -139,10 +138,14 @@ def _in_other_repositories(context: Context, saved: Saved) -> tuple[Skip, ...]:
 
 
 def _is_repeatable(context: Context, given: Mapping[str, Any], saved: Saved) -> bool:
-    """Whether files alone decide over the answer to the same options: no pipe, no transcript that
-    was looked for in vain and may turn up anywhere. A warning is to be printed each time.
+    """Return whether the same options give the same answer until a file of the working tree, the
+    repository or the transcript changes. Not if a pipe was read, if a transcript was not found and
+    may appear anywhere, if there was a warning, or if other repositories are inside.
     """
+    snapshot = saved.taken.snapshot
     if context.arguments[:1] != ("save",) or context.warned:
+        return False
+    if snapshot.submodules or snapshot.nested:
         return False
     if given["conversation"] is not None:
         return all(source.path is not None for source in saved.sources)
@@ -151,8 +154,8 @@ def _is_repeatable(context: Context, given: Mapping[str, Any], saved: Saved) -> 
 
 
 def retain(context: Context, saved: CheckpointId) -> None:
-    """Begin in the background what is due after a save, and say what came of the last time. The
-    save stands anyway.
+    """Start housekeeping in the background, and print the report of the last one. If it fails, the
+    save stands.
     """
     try:
         housekeeping.after_save(context.store, saved)
@@ -203,11 +206,16 @@ def _text(saved: Saved) -> str:
     return "".join(f"{line}\n" for line in (saved.reason, *_rest(saved, ())))
 
 
-def _json_text(context: Context, saved: Saved) -> str:
+def _json_text(context: Context, saved: Saved, inner: tuple[Skip, ...]) -> str:
     from gitcp.cli import objects  # only for programs
 
     found = objects.checkpoint(saved.checkpoint, context.tags.get(saved.checkpoint.commit, ()))
-    fields = {"saved": saved.saved, "reason": saved.reason, "checkpoint": found}
+    fields = {
+        "saved": saved.saved,
+        "reason": saved.reason,
+        "uncommitted": objects.skipped(inner),
+        "checkpoint": found,
+    }
     return wire.dumps(objects.document("save", fields)).decode("utf-8") + "\n"
 
 
@@ -229,8 +237,8 @@ def _print(context: Context, saved: Saved, inner: tuple[Skip, ...]) -> None:
 
 
 def _rest(saved: Saved, inner: tuple[Skip, ...]) -> list[str]:
-    """What is said of every save, whether a checkpoint was made or not; `inner` are other
-    repositories with work that is not saved.
+    """Return the lines that every save prints, whether it made a checkpoint or not. `inner` are
+    other repositories with uncommitted changes.
     """
     skipped = (*inner, *saved.taken.snapshot.skipped)
     left_out = humanize.listed([rendering.skipped(skip) for skip in skipped], SHOWN)

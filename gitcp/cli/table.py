@@ -1,8 +1,7 @@
-"""Tables for people, by rich: what is too wide for the terminal is cut in the columns that may be
-cut.
+"""Tables on a terminal, drawn by rich. If a table is too wide, the columns marked `cut` shrink.
 
-The only module that imports rich; commands that print no table never do. How wide a column is, is
-settled here: rich shrinks others first.
+Commands that print no table do not import rich. Widths are computed here because rich would also
+shrink the other columns.
 """
 
 from __future__ import annotations
@@ -26,9 +25,7 @@ NARROWEST = 8
 
 
 class Column(NamedTuple):
-    """A column: heading, rich's name for how it is shown, whether it is aligned right, whether it
-    may be cut.
-    """
+    """A column: its heading, a rich style, whether it is right-aligned, whether it may be cut."""
 
     heading: str
     style: str = ""
@@ -37,9 +34,7 @@ class Column(NamedTuple):
 
 
 def show(output: Output, columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
-    """Print the rows under their headings. Columns with nothing in them are left out, and headings
-    without rows.
-    """
+    """Print the rows under their headings. Empty columns are omitted; no rows print nothing."""
     cells = [[flat(cell) for cell in row] for row in rows]
     if not cells:
         return
@@ -65,8 +60,8 @@ def show(output: Output, columns: Sequence[Column], rows: Iterable[Sequence[str]
 
 
 def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], available: int) -> list[int]:
-    """How wide each column is: as its content is, but those that may be cut share what the others
-    leave.
+    """Return the width of each column: its content's, but the columns that may be cut share what
+    the others leave of the available width.
     """
     widths = [
         max(map(cell_len, (column.heading, *texts)))

@@ -14,6 +14,7 @@ from gitcp.cli.context import Context
 from gitcp.cli.options import (
     REVISION,
     WORDS,
+    allow_option,
     argument,
     flag,
     json_option,
@@ -46,13 +47,7 @@ STDOUT = "-"
         help="write the page to FILE (- is stdout)",
     ),
     flag("--redact", help="replace secrets with [REDACTED:rule]"),
-    option(
-        "--allow",
-        multiple=True,
-        metavar="ID",
-        kind=WORDS,
-        help="allow this secret this time (repeatable)",
-    ),
+    allow_option,
     flag("--no-open", help="do not open the browser"),
     session_option,
     json_option,

@@ -362,6 +362,11 @@ def test_completing(worked: Project) -> None:
     assert completed("gitcp show e7") == ["e7baae82"]
     assert "--dry-run" in completed("gitcp restore --")
 
+    elsewhere = worked.root.parent / "elsewhere"
+    elsewhere.mkdir()
+    assert completed(f"gitcp -C {elsewhere} restore ") == [""]
+    assert completed("gitcp -C . restore v") == ["v1"]
+
 
 TAB = {
     "bash": """source {script}

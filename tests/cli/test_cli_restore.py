@@ -170,7 +170,7 @@ def test_nothing_to_do(project: Project, talk: Talk) -> None:
     project.gitcp("save", check=0)
     said = project.gitcp("restore", check=0).out
 
-    assert said.startswith("everything is as it was in e7baae82@2: nothing was restored")
+    assert said.startswith("nothing was restored: everything already matches e7baae82@2")
     assert project.json("restore")["checkpoint"] is None
     assert project.json("show")["number"] == 2
 
@@ -202,7 +202,7 @@ def test_nothing_to_do_makes_no_checkpoint(project: Project) -> None:
 
 
 def test_nothing_that_may_be_done(project: Project) -> None:
-    """Where all that differs must be left alone, nobody is told that everything is as it was."""
+    """If only paths that must be kept differ, nobody is told that everything matches."""
     project.write("inner/file", "old\n")
     project.gitcp("save", check=0)
     Project(project.root / "inner")
@@ -210,8 +210,8 @@ def test_nothing_that_may_be_done(project: Project) -> None:
 
     for args in (("--dry-run",), ("--yes",)):
         said = project.gitcp("restore", "1", *args).out
-        assert "must be left alone" in said
-        assert "everything is as it was" not in said
+        assert "only paths that must be kept differ" in said
+        assert "everything already matches" not in said
     assert project.gitcp("restore", "1", "--yes").code == 3
 
 

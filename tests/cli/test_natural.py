@@ -43,7 +43,7 @@ CHANGING = {
         ("restore 1 -- db.py -n", 2, "error: -n is neither in manual"),
         ("restore 1 db.py src --yes", 0, "restored manual"),
         ("undo --yes", 0, "restored manual"),
-        ("restore db.py --yes", 0, "everything is as it was"),
+        ("restore db.py --yes", 0, "nothing was restored: everything already matches"),
         ("restore lost.py --yes", 0, "restored manual"),
         ("restore @^ --dry-run", 0, "restore manual"),
         ("restore @- --dry-run", 0, "restore manual"),

@@ -197,6 +197,15 @@ def test_log(worked: Project) -> None:
     assert "\x1b" not in done.out
 
 
+def test_log_of_a_phase_that_is_not_there(worked: Project) -> None:
+    """The phases there are, are named: nothing printed would look like nothing saved."""
+    for args in ((), ("--json",), ("--all", "--oneline")):
+        done = worked.gitcp("log", "--phase", "tests", *args, check=0)
+        assert done.out == ""
+        assert done.err == "note: no checkpoint is of phase 'tests'; phases: schema\n"
+    assert worked.gitcp("log", "--phase", "schema", check=0).err == ""
+
+
 def test_log_of_another_session(worked: Project) -> None:
     """Ids are whole where the number alone would mean another checkpoint."""
     worked.gitcp("save", "elsewhere", "--session", "other", "--conversation", "-", check=0)

@@ -139,7 +139,7 @@ def test_after_the_end(project: Project, agent: Claude) -> None:
         project.gitcp("redo", "--yes", check=0)
         assert project.files() == good
 
-    assert "everything is as it was" not in done
+    assert "nothing was restored" not in done
     assert BEFORE_PROMPT in plan or TURN_END in plan
     assert document["target"] in plan
     assert document["reason"] in plan

@@ -86,6 +86,18 @@ def test_a_submodule(project: Project, inner: Project, tmp_path: Path) -> None:
     assert [(each["path"], each["reason"]) for each in skipped] == [("lib", "nested-repository")]
 
 
+def test_also_after_a_save_of_nothing(project: Project, inner: Project) -> None:
+    """Where nothing of the outer repository changed, and for programs."""
+    project.gitcp("save", check=0)
+    for args in (("save",), ("save", "--json")):
+        assert "uncommitted changes" not in project.gitcp(*args, check=0).out
+    inner.write("a.c", "int later;\n")
+    assert "uncommitted changes: a.c" in project.gitcp("save", check=0).out
+    (found,) = project.json("save")["uncommitted"]
+    assert (found["path"], found["reason"]) == ("lib", "nested-repository")
+    assert found["detail"] == "repository with uncommitted changes: a.c"
+
+
 def test_none_of_its_programs_run(project: Project, inner: Project, tmp_path: Path) -> None:
     """A repository that somebody else made runs nothing of its own: no filter, monitor or hook."""
     trap = tmp_path / "trap"
