@@ -6,7 +6,8 @@ the program, or any process it started, is alive; an unlocked one was interrupte
 `recover` treats it as failed.
 
 On failure, the failure is recorded, then the compensations recorded since the start are run, newest
-first, then the files are restored. Each step can be interrupted and repeated.
+first, then the files are restored, with the step results and positions that programs recorded
+since. Each of these can be interrupted and repeated.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from gitcp.restoring.restore import Report
 from gitcp.running import compensate
 from gitcp.running.compensate import LIMIT, Outcome
 from gitcp.saving import save
-from gitcp.saving.session import Choice
+from gitcp.saving.session import GIVEN, Choice
 from gitcp.state import effects, journal, settings
 from gitcp.state.masking import command as maskable
 from gitcp.store import Store, one_line
-from gitcp.value import Value, replace
+from gitcp.value import EMPTY, Value, replace
 
 LONGEST_REASON = 300
 
@@ -143,12 +144,14 @@ def _settle(store: Store, opened: OpenTransaction, run: Run, limit: float) -> Fa
         failure = replace(
             failure, outcomes=outcomes, report=_restore_files(store, transaction, failed)
         )
+        _restore_results(store, transaction)
     _close(store.repo, opened)
     return failure
 
 
 def recover(store: Store, *, limit: float = LIMIT) -> tuple[Failure, ...]:
     """Finish every interrupted transaction of this working tree, innermost first."""
+    journal.sweep_runs(store.repo)
     transactions = sorted(interrupted(store.repo), key=lambda transaction: -transaction.order)
     return tuple(filter(None, (_finish(store, transaction, limit) for transaction in transactions)))
 
@@ -230,6 +233,30 @@ def _restore_files(store: Store, transaction: Transaction, failed: CheckpointId)
     return restore.restore(store, request(transaction.before))
 
 
+def _restore_results(store: Store, transaction: Transaction) -> None:
+    """Restore the step results and positions that sessions had before the transaction: those
+    recorded since go with files that are gone.
+    """
+    for session, before in journal.enlisted(_path(store.repo, transaction.name)).items():
+        tip = store.tip(session)
+        if tip is None:
+            continue
+        last = store.read(tip)
+        earlier = _checkpoint(store, before) if before else None
+        steps, position = (earlier.steps, earlier.note.position) if earlier else (None, EMPTY)
+        if (last.steps, last.note.position) == (steps, position):
+            continue
+        label = f"{transaction.label}: restored results"
+        request = save.SaveRequest(
+            cwd=store.repo.root,
+            limits=settings.limits(store.repo),
+            choice=Choice(session, None, GIVEN),
+            words=replace(last.note, label=label, position=position, compensations=()),
+            steps_of=replace(last, steps=steps),
+        )
+        save.save(store, request)
+
+
 def _is_restored(store: Store, transaction: Transaction, failed: CheckpointId) -> bool:
     """Return whether an earlier, interrupted rollback already restored the files."""
     tip = store.tip(transaction.session)
@@ -279,7 +306,7 @@ def _rewrite(
 
 
 def _close(repo: Repository, opened: OpenTransaction) -> None:
-    _path(repo, opened.transaction.name).unlink(missing_ok=True)
+    journal.remove_run(_path(repo, opened.transaction.name))
     sync_directory(repo.state_dir / journal.RUNS)
     os.close(opened.lock)
 

@@ -32,7 +32,7 @@ from gitcp.model import (
 )
 from gitcp.saving import conversation, session
 from gitcp.saving.session import Choice
-from gitcp.state import note, numbers, tag
+from gitcp.state import journal, note, numbers, tag
 from gitcp.store import Store, one_line
 from gitcp.value import EMPTY, Value, replace
 from gitcp.worktree.snapshot import Limits, Since, Taken, known, take
@@ -285,6 +285,7 @@ def _commit_with_retries(store: Store, request: SaveRequest, choice: Choice, tak
             return Saved(
                 False, f"nothing changed since {parent.id}", choice.why, parent, taken, sources
             )
+        _enlist(store, draft, parent)
         changes = _changes(store, draft, parent)
         draft = replace(draft, changed=len(changes))
         checkpoint = store.commit(draft, readme.render(draft, changes), parent)
@@ -297,6 +298,13 @@ def _commit_with_retries(store: Store, request: SaveRequest, choice: Choice, tak
         _clear_pending_note(store, request, choice.session)
         return Saved(True, f"saved {checkpoint.id}", choice.why, checkpoint, taken, sources)
     raise AssertionError("unreachable")
+
+
+def _enlist(store: Store, draft: Checkpoint, parent: Checkpoint | None) -> None:
+    """Tell the transactions in progress that step results or the position are about to change."""
+    before = (parent.steps, parent.note.position) if parent else (None, EMPTY)
+    if (draft.steps, draft.note.position) != before:
+        journal.enlist(store.repo, draft.id.session, parent.id if parent else None)
 
 
 def _clear_pending_note(store: Store, request: SaveRequest, name: str) -> None:

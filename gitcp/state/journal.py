@@ -12,14 +12,14 @@ import hashlib
 import os
 import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from gitcp import wire
 from gitcp.errors import DiskFull, GitcpError, StoreBusy, StoreDamaged
-from gitcp.git.fsync import FULL, read_own, replace_file, sync_directory
+from gitcp.git.fsync import FULL, read_own, replace_file, sync_directory, write_all
 from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId
 from gitcp.state import oplog
@@ -35,6 +35,9 @@ from gitcp.value import Value
 
 RESTORE = "restore.json"
 RUNS = "runs"
+ENLISTED = ".sessions"
+"""The suffix of the file that lists the sessions a transaction has to put back."""
+
 WRITTEN = "written"
 
 
@@ -185,6 +188,58 @@ def runs(repo: Repository) -> list[Path]:
         )
     except FileNotFoundError:
         return []
+
+
+def enlist(repo: Repository, session: str, before: CheckpointId | None) -> None:
+    """Record in every started transaction that step results or the position of a session change,
+    and the session's last checkpoint before that, None for a new session.
+    """
+    for path in runs(repo):
+        if session not in enlisted(path):
+            line = wire.dumps([session, str(before) if before else None], small=True) + b"\n"
+            descriptor = os.open(
+                _enlisted_path(path), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
+            )
+            try:
+                write_all(descriptor, line)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+def enlisted(run: Path) -> dict[str, CheckpointId | None]:
+    """Return the sessions recorded by `enlist` for the transaction with this file. Raises
+    StoreDamaged.
+    """
+    path, found = _enlisted_path(run), dict[str, CheckpointId | None]()
+    try:
+        for line in read_own(path).splitlines(keepends=True):
+            if line.endswith(b"\n"):  # else its writer was killed before it changed the session
+                session, before = wire.loads(line)
+                found.setdefault(session, wire.parse_id(before))
+    except FileNotFoundError:
+        pass
+    except (OSError, TypeError, ValueError) as error:
+        raise damaged(path, repr(error)) from None
+    return found
+
+
+def remove_run(run: Path) -> None:
+    """Remove the files of a transaction. Without the first one, it is over."""
+    run.unlink(missing_ok=True)
+    _enlisted_path(run).unlink(missing_ok=True)
+
+
+def sweep_runs(repo: Repository) -> None:
+    """Remove what a transaction left that was killed while its files were removed."""
+    with suppress(FileNotFoundError):
+        for path in (repo.git_dir / "gitcp" / RUNS).glob(f"*{ENLISTED}"):
+            if not path.with_suffix(".json").exists():
+                path.unlink(missing_ok=True)
+
+
+def _enlisted_path(run: Path) -> Path:
+    return run.with_suffix(ENLISTED)
 
 
 def read_fields(path: Path) -> dict[str, Any] | None:

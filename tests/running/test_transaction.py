@@ -13,7 +13,7 @@ import pytest
 
 import gitcp
 from gitcp.api.checkpoints import Checkpoints
-from gitcp.errors import GitcpError
+from gitcp.errors import GitcpError, RevisionNotFound
 
 from driver import Project
 
@@ -123,6 +123,89 @@ def test_nested(checkpoints: Checkpoints, project: Project) -> None:
 
     assert project.files() == files
     assert effects(project) == ["bad", "good"]
+
+
+@pytest.mark.parametrize("name", ["s", None, "other"])
+def test_results_go_back(checkpoints: Checkpoints, project: Project, name: str | None) -> None:
+    """Results and positions recorded in a block that fails go back with its files, whichever
+    session the block belongs to: a retry does these steps again. Those from before stay.
+    """
+    session = checkpoints.session("s")
+    session.step("early", lambda: project.write("early.txt", "1\n"))
+    session.save(position={"record": 1})
+    done: list[str] = []
+
+    def late() -> None:
+        done.append("late")
+        project.write("late.txt", "2\n")
+
+    def work(*, fail: bool) -> None:
+        with checkpoints.transaction("work", session=name):
+            session.step("early", lambda: done.append("early"))
+            session.step("late", late)
+            session.save(position={"record": 2})
+            if fail:
+                raise ValueError("it broke")
+
+    with pytest.raises(ValueError, match="it broke"):
+        work(fail=True)
+    assert not project.root.joinpath("late.txt").exists()
+    assert session.position == {"record": "1"}
+    work(fail=False)
+
+    assert done == ["late", "late"]
+    assert project.read("late.txt") == b"2\n"
+    assert session.position == {"record": "2"}
+    assert not list(Path(project.root, ".git/gitcp/runs").iterdir())
+
+
+def test_new_session_goes_back(checkpoints: Checkpoints, project: Project) -> None:
+    """A session that began in a block that fails has no results afterwards; inner blocks that
+    succeeded go back with the outer one.
+    """
+    session = checkpoints.session("new")
+
+    def work() -> None:
+        with checkpoints.transaction("outer", session="s"):
+            with checkpoints.transaction("inner", session="s"):
+                session.step("one", lambda: project.write("one.txt", "1\n"))
+            raise ValueError("late")
+
+    with pytest.raises(ValueError, match="late"):
+        work()
+
+    assert not project.root.joinpath("one.txt").exists()
+    with pytest.raises(RevisionNotFound):
+        session.step("one")
+
+
+CHILD = """
+import gitcp
+from pathlib import Path
+gitcp.open(".").session("steps").step("one", lambda: Path("one.txt").write_text("1"))
+"""
+
+KILLED_WITH_CHILD = """
+    import subprocess
+    with checkpoints.transaction("work", session="s"):
+        subprocess.run([sys.executable, "-P", "-c", sys.argv[1]], check=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_results_go_back_after_a_kill(checkpoints: Checkpoints, project: Project) -> None:
+    """A program that is killed in a block finds neither its files nor its results, also where a
+    child process recorded them.
+    """
+    programs.run(project, KILLED_WITH_CHILD, CHILD, code=-9)
+    assert checkpoints.session("steps").step("one") == 1
+
+    with checkpoints.transaction("next", session="s"):
+        pass
+
+    assert not project.root.joinpath("one.txt").exists()
+    with pytest.raises(RevisionNotFound):
+        checkpoints.session("steps").step("one")
 
 
 @pytest.mark.faults
