@@ -19,7 +19,7 @@ from typing import Any
 
 from gitcp import wire
 from gitcp.errors import DiskFull, GitcpError, StoreBusy, StoreDamaged
-from gitcp.git.fsync import FULL, read_own, replace_file, sync_directory, write_all
+from gitcp.git.fsync import FULL, open_shared, read_own, replace_file, sync_directory, write_all
 from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId
 from gitcp.state import oplog
@@ -197,9 +197,7 @@ def enlist(repo: Repository, session: str, before: CheckpointId | None) -> None:
     for path in runs(repo):
         if session not in enlisted(path):
             line = wire.dumps([session, str(before) if before else None], small=True) + b"\n"
-            descriptor = os.open(
-                _enlisted_path(path), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
-            )
+            descriptor = open_shared(_enlisted_path(path), os.O_WRONLY | os.O_APPEND)
             try:
                 write_all(descriptor, line)
                 os.fsync(descriptor)
