@@ -15,10 +15,10 @@ import asyncio
 import io
 import os
 import tarfile
-from collections.abc import Callable, Iterator
-from itertools import count
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import count, dropwhile
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 from gitcp.integrations.extras import missing
 
@@ -26,7 +26,7 @@ try:
     from agents.items import TResponseInputItem
     from agents.memory import SessionSettings
     from agents.memory.session import SessionABC
-    from agents.memory.session_settings import resolve_session_limit
+    from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
     from agents.sandbox.errors import SnapshotPersistError, SnapshotRestoreError
     from agents.sandbox.session.dependencies import Dependencies
     from agents.sandbox.snapshot import SnapshotBase, SnapshotSpec
@@ -34,7 +34,7 @@ except ImportError as error:
     raise missing("gitcp.openai_agents", "openai", error) from None
 
 from gitcp import api
-from gitcp.errors import BadValue, GitcpError, RevisionNotFound
+from gitcp.errors import BadValue, GitcpError, Refused, RevisionNotFound
 from gitcp.git import refs
 from gitcp.integrations import workspace
 from gitcp.integrations.thread import (
@@ -51,12 +51,18 @@ from gitcp.lifecycle import fork
 from gitcp.model import Agent, Checkpoint, Host, Trigger
 from gitcp.restoring import restore
 from gitcp.saving.conversation import MAIN
-from gitcp.saving.save import ChangeScope
+from gitcp.saving.save import ChangeScope, Saved
 
 AGENT = "openai-agents"
 TRUNK = "main"
 SEPARATOR = "+"
 """Separates the name of a session from that of its branch."""
+
+T = TypeVar("T")
+
+
+class SessionClosed(Refused, RuntimeError):
+    """The session was closed by this program. What it saved is still there."""
 
 
 class GitSession(SessionABC):
@@ -71,11 +77,12 @@ class GitSession(SessionABC):
         path: str | os.PathLike[str] = ".",
         *,
         branch: str = TRUNK,
-        session_settings: SessionSettings | None = None,
+        session_settings: SessionSettings | dict[str, Any] | None = None,
         host: Host | None = None,
     ) -> None:
         self.session_id = session_id
-        self.session_settings = session_settings
+        self.session_settings = coerce_session_settings(session_settings or {})
+        self._is_closed = False
         self.checkpoints = api.open(path, host=host)
         self.branch = _branch(branch)
 
@@ -87,15 +94,16 @@ class GitSession(SessionABC):
     # ------------------------------------------------------------ the SDK's protocol
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """Return the items, oldest first; with a limit, the last ones. Saves files
+        """Return the items, oldest first; with a limit, the last ones (negative: all). Saves files
         that changed since the last turn.
         """
         most = resolve_session_limit(limit, self.session_settings)
         items = await asyncio.to_thread(self._start_turn)
-        return items if most is None else items[max(0, len(items) - most) :]
+        return items if most is None or most < 0 else items[max(0, len(items) - most) :]
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Add items, in one checkpoint with the current files."""
+        self._thread()
         if items:
             await self._change(lambda contents: contents.read() + encode(items))
 
@@ -106,7 +114,7 @@ class GitSession(SessionABC):
         popped: list[TResponseInputItem] = []
 
         def shortened(contents: Contents) -> bytes | None:
-            lines = contents.read().splitlines(keepends=True)
+            lines = _lines(contents)
             popped.extend(parsed(b"".join(lines[-1:])))
             return b"".join(lines[:-1]) if lines else None
 
@@ -116,6 +124,39 @@ class GitSession(SessionABC):
     async def clear_session(self) -> None:
         """Remove all items. Earlier checkpoints still have them."""
         await self._change(lambda contents: b"" if contents.read() else None)
+
+    def close(self) -> None:
+        """Refuse every later call with SessionClosed. Nothing has to be released."""
+        self._is_closed = True
+
+    async def _get_compaction_snapshot(
+        self, limit: int, *, prune_prefix: Callable[[TResponseInputItem], bool] | None = None
+    ) -> Any:
+        """Return the last items, and how to replace a part of them at once, as the SDK's automatic
+        compaction asks its own sessions; None for a subclass that reads items differently.
+
+        `prune_prefix` tells which of the first items of all are dropped then.
+        """
+        from agents.memory.session import _CompactionSnapshot
+
+        if type(self).get_items is not GitSession.get_items:
+            return None
+        lines = await asyncio.to_thread(lambda: _lines(self._thread().contents()))
+        last = lines[-limit:]
+
+        async def replace_suffix(start: int, items: list[TResponseInputItem]) -> bool:
+            def replaced(contents: Contents) -> bytes | None:
+                before, expected = _lines(contents), last[start:]
+                if not expected or before[-len(expected) :] != expected:
+                    return None
+                kept = before[: -len(expected)]
+                if prune_prefix is not None:
+                    kept = list(dropwhile(lambda line: prune_prefix(parsed(line)[0]), kept))
+                return b"".join(kept) + encode(items)
+
+            return await self._change(replaced) is not None
+
+        return _CompactionSnapshot(parsed(b"".join(last)), len(lines) <= limit, replace_suffix)
 
     # ------------------------------------------------------------ branches
 
@@ -155,12 +196,12 @@ class GitSession(SessionABC):
         thread.note(Trigger.PROMPT, {}, change_scope=ChangeScope.FILES)
         return parsed(thread.contents().read())
 
-    async def _change(self, decide: Callable[[Contents], bytes | None]) -> None:
+    async def _change(self, decide: Callable[[Contents], bytes | None]) -> Saved | None:
         def changes(contents: Contents) -> Changes | None:
             data = decide(contents)
             return None if data is None else {MAIN: StreamContent(data)}
 
-        await asyncio.to_thread(self._thread().change, changes)
+        return await _settled(asyncio.to_thread(self._thread().change, changes))
 
     def _create_branch(self, turn: int, branch: str | None, files: bool) -> str:
         thread = self._thread()
@@ -221,6 +262,8 @@ class GitSession(SessionABC):
     # ------------------------------------------------------------ names
 
     def _thread(self, branch: str | None = None) -> Thread:
+        if self._is_closed:
+            raise SessionClosed(f"{type(self).__name__} is closed", hint="make a new one")
         return Thread(
             self.checkpoints, self._name(branch or self.branch), Agent(AGENT, self.session_id)
         )
@@ -306,13 +349,34 @@ def _branch(name: str) -> str:
     return refs.check_name(name, "branch")
 
 
+async def _settled(change: Awaitable[T]) -> T:
+    """Return what a change returns. A caller that is cancelled meanwhile learns so only when the
+    change is made: it would not know otherwise whether to make it again.
+    """
+    task = asyncio.ensure_future(change)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = cancelled or error
+    if cancelled is not None:
+        task.exception()  # read, so that asyncio does not report it
+        raise cancelled
+    return task.result()
+
+
+def _lines(contents: Contents) -> list[bytes]:
+    return contents.read().splitlines(keepends=True)
+
+
 def _is_user(item: Any) -> bool:
     return isinstance(item, dict) and item.get("role") == "user"
 
 
 def _before_turn(contents: Contents, turn: int) -> bytes:
     """Return the lines before the user message with this number. Raises RevisionNotFound."""
-    lines = contents.read().splitlines(keepends=True)
+    lines = _lines(contents)
     prompt_lines = [number for number, line in enumerate(lines) if _is_user(parsed(line)[0])]
     if not 1 <= turn <= len(prompt_lines):
         raise RevisionNotFound(

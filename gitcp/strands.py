@@ -13,15 +13,23 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import copy
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
-from typing import TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from gitcp.integrations.extras import missing
 
 try:
-    from strands.storage.storage import Storage
+    from strands.storage.storage import (
+        _NAMESPACED,
+        Storage,
+        StorageSearchResult,
+        _normalize_key,
+        _normalize_prefix,
+    )
     from strands.types.exceptions import StorageError
 except ImportError as error:
     raise missing("gitcp.strands", "strands", error) from None
@@ -40,6 +48,9 @@ from gitcp.integrations.thread import (
 from gitcp.model import Agent, Host
 from gitcp.saving.conversation import MAIN
 
+if TYPE_CHECKING:
+    from strands.storage.search.types import SearchStrategy
+
 AGENT = "strands"
 
 T = TypeVar("T")
@@ -48,37 +59,72 @@ T = TypeVar("T")
 class GitStorage(Storage):
     """Stores bytes by key in the repository around `path`, in the gitcp session for `name`.
 
-    A key is any non-empty text. Raises what `gitcp.open` raises; its methods raise StorageError.
+    Keys follow the rules of the framework's own storages: runs of "/" are one, and a key with ".."
+    as a part or a backslash is refused. With a `search_strategy`, writes are indexed and searches
+    answered by it. Raises what `gitcp.open` raises; its methods raise StorageError.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str] = ".", *, name: str = "strands", host: Host | None = None
+        self,
+        path: str | os.PathLike[str] = ".",
+        *,
+        name: str = "strands",
+        search_strategy: SearchStrategy[GitStorage] | None = None,
+        host: Host | None = None,
     ) -> None:
         self.checkpoints = api.open(path, host=host)
         self.thread = Thread(self.checkpoints, session_name(name), Agent(AGENT, name))
+        self._strategy = search_strategy
+        self._prefix = ""
 
     async def write(self, key: str, data: bytes) -> None:
         """Save bytes under a key, in one checkpoint with the current files."""
-        await _in_thread(self._write, key, bytes(data))
+        key, data = _normalize_key(key), bytes(data)
+        await _in_thread(self._write, self._prefix + key, data)
+        if self._strategy is not None:
+            try:
+                await self._strategy.index(self, key, data)
+            except Exception as error:
+                raise StorageError(f"saved {key!r}, but indexing failed: {error}") from error
 
     async def read(self, key: str) -> bytes | None:
         """Return the bytes of a key, None if it does not exist."""
-        return await _in_thread(self._read, key)
+        return await _in_thread(self._read, self._prefix + _normalize_key(key))
 
     async def delete(self, key: str) -> None:
         """Remove a key if it exists. Earlier checkpoints still have it."""
-        await _in_thread(self._delete, key)
+        await _in_thread(self._remove, {self._prefix + _normalize_key(key)}.__contains__)
 
     async def list(self, query: str = "") -> builtins.list[str]:
         """Return the keys with this prefix, sorted."""
-        return await _in_thread(self._list, query)
+        keys = await _in_thread(self._list, self._prefix + _normalize_prefix(query))
+        return [key.removeprefix(self._prefix) for key in keys]
+
+    async def search(self, query: str) -> builtins.list[StorageSearchResult]:
+        """Return the matches, the best first: the strategy's, or those with the most words of the
+        query.
+        """
+        if self._strategy is not None:
+            return await self._strategy.search(self, query)
+        return await super().search(query)
+
+    def namespace(self, prefix: str) -> Self:
+        """Return a view of the keys below `prefix`, in the same session."""
+        below = _normalize_prefix(prefix).rstrip("/")
+        view = copy.copy(self)
+        view._prefix = f"{self._prefix}{below}/" if below else self._prefix
+        # by this the framework knows that it need not add a prefix of its own
+        view._namespaced = _NAMESPACED  # type: ignore[attr-defined]
+        return view
+
+    def clear(self) -> None:
+        """Remove every key of this view, in one checkpoint. Earlier checkpoints still have them."""
+        with _storage_errors():
+            self._remove(lambda key: key.startswith(self._prefix))
 
     # ------------------------------------------------------------ synchronous
 
     def _write(self, key: str, data: bytes) -> None:
-        if not key:
-            raise StorageError("a key must not be empty; nothing was saved")
-
         def written(contents: Contents) -> Changes | None:
             index = _index(contents)
             checksum = sha256(data).hexdigest()
@@ -95,12 +141,14 @@ class GitStorage(Storage):
         contents = self.thread.contents()
         return contents.read(_stream(key)) if key in _index(contents) else None
 
-    def _delete(self, key: str) -> None:
+    def _remove(self, is_removed: Callable[[str], bool]) -> None:
         def without(contents: Contents) -> Changes | None:
             index = _index(contents)
-            if index.pop(key, None) is None:
+            removed = [key for key in index if is_removed(key)]
+            if not removed:
                 return None
-            return {MAIN: _encode_index(index), _stream(key): None}
+            kept = {key: checksum for key, checksum in index.items() if key not in removed}
+            return {MAIN: _encode_index(kept), **dict.fromkeys(map(_stream, removed))}
 
         self.thread.change(without)
 
@@ -108,11 +156,17 @@ class GitStorage(Storage):
         return sorted(key for key in _index(self.thread.contents()) if key.startswith(query))
 
 
-async def _in_thread(call: Callable[..., T], *given: object) -> T:
+@contextmanager
+def _storage_errors() -> Iterator[None]:
     try:
-        return await asyncio.to_thread(call, *given)
+        yield
     except GitcpError as error:
         raise StorageError(str(error)) from error
+
+
+async def _in_thread(call: Callable[..., T], *given: object) -> T:
+    with _storage_errors():
+        return await asyncio.to_thread(call, *given)
 
 
 def _index(contents: Contents) -> dict[str, str]:

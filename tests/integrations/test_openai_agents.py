@@ -8,12 +8,15 @@ import asyncio
 import json
 import subprocess
 import sys
-from typing import Any
+import threading
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from agents import Agent, Model, ModelResponse, Runner, SQLiteSession, Usage, function_tool
-from agents.memory import Session, SessionSettings
+from agents.memory import OpenAIResponsesCompactionSession, Session, SessionSettings
 from agents.run import RunConfig
+from agents.testing import ScriptedModel
 from openai.types.responses import (
     ResponseFunctionToolCall,
     ResponseOutputMessage,
@@ -21,7 +24,8 @@ from openai.types.responses import (
 )
 
 from gitcp.errors import BadValue, Refused, RevisionNotFound
-from gitcp.openai_agents import GitSession
+from gitcp.integrations.thread import Thread
+from gitcp.openai_agents import GitSession, SessionClosed
 
 from driver import Project
 
@@ -107,6 +111,105 @@ def test_a_run_is_saved_with_its_files(project: Project, session: GitSession) ->
     project.gitcp("check", check=0)
 
 
+def test_settings(project: Project, session: GitSession) -> None:
+    """Settings are the SDK's: a mapping becomes them, none are the default, a wrong one is
+    refused.
+    """
+    assert session.session_settings == SessionSettings()
+    limited = GitSession("chat", project.root, session_settings={"limit": 1})
+    items: Any = [{"role": "user", "content": str(n)} for n in range(3)]
+
+    asyncio.run(limited.add_items(items))
+
+    assert limited.session_settings == SessionSettings(limit=1)
+    assert asyncio.run(limited.get_items()) == items[2:]
+    with pytest.raises(TypeError):
+        GitSession("chat", project.root, session_settings={"limitt": 1})
+
+
+def test_close(session: GitSession) -> None:
+    """A closed session is refused, as the SDK's own; what it saved stays."""
+    items: Any = [{"role": "user", "content": "hello"}]
+    asyncio.run(session.add_items(items))
+
+    session.close()
+    session.close()
+
+    for closed in (session.get_items(), session.add_items([]), session.pop_item(), session.turns()):
+        with pytest.raises(SessionClosed, match="GitSession is closed"):
+            asyncio.run(closed)
+    assert issubclass(SessionClosed, RuntimeError)
+    again = GitSession("chat 42", session.checkpoints.path)
+    assert asyncio.run(again.get_items()) == items
+
+
+def test_cancelled_change(session: GitSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is cancelled during a change is told only when it is made, and so need not guess."""
+    item: Any = {"role": "user", "content": "once"}
+    begun, goes_on = threading.Event(), threading.Event()
+    saved = Thread.change
+
+    def slow(*args: Any, **given: Any) -> Any:
+        begun.set()
+        assert goes_on.wait(10)
+        return saved(*args, **given)
+
+    async def cancelled() -> list[Any]:
+        monkeypatch.setattr(Thread, "change", slow)
+        adding = asyncio.create_task(session.add_items([item]))
+        await asyncio.to_thread(begun.wait, 10)
+        for _ in range(2):
+            adding.cancel()
+            await asyncio.sleep(0)
+        assert not adding.done()
+        goes_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await adding
+        return await session.get_items()
+
+    assert asyncio.run(cancelled()) == [item]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_compaction(session: GitSession, late: bool) -> None:
+    """The SDK's automatic compaction replaces the end of a longer history, all at once; if
+    somebody adds an item meanwhile, nothing is replaced.
+    """
+    items: Any = [{"role": "user", "content": str(n)} for n in range(4)]
+    summary = {"type": "compaction", "id": "c", "encrypted_content": "summary"}
+    extra: Any = {"role": "user", "content": "late"}
+
+    class Responses:
+        async def compact(self, **_given: Any) -> Any:
+            if late:
+                await session.add_items([extra])
+            return SimpleNamespace(output=[summary])
+
+    async def run() -> list[Any]:
+        await session.add_items(items)
+        compacting = OpenAIResponsesCompactionSession(
+            "chat 42",
+            session,
+            client=cast("Any", SimpleNamespace(responses=Responses())),
+            compaction_mode="input",
+            should_trigger_compaction=lambda _: True,
+        )
+        settings = RunConfig(tracing_disabled=True, session_settings=SessionSettings(limit=1))
+        done = ResponseOutputText(text="Done.", type="output_text", annotations=[])
+        message = ResponseOutputMessage(
+            id="m", content=[done], role="assistant", status="completed", type="message"
+        )
+        agent = Agent(name="worker", model=ScriptedModel(steps=[[message]]))
+        await Runner.run(agent, "go on", session=compacting, run_config=settings)
+        return await session.get_items()
+
+    left = asyncio.run(run())
+
+    assert left[:3] == items[:3]
+    assert (left[3:] == [summary]) is not late
+    assert (left[-1] == extra) is late
+
+
 def test_protocol(session: GitSession) -> None:
     """Limits, popping and clearing are as in the SDK's own session; nothing is lost from earlier
     checkpoints.
@@ -118,7 +221,7 @@ def test_protocol(session: GitSession) -> None:
         await each.add_items(items[:3])
         await each.add_items([])
         await each.add_items(items[3:])
-        seen += [await each.get_items(limit=limit) for limit in (None, 0, 2, 9)]
+        seen += [await each.get_items(limit=limit) for limit in (None, 0, 2, 9, -1)]
         each.session_settings = SessionSettings(limit=3)
         seen += [
             await each.get_items(),

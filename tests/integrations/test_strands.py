@@ -16,6 +16,7 @@ from strands import Agent, tool
 from strands.models import Model
 from strands.session import SnapshotSessionManager
 from strands.storage import InMemoryStorage, Storage
+from strands.storage.storage import _resolve_namespace
 from strands.types.exceptions import StorageError
 
 from gitcp.strands import GitStorage
@@ -60,21 +61,11 @@ def test_as_in_memory(project: Project, storage: GitStorage) -> None:
     project.gitcp("check", check=0)
 
 
-def test_any_key(storage: GitStorage) -> None:
-    """A key may be any text; none is taken for another. The empty one is refused, and a lost
-    repository is said.
+def test_keys(storage: GitStorage) -> None:
+    """Keys are those of the framework's own storages: slashes are collapsed, none leads up or is
+    empty; else any text. A lost repository is said.
     """
-    keys = [
-        "../../etc/passwd",
-        "a//b",
-        "a/b",
-        "/a",
-        "ü\n\0",
-        "x" * 5000,
-        "\ud83d",
-        ".gitcp",
-        "main",
-    ]
+    keys = ["a/b", "ü\n\0", "x" * 5000, "\ud83d", ".gitcp", "main", "a/...b"]
     for key in keys:
         asyncio.run(storage.write(key, key.encode("utf-8", "surrogatepass")))
 
@@ -82,11 +73,75 @@ def test_any_key(storage: GitStorage) -> None:
     assert [asyncio.run(storage.read(key)) for key in keys] == [
         key.encode("utf-8", "surrogatepass") for key in keys
     ]
+    assert asyncio.run(storage.read("//a///b/")) == b"a/b"
+    assert asyncio.run(storage.list("//a//")) == ["a/...b", "a/b"]
+    for wrong in ("", "//", "../a", "a/../b", "a\\b"):
+        for call in (storage.write(wrong, b"x"), storage.read(wrong), storage.delete(wrong)):
+            with pytest.raises(StorageError):
+                asyncio.run(call)
     with pytest.raises(StorageError):
-        asyncio.run(storage.write("", b"x"))
+        asyncio.run(storage.list("../"))
     storage.checkpoints.path.joinpath(".git").rename(storage.checkpoints.path / "gone")
     with pytest.raises(StorageError):
         asyncio.run(storage.read("a/b"))
+
+
+def test_views(storage: GitStorage) -> None:
+    """A view of a prefix reads, lists, searches and clears what is below it, as the framework's
+    own; a clear is one checkpoint.
+    """
+
+    async def told(each: Any) -> list[Any]:
+        view = each.namespace("memory//").namespace("/agent")
+        await each.write("notes.md", b"dark mode")
+        for key in ("deploy.md", "theme.md"):
+            await view.write(key, key.encode() + b": dark mode")
+        seen = [await view.read("theme.md"), await view.list(), await each.list("memory/")]
+        seen += [[found.key for found in await view.search("deploy dark")]]
+        seen += [sorted(found.key for found in await each.search("dark mode"))]
+        view.clear()
+        seen += [await view.list(), await each.list(), await each.namespace("").list()]
+        with pytest.raises(StorageError):
+            each.namespace("../x")
+        return seen
+
+    ours = asyncio.run(told(storage))
+
+    assert ours == asyncio.run(told(InMemoryStorage()))
+    assert len(storage.checkpoints.log()) == 4
+    manager = SnapshotSessionManager("chat", storage=storage.namespace("mine"))
+    assert manager is not None
+    scoped = _resolve_namespace(storage.namespace("mine"), "other")
+    asyncio.run(scoped.write("k", b"v"))
+    assert asyncio.run(storage.list()) == ["mine/k", "notes.md"]
+
+
+def test_search_strategy(project: Project) -> None:
+    """A strategy indexes what is written, and answers searches; that it fails is said."""
+
+    class Strategy:
+        def __init__(self) -> None:
+            self.seen: list[Any] = []
+
+        async def index(self, storage: Any, key: str, data: bytes) -> None:
+            self.seen.append((storage, key, data))
+            if data == b"bad":
+                raise ValueError(data)
+
+        async def search(self, storage: Any, query: str) -> list[Any]:
+            self.seen.append((storage, query))
+            return []
+
+    strategy: Any = Strategy()
+    view = GitStorage(project.root, search_strategy=strategy).namespace("a")
+
+    asyncio.run(view.write("/k", b"v"))
+    asyncio.run(view.search("q"))
+    with pytest.raises(StorageError, match="indexing failed"):
+        asyncio.run(view.write("k", b"bad"))
+
+    assert strategy.seen == [(view, "k", b"v"), (view, "q"), (view, "k", b"bad")]
+    assert asyncio.run(view.read("k")) == b"bad"
 
 
 class Scripted(Model):
