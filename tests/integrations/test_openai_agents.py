@@ -180,6 +180,8 @@ def test_compaction(session: GitSession, late: bool) -> None:
     extra: Any = {"role": "user", "content": "late"}
 
     class Responses:
+        """The API, which summarizes everything in one item."""
+
         async def compact(self, **_given: Any) -> Any:
             if late:
                 await session.add_items([extra])

@@ -120,6 +120,8 @@ def test_search_strategy(project: Project) -> None:
     """A strategy indexes what is written, and answers searches; that it fails is said."""
 
     class Strategy:
+        """Remembers what it is asked; cannot index `bad`."""
+
         def __init__(self) -> None:
             self.seen: list[Any] = []
 
