@@ -95,10 +95,10 @@ def _print(context: Context, remote: str, one: Fetched, *, listing: bool, whole:
     elif listing:
         context.output.line(f"{name}  {one.tip[:10]}")
     elif not whole:
-        count = humanize.count(one.checkpoints, "checkpoint") + " new, without their files"
+        count = humanize.count(one.checkpoints, "new checkpoint") + ", without their files"
         said = f"show: gitcp show {name}, with files: gitcp fetch {remote} {one.session}"
         context.output.line(Styled("fetched", GREEN), f" {name}  ({count}); {said}")
     else:
         said = SAID[one.state].format(name=name) if one.state else ""
-        new = humanize.count(one.checkpoints, "checkpoint") + " new"
+        new = humanize.count(one.checkpoints, "new checkpoint")
         context.output.line(Styled("fetched", GREEN), f" {name}  ({new}); {said}")

@@ -62,6 +62,6 @@ def _print(context: Context, one: Imported) -> None:
     if one.refused:
         context.output.line(Styled("refused", RED), f" {name}: {one.refused}")
         return
-    new = humanize.count(one.checkpoints, "checkpoint") + " new"
+    new = humanize.count(one.checkpoints, "new checkpoint")
     context.output.line(Styled("imported", GREEN), f" {name}  ({new})")
     context.output.line(f"show: gitcp show {name}, continue: gitcp restore {name} --trust")

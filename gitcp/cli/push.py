@@ -116,7 +116,7 @@ def _print(context: Context, plan: op.PushPlan, report: Report, *, dry: bool) ->
     for item in plan.items:
         what = f"{item.kind} {item.name}"
         new = (
-            f"  ({humanize.count(item.checkpoints, 'checkpoint')} new)"
+            f"  ({humanize.count(item.checkpoints, 'new checkpoint')})"
             if item.kind == "session"
             else ""
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from gitcp import wire
@@ -11,6 +12,9 @@ from gitcp.cli.options import WORDS, argument, flag, json_option, takes
 from gitcp.errors import BadValue
 from gitcp.sharing import remotes as op
 from gitcp.sharing.remotes import Remote
+
+HABITS = ("add", "get-url", "remove", "rename", "rm", "set-url", "show")
+"""Subcommands of `git remote`. Taken as a name, `add origin` would add a remote called add."""
 
 
 @takes(
@@ -31,6 +35,8 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp remote origin --off
     """
     repo, name = context.store.repo, given["name"]
+    if name in HABITS:
+        raise _no_subcommand(name, given["url"])
     if name is None:
         if given["as_branches"] or given["off"]:
             raise BadValue("NAME is required with --as-branches and --off", hint="gitcp remote -h")
@@ -46,6 +52,12 @@ def command(context: Context, /, **given: Any) -> None:
             context.output.document(objects.document("remote", _fields(one)))
         else:
             context.output.line(f"{one.name}  {one.shown}  {_said(one)}")
+
+
+def _no_subcommand(word: str, name: str | None) -> BadValue:
+    off = " --off" if word in ("remove", "rm") else ""
+    hint = shlex.join(["gitcp", "remote", name]) + off if name else "gitcp remote -h"
+    return BadValue(f"gitcp remote has no subcommand {word}: nothing was changed", hint=hint)
 
 
 def _fields(one: Remote) -> wire.Json:

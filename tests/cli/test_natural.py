@@ -36,6 +36,8 @@ CHANGING = {
         ("stash pop", 2, "error: there is no command 'stash': a save keeps your files"),
         ("add .", 2, "error: there is no command 'add': a save includes all files"),
         ("tag works 1", 0, "tagged manual"),
+        ("remote add origin", 2, "error: gitcp remote has no subcommand add: nothing was changed"),
+        ("remote rm origin", 2, "error: gitcp remote has no subcommand rm: nothing was changed"),
         ("tag", 0, "tag "),
     ],
     "restore": [
@@ -119,6 +121,7 @@ GROUPS = {**CHANGING, **LOOKING}
 @pytest.fixture
 def worked(project: Project) -> Project:
     """Three checkpoints, labelled `one` to `three`; `lost.py` was deleted after the last."""
+    project.git("remote", "add", "origin", "../origin.git")
     project.write("lost.py", "here\n")
     for number, label in enumerate(("one", "two", "three"), start=1):
         project.write("app.py", "app\n" * number)

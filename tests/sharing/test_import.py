@@ -68,8 +68,8 @@ def test_bundle(sent: Project, bob: Project) -> None:
     with bob.guard():
         said = bob.gitcp("import", "../talk.bundle", check=0).out
         again = bob.gitcp("import", "../talk.bundle", check=0).out
-    assert said.startswith("imported imported/e7baae82  (2 checkpoints new)\n")
-    assert again.startswith("imported imported/e7baae82  (0 checkpoints new)\n")
+    assert said.startswith("imported imported/e7baae82  (2 new checkpoints)\n")
+    assert again.startswith("imported imported/e7baae82  (0 new checkpoints)\n")
     assert refs_of(bob) == [
         "refs/gitcp/remotes/imported/sessions/e7baae82",
         "refs/gitcp/remotes/imported/tags/good",
@@ -104,7 +104,7 @@ def test_bundle_that_grew(sent: Project, bob: Project) -> None:
     sent.gitcp("save", "three", "--session", "e7baae82", check=0)
     sent.gitcp("export", "-o", "../more.bundle", check=0)
     assert (
-        "imported/e7baae82  (1 checkpoint new)"
+        "imported/e7baae82  (1 new checkpoint)"
         in bob.gitcp("import", "../more.bundle", check=0).out
     )
     sent.gitcp("export", "e7baae82@2", "-o", "../old.bundle", check=0)
@@ -352,7 +352,7 @@ def test_malicious_trees(mallory: Project, bob: Project) -> None:
     assert sorted(os.listdir(bob.root.parent)) == outside
     good = bundle.write(store.repo, {"refs/gitcp/sessions/alpha": recommitted(store)})
     bob.root.parent.joinpath("good").write_bytes(good)
-    assert "2 checkpoints new" in bob.gitcp("import", "../good", check=0).out
+    assert "2 new checkpoints" in bob.gitcp("import", "../good", check=0).out
 
 
 def test_objects_that_git_refuses(mallory: Project, bob: Project) -> None:

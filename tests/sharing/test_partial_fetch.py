@@ -72,7 +72,7 @@ def test_look(other: Project) -> None:
 
     fetched = other.gitcp("fetch", "--no-files", check=0).out
 
-    assert "fetched hub/e7baae82  (3 checkpoints new, without their files)" in fetched
+    assert "fetched hub/e7baae82  (3 new checkpoints, without their files)" in fetched
     assert "gitcp fetch hub e7baae82" in fetched
     assert everything(other.root / ".git") == before
     assert taken(other) < BALLAST / 10
@@ -132,7 +132,7 @@ def test_again(project: Project, other: Project) -> None:
     project.gitcp("push", check=0)
 
     assert (
-        "(1 checkpoint new, without their files)" in other.gitcp("fetch", "--no-files", check=0).out
+        "(1 new checkpoint, without their files)" in other.gitcp("fetch", "--no-files", check=0).out
     )
     assert taken(other) - before < BALLAST / 20
     assert "step 9" in other.gitcp("show", "hub/e7baae82@4", check=0).out

@@ -132,7 +132,7 @@ def test_only_what_is_new(project: Project, hub: Path) -> None:
     save(store, "alpha", {b"env": f"K={TOKEN}\n".encode(), b"clean": b"new\n"}, {"main": b"{}\n"})
 
     assert (
-        "(1 checkpoint new)" in project.gitcp("push", "--session", "alpha", "--redact", check=0).out
+        "(1 new checkpoint)" in project.gitcp("push", "--session", "alpha", "--redact", check=0).out
     )
     assert set(objects(hub)) > first
     assert len(set(objects(hub)) - first) < 12

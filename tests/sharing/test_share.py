@@ -90,7 +90,7 @@ def test_there_and_back(ada: Project, bob: Project, hub: Path) -> None:
     with ada.guard():
         sent = ada.gitcp("push", "--session", "alpha", check=0).out
         again = ada.gitcp("push", "--session", "alpha", check=0).out
-    assert "sent session alpha to hub  (2 checkpoints new)" in sent
+    assert "sent session alpha to hub  (2 new checkpoints)" in sent
     assert "sent tag good" in sent
     assert again == "session alpha is up to date\n"
     assert set(refs_of(hub)) == {"refs/gitcp/sessions/alpha", "refs/gitcp/tags/good"}
@@ -99,7 +99,7 @@ def test_there_and_back(ada: Project, bob: Project, hub: Path) -> None:
     with bob.guard():
         assert bob.gitcp("fetch", "--list", check=0).out.startswith("hub/alpha  ")
         assert "refs/gitcp" not in bob.git("for-each-ref")
-        assert "fetched hub/alpha  (2 checkpoints new)" in bob.gitcp("fetch", check=0).out
+        assert "fetched hub/alpha  (2 new checkpoints)" in bob.gitcp("fetch", check=0).out
         assert [
             (s["session"], s["checkpoints"]) for s in bob.json_lines("sessions", "--fetched")
         ] == [("hub/alpha", 2)]
