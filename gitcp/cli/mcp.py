@@ -14,16 +14,17 @@ INSTALL = "pip install 'gitcp-checkpoints[mcp]'"
 def command(context: Context) -> None:
     """Serve checkpoints to MCP clients on stdin and stdout
 
-    The tools are save, list, show, diff, note and restore. restore returns a plan first, and runs
-    only with that plan's digest. The server works in the directory it is started in.
+    The tools are save, list, show, diff, find, why, note, restore, undo, revert and fork. restore,
+    undo and revert return a plan first, and run only with that plan's digest. The server works in
+    the directory it is started in.
 
       gitcp mcp
       claude mcp add gitcp -- gitcp mcp
     """
     try:
-        from gitcp.cli.mcp_server import Tools  # half a second, and an extra
+        from gitcp.cli.mcp_server.server import serve  # half a second, and an extra
     except ImportError as error:
         if error.name is None or not error.name.startswith(("mcp", "pydantic")):
             raise
         raise GitcpError(MISSING, hint=INSTALL) from None
-    Tools(str(context.cwd)).server().run("stdio")
+    serve(str(context.cwd))

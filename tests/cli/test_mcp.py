@@ -2,61 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
-from mcp import Client, StdioServerParameters
-from mcp.client.stdio import stdio_client
+from mcp_client import Called, Tools, with_tools
 from talk import Talk
+
+from gitcp.cli.mcp_server import hints
 
 from driver import SOURCE, Project
 
-LIMIT = 240.0
-
-
-class Called(Exception):
-    """A tool said that it failed."""
-
-
-class Tools:
-    """The tools of one running server."""
-
-    def __init__(self, client: Client) -> None:
-        self.client = client
-
-    async def __call__(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        result = await self.client.call_tool(tool, arguments)
-        if result.is_error:
-            raise Called(result.content[0].text)  # type: ignore[union-attr]
-        found = result.structured_content
-        assert isinstance(found, dict), result
-        return found
-
-
-def with_tools(
-    project: Project, work: Callable[[Tools], Awaitable[None]], *, cwd: Path | None = None
-) -> None:
-    """Do some work with the tools of `gitcp mcp`, started in the project."""
-    server = StdioServerParameters(
-        command=sys.executable,
-        args=["-P", "-m", "gitcp", "mcp"],
-        env={**os.environ, "PYTHONPATH": str(SOURCE)},
-        cwd=str(cwd or project.root),
-    )
-
-    async def run() -> None:
-        with anyio.fail_after(LIMIT):
-            async with Client(stdio_client(server, errlog=nowhere)) as client:
-                await work(Tools(client))
-
-    with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        anyio.run(run)
+TOOLS = set("diff find fork list note restore revert save show undo why".split())
+READING = {"diff", "find", "list", "show", "why"}
+DESTROYING = {"restore", "revert", "undo"}
 
 
 @pytest.fixture
@@ -70,22 +36,105 @@ def talk(project: Project) -> Talk:
     return talk
 
 
-def test_tools(project: Project, talk: Talk) -> None:
-    """There are six, each says what it does, and which of them change something."""
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_tools(project: Project, talk: Talk, mode: str) -> None:
+    """Each tool says what it does and what a client may assume of it, in both eras of the
+    protocol.
+    """
 
     async def work(tools: Tools) -> None:
         found = {tool.name: tool for tool in (await tools.client.list_tools()).tools}
-        assert sorted(found) == ["diff", "list", "note", "restore", "save", "show"]
-        assert all(tool.description for tool in found.values())
-        looking = [
-            name
-            for name, tool in found.items()
-            if tool.annotations and tool.annotations.read_only_hint
-        ]
-        assert sorted(looking) == ["diff", "list", "show"]
-        assert "digest" in found["restore"].input_schema["properties"]
+        assert set(found) == TOOLS
+        hints = {name: tool.annotations for name, tool in found.items()}
+        assert {name for name, hint in hints.items() if hint and hint.read_only_hint} == READING
+        assert {
+            name for name, hint in hints.items() if hint and hint.destructive_hint
+        } == DESTROYING
+        assert all(hint and hint.open_world_hint is False for hint in hints.values())
+        assert all(tool.title and len(tool.description or "") > 40 for tool in found.values())
+        assert tools.client.instructions is not None
+        assert "digest" in tools.client.instructions
+
+    with_tools(project, work, mode=mode)
+
+
+def fields(schema: Any) -> list[dict[str, Any]]:
+    """Every part of a schema of arguments that has a type."""
+    if isinstance(schema, list):
+        return [part for each in schema for part in fields(each)]
+    if not isinstance(schema, dict):
+        return []
+    here = [schema] if isinstance(schema.get("type"), str) else []
+    return here + [part for value in schema.values() for part in fields(value)]
+
+
+BOUNDS = {
+    "string": {"maxLength", "enum", "pattern"},
+    "array": {"maxItems"},
+    "integer": {"maximum"},
+    "object": {"additionalProperties"},
+    "boolean": {"type"},
+}
+
+
+def test_arguments_are_described(project: Project, talk: Talk) -> None:
+    """Every argument has a description, a type and a bound; nothing else is allowed."""
+
+    async def work(tools: Tools) -> None:
+        for tool in (await tools.client.list_tools()).tools:
+            schema = tool.input_schema
+            assert schema["additionalProperties"] is False, tool.name
+            for name, field in schema["properties"].items():
+                assert len(field["description"]) > 10, (tool.name, name)
+                assert "type" in field, (tool.name, name)
+            for part in fields(schema):
+                assert BOUNDS[part["type"]] & part.keys(), (tool.name, part)
 
     with_tools(project, work)
+
+
+WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
+    "a misspelled label": ("save", {"lable": "x"}, "no argument 'lable', did you mean 'label'"),
+    "one path for paths": ("restore", {"revision": "1", "path": ["a"]}, "did you mean 'paths'"),
+    "an unlike name": ("list", {"zzzzz": 1}, "there are: limit, revision, every_session, session"),
+    "no path": ("restore", {"revision": "1", "paths": []}, "'paths' is invalid"),
+    "too many": ("list", {"limit": 10_000}, "'limit' is invalid: input should be less than"),
+    "too long": ("save", {"label": "x" * 2000}, "'label' is invalid: string should have at most"),
+    "a wrong type": (
+        "save",
+        {"decided": "one"},
+        "'decided' is invalid: input should be a valid list",
+    ),
+    "nothing where it must be": ("restore", {}, "the argument 'revision' is missing"),
+    "no such choice": ("restore", {"revision": "1", "what": "all"}, "'what' is invalid"),
+    "two at once": ("save", {"lable": "x", "fact": {}}, "'fact', did you mean 'facts'"),
+    "no such tool": ("restor", {"revision": "1"}, "no tool 'restor', did you mean 'restore'"),
+}
+
+
+def test_unknown_arguments(project: Project, talk: Talk) -> None:
+    """A call that is not understood is refused whole: nothing is saved, nothing is planned."""
+    project.gitcp("save", check=0)
+    project.write("app.py", "two\n")
+
+    async def work(tools: Tools) -> None:
+        for name, (tool, arguments, said) in WRONG.items():
+            with pytest.raises(Called) as raised:
+                await tools(tool, **arguments)
+            assert said in str(raised.value), (name, str(raised.value))
+            assert "nothing was changed" in str(raised.value), name
+        assert (await tools("save", label=None, phase=None))["saved"]  # null is: left out
+        assert (await tools("show", revision=1))["id"] == "e7baae82@1"
+
+    with project.guard():
+        with_tools(project, work)
+
+    assert [line["id"] for line in listed(project)] == ["e7baae82@2", "e7baae82@1"]
+
+
+def listed(project: Project) -> list[Any]:
+    """The checkpoints, newest first."""
+    return [json.loads(line) for line in project.gitcp("log", "--json", check=0).out.splitlines()]
 
 
 def test_save_and_look(project: Project, talk: Talk) -> None:
@@ -248,21 +297,159 @@ def test_restore_parts(project: Project, talk: Talk) -> None:
     assert (project.read("app.py"), project.read("b.txt")) == (b"two\n", b"b\n")
 
 
-def test_errors(project: Project, talk: Talk) -> None:
-    """What cannot be done is said, with what to do, and the server goes on."""
+def test_find_and_why(project: Project, talk: Talk) -> None:
+    """Where a text first appeared, who added a line, and why a path is missing."""
+    project.gitcp("save", check=0)
+    project.write("app.py", "one\nneedle here\n")
+    project.write(".gitignore", "*.log\n")
+    project.write("run.log", "x\n")
+    talk.say("add the needle", "added")
 
     async def work(tools: Tools) -> None:
-        with pytest.raises(Called, match="no checkpoints yet\nhint: gitcp save"):
-            await tools("show")
+        await tools("save", label="second")
+        found = await tools("find", text="needle")
+        kinds = [(each["id"], each["kind"]) for each in found["matches"]]
+        assert sorted(kinds) == [("e7baae82@2", "file"), ("e7baae82@2", "prompt")]
+        assert not found["cut"]
+        few = await tools("find", text="NEEDLE", ignore_case=True, places=["files"], limit=1)
+        assert [(each["where"], each["line"]) for each in few["matches"]] == [("app.py", 2)]
+        assert (await tools("find", text="needle", limit=1))["cut"]
+        origin = await tools("why", path="app.py", line=2)
+        assert (origin["checkpoint"], origin["prompt"]) == ("e7baae82@2", "add the needle")
+        assert (await tools("why", path="app.py"))["changed"] == ["e7baae82@2", "e7baae82@1"]
+        assert (await tools("why", path="run.log"))["missing"] == "ignored"
+
+    with project.guard():
+        with_tools(project, work)
+
+
+def test_undo(project: Project, talk: Talk) -> None:
+    """A restore is undone and redone, each with the plan first."""
+    project.gitcp("save", check=0)
+    project.write("app.py", "two\n")
+
+    async def work(tools: Tools) -> None:
+        with pytest.raises(Called, match="no restore to undo: nothing was changed"):
+            await tools("undo")
+        assert (await follow(tools, await tools("restore", revision="1")))["written"] == ["app.py"]
+        assert project.read("app.py") == b"one\n"
+        plan = await tools("undo")
+        assert (plan["written"], project.read("app.py")) == (["app.py"], b"one\n")
+        with pytest.raises(Called, match="hint: call undo and review the plan"):
+            await tools("undo", digest="0" * 64)
+        await follow(tools, plan)
+        assert project.read("app.py") == b"two\n"
+        await follow(tools, await tools("undo", redo=True))
+        assert project.read("app.py") == b"one\n"
+
+    with project.guard():
+        with_tools(project, work)
+
+
+async def follow(tools: Tools, plan: dict[str, Any]) -> dict[str, Any]:
+    """Make the call that a plan names."""
+    return await tools(plan["next"]["tool"], **plan["next"]["arguments"])
+
+
+def test_undo_of_a_prune(project: Project, talk: Talk) -> None:
+    """What a prune dropped is brought back at once; dropping it again is for the user."""
+    for text in ("one", "two", "three"):
+        project.write("app.py", text)
+        project.gitcp("save", check=0)
+    project.gitcp("prune", "--keep-last", "1", "--yes", check=0)
+
+    async def work(tools: Tools) -> None:
+        back = await tools("undo")
+        assert back["schema"] == "gitcp.brought-back/1"
+        assert len(back["checkpoints"]) == 2
+        with pytest.raises(Called, match="hint: ask the user to run: gitcp redo"):
+            await tools("undo", redo=True)
+
+    with_tools(project, work)
+
+    assert len(listed(project)) == 3
+
+
+def test_revert(project: Project, talk: Talk) -> None:
+    """One step is taken back, later ones stay; what conflicts is refused until it is decided."""
+    project.gitcp("save", check=0)
+    project.write("app.py", "wrong\n")
+    project.gitcp("save", check=0)
+    project.write("b.txt", "later\n")
+    project.gitcp("save", check=0)
+
+    async def work(tools: Tools) -> None:
+        plan = await tools("revert", revision="2")
+        assert (plan["written"], project.read("app.py")) == (["app.py"], b"wrong\n")
+        assert (await follow(tools, plan))["schema"] == "gitcp.revert/1"
+        assert (project.read("app.py"), project.read("b.txt")) == (b"one\n", b"later\n")
+        project.write("app.py", "other\n")
+        plan = await tools("revert", revision="2")
+        assert [each["path"] for each in plan["conflicts"]] == ["app.py"]
+        with pytest.raises(Called, match='pass conflicts="keep" or conflicts="markers"'):
+            await follow(tools, plan)
+        assert project.read("app.py") == b"other\n"
+        await follow(tools, await tools("revert", revision="2", conflicts="markers"))
+        assert b"<<<<<<<" in project.read("app.py")
+
+    with project.guard():
+        with_tools(project, work)
+
+
+def test_fork(project: Project, talk: Talk, tmp_path: Path) -> None:
+    """A new session from a checkpoint; with a working tree, there are its files."""
+    project.gitcp("save", check=0)
+
+    async def work(tools: Tools) -> None:
+        assert (await tools("fork", name="other"))["session"] == "other"
+        with pytest.raises(Called, match=r'hint: call fork with .*"name":"NAME"'):
+            await tools("fork", revision="e7baae82@1", name="other")
+        made = await tools("fork", revision="e7baae82@1", worktree=str(tmp_path / "tree"))
+        assert made["worktree"] == str(tmp_path / "tree")
+        with pytest.raises(Called, match="'name' is invalid"):
+            await tools("fork", name="../x")
+
+    with_tools(project, work)
+
+    assert (tmp_path / "tree" / "app.py").read_text() == "one\n"
+
+
+def test_long_results(project: Project, talk: Talk) -> None:
+    """A long list or text is cut, and the document says how much is missing."""
+    project.gitcp("save", check=0)
+    for number in range(620):
+        project.write(f"many/{number:03}", f"{number}\n" * 60)
+
+    async def work(tools: Tools) -> None:
+        found = await tools("diff")
+        assert (len(found["changes"]), found["omitted"]) == (500, {"changes": 120})
+        assert found["cut"]
+        assert len(found["patch"]) <= 100_000
         await tools("save")
+        assert (await tools("show", path="many"))["omitted"] == {"names": 120}
+
+    with_tools(project, work)
+
+
+def test_errors(project: Project, talk: Talk) -> None:
+    """What cannot be done is said, with the call to make next, and the server goes on."""
+
+    async def work(tools: Tools) -> None:
+        with pytest.raises(Called, match=r"no checkpoints yet\nhint: call save\Z"):
+            await tools("show")
+        await tools("save", label="first light")
         with pytest.raises(Called, match="no checkpoint matches '99'"):
             await tools("show", revision="99")
-        with pytest.raises(Called, match=r"has no \.\./outside"):
-            await tools("show", path="../outside")
+        with pytest.raises(Called, match=re.escape('hint: call show with {"revision":"@"}')):
+            await tools("show", revision="HEAD")
+        for path in ("../outside", "/etc/passwd"):
+            with pytest.raises(Called, match=r"is outside .*: nothing was changed"):
+                await tools("show", path=path)
+        with pytest.raises(Called, match=r'hint: call show with .*"revision":"e7baae82@1"'):
+            await tools("show", path="nowhere")
+        assert (await tools("show", path=str(project.root / "app.py")))["text"] == "one\n"
         with pytest.raises(Called):
             await tools("save", tags=["a b"])
-        with pytest.raises(Called):
-            await tools("list", limit=-1)
         with pytest.raises(Called):
             await tools("restore", revision="1", paths=["nowhere"])
         with pytest.raises(Called):
@@ -271,6 +458,92 @@ def test_errors(project: Project, talk: Talk) -> None:
 
     with project.guard():
         with_tools(project, work)
+
+
+def test_damage(project: Project, talk: Talk) -> None:
+    """A missing object is an error of the call, without a traceback; the next call is answered."""
+    project.gitcp("save", check=0)
+    oid = project.git("rev-parse", "refs/gitcp/sessions/e7baae82:app.py")
+    project.remove(f".git/objects/{oid[:2]}/{oid[2:]}")
+
+    async def work(tools: Tools) -> None:
+        with pytest.raises(Called) as raised:
+            await tools("show", path="app.py")
+        assert "Traceback" not in str(raised.value)
+        assert "hint: ask the user to run: gitcp check" in str(raised.value)
+        assert (await tools("show", path="b.txt"))["text"] == "b\n"
+
+    with_tools(project, work)
+
+
+def test_two_at_once_and_cancelled(project: Project, talk: Talk) -> None:
+    """Calls at once are done one after another; one that is cancelled while it waits never
+    begins; the server goes on.
+    """
+    project.gitcp("save", check=0)
+    project.write("app.py", "two\n")
+
+    async def work(tools: Tools) -> None:
+        seen: list[str] = []
+
+        async def look(tool: str) -> None:
+            await tools(tool)
+            seen.append(tool)
+
+        async with anyio.create_task_group() as group:
+            for tool in ("list", "diff", "show", "list"):
+                group.start_soon(look, tool)
+        assert sorted(seen) == ["diff", "list", "list", "show"]
+        async with anyio.create_task_group() as group:
+            for _ in range(4):
+                group.start_soon(look, "diff")
+            group.start_soon(cancelled, tools)
+        assert len((await tools("list"))["checkpoints"]) == 1
+
+    async def cancelled(tools: Tools) -> None:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as group:
+                group.start_soon(tools, "save")
+                await (
+                    anyio.lowlevel.checkpoint()
+                )  # the request is on its way, behind those that run
+                await anyio.wait_all_tasks_blocked()
+                scope.cancel()
+
+    with_tools(project, work)
+
+
+HINTS = {
+    "gitcp save": "call save",
+    "gitcp log": "call list",
+    "gitcp log --oneline": "call list",
+    "gitcp sessions": 'call list with {"every_session":true}',
+    "gitcp sessions  (then pass --session NAME)": 'call list with {"every_session":true}',
+    "gitcp show --files a@1": 'call show with {"path":"","revision":"a@1"}',
+    "gitcp restore a@1 -- 'my file'": 'call restore with {"revision":"a@1","paths":["my file"]}',
+    "gitcp undo  (undoes the last operation)": "call undo",
+    "gitcp redo": 'call undo with {"redo":true}',
+    "gitcp find 'two words'": 'call find with {"text":"two words"}',
+    "gitcp fork a@1 --name NAME": 'call fork with {"revision":"a@1","name":"NAME"}',
+    "gitcp save --tag v2": 'call save with {"tags":["v2"]}',
+    "gitcp fork a@1 --trust": "ask the user to run: gitcp fork a@1 --trust",
+    "gitcp restore --continue  (or)": "ask the user to run: gitcp restore --continue  (or)",
+    "gitcp log  (did you mean: v1, v2)": "call list (did you mean: v1, v2)",
+    "gitcp check": "ask the user to run: gitcp check",
+    "git init": "ask the user to run: git init",
+    "rm .git/x.lock": "ask the user to run: rm .git/x.lock",
+    "choose another name with --branch": "choose another name with branch",
+    "gitcp works in repositories with SHA-1": "gitcp works in repositories with SHA-1",
+    "free some space": "free some space",
+    "don't": "don't",
+    "": "",
+}
+
+
+@pytest.mark.parametrize("command", HINTS)
+def test_hints(command: str) -> None:
+    """A command becomes a call of a tool; what no tool does is for the user."""
+    assert hints.in_tools(command) == HINTS[command]
 
 
 def test_without_a_repository(project: Project, tmp_path: Path) -> None:

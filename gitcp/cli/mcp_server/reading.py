@@ -1,0 +1,134 @@
+"""The tools that only read: list, timeline, show, diff, find, why."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gitcp.cli import objects
+from gitcp.cli.context import Context
+from gitcp.cli.mcp_server import arguments
+from gitcp.cli.mcp_server.documents import MOST_BYTES, bounded
+from gitcp.history import diff as diff_op
+from gitcp.history import find as find_op
+from gitcp.history import show as show_op
+from gitcp.history import why as why_op
+from gitcp.history.diff import Comparison
+from gitcp.history.log import Selection, select
+from gitcp.history.why import PathHistory
+from gitcp.wire import Json
+
+LONGEST_MATCH = 400
+"""Characters of a matching line that are returned, around the match."""
+
+
+def inside(context: Context, paths: list[str] | None) -> tuple[bytes, ...]:
+    """Return paths of the repository; empty if all of it is meant. Raises BadValue for one outside
+    of it.
+    """
+    root = os.fsencode(context.store.repo.root)
+    return context.inside(tuple(os.path.join(root, os.fsencode(path)) for path in paths or ()))
+
+
+def list_checkpoints(context: Context, given: arguments.List) -> Json:
+    """Return the checkpoints of a session, or of all."""
+    if given.every_session:
+        after, tips = None, context.readable_tips()
+    else:
+        after, tip = context.ends(given.revision, given.session)
+        tips = [tip]
+    found = select(context.store, tips, Selection(after=after, limit=given.limit))
+    rows = [
+        {
+            **objects.summary(each),
+            "id": context.id_of(each.commit, each.id),
+            "tags": [*context.tags.get(each.commit, ())],
+        }
+        for each in found
+    ]
+    return bounded("list", {"checkpoints": rows})
+
+
+def timeline(context: Context, given: arguments.Timeline) -> Json:
+    """Return what the page shows first."""
+    return list_checkpoints(context, arguments.List(limit=given.limit, session=given.session))
+
+
+def show(context: Context, given: arguments.Show) -> Json:
+    """Return a checkpoint, or a file or directory in it."""
+    found = context.checkpoint(given.revision, given.session)
+    if given.path is None:
+        tags = context.tags.get(found.commit, ())
+        return bounded("checkpoint", objects.checkpoint(found, tags))
+    (path,) = inside(context, [given.path]) or (b"",)
+    content = show_op.file(context.store, found, path)
+    named = {"id": str(found.id), "path": given.path}
+    if isinstance(content, bytes):
+        return bounded("file", {**named, **_text(content)})
+    return bounded("directory", {**named, "names": objects.paths(content.names)})
+
+
+def _text(content: bytes) -> Json:
+    return {
+        "text": content[:MOST_BYTES].decode("utf-8", "replace"),
+        "bytes": len(content),
+        "cut": len(content) > MOST_BYTES,
+    }
+
+
+def diff(context: Context, given: arguments.Diff) -> Json:
+    """Return the paths that differ, and the patch."""
+    with compared(context, given) as found:
+        patch = found.text()
+        changes = [objects.change(change) for change in found.changes]
+    fields: Json = {
+        "changes": changes,
+        "patch": patch[:MOST_BYTES].decode("utf-8", "replace"),
+        "cut": len(patch) > MOST_BYTES,
+    }
+    return bounded("differences", fields)
+
+
+@contextmanager
+def compared(context: Context, given: arguments.Diff) -> Iterator[Comparison]:
+    """Compare a checkpoint with another one, or with the working tree."""
+    old, store = context.checkpoint(given.old, given.session), context.store
+    paths = inside(context, given.paths)
+    if given.new is not None:
+        new = context.checkpoint(given.new, given.session)
+        yield diff_op.compare(store, old.root, new.root, paths)
+        return
+    with diff_op.compare_with_now(store, old, context.limits(), paths, text=True) as found:
+        yield found
+
+
+def find(context: Context, given: arguments.Find) -> Json:
+    """Return the matches, newest first."""
+    tips = [context.viewed_tip(given.session)] if given.session else context.readable_tips()
+    needle = find_op.Needle(given.text, ignore_case=given.ignore_case)
+    hits = find_op.find(context.store, tips, needle, given.places or find_op.PLACES)
+    matches = [{**objects.hit(hit), "text": _around(hit)} for hit in hits[: given.limit]]
+    return bounded("matches", {"matches": matches, "cut": len(hits) > given.limit})
+
+
+def _around(hit: find_op.Hit) -> str:
+    start = max(0, min(hit.start - LONGEST_MATCH // 4, len(hit.text) - LONGEST_MATCH))
+    text = hit.text[start : start + LONGEST_MATCH]
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def why(context: Context, given: arguments.Why) -> Json:
+    """Return where a line comes from, or what happened to a path."""
+    last = context.checkpoint(given.revision, given.session)
+    (path,) = inside(context, [given.path]) or (b"",)
+    if given.line is not None:
+        origin = why_op.line(context.store, last, path, given.line)
+        return bounded("why", objects.why_line(path, origin))
+    known = why_op.path(context.store, last, path)
+    return bounded("why", {**objects.why_path(path, known), "missing": _missing(known)})
+
+
+def _missing(known: PathHistory) -> str | None:
+    """Return why a path is missing, without the commands for a shell."""
+    return known.missing.partition(" (")[0].partition(": gitcp ")[0] or None

@@ -1,0 +1,199 @@
+"""The server: answers requests on standard input and output, one call at a time.
+
+Each call opens the repository again, like a command. A call that is cancelled while it waits never
+begins; one that has begun runs to its end, so that nothing is left half done. Whatever fails is an
+error of this call only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import anyio
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CallToolResult,
+    GetPromptRequestParams,
+    GetPromptResult,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    PromptMessage,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    TextContent,
+    TextResourceContents,
+)
+
+from gitcp import __version__, wire
+from gitcp.cli.context import Context
+from gitcp.cli.mcp_server import page, prompts, resources
+from gitcp.cli.mcp_server.arguments import nearest
+from gitcp.cli.mcp_server.hints import message
+from gitcp.cli.mcp_server.tools import TIMELINE, TOOLS, Tool
+from gitcp.errors import BadValue, GitcpError, StoreDamaged
+from gitcp.git import damage
+
+R = TypeVar("R")
+Request = ServerRequestContext[Any]
+
+INSTRUCTIONS = (
+    "gitcp keeps checkpoints of the working tree and of the conversation, each one commit in the "
+    "user's repository. Save before something risky and after something works. Write down "
+    "decisions, what failed and what comes next with save or note. restore, undo and revert return "
+    "a plan and its digest, and change nothing; call them again with the digest to carry the plan "
+    "out. A hint in an error is the call to make next."
+)
+
+
+def serve(directory: str) -> None:
+    """Serve the repository around a directory until standard input ends."""
+    logging.disable()  # what fails is answered; standard error is for the notes of gitcp
+    anyio.run(_serve, CheckpointServer(directory).server())
+
+
+async def _serve(server: Server[Any]) -> None:
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+
+class CheckpointServer:
+    """The answers to requests, for the repository around one directory."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._one = anyio.Lock()
+
+    def server(self) -> Server[Any]:
+        """Return a server with these answers."""
+        server: Server[Any] = Server(
+            "gitcp",
+            title="gitcp",
+            version=__version__,
+            instructions=INSTRUCTIONS,
+            on_list_tools=self.list_tools,
+            on_call_tool=self.call_tool,
+            on_list_resources=self.list_resources,
+            on_list_resource_templates=self.list_templates,
+            on_read_resource=self.read_resource,
+            on_list_prompts=self.list_prompts,
+            on_get_prompt=self.read_prompt,
+        )
+        server.extensions[page.EXTENSION] = {}
+        return server
+
+    async def _alone(self, work: Callable[[Context], R]) -> R:
+        """Run `work` in a thread, after the calls before it."""
+        async with self._one:
+            return await anyio.to_thread.run_sync(self._run, work)
+
+    def _run(self, work: Callable[[Context], R]) -> R:
+        context = Context(("mcp",))
+        context.directory = self._directory
+        try:
+            return work(context)
+        except StoreDamaged as error:
+            with suppress(GitcpError):  # the next save stores them again
+                damage.record(context.store.repo, error.objects)
+            raise
+
+    # ------------------------------------------------------------ tools
+
+    async def list_tools(
+        self, request: Request, _: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        """List the tools; the timeline only if the client can show it."""
+        return ListToolsResult(tools=[tool.listed() for tool in _tools(request)])
+
+    async def call_tool(self, request: Request, given: CallToolRequestParams) -> CallToolResult:
+        """Call a tool. Every failure is a result with `is_error`."""
+        arguments = given.arguments or {}
+        try:
+            tool = _tool(given.name, _tools(request))
+            read = tool.arguments.read(arguments)
+            found = await self._alone(lambda context: tool.run(context, read))
+        except Exception as error:  # noqa: BLE001 -- a server outlives whatever one call meets
+            return _result(message(error, given.name, arguments), is_error=True)
+        return _result(wire.dumps(found).decode(), structured_content=found)
+
+    # ------------------------------------------------------------ resources
+
+    async def list_resources(
+        self, request: Request, given: PaginatedRequestParams | None
+    ) -> ListResourcesResult:
+        """List checkpoints, differences and conversations, page by page."""
+        cursor = given.cursor if given else None
+        found, following = await self._answer(lambda context: resources.page(context, cursor), {})
+        first = [page.listed()] if cursor is None and _shows_pages(request) else []
+        return ListResourcesResult(resources=[*first, *found], next_cursor=following)
+
+    async def list_templates(
+        self, _: Request, __: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
+        """List the forms of URIs."""
+        return ListResourceTemplatesResult(resource_templates=list(resources.TEMPLATES))
+
+    async def read_resource(
+        self, _: Request, given: ReadResourceRequestParams
+    ) -> ReadResourceResult:
+        """Read a resource."""
+        uri = str(given.uri)
+        if uri == page.URI:
+            return ReadResourceResult(contents=[page.content()])
+        found = await self._answer(lambda context: resources.read(context, uri), {"uri": uri})
+        text = wire.dumps(found).decode()
+        contents = TextResourceContents(uri=uri, mime_type=resources.JSON, text=text)
+        return ReadResourceResult(contents=[contents])
+
+    # ------------------------------------------------------------ prompts
+
+    async def list_prompts(
+        self, _: Request, __: PaginatedRequestParams | None
+    ) -> ListPromptsResult:
+        """List the prompts."""
+        return ListPromptsResult(prompts=prompts.listed())
+
+    async def read_prompt(self, _: Request, given: GetPromptRequestParams) -> GetPromptResult:
+        """Return the text of a prompt."""
+        name, arguments = given.name, given.arguments or {}
+        text = await self._answer(lambda context: prompts.text(context, name, arguments), {})
+        content = TextContent(type="text", text=text)
+        return GetPromptResult(messages=[PromptMessage(role="user", content=content)])
+
+    async def _answer(self, work: Callable[[Context], R], data: Mapping[str, str]) -> R:
+        """Run `work`. A failure is an error of the protocol, which has no other for these."""
+        try:
+            return await self._alone(work)
+        except Exception as error:  # noqa: BLE001 -- as in call_tool
+            raise MCPError(INVALID_PARAMS, message(error, "", {}), dict(data)) from None
+
+
+def _shows_pages(request: Request) -> bool:
+    capabilities = request.session.client_capabilities
+    return page.is_supported(capabilities.extensions if capabilities else None)
+
+
+def _tools(request: Request) -> tuple[Tool, ...]:
+    return (*TOOLS, TIMELINE) if _shows_pages(request) else TOOLS
+
+
+def _tool(name: str, known: tuple[Tool, ...]) -> Tool:
+    for tool in known:
+        if tool.name == name:
+            return tool
+    names = [tool.name for tool in known]
+    raise BadValue(f"there is no tool {name[:100]!r}{nearest(name, names)}; nothing was changed")
+
+
+def _result(text: str, **fields: Any) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=text)], **fields)

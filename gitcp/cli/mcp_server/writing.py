@@ -1,0 +1,225 @@
+"""The tools that change something: save, note, restore, undo, revert, fork.
+
+What changes files returns a plan first, and runs only with the digest of that plan.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from gitcp import adapters, wire
+from gitcp.cli import objects, restore_view
+from gitcp.cli.context import Context
+from gitcp.cli.mcp_server import arguments
+from gitcp.cli.mcp_server.documents import bounded
+from gitcp.cli.mcp_server.hints import call
+from gitcp.cli.mcp_server.reading import inside
+from gitcp.cli.options import note_of
+from gitcp.errors import GitcpError, Refused
+from gitcp.lifecycle import fork as fork_op
+from gitcp.lifecycle import housekeeping
+from gitcp.model import CheckpointId
+from gitcp.model import Note as NoteValue
+from gitcp.restoring import restore as restore_op
+from gitcp.restoring import revert as revert_op
+from gitcp.restoring.plan import FilePlan
+from gitcp.restoring.request import RestoreRequest
+from gitcp.restoring.restore import Report, RestorePlan
+from gitcp.restoring.undo import to_redo, to_undo
+from gitcp.saving import session as session_op
+from gitcp.saving.save import Saved, SaveRequest
+from gitcp.saving.save import save as save_op
+from gitcp.state import note as note_op
+from gitcp.state import trash, undo_stack
+from gitcp.state.oplog import Operation
+from gitcp.value import replace
+from gitcp.wire import Json
+
+PATIENCE = 3.0
+"""Seconds for which a save waits for the conversation of the agent that calls."""
+
+NOTE_FIELDS = ("phase", "objective", "task", "facts", "decided", "failed", "next", "active")
+
+
+def save(context: Context, given: arguments.Save) -> Json:
+    """Save files and conversation."""
+    request = SaveRequest(
+        context.cwd,
+        note=replace(_note(given), label=given.label),
+        tags=tuple(given.tags or ()),
+        session=given.session,
+        limits=context.limits(),
+        patience=PATIENCE,
+    )
+    saved = save_op(context.store, request)
+    if saved.saved:
+        with suppress(GitcpError):  # the save stands
+            housekeeping.after_save(context.store, saved.checkpoint.id)
+    tags = context.tags.get(saved.checkpoint.commit, ())
+    fields: Json = {
+        "saved": saved.saved,
+        "reason": saved.reason,
+        "checkpoint": objects.checkpoint(saved.checkpoint, tags),
+    }
+    if saved.checkpoint.conversation is None:
+        fields["warning"] = _without_conversation(context, saved)
+    return bounded("save", fields)
+
+
+def _without_conversation(context: Context, saved: Saved) -> str:
+    """Return the warning for a save that stored files but no conversation."""
+    running = adapters.running(context.host)
+    if running is None:
+        return f"no conversation was saved, only the files: {saved.why}"
+    return (
+        f"no conversation was saved, only the files: {running.agent} has written none yet; save "
+        "again later"
+    )
+
+
+def note(context: Context, given: arguments.Note) -> Json:
+    """Add to the pending note."""
+    named = session_op.named(context.store, given.session)
+    waiting = note_op.add(context.store, named, _note(given))
+    return bounded("note", objects.waiting(waiting))
+
+
+def _note(given: arguments.Save | arguments.Note) -> NoteValue:
+    fields: dict[str, Any] = {name: getattr(given, name) for name in NOTE_FIELDS}
+    lists = {name: tuple(fields[name] or ()) for name in ("decided", "failed", "next", "active")}
+    facts = [f"{key}={value}" for key, value in (given.facts or {}).items()]
+    return note_of({**fields, **lists, "facts": facts, "position": ()})
+
+
+# ---------------------------------------------------------------- plans
+
+
+def _agreed(
+    given: arguments.Restore | arguments.Undo | arguments.Revert, plan: Json, digest: str
+) -> Json | None:
+    """Return the plan as the result of a call without a digest; None if the call has its digest.
+
+    Raises Refused if it has another one.
+    """
+    tool, named = type(given).__name__.lower(), given.model_dump(exclude_unset=True)
+    if given.digest is None:
+        following = {"tool": tool, "arguments": {**named, "digest": digest}}
+        name = plan["schema"].removeprefix("gitcp.").partition("/")[0]
+        return {**bounded(name, plan), "digest": digest, "next": following}
+    if given.digest != digest:
+        named.pop("digest")
+        raise Refused(
+            "the digest does not match the current plan: nothing was changed",
+            hint=f"{call(tool, named)} and review the plan",
+        )
+    return None
+
+
+def _digest(plan: Json, request: RestoreRequest, files: FilePlan) -> str:
+    """Return a digest of a plan: its document, and each file before and after."""
+    details = repr((request.target.commit, request.markers, files)).encode("utf-8", "replace")
+    return hashlib.sha256(wire.dumps(plan) + details).hexdigest()
+
+
+def restore(context: Context, given: arguments.Restore) -> Json:
+    """Plan a restore, or carry out the plan."""
+    paths = inside(context, given.paths)
+    request = RestoreRequest(
+        context.checkpoint(given.revision, given.session),
+        context.cwd,
+        files=given.what != "conversation",
+        conversation=given.what != "files" and not paths,
+        paths=paths,
+        limits=context.limits(),
+    )
+    plan = restore_op.plan(context.store, request)
+    document = restore_view.plan_document(plan, request)
+    planned = _agreed(given, document, _digest(document, request, plan.files))
+    if planned is not None:
+        return planned
+    return _restored(restore_op.restore(context.store, request, plan), request, plan)
+
+
+def _restored(report: Report, request: RestoreRequest, plan: RestorePlan) -> Json:
+    fields = objects.report(report, request.stored[0], plan.effects, saved_first=True)
+    return bounded("restore", fields)
+
+
+def undo(context: Context, given: arguments.Undo) -> Json:
+    """Plan an undo or a redo, or carry out the plan."""
+    store = context.store
+    if not given.redo and (removal := to_undo(store)) is not None:
+        return _brought_back(context, removal)
+    if given.redo and to_redo(store) is not None:
+        raise Refused(
+            "redoing this drops checkpoints, which is for the user to decide: nothing was changed",
+            hint="ask the user to run: gitcp redo",
+        )
+
+    def request_for(id: CheckpointId) -> RestoreRequest:
+        return RestoreRequest(context.numbered(id), context.cwd, limits=context.limits())
+
+    step, known = restore_op.undo, undo_stack.restores(store.repo)
+    stack = known.undo
+    if given.redo:
+        step, stack = restore_op.redo, known.redo
+    if not stack:
+        step(store, request_for)  # raises Refused
+    request = restore_op.limited_to_extent(store, request_for(stack[-1]))
+    plan = restore_op.plan(store, request)
+    document = restore_view.plan_document(plan, request)
+    planned = _agreed(given, document, _digest(document, request, plan.files))
+    return planned or _restored(step(store, request_for), request, plan)
+
+
+def _brought_back(context: Context, removal: Operation) -> Json:
+    done = trash.bring_back(context.store, removal)
+    checkpoints = [str(id) for id in done.checkpoints]
+    return bounded("brought-back", {"operation": removal.number, "checkpoints": checkpoints})
+
+
+def revert(context: Context, given: arguments.Revert) -> Json:
+    """Plan a revert, or carry out the plan."""
+    current = context.viewed(given.session)
+    within = current if given.session is not None else None
+    target, before = revert_op.resolve_step(context.store, given.revision, current, within)
+    request = RestoreRequest(
+        target,
+        context.cwd,
+        conversation=False,
+        paths=inside(context, given.paths),
+        limits=context.limits(),
+        reverted=before,
+        markers=given.conflicts == "markers",
+    )
+    plan = revert_op.plan(context.store, request)
+    fields = objects.revert_plan(plan)
+    document = objects.document("revert-plan", fields)
+    planned = _agreed(given, document, _digest(document, request, plan.files))
+    if planned is not None:
+        return planned
+    if plan.conflicts and given.conflicts == "refuse":
+        raise Refused(
+            f"{request.span} cannot be reverted: later changes conflict with it; nothing was "
+            "changed",
+            hint='pass conflicts="keep" or conflicts="markers", or only some paths',
+        )
+    report = revert_op.revert(context.store, plan)
+    return bounded("revert", objects.revert(plan, report))
+
+
+def fork(context: Context, given: arguments.Fork) -> Json:
+    """Start a new session."""
+    worktree = given.worktree
+    request = fork_op.ForkRequest(
+        point=context.checkpoint(given.revision, given.session),
+        cwd=context.cwd,
+        name=given.name,
+        worktree=Path(os.path.realpath(context.cwd / worktree)) if worktree else None,
+        branch=given.branch,
+    )
+    return bounded("fork", objects.forked(fork_op.fork(context.store, request)))
