@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from gitcp import errors, wire
-from gitcp.cli.safe import safe
 from gitcp.git.fsync import FULL
+from gitcp.safe import safe
 
 if TYPE_CHECKING:
     from typing import NoReturn

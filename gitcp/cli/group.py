@@ -28,8 +28,8 @@ from gitcp.cli.options import (
     spelled_out,
 )
 from gitcp.cli.options import Command as Declared
-from gitcp.cli.safe import safe
 from gitcp.errors import BadValue
+from gitcp.safe import safe
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 

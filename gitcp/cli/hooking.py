@@ -334,8 +334,8 @@ class _Called:
     def log(self, error: BaseException) -> None:
         """Log an error, unless it is that there is no repository to work in."""
         from gitcp.cli.failure import describe
-        from gitcp.cli.safe import safe
         from gitcp.errors import RepositoryNotFound
+        from gitcp.safe import safe
 
         if isinstance(error, RepositoryNotFound):
             return

@@ -27,6 +27,7 @@ from gitcp.cli.options import (
 )
 from gitcp.cli.output import CYAN, DIM, YELLOW, Styled
 from gitcp.errors import BadValue
+from gitcp.history import rows as rows_of
 from gitcp.history.folding import Row, fold
 from gitcp.history.log import Line, Selection, graph, line, lines, select
 from gitcp.model import Oid
@@ -225,7 +226,7 @@ def _print(
             _print_texts(context, row, given)
         return
     view = log_view.View(context, current)
-    for number, counted in enumerate(log_view.counted(context.store, shown)):
+    for number, counted in enumerate(rows_of.counted(context.store, shown)):
         if number and (given["stat"] or given["patch"]):
             context.output.line()
         view.show(counted)
@@ -283,7 +284,6 @@ def _print_table(
     context: Context, tips: Sequence[Oid], selection: Selection, given: Mapping[str, Any]
 ) -> None:
     """The newest row comes last, nearest to where you type."""
-    from gitcp.cli import log_view
     from gitcp.cli.table import Column, show  # rich: only for a table
 
     most = _table_limit(selection, given).limit or 0
@@ -306,11 +306,11 @@ def _print_table(
             context.id_of(row.newest.commit, row.newest.id) if whole else str(row.newest.id.number),
             humanize.ago(row.newest.created, now),
             row.newest.trailers.get("Gitcp-Trigger", ""),
-            str(log_view.changed_files(row)),
+            str(rows_of.changed_in(row)),
             row.newest.trailers.get("Gitcp-Messages", ""),
             f"+{len(row.folded)}" if row.folded else "",
             ", ".join(context.shown_tags.get(row.newest.commit, ())),
-            log_view.title(row.newest),
+            rows_of.title(row.newest),
         )
         for row in rows
     )

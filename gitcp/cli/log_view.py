@@ -4,66 +4,24 @@ of one prompt are one row, and so are consecutive restores.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from datetime import datetime
-from typing import NamedTuple
 
 from gitcp.cli import humanize, rendering
 from gitcp.cli.context import Context
 from gitcp.cli.output import BOLD, DIM, GREEN, RED, YELLOW, Part, Styled
-from gitcp.errors import GitcpError, StoreDamaged
-from gitcp.git.trees import EMPTY_TREE
-from gitcp.history import folding
-from gitcp.history.diffstat import Pair, Total, totals
-from gitcp.history.folding import Row
-from gitcp.model import Oid, Trigger
-from gitcp.store import Store, Summary, is_generated
-
-PAGE = 20
-"""Rows whose changed lines are counted together: the first page appears before the rest is read."""
-
-NO_LABEL = "(no label)"
+from gitcp.history.rows import NO_LABEL, Counted, changed_in, title
+from gitcp.model import Trigger
+from gitcp.store import Summary, is_generated
 
 UNLIMITED = 10_000
 """Columns if the output is not a terminal."""
-
-MOST_FILES = 1000
-"""Rows with more changed files than this have no line counts: git would read every file."""
 
 ORIGINS = (
     ("Gitcp-Restored-From", "restored from"),
     ("Gitcp-Forked-From", "forked from"),
     ("Gitcp-Reverted", "reverted"),
 )
-
-
-class Counted(NamedTuple):
-    """A row and its totals; None if they were not counted."""
-
-    row: Row
-    total: Total | None
-
-
-def counted(store: Store, rows: Iterable[Row]) -> Iterator[Counted]:
-    """Count what each row changed, a page of rows at a time. Where reading a chain fails, the rows
-    before that come first; a row is not counted where what it is compared with is damaged.
-    """
-    for page in _pages(rows):
-        pairs: dict[int, Pair] = {}
-        for row in page:
-            with suppress(StoreDamaged):
-                if changed_files(row) <= MOST_FILES:
-                    pairs[id(row)] = _trees(store, row)
-        found = totals(store, pairs.values())
-        for row in page:
-            pair = pairs.get(id(row))
-            yield Counted(row, found.get(pair) if pair else None)
-
-
-def changed_files(row: Row) -> int:
-    """Return the sum of the files changed by each checkpoint of a row."""
-    return sum(rendering.changed_files(each) for each in (row.newest, *row.folded))
 
 
 class View:
@@ -100,16 +58,6 @@ def _title(summary: Summary, room: int) -> Styled:
     return Styled(humanize.cut(text, room), "" if is_generated(summary) else BOLD)
 
 
-def title(summary: Summary) -> str:
-    """Return the label, the prompt or the generated subject."""
-    prompt = folding.prompt(summary)
-    if prompt is not None:
-        return prompt
-    return (
-        NO_LABEL if summary.subject == f"{Trigger.MANUAL.value} {summary.id}" else summary.subject
-    )
-
-
 def _details(found: Counted, now: datetime) -> Iterator[Part]:
     yield from _extent(found)
     summary, trailer = found.row.newest, found.row.newest.trailers.get
@@ -130,7 +78,7 @@ def _details(found: Counted, now: datetime) -> Iterator[Part]:
 def _extent(found: Counted) -> Iterator[Part]:
     """Yield `3 files +12 -4`, without line counts if they are unknown."""
     total = found.total
-    files = total.files if total else changed_files(found.row)
+    files = total.files if total else changed_in(found.row)
     if not files:
         yield "no files changed"
         return
@@ -147,29 +95,3 @@ def _origins(summary: Summary) -> Iterator[str]:
         origin = summary.trailers.get(trailer)
         if origin and not is_generated(summary):
             yield f"{words} {origin}"
-
-
-def _pages(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    page: list[Row] = []
-    try:
-        for row in rows:
-            page.append(row)
-            if len(page) == PAGE:
-                yield page
-                page = []
-    except GitcpError:
-        yield page
-        raise
-    yield page
-
-
-def _trees(store: Store, row: Row) -> Pair:
-    """Return the trees before and after a row. Before a first checkpoint: its base commit's."""
-    oldest = row.oldest
-    if oldest.parent is not None:
-        before: Oid | None = store.summary(oldest.parent).root
-    else:
-        from gitcp.history.diff import base_tree  # the whole of saving is behind it
-
-        before = base_tree(store, Oid(oldest.trailers.get("Gitcp-Base", "")) or None)
-    return before or EMPTY_TREE, row.newest.root

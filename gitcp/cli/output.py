@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from gitcp import wire
 from gitcp.cli.failure import writing
-from gitcp.cli.safe import safe
 from gitcp.progress import shown_by
+from gitcp.safe import safe
 
 if TYPE_CHECKING:
     from gitcp.cli.progress import Bars

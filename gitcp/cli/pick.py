@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from itertools import islice
 
-from gitcp.cli import humanize, log_view, rendering
+from gitcp.cli import humanize, rendering
 from gitcp.cli.context import Context
 from gitcp.cli.output import DIM, YELLOW, Styled
 from gitcp.errors import RevisionNotFound
 from gitcp.history.folding import RESTORES
+from gitcp.history.rows import changed_files, title
 from gitcp.model import Checkpoint
 from gitcp.store import Summary
 
@@ -54,9 +55,9 @@ def _print(context: Context, offered: list[Summary]) -> None:
     rows = [
         (
             str(summary.id.number),
-            log_view.title(summary),
+            title(summary),
             humanize.ago(summary.created, now),
-            humanize.count(rendering.changed_files(summary), "file"),
+            humanize.count(changed_files(summary), "file"),
         )
         for summary in offered
     ]

@@ -29,12 +29,6 @@ def decoration(tags: Sequence[str]) -> Styled:
     return Styled(f" (tag: {', '.join(tags)})" if tags else "", YELLOW)
 
 
-def changed_files(summary: Summary) -> int:
-    """Return how many files a checkpoint changed: the number in `7 (3 changed)`."""
-    number = summary.trailers.get("Gitcp-Files", "").partition("(")[2].partition(" ")[0]
-    return int(number) if number.isdecimal() and len(number) < 20 else 0
-
-
 def head(output: Output, found: Summary, tags: Sequence[str], now: datetime, id: str) -> None:
     """What a commit says of its checkpoint, as git log says it of a commit; `id` as it can be
     typed.

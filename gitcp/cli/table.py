@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gitcp.cli.output import Output, encoded
-from gitcp.cli.safe import flat
+from gitcp.safe import flat
 
 UNLIMITED = 100_000
 GAP = 2

@@ -18,8 +18,8 @@ from terminal import SGR
 
 from gitcp.cli import humanize, rendering, table
 from gitcp.cli.output import RED, Output, Styled
-from gitcp.cli.safe import flat, safe
 from gitcp.cli.table import Column
+from gitcp.safe import flat, safe
 
 ACTED_ON = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode's categories of what is not shown but does something."""

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from gitcp import wire
 from gitcp.cli.failure import describe
-from gitcp.cli.safe import safe
 from gitcp.errors import GitcpError
+from gitcp.safe import safe
 from gitcp.wire import Json
 
 REMARK = re.compile(r"\s+\(.*\)\Z", re.DOTALL)

@@ -1,0 +1,93 @@
+"""What a row of a listing shows: its title, and how much it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+from gitcp.errors import GitcpError, StoreDamaged
+from gitcp.git.trees import EMPTY_TREE
+from gitcp.history import folding
+from gitcp.history.diffstat import Pair, Total, totals
+from gitcp.history.folding import Row
+from gitcp.model import Oid, Trigger
+from gitcp.store import Store, Summary
+
+PAGE = 20
+"""Rows whose changed lines are counted together: the first page appears before the rest is read."""
+
+NO_LABEL = "(no label)"
+
+MOST_FILES = 1000
+"""Rows with more changed files than this have no line counts: git would read every file."""
+
+
+class Counted(NamedTuple):
+    """A row and its totals; None if they were not counted."""
+
+    row: Row
+    total: Total | None
+
+
+def title(summary: Summary) -> str:
+    """Return the label, the prompt or the generated subject."""
+    prompt = folding.prompt(summary)
+    if prompt is not None:
+        return prompt
+    return (
+        NO_LABEL if summary.subject == f"{Trigger.MANUAL.value} {summary.id}" else summary.subject
+    )
+
+
+def changed_files(summary: Summary) -> int:
+    """Return how many files a checkpoint changed: the number in `7 (3 changed)`."""
+    number = summary.trailers.get("Gitcp-Files", "").partition("(")[2].partition(" ")[0]
+    return int(number) if number.isdecimal() and len(number) < 20 else 0
+
+
+def changed_in(row: Row) -> int:
+    """Return the sum of the files changed by each checkpoint of a row."""
+    return sum(changed_files(each) for each in (row.newest, *row.folded))
+
+
+def counted(store: Store, rows: Iterable[Row]) -> Iterator[Counted]:
+    """Count what each row changed, a page of rows at a time. Where reading a chain fails, the rows
+    before that come first; a row is not counted where what it is compared with is damaged.
+    """
+    for page in _pages(rows):
+        pairs: dict[int, Pair] = {}
+        for row in page:
+            with suppress(StoreDamaged):
+                if changed_in(row) <= MOST_FILES:
+                    pairs[id(row)] = _trees(store, row)
+        found = totals(store, pairs.values())
+        for row in page:
+            pair = pairs.get(id(row))
+            yield Counted(row, found.get(pair) if pair else None)
+
+
+def _pages(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    page: list[Row] = []
+    try:
+        for row in rows:
+            page.append(row)
+            if len(page) == PAGE:
+                yield page
+                page = []
+    except GitcpError:
+        yield page
+        raise
+    yield page
+
+
+def _trees(store: Store, row: Row) -> Pair:
+    """Return the trees before and after a row. Before a first checkpoint: its base commit's."""
+    oldest = row.oldest
+    if oldest.parent is not None:
+        before: Oid | None = store.summary(oldest.parent).root
+    else:
+        from gitcp.history.diff import base_tree  # the whole of saving is behind it
+
+        before = base_tree(store, Oid(oldest.trailers.get("Gitcp-Base", "")) or None)
+    return before or EMPTY_TREE, row.newest.root
