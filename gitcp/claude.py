@@ -15,7 +15,6 @@ The sessions are Claude Code sessions: `gitcp log`, `gitcp restore` and `claude 
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import tempfile
@@ -28,6 +27,7 @@ from typing import Any
 from gitcp.integrations.extras import missing
 
 try:
+    from anyio import to_thread
     from claude_agent_sdk import (
         ClaudeAgentOptions,
         HookMatcher,
@@ -71,6 +71,9 @@ from gitcp.value import replace
 PROMPT = "prompt"
 """The position key with the agent's id of the prompt that a checkpoint was made for."""
 
+WRITTEN = "written"
+"""The position key with the time of an append, in milliseconds."""
+
 BELOW = f"{claude_code.SESSION}/"
 LINES = ".jsonl"
 
@@ -96,17 +99,17 @@ class GitSessionStore(SessionStore):
         with a known uuid are skipped.
         """
         if entries:
-            await asyncio.to_thread(self._append, key, entries)
+            await to_thread.run_sync(self._append, key, entries)
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """Return the entries of a transcript, None if it was never written."""
-        return await asyncio.to_thread(self._load, key)
+        return await to_thread.run_sync(self._load, key)
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         """Return the sessions of a project. For this directory, includes
         sessions saved or fetched by `gitcp`.
         """
-        sessions = await asyncio.to_thread(lambda: list(self._sessions(project_key)))
+        sessions = await to_thread.run_sync(lambda: list(self._sessions(project_key)))
         return [
             {"session_id": session_id, "mtime": _mtime(contents)}
             for session_id, contents in sessions
@@ -116,7 +119,7 @@ class GitSessionStore(SessionStore):
         """Return the SDK's summary of each session. A session is read
         completely once, then incrementally.
         """
-        return await asyncio.to_thread(
+        return await to_thread.run_sync(
             lambda: [self._summary(*each) for each in self._sessions(project_key)]
         )
 
@@ -124,11 +127,11 @@ class GitSessionStore(SessionStore):
         """Move a session to the trash (`gitcp undo` restores it); with a
         subpath, remove that transcript.
         """
-        await asyncio.to_thread(self._delete, key)
+        await to_thread.run_sync(self._delete, key)
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """Return the subpaths of a session: the transcripts of its sub-agents."""
-        return await asyncio.to_thread(self._subkeys, key)
+        return await to_thread.run_sync(self._subkeys, key)
 
     # ------------------------------------------------------------ going back
 
@@ -139,11 +142,11 @@ class GitSessionStore(SessionStore):
         The session keeps its id: resume it to continue. Raises RevisionNotFound, and Refused as a
         restore does; nothing was changed then.
         """
-        return await asyncio.to_thread(self._rewind, session_id, message)
+        return await to_thread.run_sync(self._rewind, session_id, message)
 
     async def undo(self, session_id: str) -> Report:
         """Undo the last rewind, files and transcript. Raises Refused if there is none."""
-        return await asyncio.to_thread(self._undo, session_id)
+        return await to_thread.run_sync(self._undo, session_id)
 
     # ------------------------------------------------------------ hooks
 
@@ -155,7 +158,7 @@ class GitSessionStore(SessionStore):
         Never fails the agent: errors are shown to the user.
         """
         try:
-            context = await asyncio.to_thread(self._prompted, payload)
+            context = await to_thread.run_sync(self._prompted, payload)
         except GitcpError as failed:
             return {"systemMessage": f"gitcp: no checkpoint was made before this prompt: {failed}"}
         output = {"hookEventName": "UserPromptSubmit", "additionalContext": context}
@@ -176,7 +179,9 @@ class GitSessionStore(SessionStore):
             new = list(_new_entries(parsed(existing), entries))
             return {stream: StreamContent(existing + encode(new), path)} if new else None
 
-        self._thread(key["project_key"], key["session_id"]).change(added)
+        written = {WRITTEN: str(int(self.checkpoints.host.now().timestamp() * 1000))}
+        thread = self._thread(key["project_key"], key["session_id"])
+        thread.change(added, position=written)
 
     def _load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         contents = self._contents(key["project_key"], key["session_id"])
@@ -379,23 +384,27 @@ def _place(subpath: str | None) -> str | None:
     """Return Claude Code's path for a transcript; None for an invalid subpath."""
     path = f"{BELOW}{subpath}{LINES}" if subpath else f"{claude_code.SESSION}{LINES}"
     parts = base.place_parts(path)
-    valid = parts is not None and (
-        not subpath or (len(parts) > 2 and parts[1] in claude_code.BESIDE)
-    )
-    return path if valid else None
+    return path if parts is not None and (not subpath or len(parts) > 2) else None
 
 
 def _stream(subpath: str | None) -> str:
     if not subpath:
         return MAIN
     kind, _, relative = subpath.partition("/")
+    if kind not in claude_code.BESIDE:
+        return f"others/{sha256(subpath.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
     return claude_code.stream_name(kind, f"{relative}{LINES}")
 
 
 def _mtime(contents: Contents) -> int:
-    """Return when a session was last written, in milliseconds (with the precision of a second)."""
+    """Return when a session was last written, in milliseconds: as recorded with an append; for
+    another checkpoint with the precision of a second.
+    """
     assert contents.checkpoint is not None
-    return int(contents.checkpoint.created.timestamp()) * 1000
+    second = int(contents.checkpoint.created.timestamp())
+    written = contents.checkpoint.note.position.get(WRITTEN, "")
+    recorded = int(written) if written.isascii() and written.isdigit() else 0
+    return recorded if recorded // 1000 == second else second * 1000
 
 
 def _belongs_to(store: Store, summary: Summary, session_id: str) -> bool:

@@ -486,6 +486,8 @@ def _target(name: str, place: str, session_id: str) -> tuple[str, ...]:
     if name == MAIN:
         return (f"{session_id}.jsonl",)
     parts = base.place_parts(place)
-    if parts is None or len(parts) < 3 or parts[0] != SESSION or parts[1] not in BESIDE:
+    if parts is None or len(parts) < 3 or parts[0] != SESSION:
+        raise base.bad_target(place)
+    if parts[1] not in BESIDE and not place.endswith(".jsonl"):  # transcripts alone lie elsewhere
         raise base.bad_target(place)
     return (session_id, *parts[1:])

@@ -6,13 +6,17 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
 import subprocess
 import sys
+import time
 import uuid
+from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import anyio
 import pytest
 from claude_agent_sdk import (
     ClaudeAgentOptions,
@@ -22,8 +26,10 @@ from claude_agent_sdk import (
 )
 from claude_agent_sdk.testing import run_session_store_conformance
 
+import gitcp
 from gitcp.claude import GitSessionStore, options
 from gitcp.errors import BadValue, Refused, RevisionNotFound
+from gitcp.model import Host
 
 from driver import Project
 
@@ -135,7 +141,8 @@ def test_any_text_comes_back(store: GitSessionStore) -> None:
 
 
 @pytest.mark.parametrize(
-    "subpath", ["../x", "/etc/passwd", "subagents/../../x", "elsewhere/x", "subagents", "nope"]
+    "subpath",
+    ["../x", "/etc/passwd", "subagents/../../x", "a/../../x", "a//x", "subagents", "nope"],
 )
 def test_transcript_that_would_lie_elsewhere(store: GitSessionStore, subpath: str) -> None:
     """A subpath that Claude Code has no place for is refused, and was never written."""
@@ -144,6 +151,70 @@ def test_transcript_that_would_lie_elsewhere(store: GitSessionStore, subpath: st
 
     assert asyncio.run(store.load(keyed(KEY, subpath=subpath))) is None
     assert store.checkpoints.sessions() == ()
+
+
+def test_transcript_beside_the_sub_agents(store: GitSessionStore) -> None:
+    """Any subpath that stays below its session is kept, listed and restored; none is taken for
+    another.
+    """
+    key: Any = {"project_key": store.project_key, "session_id": SESSION}
+    subpaths = ["elsewhere/x", "subagents/x", "tool-results/x", "a/subagents/x"]
+    asyncio.run(store.append(key, [entry("user", "main", uuid="m")]))
+    for subpath in subpaths:
+        asyncio.run(store.append(keyed(key, subpath=subpath), [entry("user", subpath)]))
+    asyncio.run(store.append(key, [entry("user", "again", uuid="again")]))
+
+    asyncio.run(store.rewind(SESSION, "again"))
+
+    assert sorted(asyncio.run(store.list_subkeys(key))) == sorted(subpaths)
+    for subpath in subpaths:
+        lines: Any = asyncio.run(store.load(keyed(key, subpath=subpath)))
+        assert [line["message"]["content"] for line in lines] == [subpath]
+    asyncio.run(store.delete(keyed(key, subpath="elsewhere/x")))
+    assert sorted(asyncio.run(store.list_subkeys(key))) == sorted(subpaths[1:])
+
+
+def test_mtime(project: Project, store: GitSessionStore) -> None:
+    """Sessions written within one second are in the order in which they were written, also for
+    another process; a checkpoint by anybody else counts as a write.
+    """
+    before = int(time.time() * 1000)
+    ids = [str(uuid.uuid4()) for _ in range(4)]
+    keys = [{"project_key": store.project_key, "session_id": id} for id in ids]
+    for key in (*keys, keys[1]):
+        asyncio.run(store.append(cast("Any", key), [entry("user", "x")]))
+
+    for one in (store, GitSessionStore(project.root)):
+        mtimes = {
+            found["session_id"]: found["mtime"]
+            for found in asyncio.run(one.list_sessions(store.project_key))
+        }
+        assert sorted(ids, key=mtimes.__getitem__) == [ids[0], ids[2], ids[3], ids[1]]
+        assert all(before <= mtime <= time.time() * 1000 for mtime in mtimes.values())
+        summaries = asyncio.run(one.list_session_summaries(store.project_key))
+        assert {each["session_id"]: each["mtime"] for each in summaries} == mtimes
+
+    at = datetime.now().astimezone() + timedelta(seconds=5)
+    later = Host(os.environ, Path(os.environ["HOME"]), lambda: at)
+    name = store.checkpoints.log()[0].id.session
+    saved = gitcp.open(project.root, host=later).save(session=name, force=True)
+    last = max(each["mtime"] for each in asyncio.run(store.list_sessions(store.project_key)))
+    assert last == int(saved.checkpoint.created.timestamp()) * 1000
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_event_loops(project: Project, store: GitSessionStore, backend: str) -> None:
+    """The SDK runs on asyncio and on trio, and so does the store."""
+
+    async def told() -> list[Any]:
+        await store.append(KEY, [entry("user", "x")])
+        seen: list[Any] = [await store.load(KEY), await store.list_sessions("proj")]
+        seen += [await store.list_session_summaries("proj"), await store.list_subkeys(KEY)]
+        await store.prompted(prompt_of(SESSION, store))
+        await store.delete(KEY)
+        return [bool(each) for each in seen]
+
+    assert anyio.run(told, backend=backend) == [True, True, True, False]
 
 
 def test_what_is_not_json_is_refused(store: GitSessionStore) -> None:
