@@ -94,7 +94,7 @@ def test_arguments_are_described(project: Project, talk: Talk) -> None:
 
 
 WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
-    "a misspelled label": ("save", {"lable": "x"}, "no argument 'lable', did you mean 'label'"),
+    "a misspelled label": ("save", {"lable": "x"}, "no argument 'lable' (did you mean 'label'?)"),
     "one path for paths": ("restore", {"revision": "1", "path": ["a"]}, "did you mean 'paths'"),
     "an unlike name": ("list", {"zzzzz": 1}, "there are: limit, revision, every_session, session"),
     "no path": ("restore", {"revision": "1", "paths": []}, "'paths' is invalid"),
@@ -107,8 +107,8 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
     "nothing where it must be": ("restore", {}, "the argument 'revision' is missing"),
     "no such choice": ("restore", {"revision": "1", "what": "all"}, "'what' is invalid"),
-    "two at once": ("save", {"lable": "x", "fact": {}}, "'fact', did you mean 'facts'"),
-    "no such tool": ("restor", {"revision": "1"}, "no tool 'restor', did you mean 'restore'"),
+    "two at once": ("save", {"lable": "x", "fact": {}}, "'fact' (did you mean 'facts'?)"),
+    "no such tool": ("restor", {"revision": "1"}, "no tool 'restor' (did you mean 'restore'"),
 }
 
 

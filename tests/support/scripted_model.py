@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
 Step = dict[str, Any]
 """{"text": …} or {"tool": name, "input": {…}}; for Codex's free-form tools the input is a text."""
+
+Reader = Callable[[dict[str, Any]], Step]
+"""A step that depends on what the request tells the model."""
 
 
 class ScriptedModel:
@@ -24,7 +27,7 @@ class ScriptedModel:
     `requests` holds the bodies of the requests that were answered by a step, in order.
     """
 
-    def __init__(self, *steps: Step) -> None:
+    def __init__(self, *steps: Step | Reader) -> None:
         self._steps = iter(steps)
         self._lock = threading.Lock()
         self.requests: list[dict[str, Any]] = []
@@ -58,7 +61,8 @@ class ScriptedModel:
             return {"text": "ok"}
         with self._lock:
             self.requests.append(body)
-            return next(self._steps, {"text": "There is nothing left to say."})
+            step = next(self._steps, {"text": "There is nothing left to say."})
+            return step if isinstance(step, dict) else step(body)
 
 
 def said(body: dict[str, Any]) -> list[str]:

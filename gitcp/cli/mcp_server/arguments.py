@@ -100,9 +100,9 @@ def _mistake(error: ErrorDetails, known: list[str]) -> str:
 
 
 def nearest(name: str, known: list[str]) -> str:
-    """Return the question after an unknown name, or the known names if none is similar."""
+    """Return what to add to an unknown name: a similar one, or all that there are."""
     similar = get_close_matches(name, known, 1, 0.5)
-    return f", did you mean {similar[0]!r}?" if similar else f" (there are: {', '.join(known)})"
+    return f" (did you mean {similar[0]!r}?)" if similar else f" (there are: {', '.join(known)})"
 
 
 # ---------------------------------------------------------------- notes

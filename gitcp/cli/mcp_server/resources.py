@@ -36,6 +36,12 @@ PAGE = 30
 LONGEST_MESSAGE = 20_000
 COMMIT = re.compile("[0-9a-f]{40}")
 
+WHAT = {
+    "checkpoint": "Checkpoint",
+    "diff": "What changed in checkpoint",
+    "conversation": "The conversation in checkpoint",
+}
+
 TEMPLATES = (
     ResourceTemplate(
         uri_template="gitcp://checkpoint/{revision}",
@@ -101,7 +107,7 @@ def _of(context: Context, summary: Summary) -> Iterator[Resource]:
     title = " ".join(summary.subject.split())[:200]
 
     def resource(kind: str, *names: str) -> Resource:
-        description = f"{kind} of checkpoint {id}, {when}: {title}"
+        description = f"{WHAT[kind]} {id}, {when}: {title}"
         uri = Address(kind, names, 0).uri()
         return Resource(
             uri=uri, name=f"{kind} {id}", title=title, description=description, mime_type=JSON
