@@ -46,7 +46,6 @@ except ImportError as error:
 from gitcp import api
 from gitcp.adapters import base, claude_code
 from gitcp.api.opened import Opened, numbered
-from gitcp.api.session import only
 from gitcp.errors import BadValue, GitcpError, RevisionNotFound
 from gitcp.integrations.thread import (
     LOCK,
@@ -65,6 +64,7 @@ from gitcp.restoring.message import before_message
 from gitcp.restoring.restore import Report
 from gitcp.saving import session as session_op
 from gitcp.saving.conversation import MAIN
+from gitcp.state.steps import only
 from gitcp.store import Store, Summary, one_line
 from gitcp.value import replace
 

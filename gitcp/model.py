@@ -36,6 +36,16 @@ class CheckpointId(NamedTuple):
         return f"{self.session}@{self.number}"
 
 
+class StepName(NamedTuple):
+    """The name and the key of a step: together they identify it in a session."""
+
+    name: str
+    key: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.key})" if self.key else self.name
+
+
 class Span(NamedTuple):
     """The checkpoints after one, up to another: `A..B`."""
 
@@ -336,10 +346,10 @@ class Run(Value):
 class Checkpoint(Value):
     """A checkpoint. `commit`, `root` and `parent` are its storage, the rest its content.
 
-    `root` is the commit's tree: the files plus `.gitcp`. `steps` is the tree of recorded
-    step results, `state` a framework's data. `compensated` has the outcomes of this
-    session's compensations, by key (gitcp.running.compensate). `extra` are metadata fields
-    that this version does not know.
+    `root` is the commit's tree: the files plus `.gitcp`. `step` is the step that this checkpoint
+    records, `steps` the tree of all recorded step results, `state` a framework's data.
+    `compensated` has the outcomes of this session's compensations, by key
+    (gitcp.running.compensate). `extra` are metadata fields that this version does not know.
     """
 
     id: CheckpointId
@@ -356,6 +366,7 @@ class Checkpoint(Value):
     restored_from: CheckpointId | None = None
     forked_from: CheckpointId | None = None
     run: Run | None = None
+    step: StepName | None = None
     steps: Oid | None = None
     state: State | None = None
     compensated: Mapping[str, str] = EMPTY

@@ -77,6 +77,7 @@ CHECKPOINT = {
         "milliseconds": NATURAL,
         "output": str,
     },
+    "step": {"name": str, "key": str},
     "compensated": PAIRS,
     "state": {"key": str},
     "restored_from": ID,

@@ -473,6 +473,7 @@ def message(checkpoint: Checkpoint) -> str:
         "Gitcp-Restored-From": str(checkpoint.restored_from or ""),
         "Gitcp-Forked-From": str(checkpoint.forked_from or ""),
         "Gitcp-Reverted": str(checkpoint.reverted or ""),
+        "Gitcp-Step": str(checkpoint.step or ""),
     }
     # One line each: a line feed in a value would add a trailer.
     lines = [f"{name}: {one_line(value, 200)}" for name, value in trailers.items() if value]
@@ -482,9 +483,13 @@ def message(checkpoint: Checkpoint) -> str:
 
 
 def subject(checkpoint: Checkpoint) -> str:
-    """Return one line: the label, or a description made from the trigger and the last prompt."""
+    """Return one line: the label, or a description made from the step, or from the trigger and the
+    last prompt.
+    """
     if label := one_line(checkpoint.note.label or "", 200):
         return label
+    if checkpoint.step is not None:
+        return f"step {one_line(str(checkpoint.step), 200)}"
     if checkpoint.restored_from is not None:
         return f"restored {checkpoint.restored_from}"
     if checkpoint.forked_from is not None:
@@ -507,6 +512,7 @@ def is_generated(summary: Summary) -> bool:
         f"restored {trailer('Gitcp-Restored-From')}",
         f"forked from {trailer('Gitcp-Forked-From')}",
         f"reverted {trailer('Gitcp-Reverted')}",
+        f"step {trailer('Gitcp-Step')}",
         f"{trigger} {summary.id}",
     }
     return summary.subject in generated or summary.subject.startswith(f"{trigger}: ")

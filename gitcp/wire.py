@@ -36,6 +36,7 @@ from gitcp.model import (
     Snapshot,
     Span,
     State,
+    StepName,
     Stream,
     Submodule,
     Trigger,
@@ -63,6 +64,11 @@ def dumps(value: object, *, small: bool = False) -> bytes:
         with suppress(TypeError):
             return orjson.dumps(value)
     return json.dumps(value, separators=(",", ":")).encode("ascii")
+
+
+def canonical(value: object) -> bytes:
+    """Encode a value on one line, the same bytes for equal values: sorted keys, ASCII."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode("ascii")
 
 
 def loads(data: bytes) -> Any:
@@ -131,15 +137,14 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
             "created": encode_time(checkpoint.created),
             "trigger": checkpoint.trigger.value,
             "agent": _encode_agent(checkpoint.agent),
-            "base": _present(
-                {name: getattr(checkpoint.snapshot.base, name) for name in Base.fields}
-            ),
+            "base": _encode_base(checkpoint.snapshot.base),
             "files": _encode_snapshot(checkpoint.snapshot),
             "changed": checkpoint.changed,
             "conversation": _encode_conversation(checkpoint.conversation),
             "restored_from": str(checkpoint.restored_from) if checkpoint.restored_from else None,
             "forked_from": str(checkpoint.forked_from) if checkpoint.forked_from else None,
             "run": _encode_run(checkpoint.run),
+            "step": _present(checkpoint.step._asdict()) if checkpoint.step else None,
             "compensated": dict(checkpoint.compensated),
             "reverted": str(checkpoint.reverted) if checkpoint.reverted else None,
             **encode_note(checkpoint.note),
@@ -164,10 +169,8 @@ def decode_checkpoint(
     """
     try:
         fields = loads(data)
-        if (
-            not misfit(fields, {"format": CHECKPOINT["format"]})
-            and fields["format"] not in READABLE
-        ):
+        has_format = not misfit(fields, {"format": CHECKPOINT["format"]})
+        if has_format and fields["format"] not in READABLE:
             raise FormatTooNew(
                 f"checkpoint {commit[:10]} has format {fields['format']}; this gitcp reads up to "
                 f"{FORMAT}",
@@ -190,8 +193,9 @@ def decode_checkpoint(
             restored_from=parse_id(fields.get("restored_from")),
             forked_from=parse_id(fields.get("forked_from")),
             run=_decode_run(fields.get("run")),
-            steps=held.get(b"steps"),
+            step=_decode_step(fields.get("step")),
             state=State(held[b"state"], fields["state"]["key"]) if "state" in fields else None,
+            steps=held.get(b"steps"),
             compensated=fields.get("compensated", {}),
             reverted=Span.parse(fields.get("reverted")),
             extra={key: value for key, value in fields.items() if key not in KNOWN},
@@ -234,6 +238,10 @@ def _decode_agent(fields: Json | None) -> Agent | None:
     )
 
 
+def _encode_base(base: Base) -> Json:
+    return _present({name: getattr(base, name) for name in Base.fields})
+
+
 def _encode_run(run: Run | None) -> Json | None:
     if run is None:
         return None
@@ -246,6 +254,10 @@ def _decode_run(fields: Json | None) -> Run | None:
         return None
     command, code = tuple(fields.get("command", ())), fields.get("exit_code")
     return Run(command, code, fields.get("milliseconds", 0), fields.get("output", ""))
+
+
+def _decode_step(fields: Json | None) -> StepName | None:
+    return StepName(fields.get("name", ""), fields.get("key", "")) if fields is not None else None
 
 
 def encode_note(note: Note) -> Json:

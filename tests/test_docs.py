@@ -27,6 +27,7 @@ from pages import ANYTHING, Sandbox, Typed, agrees, blocks, typed
 from talk import Talk
 from tokens import tokens
 
+import gitcp
 from gitcp import errors, store, wire
 from gitcp.cli import failure
 from gitcp.cli.commands import COMMANDS
@@ -52,6 +53,7 @@ from gitcp.model import (
     Snapshot,
     Span,
     State,
+    StepName,
     Stream,
     Submodule,
     Trigger,
@@ -587,6 +589,8 @@ def _printed(project: Project) -> dict[str, set[str]]:
         texts.append(done.out)
     texts.append(project.gitcp("doctor", "--json", check=1).out)
     texts.append(project.gitcp("compensate", "--list", "--json", check=0).out)
+    gitcp.open(project.root).session("steps").step("load", lambda: 1)
+    texts.append(project.gitcp("show", "steps", "--json", check=0).out)
     project.write("a.txt", tokens()["npm-token"])
     project.gitcp("save", check=0)
     texts += [_shared(project), _reviewed(project)]
@@ -723,6 +727,7 @@ def everything() -> Any:
         restored_from=CheckpointId("alpha", 1),
         forked_from=CheckpointId("alpha", 1),
         run=Run(("make",), 2, 1500, "no rule"),
+        step=StepName("load", "ada"),
         state=State(Oid("f" * 40), "put/t//1//"),
         compensated={"alpha@1:0": "done"},
         reverted=Span(CheckpointId("alpha", 1), CheckpointId("alpha", 2)),

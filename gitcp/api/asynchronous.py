@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from gitcp.api.checkpoints import Checkpoints
 from gitcp.api.session import Session
@@ -20,8 +21,12 @@ from gitcp.model import Checkpoint, FileChange
 from gitcp.restoring.restore import Report, RestorePlan
 from gitcp.restoring.revert import RevertPlan
 from gitcp.retention import Policy
+from gitcp.running.steps import StepPlan
 from gitcp.saving.save import Saved
 from gitcp.store import Summary
+from gitcp.value import EMPTY
+
+T = TypeVar("T")
 
 
 class AsyncCheckpoints:
@@ -163,18 +168,23 @@ class AsyncSession:
         """See Session.resume."""
         return await asyncio.to_thread(self.blocking.resume)
 
+    async def plan(self, inputs: Mapping[str | tuple[str, str], object] = EMPTY) -> StepPlan:
+        """See Session.plan."""
+        return await asyncio.to_thread(self.blocking.plan, inputs)
+
+    async def invalidate(self, name: str, *, key: str | None = None) -> Saved:
+        """See Session.invalidate."""
+        return await asyncio.to_thread(self.blocking.invalidate, name, key=key)
+
     async def step(
-        self, name: str, do: Callable[[], Awaitable[Any]] | None = None, *, key: str = ""
-    ) -> Any:
+        self, name: str, do: Callable[[], Coroutine[Any, Any, T]] | None = None, **given: Any
+    ) -> T:
         """See Session.step; `do` is a coroutine function, and runs in the caller's event loop."""
         if do is None:
-            return await asyncio.to_thread(self.blocking.step, name, key=key)
+            return await asyncio.to_thread(partial(self.blocking.step, name, **given))
         loop = asyncio.get_running_loop()
 
-        async def run_in_loop() -> Any:
-            return await do()
+        def wait() -> T:
+            return asyncio.run_coroutine_threadsafe(do(), loop).result()
 
-        def wait() -> Any:
-            return asyncio.run_coroutine_threadsafe(run_in_loop(), loop).result()
-
-        return await asyncio.to_thread(self.blocking.step, name, wait, key=key)
+        return await asyncio.to_thread(lambda: self.blocking.step(name, wait, **given))

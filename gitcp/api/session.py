@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self, TypeVar, overload
 
 from gitcp.api.opened import Opened, numbered, with_housekeeping
-from gitcp.errors import RevisionNotFound
-from gitcp.git.fsync import make_own_directory, open_shared
-from gitcp.model import Checkpoint, Trigger
+from gitcp.errors import BadValue, RevisionNotFound
+from gitcp.model import Checkpoint, StepName, Trigger
 from gitcp.restoring import restore
 from gitcp.restoring.restore import Report
+from gitcp.running.steps import (
+    Known,
+    StepPlan,
+    StepRequest,
+    Verdict,
+    check,
+    checksums,
+    invalidate,
+    plan_session,
+    record,
+)
 from gitcp.saving import save
 from gitcp.saving.save import Saved
 from gitcp.saving.session import GIVEN, Choice
 from gitcp.state import journal, settings, steps
+from gitcp.state.steps import Result, only, place
 from gitcp.store import Store
+from gitcp.value import EMPTY
+
+T = TypeVar("T")
+
+Named = str | Iterable[str | tuple[str, str]]
+"""Steps: a name, or several, each a name or a name with its key."""
+
+Paths = str | bytes | os.PathLike[str] | Iterable[str | bytes | os.PathLike[str]]
+"""One file, or several."""
 
 
 class Session:
@@ -32,6 +52,7 @@ class Session:
     def __init__(self, opened: Opened, name: str) -> None:
         self.opened = opened
         self.name = name
+        self._known = Known()
 
     def __enter__(self) -> Self:
         return self
@@ -89,71 +110,168 @@ class Session:
 
     # ------------------------------------------------------------ steps
 
-    def step(self, name: str, do: Callable[[], Any] | None = None, *, key: str = "") -> Any:
-        """Return the result of a step: the recorded one, else that of `do`, which is recorded.
+    @overload
+    def step(self, name: str, do: None = None, *, key: str = "", inputs: object = None) -> Any: ...
 
-        `name` and `key` identify the step. The result, a JSON value, is in one checkpoint with the
-        files that the step wrote. If several threads or processes reach the same step, one runs it
-        and the others get its result. After a crash before it is recorded, it runs again. Without
-        `do`, only a recorded result is returned. Raises RevisionNotFound if there is none, and
-        BadValue if the result is not JSON.
+    @overload
+    def step(
+        self,
+        name: str,
+        do: Callable[[], T],
+        *,
+        key: str = "",
+        inputs: object = None,
+        depends: Named = (),
+        files: Paths = (),
+    ) -> T: ...
+
+    def step(
+        self,
+        name: str,
+        do: Callable[[], T] | None = None,
+        *,
+        key: str = "",
+        inputs: object = None,
+        depends: Named = (),
+        files: Paths = (),
+    ) -> T | Any:
+        """Return the result of a step: the recorded one if it is current, else that of `do`, which
+        is recorded.
+
+        `name` and `key` identify the step. Its result is a JSON value (tuples become lists), and is
+        in one checkpoint with the files that the step wrote. It is current until `inputs`, a JSON
+        value, or the result of a step that it depends on changes, or one of `files`, which the step
+        writes, is missing or altered. Steps that `do` calls are found to be dependencies, others
+        are named in `depends`, by name or as (name, key). Paths are relative to the directory that
+        was opened.
+
+        If several threads or processes reach one step, one runs it and the others get its result.
+        After a crash before it is recorded, it runs again. Without `do`, only a current result is
+        returned. Raises RevisionNotFound if there is none; Refused if a step in `depends` has to
+        run first; BadValue if a result or input is not JSON, or a file was not written.
         """
-        recorded = self._recorded(name, key)
-        if recorded is None and do is None:
+        step = StepName(name, key)
+        request = StepRequest(
+            step,
+            inputs=steps.inputs_checksum(step, inputs),
+            depends=_step_names(depends),
+            files=tuple(map(self._inside, _as_paths(files))),
+            any_inputs=do is None and inputs is None,
+        )
+        result = self._current(request, missing=do is None)
+        if result is None:
+            assert do is not None
+            with self._running(step) as running, only(self.opened.store(), self.name, place(step)):
+                result = self._current(request) or self._run_step(request, do, running)
+        if (outer := _outer.get()) is not None and outer.session == (self.opened.root, self.name):
+            outer.used[step] = result.checksum
+        return steps.decode(result)
+
+    def plan(self, inputs: Mapping[str | tuple[str, str], object] = EMPTY) -> StepPlan:
+        """Return which recorded steps would run again, and why. Writes nothing.
+
+        `inputs` are those that the program will pass, by name or (name, key); without them, inputs
+        count as unchanged. Raises BadValue for inputs that are not JSON.
+        """
+        named = {_step_name(name): value for name, value in inputs.items()}
+        checksums = {step: steps.inputs_checksum(step, value) for step, value in named.items()}
+        return plan_session(self.opened.store(), self.name, checksums, self._known)
+
+    def invalidate(self, name: str, *, key: str | None = None) -> Saved:
+        """Make a step run again, and what depends on it if its result changes.
+
+        Without `key`, that is every step of this name. Saves a checkpoint. Raises RevisionNotFound
+        if there is no such step.
+        """
+        store = self.opened.store()
+        return with_housekeeping(store, invalidate(store, self.name, name, key, self._known))
+
+    def _current(self, request: StepRequest, *, missing: bool = False) -> Result | None:
+        """Return the recorded result if it is current, else None; if `missing`, raise
+        RevisionNotFound.
+        """
+        found, planned = check(self.opened.store(), self.name, request, self._known)
+        if planned.verdict is Verdict.SKIP:
+            return found
+        if missing and found is None:
             raise RevisionNotFound(
-                f"step {name!r} of session {self.name} has not run yet",
+                f"step {str(request.step)!r} of session {self.name} has not run yet",
                 hint="pass the function to run",
             )
-        if recorded is None:
-            with only(self.opened.store(), self.name, steps.place(name, key)):
-                recorded = self._recorded(name, key) or [self._run_step(name, key, do)]
-        return recorded[0]
+        if missing:
+            raise RevisionNotFound(
+                f"step {str(request.step)!r} of session {self.name} has to run again: "
+                f"{', '.join(planned.reasons)}",
+                hint="pass the function to run",
+            )
+        return None
 
-    def _recorded(self, name: str, key: str) -> Any:
+    def _run_step(self, request: StepRequest, do: Callable[[], Any], running: Running) -> Result:
         store = self.opened.store()
-        tip = store.tip(self.name)
-        return steps.lookup(store, store.read(tip).steps, name, key) if tip else None
-
-    def _run_step(self, name: str, key: str, do: Callable[[], Any] | None) -> Any:
-        assert do is not None
-        result = steps.encode(name, key, do())
-        store = self.opened.store()
-        request = save.SaveRequest(
+        running.used.update(checksums(store, self.name, request.depends, self._known))
+        value = steps.encode(request.step, do())
+        result = record(store, request, value, running.used, self._known)
+        store = self.opened.store()  # `do` may have taken long
+        saving = save.SaveRequest(
             cwd=self.opened.path,
             limits=settings.limits(store.repo),
             choice=Choice(self.name, None, GIVEN),
+            step=request.step,
             results=(result,),
         )
-        with_housekeeping(store, save.save(store, request))
-        return steps.decode(result)
+        with_housekeeping(store, save.save(store, saving))
+        return result
 
-
-@contextmanager
-def only(store: Store, session: str, digest: str) -> Iterator[None]:
-    """Hold an exclusive lock on a part of a session. The system releases it when the process
-    dies.
-    """
-    directory = store.repo.store_dir / "steps"
-    make_own_directory(directory)
-    path = directory / f"{session}.{digest[:40]}"
-    descriptor = _locked(path)
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)
-        os.close(descriptor)
-
-
-def _locked(path: Path) -> int:
-    """Return a descriptor of the locked file at `path`. The file may have been removed while
-    waiting.
-    """
-    while True:
-        descriptor = open_shared(path, os.O_RDWR)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    @contextmanager
+    def _running(self, step: StepName) -> Iterator[Running]:
+        """Make a step the one whose dependencies are recorded. Raises BadValue if it is running
+        further out already, where it would wait for itself.
+        """
+        running = Running((self.opened.root, self.name), step, {}, _outer.get())
+        outer = running.outer
+        while outer is not None:
+            if (outer.session, outer.step) == (running.session, step):
+                raise BadValue(
+                    f"step {str(step)!r} runs inside itself: nothing was run",
+                    hint="give the inner step another name or key",
+                )
+            outer = outer.outer
+        token = _outer.set(running)
         try:
-            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
-                return descriptor
-        except FileNotFoundError:
-            pass
-        os.close(descriptor)
+            yield running
+        finally:
+            _outer.reset(token)
+
+    def _inside(self, path: str | bytes | os.PathLike[str]) -> bytes:
+        found = self.opened.store().repo.inside(self.opened.path, os.fsencode(path))
+        if not found:
+            raise BadValue(
+                f"{os.fsdecode(path)} is not a file in {self.opened.root}: nothing was run",
+                hint="name a file of the working tree",
+            )
+        return found
+
+
+class Running(NamedTuple):
+    """A step that runs, and the checksums of the results that it has used so far."""
+
+    session: tuple[Path, str]
+    step: StepName
+    used: dict[StepName, str]
+    outer: Running | None
+
+
+_outer: ContextVar[Running | None] = ContextVar("gitcp_step", default=None)
+"""The step that this thread or task runs."""
+
+
+def _step_name(name: str | tuple[str, str]) -> StepName:
+    return StepName(name) if isinstance(name, str) else StepName(*name)
+
+
+def _step_names(depends: Named) -> tuple[StepName, ...]:
+    return tuple(map(_step_name, [depends] if isinstance(depends, str) else depends))
+
+
+def _as_paths(files: Paths) -> list[str | bytes | os.PathLike[str]]:
+    return [files] if isinstance(files, str | bytes | os.PathLike) else [*files]

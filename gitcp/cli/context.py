@@ -347,15 +347,9 @@ class Context:
         return () if b"" in found else found
 
     def _inside(self, path: bytes) -> bytes:
-        """Resolve links in the directory only: the last name may itself be a link."""
-        whole = os.path.join(os.fsencode(self.cwd), path).rstrip(b"/")
-        directory, name = os.path.split(whole)
-        if name in (b"", b".", b".."):
-            directory, name = whole, b""
-        full = os.path.join(os.path.realpath(directory), name).rstrip(b"/")
-        root = os.fsencode(self.store.repo.root)
-        if full != root and not full.startswith(root + b"/"):
+        found = self.store.repo.inside(self.cwd, path)
+        if found is None:
             raise BadValue(
                 f"{os.fsdecode(path)} is outside {self.store.repo.root}: nothing was changed"
             )
-        return full[len(root) + 1 :]
+        return found

@@ -70,6 +70,7 @@ def checkpoint(found: Checkpoint, tags: Sequence[str]) -> Json:
         "reverted": str(found.reverted) if found.reverted else None,
         "compensations": list(note.compensations),
         "run": run(found.run),
+        "step": found.step._asdict() if found.step else None,
     }
 
 

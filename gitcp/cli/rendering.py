@@ -46,6 +46,8 @@ def head(output: Output, found: Summary, tags: Sequence[str], now: datetime, id:
     )
     skipped = f", {said('Gitcp-Skipped')} not captured" if said("Gitcp-Skipped") else ""
     output.line(f"Files:    {said('Gitcp-Files', '')}{skipped}{messages}")
+    if said("Gitcp-Step"):
+        output.line(f"Step:     {said('Gitcp-Step')}")
     if said("Gitcp-Restored-From"):
         output.line(f"Restored: from {said('Gitcp-Restored-From')}")
     if said("Gitcp-Forked-From"):

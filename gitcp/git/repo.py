@@ -122,6 +122,21 @@ class Repository:
             return default
         return value.lower() not in ("false", "no", "off", "0", "")
 
+    def inside(self, directory: Path, path: bytes) -> bytes | None:
+        """Return a path given relative to `directory` as one relative to the root (b"": the root),
+        None if it is outside. Links are resolved in its directory only: the last name may itself be
+        a link.
+        """
+        whole = os.path.join(os.fsencode(directory), path).rstrip(b"/")
+        above, name = os.path.split(whole)
+        if name in (b"", b".", b".."):
+            above, name = whole, b""
+        full = os.path.join(os.path.realpath(above), name).rstrip(b"/")
+        root = os.fsencode(self.root)
+        if full != root and not full.startswith(root + b"/"):
+            return None
+        return full[len(root) + 1 :]
+
     @cached_property
     def state_dir(self) -> Path:
         """Return `<git dir>/gitcp`: gitcp's files for this working tree.

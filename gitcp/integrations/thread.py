@@ -13,7 +13,6 @@ from typing import Any
 
 from gitcp import wire
 from gitcp.api.opened import Opened, with_housekeeping
-from gitcp.api.session import only
 from gitcp.conversation import segments
 from gitcp.errors import BadValue, StoreDamaged
 from gitcp.model import Agent, Capture, Checkpoint, Note, Source, Stream, Trigger
@@ -23,6 +22,7 @@ from gitcp.saving.conversation import MAIN, stored
 from gitcp.saving.save import ChangeScope, Saved
 from gitcp.saving.session import GIVEN, Choice
 from gitcp.state import settings
+from gitcp.state.steps import only
 from gitcp.store import Store
 from gitcp.value import EMPTY, Value, replace
 

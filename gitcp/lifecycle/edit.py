@@ -29,6 +29,7 @@ from gitcp.model import (
     SkipReason,
     Snapshot,
     State,
+    StepName,
     Stream,
 )
 from gitcp.restoring.plan import within
@@ -140,6 +141,7 @@ class Editor:
         return replace(
             before,
             **{name: self._edit_value(value) for name, value in texts.items()},
+            step=before.step and StepName(*self._edit_value(tuple(before.step))),
             snapshot=self._snapshot(before.snapshot),
             conversation=self._conversation(before.conversation) if before.conversation else None,
             steps=self._tree(before.steps) if before.steps else None,

@@ -198,6 +198,7 @@ def begin(
         reverted=None,
         forked_from=point.id,
         run=None,
+        step=None,
         state=state,
     )
     with store.lock():

@@ -28,6 +28,7 @@ from gitcp.model import (
     Source,
     Span,
     State,
+    StepName,
     Trigger,
 )
 from gitcp.saving import conversation, session
@@ -65,10 +66,11 @@ class SaveRequest(Value):
     step results apply; and `since`, to scan only what the restore changed. `complete` adds to a
     snapshot what the scan could not see.
 
-    `run` is the command that was run, `results` are those of finished steps, and `compensated` maps
-    compensations to outcomes (existing keys win). `state` is a framework's. With `files`, a known
-    snapshot, no file is read. `parent` is not read again if it is still the last checkpoint.
-    `patience` is the seconds to wait for the running agent's conversation to appear on disk.
+    `run` is the command that was run, `step` the one that ended, `results` are those of steps, and
+    `compensated` maps compensations to outcomes (existing keys win). `state` is a framework's. With
+    `files`, a known snapshot, no file is read. `parent` is not read again if it is still the last
+    checkpoint. `patience` is the seconds to wait for the running agent's conversation to appear on
+    disk.
     """
 
     cwd: Path
@@ -87,6 +89,7 @@ class SaveRequest(Value):
     words: Note | None = None
     steps_of: Checkpoint | None = None
     run: Run | None = None
+    step: StepName | None = None
     results: tuple[Result, ...] = ()
     compensated: Mapping[str, str] = EMPTY
     state: State | None = None
@@ -348,6 +351,7 @@ def _draft(
         changed=0,
         restored_from=request.restored_from,
         run=request.run,
+        step=request.step,
         steps=_steps(store, request, parent),
         state=request.state,
         compensated=compensated,

@@ -1,51 +1,76 @@
-"""Recorded results of steps, which a program need not repeat after a crash. They are part of the
-checkpoint.
+"""Recorded results of steps, which a program need not repeat. They are part of the checkpoint.
 
 A result is stored in `.gitcp/steps/<h>/<h>/<h>/<rest>.json`, named by the checksum of the step's
 name and key, one hex digit a directory, so that another result rewrites a few small trees. It is in
-the same commit as the files that the step wrote, and so is restored with them.
+the same commit as the files that the step wrote, and so is restored with them. Beside the result it
+has what the step depends on and what it wrote, by checksum (gitcp.running.steps compares them).
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import sha256
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 from gitcp import wire
 from gitcp.errors import BadValue, StoreDamaged
 from gitcp.git import trees
-from gitcp.model import FILE, Entry, Oid
+from gitcp.git.fsync import make_own_directory, open_shared
+from gitcp.model import FILE, Entry, Oid, StepName
 from gitcp.store import Store
-from gitcp.value import Value
+from gitcp.value import EMPTY, Value
+
+MOST_READ = 100_000
+"""Objects of results that one reader remembers."""
 
 
 class Result(Value):
-    """The result of a step, as JSON."""
+    """The result of a step.
 
-    name: str
-    key: str
+    `result` is JSON. `inputs` is the checksum of the inputs, None if there are none. `depends` has
+    the steps whose results were used, with the checksums of these; `files` the files that the step
+    wrote, relative to the root, with the SHA-256 of their bytes. An `invalidated` result is not
+    used, but compared with the next one.
+    """
+
+    step: StepName
     result: bytes
+    inputs: str | None = None
+    depends: Mapping[StepName, str] = EMPTY
+    files: Mapping[bytes, str] = EMPTY
+    invalidated: bool = False
+
+    @property
+    def checksum(self) -> str:
+        """The SHA-256 of what dependents see: the result and the files."""
+        files = [[wire.encode_path(path), self.files[path]] for path in sorted(self.files)]
+        return _checksum({"result": wire.loads(self.result), "files": files})
 
 
-def place(name: str, key: str) -> str:
+def place(step: StepName) -> str:
     """Return the SHA-256 in hex that identifies a step. The length of the name separates steps that
     are equal when joined.
     """
+    name, key = step
     return sha256(f"{len(name)}\0{name}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def encode(name: str, key: str, result: Any) -> Result:
+def encode(step: StepName, result: Any) -> Result:
     """Return a result in its stored form; tuples become lists. Raises BadValue for a value that is
     not JSON.
     """
     if not _is_json(result):
         raise BadValue(
-            f"the result of step {name!r} is not a JSON value: the step was done, but its "
+            f"the result of step {str(step)!r} is not a JSON value: the step was done, but its "
             "result is not recorded",
             hint="return None, numbers, text, lists, or dicts with text keys",
         )
-    return Result(name, key, wire.dumps(result))
+    return Result(step, wire.dumps(result))
 
 
 def decode(result: Result) -> Any:
@@ -53,26 +78,102 @@ def decode(result: Result) -> Any:
     return wire.loads(result.result)
 
 
-def lookup(store: Store, steps: Oid | None, name: str, key: str) -> Any:
-    """Return the recorded result of a step in a list, None if the step was not done. Raises
-    StoreDamaged.
+def inputs_checksum(step: StepName, inputs: Any) -> str | None:
+    """Return the SHA-256 of the inputs' canonical JSON, None for None. Raises BadValue for a value
+    that is not JSON.
     """
-    entry = trees.lookup(store.objects, steps, _path(name, key)) if steps else None
-    if entry is None:
+    if inputs is None:
         return None
+    if not _is_json(inputs):
+        raise BadValue(
+            f"the inputs of step {str(step)!r} are not a JSON value: nothing was run",
+            hint="pass numbers, text, lists or dicts with text keys, such as a version or a "
+            "checksum of them; or make them a part of key=",
+        )
+    return _checksum(inputs)
+
+
+class Results:
+    """The results in one tree. `known` has the objects read before, by id, for the next reader."""
+
+    def __init__(self, store: Store, tree: Oid | None, known: dict[Oid, Any]) -> None:
+        if len(known) > MOST_READ:
+            known.clear()
+        self._store, self._tree, self._known = store, tree, known
+
+    def find(self, step: StepName) -> Result | None:
+        """Return the recorded result of a step, None if there is none. Raises StoreDamaged."""
+        oid = self._tree
+        for name in _path(step).split(b"/"):
+            if oid is None:
+                return None
+            oid = self._entries(oid).get(name)
+        return self._read(oid) if oid else None
+
+    def __iter__(self) -> Iterator[Result]:
+        """Yield every result."""
+        if self._tree is not None:
+            for _, entry in trees.walk(self._store.objects, self._tree):
+                yield self._read(entry.oid)
+
+    def _entries(self, tree: Oid) -> Mapping[bytes, Oid]:
+        if tree not in self._known:
+            entries = self._store.objects.read_tree(tree)
+            self._known[tree] = {each.name: each.oid for each in entries}
+        found: Mapping[bytes, Oid] = self._known[tree]
+        return found
+
+    def _read(self, oid: Oid) -> Result:
+        if oid not in self._known:
+            self._known[oid] = _decode_record(self._store.objects.read_blob(oid), oid)
+        found: Result = self._known[oid]
+        return found
+
+
+def add(store: Store, tree: Oid | None, result: Result) -> Oid:
+    """Return the tree of results with one more. Writes objects only."""
+    blob = store.objects.write_blob(_encode_record(result))
+    return trees.put(store.objects, tree, _path(result.step), Entry(FILE, blob))
+
+
+def _encode_record(result: Result) -> bytes:
+    about: wire.Json = {"name": result.step.name, "key": result.step.key}
+    if result.inputs is not None:
+        about["inputs"] = result.inputs
+    if result.depends:
+        about["depends"] = [
+            {"name": name, "key": key, "sha256": checksum}
+            for (name, key), checksum in sorted(result.depends.items())
+        ]
+    if result.files:
+        about["files"] = [
+            {"path": wire.encode_path(path), "sha256": checksum}
+            for path, checksum in sorted(result.files.items())
+        ]
+    if result.invalidated:
+        about["invalidated"] = True
+    return wire.dumps(about)[:-1] + b',"result":' + result.result + b"}\n"
+
+
+def _decode_record(data: bytes, oid: Oid) -> Result:
     try:
-        return [wire.loads(store.objects.read_blob(entry.oid))["result"]]
-    except (ValueError, KeyError, TypeError):
+        fields = wire.loads(data)
+        return Result(
+            StepName(fields["name"], fields["key"]),
+            wire.dumps(fields["result"]),
+            fields.get("inputs"),
+            {StepName(d["name"], d["key"]): d["sha256"] for d in fields.get("depends", ())},
+            {wire.decode_path(f["path"]): f["sha256"] for f in fields.get("files", ())},
+            bool(fields.get("invalidated")),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise StoreDamaged(
-            f"the result of step {name!r} cannot be read", hint="gitcp check"
+            f"object {oid}, the result of a step, cannot be read", hint="gitcp check"
         ) from None
 
 
-def add(store: Store, steps: Oid | None, result: Result) -> Oid:
-    """Return the tree of results with one more. Writes objects only."""
-    named = wire.dumps({"name": result.name, "key": result.key})[:-1]
-    blob = store.objects.write_blob(named + b',"result":' + result.result + b"}\n")
-    return trees.put(store.objects, steps, _path(result.name, result.key), Entry(FILE, blob))
+def _checksum(value: Any) -> str:
+    return sha256(wire.canonical(value)).hexdigest()
 
 
 def _is_json(value: Any) -> bool:
@@ -87,6 +188,40 @@ def _is_json(value: Any) -> bool:
     )
 
 
-def _path(name: str, key: str) -> bytes:
-    digest = place(name, key)
+def _path(step: StepName) -> bytes:
+    digest = place(step)
     return "/".join((*digest[:3], f"{digest[3:]}.json")).encode("ascii")
+
+
+# ---------------------------------------------------------------- locks
+
+
+@contextmanager
+def only(store: Store, session: str, digest: str) -> Iterator[None]:
+    """Hold an exclusive lock on a part of a session. The system releases it when the process
+    dies.
+    """
+    directory = store.repo.store_dir / "steps"
+    make_own_directory(directory)
+    path = directory / f"{session}.{digest[:40]}"
+    descriptor = _locked(path)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _locked(path: Path) -> int:
+    """Return a descriptor of the locked file at `path`. The file may have been removed while
+    waiting.
+    """
+    while True:
+        descriptor = open_shared(path, os.O_RDWR)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return descriptor
+        except FileNotFoundError:
+            pass
+        os.close(descriptor)

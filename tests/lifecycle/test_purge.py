@@ -24,7 +24,7 @@ from gitcp.git.trees import TreeEntry
 from gitcp.lifecycle import prune, purge
 from gitcp.lifecycle.check import check
 from gitcp.lifecycle.edit import Edit, Editor
-from gitcp.model import FILE, Handoff, Note, Run, SkipReason, Source, State
+from gitcp.model import FILE, Handoff, Note, Run, SkipReason, Source, State, StepName
 from gitcp.retention import Policy
 from gitcp.saving import conversation
 from gitcp.secrets.scan import fingerprint
@@ -77,7 +77,7 @@ def everywhere(project: Project) -> Store:
         {b"a.txt": TEXT.encode(), b"b.txt": b"b\n"},
         {"main": lines[0], "agents/one": b"none\n"},
     )
-    found = steps.add(store, None, steps.encode(TEXT, "key", {TEXT: [TEXT]}))
+    found = steps.add(store, None, steps.encode(StepName(TEXT, "key"), {TEXT: [TEXT]}))
     note = Note(
         label=f"label {TEXT}",
         phase=f"phase {TEXT}",

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import gitcp
 from gitcp.errors import BadValue, RevisionNotFound
+from gitcp.model import StepName
 from gitcp.state import steps
 
 from driver import Project
@@ -44,7 +45,7 @@ def session(project: Project) -> gitcp.Session:
 @given(JSON)
 def test_results_come_back(value: Any) -> None:
     """Any JSON value is given back as it was, the first time as every other."""
-    assert steps.decode(steps.encode("a", "b", value)) == value
+    assert steps.decode(steps.encode(StepName("a", "b"), value)) == value
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ def test_names_and_keys(session: gitcp.Session) -> None:
 def test_results_in_the_tree(session: gitcp.Session, project: Project) -> None:
     """Plain git finds a result where docs/format.md says that it is."""
     session.step("load", lambda: [1, "two"], key="k")
-    digest = steps.place("load", "k")
+    digest = steps.place(StepName("load", "k"))
     path = f"refs/gitcp/sessions/work:.gitcp/steps/{digest[0]}/{digest[1]}/{digest[2]}/{digest[3:]}.json"  # noqa: E501
 
     assert project.git("show", path) == '{"name":"load","key":"k","result":[1,"two"]}'
@@ -142,7 +143,7 @@ def test_threads_share_a_step(session: gitcp.Session) -> None:
     def slow() -> int:
         calls.append(1)
         time.sleep(0.1)
-        return session.step("inner", lambda: 5)  # type: ignore[no-any-return]
+        return session.step("inner", lambda: 5)
 
     def work(number: int) -> None:
         found.append(session.step("slow", slow))

@@ -1,0 +1,318 @@
+"""Steps: which recorded results are current, which steps have to run again, and why.
+
+A step is current if its result was recorded for the same inputs, its files are as it wrote them,
+and the steps it depends on are current and have the results that it used. So a change affects what
+depends on it and nothing else; and a step that runs again with the same result affects nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Container, Iterator, Mapping
+from enum import StrEnum
+from hashlib import sha256
+from typing import Any
+
+from gitcp.errors import BadValue, Refused, RevisionNotFound
+from gitcp.fastpath import fingerprint
+from gitcp.model import Note, Oid, StepName
+from gitcp.saving import save
+from gitcp.saving.save import Saved, SaveRequest
+from gitcp.saving.session import GIVEN, Choice
+from gitcp.state import settings
+from gitcp.state.steps import Result, Results
+from gitcp.store import Store
+from gitcp.value import Value, replace
+from gitcp.worktree import reading
+from gitcp.worktree.paths import display
+
+
+class Verdict(StrEnum):
+    """What becomes of a step: it runs, it runs if a step before it gets another result, or its
+    recorded result is used.
+    """
+
+    RUN = "run"
+    IF_CHANGED = "if-changed"
+    SKIP = "skip"
+
+
+class PlannedStep(Value):
+    """A step in a plan. `reasons` say why it would run, empty if it would not."""
+
+    step: StepName
+    verdict: Verdict
+    reasons: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.verdict.value:<10}  {self.step}" + (
+            f": {', '.join(self.reasons)}" if self.reasons else ""
+        )
+
+
+class StepPlan(Value):
+    """What a program would run if it started now. A step comes after those it depends on."""
+
+    session: str
+    steps: tuple[PlannedStep, ...]
+
+    @property
+    def affected(self) -> tuple[StepName, ...]:
+        """The steps that would run, or would run if a result changes."""
+        return tuple(each.step for each in self.steps if each.verdict is not Verdict.SKIP)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.steps)) or f"session {self.session} has no steps"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as a JSON value."""
+        return {
+            "session": self.session,
+            "steps": [
+                {**each.step._asdict(), "verdict": each.verdict.value, "reasons": [*each.reasons]}
+                for each in self.steps
+            ],
+        }
+
+
+class StepRequest(Value):
+    """A step as a program calls it. `inputs` is their checksum, compared unless
+    `any_inputs`; `depends` are the steps it names, `files` the paths it writes, from the root.
+    """
+
+    step: StepName
+    inputs: str | None = None
+    depends: tuple[StepName, ...] = ()
+    files: tuple[bytes, ...] = ()
+    any_inputs: bool = False
+
+
+class Known:
+    """What was read before: results by object id, checksums of files by fingerprint. For one
+    session object; threads may share it.
+    """
+
+    def __init__(self) -> None:
+        self.results: dict[Oid, Any] = {}
+        self._files: dict[bytes, tuple[fingerprint.Fingerprint, str]] = {}
+
+    def checksum(self, root: bytes, path: bytes) -> str | None:
+        """Return the SHA-256 of a file, None if it is missing, unreadable or not a file."""
+        full = root + b"/" + path
+        try:
+            status = os.stat(full)
+            current = fingerprint.of(status)
+            if full in self._files and self._files[full][0] == current:
+                return self._files[full][1]
+            started = reading.tick()
+            digest, status = reading.consume(full, status, _sha256)
+        except (OSError, reading.Unstable):
+            return None
+        current = fingerprint.of(status)
+        if reading.settled(current[fingerprint.CTIME], started):
+            self._files[full] = current, digest
+        return digest
+
+
+# ---------------------------------------------------------------- what has to run
+
+
+def plan(
+    session: str,
+    find: Callable[[StepName], Result | None],
+    wanted: Mapping[StepName, str | None],
+    checksum: Callable[[bytes], str | None],
+    *,
+    known_inputs: Container[StepName],
+) -> StepPlan:
+    """Return the plan for the steps `wanted`, with the checksums of their inputs, and for all they
+    depend on.
+
+    Inputs are compared only for steps in `known_inputs`. `find` returns recorded results and
+    `checksum` that of a file now. Pure but for these.
+    """
+    planned: dict[StepName, PlannedStep] = {}
+    for step in _in_order(wanted, find):
+        result = find(step)
+        own: list[str] = []
+        if result is None:
+            own = ["it has not run"]
+        else:
+            if step in known_inputs and wanted.get(step) != result.inputs:
+                own.append("its inputs changed")
+            own += _own_reasons(result, checksum)
+        upstream = _upstream_reasons(result, find, planned) if result else ([], [])
+        own += upstream[0]
+        verdict = Verdict.RUN if own else Verdict.IF_CHANGED if upstream[1] else Verdict.SKIP
+        planned[step] = PlannedStep(step, verdict, tuple(own or upstream[1]))
+    return StepPlan(session, tuple(planned.values()))
+
+
+def _in_order(
+    wanted: Mapping[StepName, str | None], find: Callable[[StepName], Result | None]
+) -> Iterator[StepName]:
+    """Yield steps and all they depend on, each once, after what it depends on."""
+    begun: set[StepName] = set()
+    done: set[StepName] = set()
+    ahead = [*reversed([*wanted])]
+    while ahead:
+        step = ahead[-1]
+        if step not in begun:
+            begun.add(step)
+            result = find(step)
+            depends = result.depends if result else ()
+            ahead += [each for each in reversed([*depends]) if each not in begun]
+            continue
+        ahead.pop()
+        if step not in done:
+            done.add(step)
+            yield step
+
+
+def _own_reasons(result: Result, checksum: Callable[[bytes], str | None]) -> Iterator[str]:
+    if result.invalidated:
+        yield "it was invalidated"
+    for path, recorded in result.files.items():
+        now = checksum(path)
+        if now != recorded:
+            yield f"{display(path)} {'is missing' if now is None else 'was altered'}"
+
+
+def _upstream_reasons(
+    result: Result,
+    find: Callable[[StepName], Result | None],
+    planned: Mapping[StepName, PlannedStep],
+) -> tuple[list[str], list[str]]:
+    """Return the reasons to run because of other results, and because of steps that would run."""
+    certain, possible = [], []
+    for step, used in result.depends.items():
+        upstream = find(step)
+        if step in planned and planned[step].verdict is not Verdict.SKIP:
+            possible.append(f"it depends on step {str(step)!r}")
+        elif upstream is not None and upstream.checksum != used:
+            certain.append(f"step {str(step)!r} has another result")
+    return certain, possible
+
+
+def plan_session(
+    store: Store, session: str, inputs: Mapping[StepName, str | None], known: Known
+) -> StepPlan:
+    """Return the plan for every recorded step of a session, and for the steps in `inputs`. Writes
+    nothing. Raises StoreDamaged.
+    """
+    results = {result.step: result for result in _results(store, session, known)}
+    wanted = {**dict.fromkeys(sorted(results, key=_by_number)), **inputs}
+    root = os.fsencode(store.repo.root)
+    return plan(
+        session,
+        results.get,
+        wanted,
+        lambda path: known.checksum(root, path),
+        known_inputs=frozenset(inputs),
+    )
+
+
+def check(
+    store: Store, session: str, request: StepRequest, known: Known
+) -> tuple[Result | None, PlannedStep]:
+    """Return the recorded result of a step, and whether it has to run. Raises Refused if a step
+    that it names has not run, or would have to run again.
+    """
+    results, root = _results(store, session, known), os.fsencode(store.repo.root)
+    wanted = {**dict.fromkeys(request.depends), request.step: request.inputs}
+    made = plan(
+        session,
+        results.find,
+        wanted,
+        lambda path: known.checksum(root, path),
+        known_inputs=() if request.any_inputs else (request.step,),
+    )
+    planned = {each.step: each for each in made.steps}
+    for step in request.depends:
+        if planned[step].verdict is not Verdict.SKIP:
+            raise Refused(
+                f"step {str(request.step)!r} depends on step {str(step)!r}, which has to run "
+                f"first ({', '.join(planned[step].reasons)}): nothing was run",
+                hint=f"run step {str(step)!r} before it",
+            )
+    return results.find(request.step), planned[request.step]
+
+
+def _results(store: Store, session: str, known: Known) -> Results:
+    tip = store.tip(session)
+    return Results(store, store.read(tip).steps if tip else None, known.results)
+
+
+# ---------------------------------------------------------------- recording
+
+
+def record(
+    store: Store, request: StepRequest, result: Result, used: Mapping[StepName, str], known: Known
+) -> Result:
+    """Return the result to record, with what the step used and the files it wrote. Raises BadValue
+    if one of these is missing.
+    """
+    root = os.fsencode(store.repo.root)
+    files = {path: known.checksum(root, path) for path in request.files}
+    for path, checksum in files.items():
+        if checksum is None:
+            raise BadValue(
+                f"step {str(request.step)!r} did not write {display(path)}: its result is not "
+                "recorded",
+                hint="name the files that it writes, one by one",
+            )
+    return replace(
+        result,
+        inputs=request.inputs,
+        depends=dict(used),
+        files={path: checksum for path, checksum in files.items() if checksum},
+    )
+
+
+def checksums(
+    store: Store, session: str, depends: tuple[StepName, ...], known: Known
+) -> dict[StepName, str]:
+    """Return the checksums of the results of steps."""
+    results = _results(store, session, known)
+    found = {step: results.find(step) for step in depends}
+    return {step: result.checksum for step, result in found.items() if result}
+
+
+def invalidate(store: Store, session: str, name: str, key: str | None, known: Known) -> Saved:
+    """Mark the results of a step as invalid, with every key unless `key` is given: it runs again,
+    and what depends on it if its result changes. Saves a checkpoint. Raises RevisionNotFound.
+    """
+    found = [
+        replace(result, invalidated=True)
+        for result in _results(store, session, known)
+        if result.step.name == name and key in (None, result.step.key)
+    ]
+    if not found:
+        raise RevisionNotFound(
+            f"session {session} has no step {str(StepName(name, key or ''))!r}: nothing was changed"
+        )
+    request = SaveRequest(
+        cwd=store.repo.root,
+        note=Note(label=f"invalidated step {StepName(name, key or '')}"),
+        limits=settings.limits(store.repo),
+        choice=Choice(session, None, GIVEN),
+        results=tuple(found),
+    )
+    return save.save(store, request)
+
+
+def _by_number(step: StepName) -> list[tuple[int, str]]:
+    """Return a key that sorts 9 before 10."""
+    return [
+        (int(part), "") if part.isdecimal() else (-1, part)
+        for text in step
+        for part in re.split(r"([0-9]{1,18})", text)
+    ]
+
+
+def _sha256(descriptor: int, _: os.stat_result) -> str:
+    digest = sha256()
+    for block in reading.blocks(descriptor):
+        digest.update(block)
+    return digest.hexdigest()
