@@ -1,37 +1,174 @@
 """gitcp: save points for coding agents. Files and conversation, together, as one git commit.
 
-Importing this package loads no large dependency. The API (`gitcp.open(path)`, see gitcp.api) is
-loaded on first use.
+Importing this package loads no large dependency. The API (`gitcp.open(path)`, see gitcp.api), its
+values and its errors are loaded on first use.
 """
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gitcp.api import aopen as aopen
-    from gitcp.api import open as open
-    from gitcp.api.asynchronous import AsyncCheckpoints as AsyncCheckpoints
-    from gitcp.api.checkpoints import Checkpoints as Checkpoints
-    from gitcp.api.session import Session as Session
-    from gitcp.errors import GitcpError as GitcpError
-    from gitcp.model import Agent as Agent
-    from gitcp.model import Handoff as Handoff
+    from gitcp.api import aopen, open
+    from gitcp.api.asynchronous import AsyncCheckpoints, AsyncSession, AsyncTransaction
+    from gitcp.api.checkpoints import Checkpoints
+    from gitcp.api.session import Session
+    from gitcp.api.transaction import TransactionBlock
+    from gitcp.errors import (
+        AlreadyExists,
+        BadValue,
+        ConversationUnreadable,
+        DiskFull,
+        FormatTooNew,
+        GitcpError,
+        GitFailed,
+        NotTrusted,
+        Refused,
+        RepositoryNotFound,
+        RevisionAmbiguous,
+        RevisionNotFound,
+        SecretsFound,
+        StoreBusy,
+        StoreDamaged,
+    )
+    from gitcp.history.sessions import Session as SessionSummary
+    from gitcp.history.show import Listing
+    from gitcp.lifecycle.check import CheckReport
+    from gitcp.lifecycle.fork import Forked
+    from gitcp.lifecycle.prune import PrunePlan
+    from gitcp.lifecycle.prune import Report as PruneReport
+    from gitcp.model import (
+        Agent,
+        Checkpoint,
+        CheckpointId,
+        FileChange,
+        Handoff,
+        Host,
+        Kind,
+        Note,
+        Trigger,
+    )
+    from gitcp.restoring.restore import Report, RestorePlan
+    from gitcp.restoring.revert import RevertPlan
+    from gitcp.retention import Policy
+    from gitcp.running.steps import PlannedStep, StepPlan
+    from gitcp.running.transaction import Failure
+    from gitcp.saving.save import Saved
+    from gitcp.store import Store, Summary
 
 __version__ = "0.1.0"
 
+__all__ = [
+    "Agent",
+    "AlreadyExists",
+    "AsyncCheckpoints",
+    "AsyncSession",
+    "AsyncTransaction",
+    "BadValue",
+    "CheckReport",
+    "Checkpoint",
+    "CheckpointId",
+    "Checkpoints",
+    "ConversationUnreadable",
+    "DiskFull",
+    "Failure",
+    "FileChange",
+    "Forked",
+    "FormatTooNew",
+    "GitFailed",
+    "GitcpError",
+    "Handoff",
+    "Host",
+    "Kind",
+    "Listing",
+    "NotTrusted",
+    "Note",
+    "PlannedStep",
+    "Policy",
+    "PrunePlan",
+    "PruneReport",
+    "Refused",
+    "Report",
+    "RepositoryNotFound",
+    "RestorePlan",
+    "RevertPlan",
+    "RevisionAmbiguous",
+    "RevisionNotFound",
+    "Saved",
+    "SecretsFound",
+    "Session",
+    "SessionSummary",
+    "StepPlan",
+    "Store",
+    "StoreBusy",
+    "StoreDamaged",
+    "Summary",
+    "TransactionBlock",
+    "Trigger",
+    "aopen",
+    "open",
+]
+
 _PUBLIC = {
     "Agent": "gitcp.model",
+    "AlreadyExists": "gitcp.errors",
     "AsyncCheckpoints": "gitcp.api.asynchronous",
+    "AsyncSession": "gitcp.api.asynchronous",
+    "AsyncTransaction": "gitcp.api.asynchronous",
+    "BadValue": "gitcp.errors",
+    "CheckReport": "gitcp.lifecycle.check",
+    "Checkpoint": "gitcp.model",
+    "CheckpointId": "gitcp.model",
     "Checkpoints": "gitcp.api.checkpoints",
+    "ConversationUnreadable": "gitcp.errors",
+    "DiskFull": "gitcp.errors",
+    "Failure": "gitcp.running.transaction",
+    "FileChange": "gitcp.model",
+    "Forked": "gitcp.lifecycle.fork",
+    "FormatTooNew": "gitcp.errors",
+    "GitFailed": "gitcp.errors",
     "GitcpError": "gitcp.errors",
     "Handoff": "gitcp.model",
+    "Host": "gitcp.model",
+    "Kind": "gitcp.model",
+    "Listing": "gitcp.history.show",
+    "NotTrusted": "gitcp.errors",
+    "Note": "gitcp.model",
+    "PlannedStep": "gitcp.running.steps",
+    "Policy": "gitcp.retention",
+    "PrunePlan": "gitcp.lifecycle.prune",
+    "PruneReport": "gitcp.lifecycle.prune:Report",
+    "Refused": "gitcp.errors",
+    "Report": "gitcp.restoring.restore",
+    "RepositoryNotFound": "gitcp.errors",
+    "RestorePlan": "gitcp.restoring.restore",
+    "RevertPlan": "gitcp.restoring.revert",
+    "RevisionAmbiguous": "gitcp.errors",
+    "RevisionNotFound": "gitcp.errors",
+    "Saved": "gitcp.saving.save",
+    "SecretsFound": "gitcp.errors",
     "Session": "gitcp.api.session",
+    "SessionSummary": "gitcp.history.sessions:Session",
+    "StepPlan": "gitcp.running.steps",
+    "Store": "gitcp.store",
+    "StoreBusy": "gitcp.errors",
+    "StoreDamaged": "gitcp.errors",
+    "Summary": "gitcp.store",
+    "TransactionBlock": "gitcp.api.transaction",
+    "Trigger": "gitcp.model",
     "aopen": "gitcp.api",
     "open": "gitcp.api",
 }
+"""Where each public name is: a module, with the name there if it is another one."""
 
 
-def __getattr__(name: str) -> object:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'gitcp' has no attribute {name!r}")
-    from importlib import import_module
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
 
-    return getattr(import_module(_PUBLIC[name]), name)
+
+if not TYPE_CHECKING:  # a checker knows the names from above, and would allow any other
+
+    def __getattr__(name):
+        if name not in _PUBLIC:
+            raise AttributeError(f"module 'gitcp' has no attribute {name!r}")
+        from importlib import import_module
+
+        module, _, other = _PUBLIC[name].partition(":")
+        return getattr(import_module(module), other or name)

@@ -1,15 +1,16 @@
 """Expected errors, with their exit codes.
 
     GitcpError                     1   failed
-    ├── BadValue                   2   invalid argument or input file
-    ├── RepositoryNotFound        10   no repository, or one that gitcp does not support
+    ├── BadValue                   2   invalid argument or input file (a ValueError)
+    ├── RepositoryNotFound        10   no repository, or an unsupported one (a LookupError)
     ├── StoreBusy                 11   the store is locked, or other processes won every race
     ├── Refused                   12   would lose work, or needs --yes
+    │   └── AlreadyExists         12   a name or directory is taken (a FileExistsError)
     ├── StoreDamaged              13   an object is missing or does not match its id
     │   └── FormatTooNew          13   written by a newer gitcp
     ├── NotTrusted                14   comes from another repository and needs --trust
     ├── SecretsFound              15   data that leaves the machine contains secrets
-    ├── RevisionNotFound          16   no such checkpoint
+    ├── RevisionNotFound          16   no such checkpoint (a LookupError)
     │   └── RevisionAmbiguous     16   more than one; lists the candidates
     ├── DiskFull                  17
     ├── ConversationUnreadable     1   the agent's files are missing or unreadable
@@ -38,11 +39,11 @@ class GitcpError(Exception):
         self.hint = hint
 
 
-class BadValue(GitcpError):
+class BadValue(GitcpError, ValueError):
     """An invalid value from the user: an argument, a setting, a payload."""
 
 
-class RepositoryNotFound(GitcpError):
+class RepositoryNotFound(GitcpError, LookupError):
     """There is no git repository here, or one that gitcp does not support."""
 
 
@@ -52,6 +53,10 @@ class StoreBusy(GitcpError):
 
 class Refused(GitcpError):
     """The action could lose work, or needs a confirmation."""
+
+
+class AlreadyExists(Refused, FileExistsError):
+    """A session, tag, branch or directory with this name exists already."""
 
 
 class StoreDamaged(GitcpError):
@@ -72,7 +77,7 @@ class SecretsFound(GitcpError):
     """Data about to leave the machine contains secrets."""
 
 
-class RevisionNotFound(GitcpError):
+class RevisionNotFound(GitcpError, LookupError):
     """No checkpoint matches the revision."""
 
 

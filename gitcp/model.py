@@ -100,6 +100,22 @@ class Entry(NamedTuple):
 # ---------------------------------------------------------------- files
 
 
+def path_text(path: bytes) -> str:
+    """Return a path as Python's own functions take it: bytes that are not UTF-8 are escaped."""
+    return path.decode("utf-8", "surrogateescape")
+
+
+class AtPath(Value):
+    """A value about one path of the working tree."""
+
+    path: bytes
+
+    @property
+    def path_text(self) -> str:
+        """The path as a `str`."""
+        return path_text(self.path)
+
+
 class SkipReason(StrEnum):
     """Why a path is not in the snapshot."""
 
@@ -115,46 +131,41 @@ class SkipReason(StrEnum):
     PURGED = "purged"
 
 
-class Skip(Value):
+class Skip(AtPath):
     """A path that is not in a snapshot, including everything below it."""
 
-    path: bytes
     reason: SkipReason
     detail: str = ""
 
 
-class Conversion(Value):
+class Conversion(AtPath):
     """How a file's bytes are derived from its blob, as git's checkout would do it.
 
     `eol` is "crlf" or "". `ident`: `$Id$` is expanded. `encoding` is the working-tree encoding or
     "". `lfs`: the blob is an LFS pointer to the bytes in the repository's LFS store.
     """
 
-    path: bytes
     eol: str = ""
     ident: bool = False
     encoding: str = ""
     lfs: bool = False
 
 
-class Submodule(Value):
+class Submodule(AtPath):
     """A gitlink: the commit that the submodule has checked out."""
 
-    path: bytes
     commit: Oid
 
 
-class NestedRepository(Value):
+class NestedRepository(AtPath):
     """A repository inside the working tree that is not a submodule. Recorded, never entered."""
 
-    path: bytes
     head: Oid | None
 
 
-class IndexEntry(Value):
+class IndexEntry(AtPath):
     """An entry of git's index. `stage` is 0, or 1 to 3 in a conflict."""
 
-    path: bytes
     mode: int
     oid: Oid
     stage: int = 0
@@ -384,10 +395,9 @@ class Kind(StrEnum):
     TYPE = "type"
 
 
-class FileChange(Value):
+class FileChange(AtPath):
     """A path that differs: its old and new entry, None if it does not exist."""
 
-    path: bytes
     old: Entry | None
     new: Entry | None
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gitcp import wire
-from gitcp.errors import DiskFull, GitFailed, Refused, StoreBusy, StoreDamaged
+from gitcp.errors import AlreadyExists, DiskFull, GitFailed, Refused, StoreBusy, StoreDamaged
 from gitcp.git import locks, refs, shared, trees
 from gitcp.git.fsync import FULL, make_own_directory, open_shared
 from gitcp.git.objects import Objects
@@ -190,7 +190,7 @@ class Store:
         name = checkpoint.id.session
         self.objects.flush(held=True)
         if not refs.update_ref(self.repo.common_dir, refs.SESSIONS + name, checkpoint.commit, None):
-            raise Refused(
+            raise AlreadyExists(
                 f"session {name} already exists; nothing was changed",
                 hint="choose another name with --name",
             )

@@ -4,29 +4,45 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from functools import partial
+from functools import partial, wraps
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from gitcp.api.checkpoints import Checkpoints
 from gitcp.api.session import Session
 from gitcp.api.transaction import TransactionBlock
-from gitcp.history.sessions import Session as Listed
-from gitcp.history.show import Listing
-from gitcp.lifecycle.check import CheckReport
-from gitcp.lifecycle.fork import Forked
-from gitcp.lifecycle.prune import PrunePlan
-from gitcp.lifecycle.prune import Report as PruneReport
-from gitcp.model import Checkpoint, FileChange
-from gitcp.restoring.restore import Report, RestorePlan
-from gitcp.restoring.revert import RevertPlan
-from gitcp.retention import Policy
+from gitcp.restoring.restore import Report
 from gitcp.running.steps import StepPlan
 from gitcp.saving.save import Saved
-from gitcp.store import Summary
 from gitcp.value import EMPTY
 
+P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T")
+
+
+def _in_thread(
+    method: Callable[Concatenate[Checkpoints, P], R],
+) -> Callable[Concatenate[AsyncCheckpoints, P], Coroutine[Any, Any, R]]:
+    """Return a method that runs another one of `blocking` in a thread."""
+
+    @wraps(method)
+    async def awaited(self: AsyncCheckpoints, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await asyncio.to_thread(method, self.blocking, *args, **kwargs)
+
+    return awaited
+
+
+def _at_once(
+    method: Callable[Concatenate[Checkpoints, P], TransactionBlock],
+) -> Callable[Concatenate[AsyncCheckpoints, P], AsyncTransaction]:
+    """Return a method whose result is for `async with`."""
+
+    @wraps(method)
+    def made(self: AsyncCheckpoints, /, *args: P.args, **kwargs: P.kwargs) -> AsyncTransaction:
+        return AsyncTransaction(method(self.blocking, *args, **kwargs))
+
+    return made
 
 
 class AsyncCheckpoints:
@@ -41,87 +57,27 @@ class AsyncCheckpoints:
         """See Checkpoints.session."""
         return AsyncSession(self.blocking.session(name))
 
-    def transaction(self, label: str, **given: Any) -> AsyncTransaction:
-        """See Checkpoints.transaction: for `async with`."""
-        return AsyncTransaction(self.blocking.transaction(label, **given))
+    transaction = _at_once(Checkpoints.transaction)
 
-    async def save(self, label: str | None = None, **given: Any) -> Saved:
-        """See Checkpoints.save."""
-        return await asyncio.to_thread(self.blocking.save, label, **given)
-
-    async def tag(self, name: str, revision: str = "@", **given: Any) -> None:
-        """See Checkpoints.tag."""
-        await asyncio.to_thread(self.blocking.tag, name, revision, **given)
-
-    async def log(self, revision: str = "@", **given: Any) -> tuple[Summary, ...]:
-        """See Checkpoints.log."""
-        return await asyncio.to_thread(self.blocking.log, revision, **given)
-
-    async def show(self, revision: str = "@", **given: Any) -> Checkpoint:
-        """See Checkpoints.show."""
-        return await asyncio.to_thread(self.blocking.show, revision, **given)
-
-    async def file(self, revision: str, path: str | bytes, **given: Any) -> bytes | Listing:
-        """See Checkpoints.file."""
-        return await asyncio.to_thread(self.blocking.file, revision, path, **given)
-
-    async def conversation(self, revision: str = "@", **given: Any) -> bytes:
-        """See Checkpoints.conversation."""
-        return await asyncio.to_thread(self.blocking.conversation, revision, **given)
-
-    async def diff(
-        self, old: str = "@", new: str | None = None, **given: Any
-    ) -> tuple[FileChange, ...]:
-        """See Checkpoints.diff."""
-        return await asyncio.to_thread(self.blocking.diff, old, new, **given)
-
-    async def sessions(self) -> tuple[Listed, ...]:
-        """See Checkpoints.sessions."""
-        return await asyncio.to_thread(self.blocking.sessions)
-
-    async def check(self) -> CheckReport:
-        """See Checkpoints.check."""
-        return await asyncio.to_thread(self.blocking.check)
-
-    async def fork(self, revision: str = "@", **given: Any) -> Forked:
-        """See Checkpoints.fork."""
-        return await asyncio.to_thread(self.blocking.fork, revision, **given)
-
-    async def plan_revert(self, revision: str, **given: Any) -> RevertPlan:
-        """See Checkpoints.plan_revert."""
-        return await asyncio.to_thread(self.blocking.plan_revert, revision, **given)
-
-    async def revert(self, agreed: RevertPlan, **given: Any) -> Report:
-        """See Checkpoints.revert."""
-        return await asyncio.to_thread(self.blocking.revert, agreed, **given)
-
-    async def plan_prune(self, policy: Policy | None = None, **given: Any) -> PrunePlan:
-        """See Checkpoints.plan_prune."""
-        return await asyncio.to_thread(self.blocking.plan_prune, policy, **given)
-
-    async def prune(self, policy: Policy | None = None, **given: Any) -> PruneReport:
-        """See Checkpoints.prune."""
-        return await asyncio.to_thread(self.blocking.prune, policy, **given)
-
-    async def plan(self, revision: str = "@", **given: Any) -> RestorePlan:
-        """See Checkpoints.plan."""
-        return await asyncio.to_thread(self.blocking.plan, revision, **given)
-
-    async def restore(self, revision: str = "@", **given: Any) -> Report:
-        """See Checkpoints.restore."""
-        return await asyncio.to_thread(self.blocking.restore, revision, **given)
-
-    async def undo(self) -> Report:
-        """See Checkpoints.undo."""
-        return await asyncio.to_thread(self.blocking.undo)
-
-    async def redo(self) -> Report:
-        """See Checkpoints.redo."""
-        return await asyncio.to_thread(self.blocking.redo)
-
-    async def finish(self, *, forward: bool) -> Report:
-        """See Checkpoints.finish."""
-        return await asyncio.to_thread(self.blocking.finish, forward=forward)
+    save = _in_thread(Checkpoints.save)
+    tag = _in_thread(Checkpoints.tag)
+    log = _in_thread(Checkpoints.log)
+    show = _in_thread(Checkpoints.show)
+    file = _in_thread(Checkpoints.file)
+    conversation = _in_thread(Checkpoints.conversation)
+    diff = _in_thread(Checkpoints.diff)
+    sessions = _in_thread(Checkpoints.sessions)
+    check = _in_thread(Checkpoints.check)
+    fork = _in_thread(Checkpoints.fork)
+    plan_revert = _in_thread(Checkpoints.plan_revert)
+    revert = _in_thread(Checkpoints.revert)
+    plan_prune = _in_thread(Checkpoints.plan_prune)
+    prune = _in_thread(Checkpoints.prune)
+    plan = _in_thread(Checkpoints.plan)
+    restore = _in_thread(Checkpoints.restore)
+    undo = _in_thread(Checkpoints.undo)
+    redo = _in_thread(Checkpoints.redo)
+    finish = _in_thread(Checkpoints.finish)
 
 
 class AsyncTransaction:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gitcp.api.moves import Moves
-from gitcp.api.opened import numbered
+from gitcp.api.opened import Paths, numbered, stored_path
 from gitcp.api.session import Session
 from gitcp.api.transaction import TransactionBlock
 from gitcp.git import refs
@@ -102,8 +102,7 @@ class Checkpoints(Moves):
         root.
         """
         store = self.store()
-        name = path if isinstance(path, bytes) else path.encode("utf-8", "surrogateescape")
-        return show.file(store, self._read(store, revision, session), name)
+        return show.file(store, self._read(store, revision, session), stored_path(path))
 
     def conversation(
         self, revision: str = "@", stream: str = MAIN, *, session: str | None = None
@@ -146,7 +145,7 @@ class Checkpoints(Moves):
         session: str | None = None,
         files: bool = True,
         conversation: bool = True,
-        paths: Sequence[bytes] = (),
+        paths: Paths = (),
     ) -> RestorePlan:
         """Return what `restore` would do now. Writes nothing."""
         store = self.store()
@@ -166,7 +165,7 @@ class Checkpoints(Moves):
         session: str | None = None,
         files: bool = True,
         conversation: bool = True,
-        paths: Sequence[bytes] = (),
+        paths: Paths = (),
         agreed: RestorePlan | None = None,
     ) -> Report:
         """Restore a checkpoint, after saving the current state.

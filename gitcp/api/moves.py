@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from gitcp.api.opened import Opened
+from gitcp.api.opened import Opened, Paths, stored_paths
 from gitcp.errors import Refused
 from gitcp.history import revisions
 from gitcp.lifecycle import fork, prune
@@ -45,7 +44,7 @@ class Moves(Opened):
         return fork.fork(store, fork.ForkRequest(point, self.path, name, worktree, branch, trust))
 
     def plan_revert(
-        self, revision: str, *, session: str | None = None, paths: Sequence[bytes] = ()
+        self, revision: str, *, session: str | None = None, paths: Paths = ()
     ) -> revert.RevertPlan:
         """Return what `revert` would do now, with its conflicts. `revision` is
         a checkpoint or a range `A..B`.
@@ -59,7 +58,7 @@ class Moves(Opened):
             target,
             self.path,
             conversation=False,
-            paths=tuple(paths),
+            paths=stored_paths(paths),
             limits=limits,
             reverted=before,
         )

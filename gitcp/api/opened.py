@@ -20,6 +20,9 @@ from gitcp.state import settings
 from gitcp.store import Store
 from gitcp.value import EMPTY
 
+Paths = Sequence[str | bytes]
+"""Paths relative to the repository's root."""
+
 
 class Opened:
     """The base of Checkpoints and Session. Each call opens the store again, so threads can share
@@ -91,7 +94,7 @@ class Opened:
         *,
         files: bool = True,
         conversation: bool = True,
-        paths: Sequence[bytes] = (),
+        paths: Paths = (),
     ) -> restore.RestoreRequest:
         """Return the request for a restore. `paths` restores only these files, without the
         conversation.
@@ -101,9 +104,21 @@ class Opened:
             self.path,
             files=files,
             conversation=conversation and not paths,
-            paths=tuple(paths),
+            paths=stored_paths(paths),
             limits=settings.limits(store.repo),
         )
+
+
+def stored_paths(paths: Paths) -> tuple[bytes, ...]:
+    """Return paths as they are stored. Raises BadValue for one path in the place of several."""
+    if isinstance(paths, str | bytes):
+        raise BadValue(f"paths is one path, {paths!r}; nothing was changed", hint="pass a list")
+    return tuple(map(stored_path, paths))
+
+
+def stored_path(path: str | bytes) -> bytes:
+    """Return a path as it is stored."""
+    return path if isinstance(path, bytes) else path.encode("utf-8", "surrogateescape")
 
 
 def with_housekeeping(store: Store, saved: Saved) -> Saved:

@@ -28,7 +28,7 @@ from gitcp.cli.options import (
     spelled_out,
 )
 from gitcp.cli.options import Command as Declared
-from gitcp.errors import BadValue
+from gitcp.errors import BadValue, GitcpError
 from gitcp.safe import safe
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -61,6 +61,8 @@ class _Type(click.ParamType):  # type: ignore[type-arg]  # generic since click 8
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
             return self.kind.read(value) if isinstance(value, str) else value  # else: a default
+        except GitcpError:
+            raise
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
@@ -70,8 +72,6 @@ class _Type(click.ParamType):  # type: ignore[type-arg]  # generic since click 8
         param: click.Parameter,  # noqa: ARG002 -- click's
         incomplete: str,
     ) -> list[CompletionItem]:
-        from gitcp.errors import GitcpError
-
         context = ctx.ensure_object(Context)
         context.directory = ctx.find_root().params.get("directory", "")
         try:

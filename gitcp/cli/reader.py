@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gitcp.cli.options import Argument, Command, Option, Rest, spelled_out
+from gitcp.errors import GitcpError
 
 
 class _Left(Exception):
@@ -96,6 +97,8 @@ def _rest(command: Command) -> Rest | None:
 def _value(parameter: Argument | Option, word: str) -> Any:
     try:
         return parameter.kind.read(_plain(word))
+    except GitcpError:
+        raise
     except ValueError:
         raise _Left from None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gitcp.errors import BadValue, GitFailed, Refused
+from gitcp.errors import AlreadyExists, BadValue, GitFailed, Refused
 from gitcp.git import refs
 from gitcp.git.repo import Repository
 from gitcp.model import Oid
@@ -21,7 +21,7 @@ def check_branch(repo: Repository, name: str) -> None:
     """Raise BadValue if `name` is not a valid branch name, Refused if the branch exists."""
     _check_name(repo, name)
     if refs.read_ref(repo.common_dir, HEADS + name) is not None:
-        raise Refused(
+        raise AlreadyExists(
             f"branch {name} already exists; nothing was changed",
             hint="choose another name with --branch",
         )
@@ -68,7 +68,7 @@ def check_movable(repo: Repository, name: str, *, force: bool) -> Oid | None:
     _check_name(repo, name)
     old = refs.read_ref(repo.common_dir, HEADS + name)
     if old is not None and not force:
-        raise Refused(
+        raise AlreadyExists(
             f"branch {name} already exists; nothing was changed", hint="to move it, add --force"
         )
     output = repo.git("worktree", "list", "--porcelain").split(b"\n")

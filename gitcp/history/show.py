@@ -11,7 +11,17 @@ from gitcp.adapters.base import Message
 from gitcp.conversation import segments
 from gitcp.errors import ConversationUnreadable, RevisionNotFound
 from gitcp.git import trees
-from gitcp.model import GITLINK, RESERVED, TREE, Capture, Checkpoint, Conversation, Entry, Source
+from gitcp.model import (
+    GITLINK,
+    RESERVED,
+    TREE,
+    Capture,
+    Checkpoint,
+    Conversation,
+    Entry,
+    Source,
+    path_text,
+)
 from gitcp.saving.conversation import MAIN, lines, stored
 from gitcp.store import METADATA, Store
 from gitcp.worktree import convert, paths
@@ -24,6 +34,11 @@ class Listing(NamedTuple):
     """The names in a directory of a checkpoint; those of directories end with a slash."""
 
     names: tuple[bytes, ...]
+
+    @property
+    def names_text(self) -> tuple[str, ...]:
+        """The names as `str`."""
+        return tuple(map(path_text, self.names))
 
 
 def file(store: Store, checkpoint: Checkpoint, path: bytes) -> bytes | Listing:

@@ -11,7 +11,7 @@ import uuid
 from pathlib import Path
 
 from gitcp import readme
-from gitcp.errors import Refused, StoreDamaged
+from gitcp.errors import AlreadyExists, Refused, StoreDamaged
 from gitcp.git import refs, worktrees
 from gitcp.model import Checkpoint, CheckpointId, Oid, State, Trigger
 from gitcp.restoring import placing, trust
@@ -127,7 +127,7 @@ def _name(store: Store, request: ForkRequest, placed: Placed | None) -> str:
         return session.new_name(store, session_id) if session_id else session.free_name(store, old)
     name = refs.check_name(request.name, "session")
     if store.tip(name) is not None:
-        raise Refused(
+        raise AlreadyExists(
             f"session {name} already exists; nothing was changed",
             hint=f"gitcp fork {request.point.id} --name NAME",
         )

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gitcp import readme, wire
-from gitcp.errors import Refused, RevisionNotFound, StoreDamaged
+from gitcp.errors import AlreadyExists, Refused, RevisionNotFound, StoreDamaged
 from gitcp.git import refs
 from gitcp.git.repo import Repository
 from gitcp.git.trees import TreeEntry
@@ -50,7 +50,7 @@ def rename(store: Store, old: str, new: str) -> Renamed:
         all_refs = refs.list_refs(store.repo.common_dir, refs.PREFIX)
         if any(rename_state.session_of(ref) == new for ref in all_refs):
             location = "already exists" if store.tip(new) else "is in the trash"
-            raise Refused(
+            raise AlreadyExists(
                 f"session {new} {location}; nothing was renamed", hint="choose another name"
             )
         _refuse_unfinished(store)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gitcp.errors import BadValue, Refused
+from gitcp.errors import AlreadyExists, BadValue
 from gitcp.git import trees
 from gitcp.model import GITLINK, Snapshot
 from gitcp.restoring import placing, trust
@@ -96,7 +96,7 @@ def require_empty(directory: Path) -> None:
     if not directory.exists() and not directory.is_symlink():
         return
     if not directory.is_dir() or any(name.name != ".git" for name in directory.iterdir()):
-        raise Refused(
+        raise AlreadyExists(
             f"{directory} is not an empty directory: nothing was written",
             hint="pass a directory that does not exist yet",
         )

@@ -28,6 +28,7 @@ from gitcp.model import (
     FileChange,
     Oid,
     Snapshot,
+    path_text,
 )
 from gitcp.restoring.plan import ALONE, Side, parents, within
 from gitcp.value import Value, replace
@@ -48,6 +49,11 @@ class Conflict(NamedTuple):
 
     path: bytes
     why: str
+
+    @property
+    def path_text(self) -> str:
+        """The path as a `str`."""
+        return path_text(self.path)
 
 
 class Merged(Value):

@@ -18,6 +18,7 @@ from gitcp.model import (
     GITLINK,
     SYMLINK,
     TREE,
+    AtPath,
     Conversion,
     Entry,
     FileChange,
@@ -38,22 +39,20 @@ ALONE = b"/."
 """Suffix of a directory in a scope that stands for the directory itself, without its content."""
 
 
-class FileStep(Value):
+class FileStep(AtPath):
     """One path to change: the current entry, the wanted one, and how its bytes follow from the
     blob.
     """
 
-    path: bytes
     old: Entry | None
     new: Entry | None
     conversion: Conversion | None = None
     permissions: int | None = None
 
 
-class Kept(Value):
+class Kept(AtPath):
     """A path that differs from the target and is kept. `missing`: it should have been restored."""
 
-    path: bytes
     reason: str
     missing: bool = False
 

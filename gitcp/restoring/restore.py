@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 from gitcp.errors import ConversationUnreadable, Refused
 from gitcp.git.objects import Objects
 from gitcp.history import log
-from gitcp.model import Checkpoint, CheckpointId, Trigger
+from gitcp.model import Checkpoint, CheckpointId, Trigger, path_text
 from gitcp.restoring import index as index_op
 from gitcp.restoring import permissions, placing, restore_notice, trust, written
 from gitcp.restoring.apply import EDITED, apply_files, leave_edited, still_wrong
@@ -81,6 +81,16 @@ class Report(Value):
     kept: tuple[Kept, ...]
     placed: Placed | None
     failed: bool
+
+    @property
+    def written_text(self) -> tuple[str, ...]:
+        """The paths that were written, as `str`."""
+        return tuple(map(path_text, self.written))
+
+    @property
+    def removed_text(self) -> tuple[str, ...]:
+        """The paths that were removed, as `str`."""
+        return tuple(map(path_text, self.removed))
 
 
 class LogEntry(NamedTuple):

@@ -11,7 +11,7 @@ import re
 from datetime import datetime
 from itertools import count
 
-from gitcp.errors import BadValue, Refused, RevisionNotFound, StoreBusy
+from gitcp.errors import AlreadyExists, BadValue, RevisionNotFound, StoreBusy
 from gitcp.git import refs
 from gitcp.model import Checkpoint, Oid
 from gitcp.store import Store, Summary, subject
@@ -51,7 +51,7 @@ def check_free(store: Store, name: str) -> None:
     if old is not None:
         id, tags = store.summary(store.peel(old)).id, store.tags()
         free = next(new for n in count(2) if (new := f"{name}-{n}") not in tags)
-        error = Refused(
+        error = AlreadyExists(
             f"tag {name} already exists, on {id}; nothing was saved",
             hint=f"gitcp save --tag {free}",
         )
@@ -102,8 +102,8 @@ def _check_name(store: Store, name: str) -> str:
     raise error
 
 
-def _taken(store: Store, name: str, old: Oid) -> Refused:
+def _taken(store: Store, name: str, old: Oid) -> AlreadyExists:
     where = store.summary(store.peel(old)).id
-    return Refused(
+    return AlreadyExists(
         f"tag {name} already exists, on {where}; it was not moved", hint=f"gitcp tag --force {name}"
     )
