@@ -192,22 +192,22 @@ class AdapterConformance(ABC):
         finds it. Planning writes nothing.
         """
         host, cwd = _host(tmp_path), _project(tmp_path)
-        found = self._new_session(tmp_path)
-        stored = self._stored(found)
+        source = self._new_session(tmp_path)
+        stored = self._stored(source)
         other_host = replace(host, home=tmp_path / "another home")
         before = _files(tmp_path)
         placement = self.adapter.place(stored, cwd, other_host, new_id=NEW)
 
         assert _files(tmp_path) == before
         _apply(placement)
-        assert placement.session_id == found.session_id
-        assert any(found.session_id in word for word in placement.command)
+        assert placement.session_id == source.session_id
+        assert any(source.session_id in word for word in placement.command)
         assert placement.files[0].path.read_bytes() == b"".join(stored.streams[0][1]())
         assert all(other_host.home in write.path.parents for write in placement.files)
         assert [session.session_id for session in self.adapter.find(cwd, other_host)] == [
-            found.session_id
+            source.session_id
         ]
-        assert self._read(other_host, cwd, found.session_id) == list(self.prompts)
+        assert self._read(other_host, cwd, source.session_id) == list(self.prompts)
 
     def test_place_over_the_same(self, tmp_path: Path) -> None:
         """An identical file is kept."""
@@ -361,10 +361,10 @@ def _apply(placement: Placement) -> None:
         write.path.chmod(0o600)
 
 
-def _is_refused(place: partial[Placement]) -> bool:
+def _is_refused(attempt: partial[Placement]) -> bool:
     """Return whether placing raises a GitcpError."""
     try:
-        place()
+        attempt()
     except GitcpError:
         return True
     return False

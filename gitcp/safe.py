@@ -39,8 +39,8 @@ def flat(text: str) -> str:
     return safe(" ".join(text.split()))
 
 
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
     if code < 0x20 or code == 0x7F:
         return "^" + chr(code ^ 0x40)
     if code < 0x100:

@@ -302,9 +302,11 @@ def roots(cwd: Path) -> set[str]:
     By the agents' rule, not git's (gitcp.fastpath.discovery): the root is
     wherever something is called `.git`.
     """
-    place = Path(os.path.realpath(cwd))
-    root = next((d for d in (place, *place.parents) if os.path.lexists(d / ".git")), place)
-    return {str(place), str(root)}
+    directory = Path(os.path.realpath(cwd))
+    root = next(
+        (d for d in (directory, *directory.parents) if os.path.lexists(d / ".git")), directory
+    )
+    return {str(directory), str(root)}
 
 
 def found(agent: str, session_id: str, path: Path) -> Found | None:

@@ -405,12 +405,12 @@ def _images(parts: Any) -> Iterator[Image]:
         source = part.get("source")
         if part.get("type") == "image" and isinstance(source, dict):
             media, data = base.string(source, "media_type"), base.string(source, "data")
-            place = base.string(source, "url") or base.string(source, "file_id")
-            if data is not None or place is not None:
+            url = base.string(source, "url") or base.string(source, "file_id")
+            if data is not None or url is not None:
                 yield (
                     Image(media or "image", data)
                     if data is not None
-                    else base.image_at(place or "", media)
+                    else base.image_at(url or "", media)
                 )
 
 

@@ -54,7 +54,7 @@ def run(
 ) -> Ended:
     """Run a command to its end. It inherits the descriptor `keep`; `out` receives its output."""
     begun = time.monotonic()
-    held = bytearray()
+    tail = bytearray()
     with ExitStack() as stack:
         to = stack.enter_context(_signals_passed_on())
         try:
@@ -68,10 +68,10 @@ def run(
                 NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_RUNNABLE, 0, b""
             )
         to.begin(started.process)
-        _pump(started, held)
+        _pump(started, tail)
         code = started.process.wait()
     return Ended(
-        code if code >= 0 else 128 - code, int((time.monotonic() - begun) * 1000), bytes(held)
+        code if code >= 0 else 128 - code, int((time.monotonic() - begun) * 1000), bytes(tail)
     )
 
 
@@ -129,7 +129,7 @@ def _copy_size(ours: int) -> None:
         fcntl.ioctl(ours, termios.TIOCSWINSZ, fcntl.ioctl(0, termios.TIOCGWINSZ, b"\0" * 8))
 
 
-def _pump(started: Started, held: bytearray) -> None:
+def _pump(started: Started, tail: bytearray) -> None:
     """Forward input and output until the command has ended and its output is read. Output of
     processes it left running is read for at most MOMENT seconds.
     """
@@ -144,19 +144,19 @@ def _pump(started: Started, held: bytearray) -> None:
                 if time.monotonic() - gone > MOMENT or not [key for key, _ in ready if key.fd != 0]:
                     return
             for key, _ in ready:
-                if not _pass_on(key.fd, started.routes[key.fd], held):
+                if not _pass_on(key.fd, started.routes[key.fd], tail):
                     selector.unregister(key.fd)
 
 
-def _pass_on(source: int, target: int, held: bytearray) -> bool:
+def _pass_on(source: int, target: int, tail: bytearray) -> bool:
     """Forward the available data; return whether there may be more."""
     try:
         data = os.read(source, CHUNK)
     except OSError:  # Linux: the other end of the terminal was closed
         return False
     if source != 0:
-        held += data
-        del held[:-KEPT]
+        tail += data
+        del tail[:-KEPT]
     with suppress(OSError):  # nobody reads the output; the command continues
         write_all(target, data)
     return bool(data)

@@ -67,20 +67,20 @@ def command(context: Context, /, revision: str | None, session: str | None, **gi
     if target is not None and not given["listing"]:
         trust.admit(context.store, target, trusted=given["trust"])
     current = target.id.session if target else context.session(session)
-    found = recorded.after(context.store, target, current)
+    effects = recorded.after(context.store, target, current)
     if given["listing"]:
-        _print(context, found, as_json=given["as_json"])
+        _print(context, effects, as_json=given["as_json"])
         return
-    done = tuple(_run(context, found, current, given))
+    done = tuple(_run(context, effects, current, given))
     if given["as_json"]:
         _print(context, done, as_json=True)
     end(IN_PART if any(effect.outcome != DONE for effect in done) else 0)
 
 
 def _run(
-    context: Context, found: tuple[Effect, ...], session: str, given: dict[str, Any]
+    context: Context, recorded_effects: tuple[Effect, ...], session: str, given: dict[str, Any]
 ) -> Iterator[Effect]:
-    for effect in _chosen(context, found, given):
+    for effect in _chosen(context, recorded_effects, given):
         outcome = op.compensate(context.store, effect, session, limit=given["limit"])
         if not given["as_json"]:
             effects.tell(context.output.line, outcome.effect)
@@ -89,11 +89,13 @@ def _run(
         yield outcome.effect
 
 
-def _chosen(context: Context, found: tuple[Effect, ...], given: dict[str, Any]) -> Iterator[Effect]:
+def _chosen(
+    context: Context, recorded_effects: tuple[Effect, ...], given: dict[str, Any]
+) -> Iterator[Effect]:
     """Yield the confirmed compensations. Raises Refused for one that has already run."""
-    open_ones = [effect for effect in found if effect.outcome is None]
+    open_ones = [effect for effect in recorded_effects if effect.outcome is None]
     if given["keys"]:
-        by_key = {effect.key: effect for effect in found}
+        by_key = {effect.key: effect for effect in recorded_effects}
         for key in given["keys"]:
             if key not in by_key:
                 raise RevisionNotFound(
@@ -119,10 +121,10 @@ def _chosen(context: Context, found: tuple[Effect, ...], given: dict[str, Any]) 
         context.output.say("nothing to compensate")
 
 
-def _print(context: Context, found: tuple[Effect, ...], *, as_json: bool) -> None:
+def _print(context: Context, recorded_effects: tuple[Effect, ...], *, as_json: bool) -> None:
     if as_json:
-        documents = [objects.effect(effect) for effect in found]
+        documents = [objects.effect(effect) for effect in recorded_effects]
         context.output.document(objects.document("compensations", {"compensations": documents}))
         return
-    for effect in found:
+    for effect in recorded_effects:
         effects.tell(context.output.line, effect)

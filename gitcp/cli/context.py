@@ -72,7 +72,9 @@ class Context:
             self.output.say("note: an interrupted operation could not be finished: ", str(error))
             return
         if finished is not None:
-            self.output.say(f"note: an interrupted {finished.what} was finished: {finished.said}")
+            self.output.say(
+                f"note: an interrupted {finished.what} was finished: {finished.summary}"
+            )
 
     def _mention_unfinished(self, store: Store) -> None:
         if not any(
@@ -130,9 +132,9 @@ class Context:
         from gitcp.state import settings
 
         mistakes: list[BadValue] = []
-        found = settings.limits(self.store.repo, include, mistakes)
+        limits = settings.limits(self.store.repo, include, mistakes)
         self.warn_of(mistakes)
-        return found
+        return limits
 
     def warn_of(self, mistakes: Iterable[BadValue]) -> None:
         """Print each mistake in the settings on one line of stderr, once per command."""
@@ -153,13 +155,13 @@ class Context:
         """The tags of each commit for display: also fetched ones, as `REMOTE/TAG`, unless a local
         tag has the same name.
         """
-        found = dict(self.tags)
+        shown = dict(self.tags)
         for name, oid in self.store.fetched("tags").items():
             commit = self.store.peel(oid)
-            known = found.get(commit, ())
+            known = shown.get(commit, ())
             if name.partition("/")[2] not in known:
-                found[commit] = (*known, name)
-        return found
+                shown[commit] = (*known, name)
+        return shown
 
     @cached_property
     def _other_ids(self) -> dict[Oid, str]:
@@ -192,17 +194,17 @@ class Context:
 
         fetched = self.store.fetched()
         try:
-            found = self.current(given)
+            session = self.current(given)
         except RevisionAmbiguous:
             raise
         except RevisionNotFound:
             return revisions.session_named(self.store, given or "")
-        if found is None and fetched:
+        if session is None and fetched:
             readable = {n: tip for n, tip in fetched.items() if self.store.has_summary(tip)}
             return max(
                 readable, key=lambda n: self.store.summary(readable[n]).created, default=None
             )
-        return found
+        return session
 
     def viewed_session(self, given: str | None) -> str:
         """Return `viewed(given)`. Raises RevisionNotFound if there is none."""
@@ -216,10 +218,10 @@ class Context:
         """Return the current session. Raises RevisionNotFound if there is none."""
         return self._existing(self.current(given))
 
-    def _existing(self, found: str | None) -> str:
-        if found is None:
+    def _existing(self, session: str | None) -> str:
+        if session is None:
             raise RevisionNotFound("no checkpoints yet", hint="gitcp save")
-        return found
+        return session
 
     def noting_damage(self, run: Callable[[], int]) -> int:
         """Run a command. Records objects that it could not read, so that the next save stores them
@@ -247,24 +249,24 @@ class Context:
             return
         import shlex  # only where something went wrong
 
-        place = places[-1]  # a label may be the same word, and comes first
-        given[place] = given[place].replace(error.typed, error.instead, 1)
+        option = places[-1]  # a label may be the same word, and comes first
+        given[option] = given[option].replace(error.typed, error.instead, 1)
         error.hint = shlex.join(["gitcp", *given])
 
     def readable_tips(self) -> list[Oid]:
         """Return the last commit of every session, local before fetched ones. Prints a note for
         each one that cannot be read.
         """
-        found = []
+        tips = []
         for name, tip in {**self.store.sessions(), **self.store.fetched()}.items():
             if self.store.has_summary(tip):
-                found.append(tip)
+                tips.append(tip)
             else:
                 self.output.say(
                     f"note: session {name} is damaged and not listed; gitcp check lists the "
                     "damaged objects"
                 )
-        return found
+        return tips
 
     def checkpoint(self, revision: str, session: str | None) -> Checkpoint:
         """Return the checkpoint of a revision. For a time, prints the match on stderr."""
@@ -273,17 +275,17 @@ class Context:
         current = self.viewed(session) if revision != "@" else self.viewed_session(session)
         within = current if session is not None else None
         commit = revisions.resolve(self.store, revision, current=current, within=within)
-        found = self.store.read(commit)
+        checkpoint = self.store.read(commit)
         if revisions.is_time(revision, self.host.now()):
-            self.say_meant(revision, found)
-        return found
+            self.say_meant(revision, checkpoint)
+        return checkpoint
 
-    def say_meant(self, what: str, found: Checkpoint) -> None:
+    def say_meant(self, what: str, checkpoint: Checkpoint) -> None:
         """Print on stderr which checkpoint a time or a phase matches."""
         from gitcp.cli import humanize
 
-        label = f' "{found.note.label}"' if found.note.label else ""
-        self.output.say(f"{what}: {found.id}{label}, {humanize.moment(found.created)}")
+        label = f' "{checkpoint.note.label}"' if checkpoint.note.label else ""
+        self.output.say(f"{what}: {checkpoint.id}{label}, {humanize.moment(checkpoint.created)}")
 
     def ends(self, revision: str, session: str | None) -> tuple[Oid | None, Oid]:
         """Return the two ends of a range, like `resolve_range`."""
@@ -301,13 +303,13 @@ class Context:
             return self
         from gitcp.sharing import partial_fetch
 
-        found = partial_fetch.find_store(self.store, revision)
-        if found is None:
+        store = partial_fetch.find_store(self.store, revision)
+        if store is None:
             return self
         from copy import copy  # a millisecond
 
         other = copy(self)
-        other.__dict__["store"] = found
+        other.__dict__["store"] = store
         other.__dict__.pop("tags", None)
         return other
 
@@ -343,8 +345,8 @@ class Context:
         """Convert paths relative to `cwd` to paths of the repository. Empty if one of them is its
         root.
         """
-        found = tuple(map(self._inside, paths))
-        return () if b"" in found else found
+        relative = tuple(map(self._inside, paths))
+        return () if b"" in relative else relative
 
     def _inside(self, path: bytes) -> bytes:
         found = self.store.repo.inside(self.cwd, path)

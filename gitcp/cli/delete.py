@@ -48,8 +48,8 @@ def command(
       gitcp delete origin/e7ba
     """
     known = context.store.fetched() if "/" in name else context.store.sessions()
-    found = "/" not in name or any(each.startswith(name) for each in known)
-    whole = session_op.expand(known, name) if found else name
+    is_local = "/" not in name or any(each.startswith(name) for each in known)
+    whole = session_op.expand(known, name) if is_local else name
     if dry_run:
         _show(context, op.plan(context.store, whole), as_json=as_json)
     else:

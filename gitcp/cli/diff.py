@@ -54,19 +54,19 @@ def _files(context: Context, a: Checkpoint, b: Checkpoint | None, given: dict[st
     paths = context.inside(given["paths"])
     with _compared(
         context, a, b, paths, text=not (given["as_json"] or given["name_only"])
-    ) as found:
-        for change in found.changes if given["as_json"] else ():
+    ) as difference:
+        for change in difference.changes if given["as_json"] else ():
             context.output.document(objects.document("diff", objects.change(change)))
         if given["as_json"]:
-            return bool(found.changes)
+            return bool(difference.changes)
         if given["name_only"]:
-            for change in found.changes:
+            for change in difference.changes:
                 context.output.line(display(change.path))
         else:
             width = context.output.width
             options = [f"--stat={width}" if width else "--stat"] if given["stat"] else []
-            rendering.patch(context.output, found.text(*options))
-        return bool(found.changes)
+            rendering.patch(context.output, difference.text(*options))
+        return bool(difference.changes)
 
 
 def _compared(
@@ -81,8 +81,8 @@ def _messages(context: Context, a: Checkpoint, b: Checkpoint | None, given: dict
     now = b.conversation if b is not None else _conversation_now(context, a)
     gone, come = op.compare_conversations(context.store, a.conversation, now)
     if given["as_json"]:
-        for kind, found in (("deleted", gone), ("added", come)):
-            for message in found:
+        for kind, messages in (("deleted", gone), ("added", come)):
+            for message in messages:
                 context.output.document(objects.document("diff", objects.message(kind, message)))
     else:
         _print_messages(context, "-", RED, gone)
@@ -101,8 +101,8 @@ def _conversation_now(context: Context, a: Checkpoint) -> Conversation | Capture
     return context.store.read(tip).conversation if tip else None
 
 
-def _print_messages(context: Context, sign: str, colour: str, found: Sequence[Message]) -> None:
-    for message in found:
+def _print_messages(context: Context, sign: str, colour: str, messages: Sequence[Message]) -> None:
+    for message in messages:
         who = f"{message.role} ({message.tool})" if message.tool else message.role
         for line in f"{who}: {message.text}".rstrip("\n").split("\n"):
             context.output.line(Styled(f"{sign} {line}", colour))

@@ -46,13 +46,13 @@ def meant(
         return tuple(map(named, dict.fromkeys(agents))), scope
     if all_known:
         return tuple(target for target in (*TARGETS, GIT) if target.home or not user), scope
-    found = detected(context.host)
-    if not found:
+    here = detected(context.host)
+    if not here:
         raise BadValue(
             "no agent with hooks is installed: nothing was changed",
             hint="gitcp enable -h",
         )
-    return found, scope
+    return here, scope
 
 
 def require_program(context: Context) -> None:

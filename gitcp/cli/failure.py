@@ -141,8 +141,8 @@ def describe(error: Exception) -> Failure:
     if _is_click(error, "ClickException"):
         context = getattr(error, "ctx", None)
         hint = f"{context.command_path} -h" if context else "gitcp -h"
-        said: str = error.format_message()  # type: ignore[attr-defined]
-        return Failure(CODES[errors.BadValue], said.rstrip("."), hint)
+        message: str = error.format_message()  # type: ignore[attr-defined]
+        return Failure(CODES[errors.BadValue], message.rstrip("."), hint)
     if isinstance(error, NotWritten):
         return _not_written(error.error)
     if isinstance(error, OSError) and error.errno in FULL:

@@ -48,12 +48,12 @@ def command(context: Context, /, **given: Any) -> None:
     if given["listing"] and given["no_files"]:
         raise BadValue("--list and --no-files cannot be used together", hint="gitcp fetch -h")
     if given["no_files"]:
-        found = partial_fetch.fetch_part(context.store, source, given["sessions"])
+        sessions = partial_fetch.fetch_part(context.store, source, given["sessions"])
     elif given["listing"]:
-        found = op.listing(context.store, source)
+        sessions = op.listing(context.store, source)
     else:
-        found = op.fetch(context.store, source, given["sessions"])
-    for one in found:
+        sessions = op.fetch(context.store, source, given["sessions"])
+    for one in sessions:
         if given["as_json"]:
             fields = {
                 **_fields(source.name, one),
@@ -62,14 +62,14 @@ def command(context: Context, /, **given: Any) -> None:
             context.output.document(objects.document("fetched", fields))
         else:
             _print(context, source.name, one, listing=given["listing"], whole=not given["no_files"])
-    if not found and not given["as_json"]:
+    if not sessions and not given["as_json"]:
         context.output.line(f"{source.name} has no sessions")
-    _end(found, listing=given["listing"])
+    _end(sessions, listing=given["listing"])
 
 
-def _end(found: tuple[Fetched, ...], *, listing: bool) -> None:
-    refused = [one for one in found if one.refused]
-    if refused and len(refused) == len(found) and not listing:
+def _end(sessions: tuple[Fetched, ...], *, listing: bool) -> None:
+    refused = [one for one in sessions if one.refused]
+    if refused and len(refused) == len(sessions) and not listing:
         raise StoreDamaged(
             f"nothing was fetched. {refused[0].session}: {refused[0].refused}",
             hint="gitcp fetch --list",
@@ -96,9 +96,9 @@ def _print(context: Context, remote: str, one: Fetched, *, listing: bool, whole:
         context.output.line(f"{name}  {one.tip[:10]}")
     elif not whole:
         count = humanize.count(one.checkpoints, "new checkpoint") + ", without their files"
-        said = f"show: gitcp show {name}, with files: gitcp fetch {remote} {one.session}"
-        context.output.line(Styled("fetched", GREEN), f" {name}  ({count}); {said}")
+        rest = f"show: gitcp show {name}, with files: gitcp fetch {remote} {one.session}"
+        context.output.line(Styled("fetched", GREEN), f" {name}  ({count}); {rest}")
     else:
-        said = SAID[one.state].format(name=name) if one.state else ""
+        rest = SAID[one.state].format(name=name) if one.state else ""
         new = humanize.count(one.checkpoints, "new checkpoint")
-        context.output.line(Styled("fetched", GREEN), f" {name}  ({new}); {said}")
+        context.output.line(Styled("fetched", GREEN), f" {name}  ({new}); {rest}")

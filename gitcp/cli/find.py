@@ -103,12 +103,12 @@ def _print(context: Context, hits: list[Hit]) -> None:
             )
             last = hit.summary.id
         where = display(hit.where) + (f":{hit.line}" if hit.line else "")
-        place = Styled(
+        location = Styled(
             " ".join(filter(None, (hit.kind, where if hit.kind != "path" else ""))), CYAN
         )
         before, after = hit.text[: hit.start].lstrip(), hit.text[hit.end :].rstrip()
         before = before if len(before) <= AROUND else "…" + before[-AROUND:]
         after = after if len(after) <= AROUND else after[:AROUND] + "…"
         context.output.line(
-            "  ", place, "  ", before, Styled(hit.text[hit.start : hit.end], RED), after
+            "  ", location, "  ", before, Styled(hit.text[hit.start : hit.end], RED), after
         )

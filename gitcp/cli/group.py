@@ -75,12 +75,12 @@ class _Type(click.ParamType):  # type: ignore[type-arg]  # generic since click 8
         context = ctx.ensure_object(Context)
         context.directory = ctx.find_root().params.get("directory", "")
         try:
-            found = list(self.kind.complete(context))
+            completions = list(self.kind.complete(context))
         except GitcpError:  # where there is no repository, or it is damaged: nothing to offer
             return []
         return [
             CompletionItem(word, help=_in_one_line(about) or None)
-            for word, about in dict(found).items()
+            for word, about in dict(completions).items()
             if word.startswith(incomplete)
         ]
 

@@ -62,7 +62,7 @@ def run(arguments: Sequence[str], until: float) -> int:
         given = rest[0] if rest else bounded.payload(until)
         event = events.read(agent, name, payload.fields(given))
         if event is not None and not triggers.is_idle(event):
-            called.extend(_Called(event, *place) for place in _places(event))
+            called.extend(_Called(event, *location) for location in _places(event))
             _answer(called, until)
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the agent must not feel it
         for each in called:
@@ -194,10 +194,10 @@ class _Called:
 
     def _behind(self) -> list[tuple[str, str]]:
         """Return the agent's sessions with unsaved messages, except one it is rewriting now."""
-        found = hook_memo.behind(self.git_dir, self.event.agent)
+        grown = hook_memo.behind(self.git_dir, self.event.agent)
         resumed = self.event.session_id if self.event.agent in REWRITING else ""
         return [
-            (session_id, transcript) for session_id, transcript in found if session_id != resumed
+            (session_id, transcript) for session_id, transcript in grown if session_id != resumed
         ]
 
     def _asked(self, context: Context) -> Settings:
@@ -209,12 +209,12 @@ class _Called:
         if self.settings is not None:
             return self.settings
         mistakes: list[BadValue] = []
-        found = settings.policy(context.store.repo, mistakes)
+        policy = settings.policy(context.store.repo, mistakes)
         for error in mistakes:
             self.log(error)
         if not mistakes:
-            unchanged.remember_settings(context.store, found)
-        return found
+            unchanged.remember_settings(context.store, policy)
+        return policy
 
     def _record(
         self,
@@ -256,13 +256,13 @@ class _Called:
                 store, self.event.agent, session_id, saved, files, transcript, missing=missing
             )
 
-    def _report(self, store: Store, found: str) -> None:
+    def _report(self, store: Store, damage: str) -> None:
         """Log a damaged session for `gitcp doctor`, and leave a notice for the agent."""
         from gitcp.errors import StoreDamaged
         from gitcp.restoring import restore_notice
 
-        self.log(StoreDamaged(found))
-        restore_notice.leave_notice(store, f"{found}; `gitcp check` names what is damaged")
+        self.log(StoreDamaged(damage))
+        restore_notice.leave_notice(store, f"{damage}; `gitcp check` names what is damaged")
 
     def _retain(self, store: Store, saved: CheckpointId) -> None:
         from gitcp.errors import BadValue, GitcpError
@@ -280,10 +280,10 @@ class _Called:
         from gitcp.state import settings
 
         mistakes: list[BadValue] = []
-        found = settings.limits(context.store.repo, mistakes=mistakes)
+        limits = settings.limits(context.store.repo, mistakes=mistakes)
         for error in mistakes:
             self.log(error)
-        return found
+        return limits
 
     def may_tell(self) -> bool:
         """Return whether the agent reads output now and a notice may be pending."""
@@ -300,11 +300,11 @@ class _Called:
 
         try:
             store = self._context().store
-            found = (
+            notices = (
                 restore_notice.take_notice(store),
                 restore_notice.take(store, self.event.agent, self.event.session_id),
             )
-            text = "\n".join(filter(None, found)) or None
+            text = "\n".join(filter(None, notices)) or None
             if text is not None:
                 self._print(text)
         except Exception as error:  # noqa: BLE001 -- the save is worth more than the words
@@ -313,10 +313,10 @@ class _Called:
     def _print(self, text: str) -> None:
         from gitcp import wire
 
-        said: wire.Json = {"additionalContext": text}
+        answer: wire.Json = {"additionalContext": text}
         if self.event.agent != "copilot":
-            said = {"hookSpecificOutput": {"hookEventName": self.event.name, **said}}
-        sys.stdout.write(wire.dumps(said).decode() + "\n")
+            answer = {"hookSpecificOutput": {"hookEventName": self.event.name, **answer}}
+        sys.stdout.write(wire.dumps(answer).decode() + "\n")
         sys.stdout.flush()
 
     def _context(self) -> Context:
@@ -421,15 +421,15 @@ def _places(event: Event) -> list[tuple[str, str]]:
     contain the other's files.
     """
     started = os.environ.get(STARTED.get(event.agent, ""), "")
-    found = (
+    candidates = (
         _where(event),
         discovery.discover("."),
         discovery.discover(started) if os.path.isabs(started) else None,
     )
     by_repository: dict[str, tuple[str, str]] = {}
-    for place in found:
-        if place is not None:
-            by_repository.setdefault(os.path.realpath(discovery.common(place[1])), place)
+    for location in candidates:
+        if location is not None:
+            by_repository.setdefault(os.path.realpath(discovery.common(location[1])), location)
     return list(by_repository.values())
 
 

@@ -35,14 +35,14 @@ def command(context: Context, /, *, file: str, agent: str | None, as_json: bool)
       gitcp restore imported/e7baae82 --trust
     """
     request = op.ImportRequest(context.cwd / file, agent, context.limits())
-    found = op.import_file(context.store, request)
-    for one in found:
+    imports = op.import_file(context.store, request)
+    for one in imports:
         if as_json:
             context.output.document(objects.document("imported", _fields(one)))
         else:
             _print(context, one)
-    refused = [one for one in found if one.refused]
-    if refused and len(refused) == len(found):
+    refused = [one for one in imports if one.refused]
+    if refused and len(refused) == len(imports):
         raise StoreDamaged(f"nothing was imported. {refused[0].session}: {refused[0].refused}")
     end(IN_PART if refused else 0)
 

@@ -117,8 +117,8 @@ def _show(
         _print(context, tips, selection, given)
 
 
-def _ordered(found: Iterable[T], given: Mapping[str, Any]) -> Iterable[T]:
-    return reversed(list(found)) if given["reverse"] or given["table"] else found
+def _ordered(rows: Iterable[T], given: Mapping[str, Any]) -> Iterable[T]:
+    return reversed(list(rows)) if given["reverse"] or given["table"] else rows
 
 
 def _tips(context: Context, given: Mapping[str, Any]) -> list[Oid]:
@@ -149,25 +149,26 @@ def _print_json(context: Context, summaries: Iterable[Summary]) -> None:
     for summary in summaries:
         from gitcp.cli import objects  # only for programs
 
-        found = context.store.read(summary.commit)
-        fields = objects.checkpoint(found, context.tags.get(found.commit, ()))
+        checkpoint = context.store.read(summary.commit)
+        fields = objects.checkpoint(checkpoint, context.tags.get(checkpoint.commit, ()))
         context.output.document(objects.document("checkpoint", fields))
 
 
-def _print_lines(context: Context, found: Iterable[Line]) -> None:
+def _print_lines(context: Context, rows: Iterable[Line]) -> None:
     """Print one line per checkpoint. Without color in chunks, which makes long lists faster."""
     output, none = context.output, rendering.decoration(())
     names: dict[str, Styled] = {
         commit: rendering.decoration(tags) for commit, tags in context.shown_tags.items()
     }
     if output.colour:
-        for each in found:
+        for each in rows:
             id = context.id_of(Oid(each.commit), each.id)
             output.line(Styled(id, YELLOW), names.get(each.commit, none), " ", each.subject)
         return
     texts = (
-        f"{context.id_of(Oid(commit), f'{session}@{number}')}{names.get(commit, none).text} {said}"
-        for commit, said, session, number in found
+        f"{context.id_of(Oid(commit), f'{session}@{number}')}{names.get(commit, none).text} "
+        f"{subject}"
+        for commit, subject, session, number in rows
     )
     chunk: list[str] = []
     try:
@@ -183,15 +184,15 @@ def _print_lines(context: Context, found: Iterable[Line]) -> None:
 
 def _draw(context: Context, rows: Iterable[tuple[str, Line | None]]) -> None:
     trees = _worktrees(context)
-    for drawing, found in rows:
-        if found is None:
+    for drawing, summary in rows:
+        if summary is None:
             context.output.line(drawing)
         else:
-            commit = Oid(found.commit)
+            commit = Oid(summary.commit)
             names = rendering.decoration(context.shown_tags.get(commit, ()))
-            id = Styled(context.id_of(commit, found.id), YELLOW)
+            id = Styled(context.id_of(commit, summary.id), YELLOW)
             tree = Styled(trees.get(commit, ""), CYAN)
-            context.output.line(drawing, id, names, tree, " ", found.subject)
+            context.output.line(drawing, id, names, tree, " ", summary.subject)
 
 
 def _worktrees(context: Context) -> dict[Oid, str]:
@@ -272,12 +273,12 @@ def _texts(context: Context, row: Row, given: Mapping[str, Any]) -> Iterator[byt
     store, oldest = context.store, row.oldest
     base = Oid(oldest.trailers.get("Gitcp-Base", ""))
     old = store.summary(oldest.parent).root if oldest.parent else base_tree(store, base or None)
-    found = compare(store, old, row.newest.root)
+    difference = compare(store, old, row.newest.root)
     width = context.output.width
     if given["stat"]:
-        yield found.text(f"--stat={width}" if width else "--stat")
+        yield difference.text(f"--stat={width}" if width else "--stat")
     if given["patch"]:
-        yield found.text()
+        yield difference.text()
 
 
 def _print_table(

@@ -58,9 +58,9 @@ def _title(summary: Summary, room: int) -> Styled:
     return Styled(humanize.cut(text, room), "" if is_generated(summary) else BOLD)
 
 
-def _details(found: Counted, now: datetime) -> Iterator[Part]:
-    yield from _extent(found)
-    summary, trailer = found.row.newest, found.row.newest.trailers.get
+def _details(counted: Counted, now: datetime) -> Iterator[Part]:
+    yield from _extent(counted)
+    summary, trailer = counted.row.newest, counted.row.newest.trailers.get
     trigger, phase = trailer("Gitcp-Trigger", ""), trailer("Gitcp-Phase")
     facts = [
         humanize.ago(summary.created, now),
@@ -71,14 +71,14 @@ def _details(found: Counted, now: datetime) -> Iterator[Part]:
         f"{trailer('Gitcp-Skipped')} not captured" if trailer("Gitcp-Skipped") else "",
     ]
     yield Styled("".join(f", {fact}" for fact in facts if fact), DIM)
-    if found.row.folded:
-        yield Styled(f", +{humanize.count(len(found.row.folded), 'step')}", DIM)
+    if counted.row.folded:
+        yield Styled(f", +{humanize.count(len(counted.row.folded), 'step')}", DIM)
 
 
-def _extent(found: Counted) -> Iterator[Part]:
+def _extent(counted: Counted) -> Iterator[Part]:
     """Yield `3 files +12 -4`, without line counts if they are unknown."""
-    total = found.total
-    files = total.files if total else changed_in(found.row)
+    total = counted.total
+    files = total.files if total else changed_in(counted.row)
     if not files:
         yield "no files changed"
         return

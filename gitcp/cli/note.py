@@ -46,24 +46,24 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp note --edit
       gitcp note --show
     """
-    said, ways = note_of(given), [name for name in ("edit", "show", "clear") if given[name]]
-    if len(ways) + (said != Note()) > 1:
+    note, ways = note_of(given), [name for name in ("edit", "show", "clear") if given[name]]
+    if len(ways) + (note != Note()) > 1:
         raise BadValue(
             "--edit, --show, --clear and note options cannot be combined", hint="gitcp note -h"
         )
-    shown = ways == ["show"] or (not ways and said == Note())
+    shown = ways == ["show"] or (not ways and note == Note())
     name = session_op.resolve_prefix(context.store, given["session"]) if shown else given["session"]
     session = session_op.named(context.store, name)
     if ways == ["clear"]:
         op.clear(context.store, session)
     elif ways == ["edit"]:
         op.put(context.store, session, _edited(context, session))
-    elif said != Note():
-        op.add(context.store, session, said)
-    found = op.pending(context.store.repo)
+    elif note != Note():
+        op.add(context.store, session, note)
+    notes = op.pending(context.store.repo)
     if given["session"] is not None:
-        found = tuple(each for each in found if each.session == session)
-    _print(context, found, as_json=given["as_json"])
+        notes = tuple(each for each in notes if each.session == session)
+    _print(context, notes, as_json=given["as_json"])
 
 
 def _edited(context: Context, session: str | None) -> Note:
@@ -98,7 +98,7 @@ def _edited(context: Context, session: str | None) -> Note:
             hint="GIT_EDITOR=nano gitcp note --edit",
         )
     try:
-        found = op.read(path.read_text("utf-8"))
+        note = op.read(path.read_text("utf-8"))
     except UnicodeDecodeError:
         raise GitcpError(
             f"the edited note is not UTF-8: the note is unchanged; your text is in {path}"
@@ -107,17 +107,17 @@ def _edited(context: Context, session: str | None) -> Note:
         context.output.say(f"the note is unchanged; your text is in {path}")
         raise error from None
     path.unlink(missing_ok=True)
-    return found
+    return note
 
 
-def _print(context: Context, found: tuple[PendingNote, ...], *, as_json: bool) -> None:
+def _print(context: Context, notes: tuple[PendingNote, ...], *, as_json: bool) -> None:
     if as_json:
-        for each in found:
+        for each in notes:
             context.output.document(objects.document("note", objects.waiting(each)))
         return
-    if not found:
+    if not notes:
         context.output.line("no pending note")
-    for each in found:
+    for each in notes:
         whose = f"of {each.session}" if each.session else "here"
         context.output.line(Styled(f"Pending note for the next checkpoint {whose}:", BOLD))
         for line in op.format_lines(each.note).splitlines():

@@ -37,105 +37,107 @@ def document(schema: str, fields: Json) -> Json:
     return {"schema": f"gitcp.{schema}/1", **fields}
 
 
-def checkpoint(found: Checkpoint, tags: Sequence[str]) -> Json:
+def checkpoint(checkpoint: Checkpoint, tags: Sequence[str]) -> Json:
     """Return the fields of a checkpoint."""
-    base, note = found.snapshot.base, found.note
+    base, note = checkpoint.snapshot.base, checkpoint.note
     return {
-        "id": str(found.id),
-        "session": found.id.session,
-        "number": found.id.number,
-        "commit": found.commit,
-        "tree": found.root,
-        "parent": found.parent,
-        "created": wire.encode_time(found.created),
+        "id": str(checkpoint.id),
+        "session": checkpoint.id.session,
+        "number": checkpoint.id.number,
+        "commit": checkpoint.commit,
+        "tree": checkpoint.root,
+        "parent": checkpoint.parent,
+        "created": wire.encode_time(checkpoint.created),
         "label": note.label,
         "phase": note.phase,
         "objective": note.objective,
-        "trigger": found.trigger.value,
-        "agent": agent(found.agent),
+        "trigger": checkpoint.trigger.value,
+        "agent": agent(checkpoint.agent),
         "tags": list(tags),
         "base": base.commit,
         "branch": base.branch,
-        "conversation": conversation(found.conversation),
+        "conversation": conversation(checkpoint.conversation),
         "files": {
-            "total": found.snapshot.total,
-            "changed": found.changed,
-            "skipped": skipped(found.snapshot.skipped),
+            "total": checkpoint.snapshot.total,
+            "changed": checkpoint.changed,
+            "skipped": skipped(checkpoint.snapshot.skipped),
         },
         "facts": dict(note.facts),
         "handoff": handoff(note.handoff),
         "position": dict(note.position),
-        "restored_from": str(found.restored_from) if found.restored_from else None,
-        "forked_from": str(found.forked_from) if found.forked_from else None,
-        "reverted": str(found.reverted) if found.reverted else None,
+        "restored_from": str(checkpoint.restored_from) if checkpoint.restored_from else None,
+        "forked_from": str(checkpoint.forked_from) if checkpoint.forked_from else None,
+        "reverted": str(checkpoint.reverted) if checkpoint.reverted else None,
         "compensations": list(note.compensations),
-        "run": run(found.run),
-        "step": found.step._asdict() if found.step else None,
+        "run": run(checkpoint.run),
+        "step": checkpoint.step._asdict() if checkpoint.step else None,
     }
 
 
-def agent(found: Agent | None) -> Json | None:
+def agent(agent: Agent | None) -> Json | None:
     """Return the fields of an agent, null if there is none."""
-    if found is None:
+    if agent is None:
         return None
     return {
-        "name": found.name,
-        "version": found.version,
-        "model": found.model,
-        "session_id": found.session_id,
+        "name": agent.name,
+        "version": agent.version,
+        "model": agent.model,
+        "session_id": agent.session_id,
     }
 
 
-def conversation(found: Conversation | None) -> Json | None:
+def conversation(conversation: Conversation | None) -> Json | None:
     """Return the fields of a conversation; `sha256` is that of the main stream."""
-    if found is None:
+    if conversation is None:
         return None
-    last = found.digest.last_message
+    last = conversation.digest.last_message
     return {
-        "format": found.format,
-        "messages": found.digest.messages,
-        "bytes": found.bytes,
-        "sha256": next((s.sha256 for s in found.streams if s.name == MAIN), None),
-        "streams": [{"name": s.name, "bytes": s.bytes, "sha256": s.sha256} for s in found.streams],
+        "format": conversation.format,
+        "messages": conversation.digest.messages,
+        "bytes": conversation.bytes,
+        "sha256": next((s.sha256 for s in conversation.streams if s.name == MAIN), None),
+        "streams": [
+            {"name": s.name, "bytes": s.bytes, "sha256": s.sha256} for s in conversation.streams
+        ],
         "last_message": {"role": last.role, "text": last.text, "id": last.id} if last else None,
     }
 
 
-def run(found: Run | None) -> Json | None:
+def run(run: Run | None) -> Json | None:
     """Return the fields of a run, null if none; `exit_code` is null if its end was not seen."""
-    if found is None:
+    if run is None:
         return None
     return {
-        "command": list(found.command),
-        "exit_code": found.code,
-        "milliseconds": found.milliseconds,
-        "output": found.output,
+        "command": list(run.command),
+        "exit_code": run.code,
+        "milliseconds": run.milliseconds,
+        "output": run.output,
     }
 
 
-def effect(found: Effect) -> Json:
+def effect(effect: Effect) -> Json:
     """An effect outside of the files: what would undo it, and how that ended, null where it was not
     run.
     """
-    return {"key": found.key, "command": found.command, "outcome": found.outcome}
+    return {"key": effect.key, "command": effect.command, "outcome": effect.outcome}
 
 
-def handoff(found: Handoff) -> Json:
+def handoff(handoff: Handoff) -> Json:
     """Return the fields of a handoff."""
     return {
-        "task": found.task,
-        "decisions": list(found.decisions),
-        "failed": list(found.failed),
-        "next": list(found.next),
-        "active": list(found.active),
+        "task": handoff.task,
+        "decisions": list(handoff.decisions),
+        "failed": list(handoff.failed),
+        "next": list(handoff.next),
+        "active": list(handoff.active),
     }
 
 
-def waiting(found: PendingNote) -> Json:
+def waiting(pending: PendingNote) -> Json:
     """Return the fields of a pending note."""
-    note = found.note
+    note = pending.note
     return {
-        "session": found.session,
+        "session": pending.session,
         "phase": note.phase,
         "objective": note.objective,
         "facts": dict(note.facts),
@@ -144,47 +146,47 @@ def waiting(found: PendingNote) -> Json:
     }
 
 
-def skipped(found: Iterable[Skip]) -> list[Json]:
+def skipped(skips: Iterable[Skip]) -> list[Json]:
     """Return the skipped paths with their reasons."""
     return [
         {"path": wire.encode_path(s.path), "reason": s.reason.value, "detail": s.detail}
-        for s in found
+        for s in skips
     ]
 
 
-def change(found: FileChange) -> Json:
+def change(change: FileChange) -> Json:
     """Return the fields of a changed path."""
     return {
-        "path": wire.encode_path(found.path),
-        "kind": found.kind.value,
-        "old": _entry(found.old),
-        "new": _entry(found.new),
+        "path": wire.encode_path(change.path),
+        "kind": change.kind.value,
+        "old": _entry(change.old),
+        "new": _entry(change.new),
     }
 
 
-def summary(found: Summary) -> Json:
+def summary(summary: Summary) -> Json:
     """Return the fields that a checkpoint's commit alone contains."""
     return {
-        "id": str(found.id),
-        "created": wire.encode_time(found.created),
-        "subject": found.subject,
-        "trigger": found.trailers.get("Gitcp-Trigger"),
+        "id": str(summary.id),
+        "created": wire.encode_time(summary.created),
+        "subject": summary.subject,
+        "trigger": summary.trailers.get("Gitcp-Trigger"),
     }
 
 
-def message(kind: str, found: Message) -> Json:
+def message(kind: str, message: Message) -> Json:
     """Return the fields of a message with its `kind`, "added" or "deleted"."""
     return {
         "kind": kind,
-        "role": found.role,
-        "text": _utf8(found.text),
-        "id": found.id,
-        "tool": found.tool,
+        "role": message.role,
+        "text": _utf8(message.text),
+        "id": message.id,
+        "tool": message.tool,
     }
 
 
 def report(
-    found: Report,
+    report: Report,
     brought: Conversation | None,
     effects: Sequence[str],
     *,
@@ -197,98 +199,98 @@ def report(
     `choice` is why a rollback restored this checkpoint.
     """
     return {
-        "target": str(found.target.id),
-        "safety": str(found.safety) if saved_first and found.safety else None,
-        "checkpoint": str(found.checkpoint) if found.checkpoint else None,
-        "written": paths(found.written),
-        "removed": paths(found.removed),
-        "kept": kept(found.kept),
-        **_brought_back(found.target, found.placed, brought, effects),
+        "target": str(report.target.id),
+        "safety": str(report.safety) if saved_first and report.safety else None,
+        "checkpoint": str(report.checkpoint) if report.checkpoint else None,
+        "written": paths(report.written),
+        "removed": paths(report.removed),
+        "kept": kept(report.kept),
+        **_brought_back(report.target, report.placed, brought, effects),
         **_chosen(choice),
     }
 
 
-def plan(found: RestorePlan, brought: Conversation | None, choice: Choice | None = None) -> Json:
+def plan(plan: RestorePlan, brought: Conversation | None, choice: Choice | None = None) -> Json:
     """Return what a restore would do, under the keys of `restored`."""
-    files = found.files
+    files = plan.files
     return {
-        "target": str(found.target.id),
+        "target": str(plan.target.id),
         "safety": None,
         "checkpoint": None,
         "written": [wire.encode_path(step.path) for step in files.write],
         "removed": [wire.encode_path(step.path) for step in (*files.clear, *files.remove)],
         "kept": kept(files.kept),
-        **_brought_back(found.target, found.placed, brought, found.effects),
+        **_brought_back(plan.target, plan.placed, brought, plan.effects),
         **_chosen(choice),
     }
 
 
-def hit(found: Hit) -> Json:
+def hit(hit: Hit) -> Json:
     """Return the fields of a match."""
     return {
-        "id": str(found.summary.id),
-        "created": wire.encode_time(found.summary.created),
-        "kind": found.kind,
-        "where": wire.encode_path(found.where) if found.where else None,
-        "line": found.line,
-        "message": found.message,
-        "text": _utf8(found.text),
+        "id": str(hit.summary.id),
+        "created": wire.encode_time(hit.summary.created),
+        "kind": hit.kind,
+        "where": wire.encode_path(hit.where) if hit.where else None,
+        "line": hit.line,
+        "message": hit.message,
+        "text": _utf8(hit.text),
     }
 
 
-def why_line(path: bytes, found: LineOrigin) -> Json:
+def why_line(path: bytes, origin: LineOrigin) -> Json:
     """Return the fields of a line's origin."""
-    made = found.made
+    made = origin.made
     return {
         "path": wire.encode_path(path),
-        "line": found.number,
-        "text": _utf8(found.text),
+        "line": origin.number,
+        "text": _utf8(origin.text),
         "checkpoint": str(made.id) if made else None,
-        "began": found.began,
+        "began": origin.began,
         "prompt": made.conversation.digest.last_prompt if made and made.conversation else None,
         "changed": [],
         "missing": None,
     }
 
 
-def why_path(path: bytes, found: PathHistory) -> Json:
+def why_path(path: bytes, history: PathHistory) -> Json:
     """Return the history of a path, under the keys of a line's origin."""
     return {
         "path": wire.encode_path(path),
         "line": None,
         "text": None,
-        "checkpoint": str(found.changed[0].id) if found.changed else None,
+        "checkpoint": str(history.changed[0].id) if history.changed else None,
         "began": False,
         "prompt": None,
-        "changed": [str(summary.id) for summary in found.changed],
-        "missing": found.missing or None,
+        "changed": [str(summary.id) for summary in history.changed],
+        "missing": history.missing or None,
     }
 
 
-def revert_plan(found: revert_op.RevertPlan) -> Json:
+def revert_plan(plan: revert_op.RevertPlan) -> Json:
     """Return what a revert would do."""
-    files = found.files
+    files = plan.files
     return {
-        "reverted": str(found.request.span),
+        "reverted": str(plan.request.span),
         "safety": None,
         "checkpoint": None,
         "written": [wire.encode_path(step.path) for step in files.write],
         "removed": [wire.encode_path(step.path) for step in (*files.clear, *files.remove)],
         "kept": kept(files.kept),
         "conflicts": [
-            {"path": wire.encode_path(each.path), "reason": each.why} for each in found.conflicts
+            {"path": wire.encode_path(each.path), "reason": each.why} for each in plan.conflicts
         ],
         "affected": [
             {"id": str(each.summary.id), "paths": [wire.encode_path(path) for path in each.paths]}
-            for each in found.affected
+            for each in plan.affected
         ],
     }
 
 
-def revert(found: revert_op.RevertPlan, done: Report) -> Json:
+def revert(plan: revert_op.RevertPlan, done: Report) -> Json:
     """Return what a revert did, under the keys of its plan."""
     return {
-        **revert_plan(found),
+        **revert_plan(plan),
         "safety": str(done.safety),
         "checkpoint": str(done.checkpoint) if done.checkpoint else None,
         "written": [wire.encode_path(path) for path in done.written],
@@ -297,23 +299,23 @@ def revert(found: revert_op.RevertPlan, done: Report) -> Json:
     }
 
 
-def forked(found: Forked) -> Json:
+def forked(fork: Forked) -> Json:
     """Return the fields of a new fork."""
-    made = found.checkpoint
+    made = fork.checkpoint
     return {
         "session": made.id.session,
         "checkpoint": str(made.id),
         "forked_from": str(made.forked_from),
-        "worktree": path(found.worktree),
-        "branch": found.branch,
-        "kept": kept(found.kept),
-        "resume": resume(found.placed) if found.placed else None,
+        "worktree": path(fork.worktree),
+        "branch": fork.branch,
+        "kept": kept(fork.kept),
+        "resume": resume(fork.placed) if fork.placed else None,
     }
 
 
-def path(found: Path | None) -> str | Json | None:
+def path(path: Path | None) -> str | Json | None:
     """Return a path of the host as JSON has it."""
-    return wire.encode_path(os.fsencode(found)) if found is not None else None
+    return wire.encode_path(os.fsencode(path)) if path is not None else None
 
 
 def _brought_back(
@@ -365,14 +367,14 @@ def _latest(placed: Placed) -> Json | None:
     return {"session_id": latest.session_id, "command": list(latest.command)} if latest else None
 
 
-def kept(found: Iterable[Kept]) -> list[Json]:
+def kept(kept_paths: Iterable[Kept]) -> list[Json]:
     """Return the paths that were not changed, with the reasons."""
-    return [{"path": wire.encode_path(one.path), "reason": one.reason} for one in found]
+    return [{"path": wire.encode_path(one.path), "reason": one.reason} for one in kept_paths]
 
 
-def paths(found: Iterable[bytes]) -> list[str | dict[str, str]]:
+def paths(raw_paths: Iterable[bytes]) -> list[str | dict[str, str]]:
     """Return paths of the working tree as JSON has them."""
-    return [wire.encode_path(path) for path in found]
+    return [wire.encode_path(path) for path in raw_paths]
 
 
 def _utf8(text: str) -> str:
@@ -380,5 +382,5 @@ def _utf8(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _entry(found: Entry | None) -> Json | None:
-    return {"mode": f"{found.mode:06o}", "oid": found.oid} if found else None
+def _entry(entry: Entry | None) -> Json | None:
+    return {"mode": f"{entry.mode:06o}", "oid": entry.oid} if entry else None

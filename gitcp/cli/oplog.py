@@ -23,12 +23,12 @@ def command(context: Context, limit: int | None, session: str | None, *, as_json
       gitcp oplog
       gitcp oplog -n 5
     """
-    found = oplog.entries(context.store.repo)[::-1][:limit]
+    operations = oplog.entries(context.store.repo)[::-1][:limit]
     if as_json:
-        for operation in found:
+        for operation in operations:
             context.output.document(objects.document("operation", _fields(operation)))
     else:
-        _print(context, found)
+        _print(context, operations)
 
 
 def _fields(operation: Operation) -> wire.Json:
@@ -36,7 +36,7 @@ def _fields(operation: Operation) -> wire.Json:
         "number": operation.number,
         "time": wire.encode_time(operation.time),
         "operation": operation.what,
-        "said": operation.said,
+        "said": operation.summary,
         "worktree": operation.worktree,
         "checkpoints": [str(id) for id in operation.checkpoints],
         "trash": operation.trash,
@@ -45,7 +45,7 @@ def _fields(operation: Operation) -> wire.Json:
     }
 
 
-def _print(context: Context, found: tuple[Operation, ...]) -> None:
+def _print(context: Context, operations: tuple[Operation, ...]) -> None:
     from gitcp.cli.table import Column, show  # rich: only for a table
 
     columns = (
@@ -56,7 +56,8 @@ def _print(context: Context, found: tuple[Operation, ...]) -> None:
     )
     now = context.host.now()
     rows = (
-        (str(each.number), humanize.ago(each.time, now), _name(each), each.said) for each in found
+        (str(each.number), humanize.ago(each.time, now), _name(each), each.summary)
+        for each in operations
     )
     show(context.output, columns, rows)
 

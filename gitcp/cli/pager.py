@@ -23,11 +23,11 @@ def chosen(env: Mapping[str, str], core_pager: str | None) -> str:
     """The pager's command line: GITCP_PAGER, git's core.pager, PAGER, else less. "" if there shall
     be none.
     """
-    found = next(
+    program = next(
         (c for c in (env.get("GITCP_PAGER"), core_pager, env.get("PAGER")) if c is not None),
         DEFAULT,
     )
-    return "" if found.strip() in PLAIN else found
+    return "" if program.strip() in PLAIN else program
 
 
 @contextmanager

@@ -33,13 +33,13 @@ def pick(context: Context, session: str | None) -> Checkpoint | None:
             context.output.say("d NUMBER shows what a restore would change, e.g. d 3")
             continue
         try:
-            found = context.checkpoint(revision, session)
+            checkpoint = context.checkpoint(revision, session)
         except RevisionNotFound as error:
             context.output.say("error: ", str(error))
             continue
         if not diff:
-            return found
-        _show_diff(context, found)
+            return checkpoint
+        _show_diff(context, checkpoint)
     return None
 
 
@@ -72,11 +72,11 @@ def _print(context: Context, offered: list[Summary]) -> None:
         )
 
 
-def _show_diff(context: Context, found: Checkpoint) -> None:
+def _show_diff(context: Context, checkpoint: Checkpoint) -> None:
     from gitcp.history import diff  # only where it is asked for
 
     with (
         context.output.paged(context.core_pager),
-        diff.compare_with_now(context.store, found, context.limits(), text=True) as changes,
+        diff.compare_with_now(context.store, checkpoint, context.limits(), text=True) as changes,
     ):
         rendering.patch(context.output, changes.text())

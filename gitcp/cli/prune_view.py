@@ -110,5 +110,5 @@ def _fields(plan: PrunePlan, trash: str | None, expired: tuple[str, ...]) -> Jso
     }
 
 
-def _verdict(found: tuple[Summary, Verdict]) -> Json:
-    return {"id": str(found[0].id), "reason": found[1].reason}
+def _verdict(judged: tuple[Summary, Verdict]) -> Json:
+    return {"id": str(judged[0].id), "reason": judged[1].reason}

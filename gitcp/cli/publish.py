@@ -63,8 +63,8 @@ def command(context: Context, /, **given: Any) -> None:
         return
     if not given["yes"]:
         try:
-            said = "no branch was created"
-            confirm.ask(context, "Create the branch?", _lines(plan), nobody=said, no=said)
+            outcome = "no branch was created"
+            confirm.ask(context, "Create the branch?", _lines(plan), nobody=outcome, no=outcome)
         except Refused:
             context.store.objects.discard()
             raise

@@ -113,7 +113,7 @@ def _lines(plan: PurgePlan) -> list[str]:
         for (kind, name), ids in plan.places.items()
     }
     width = max(map(len, places), default=0)
-    lines = [f"{place:{width}}  in {trash.summarize(ids)}" for place, ids in places.items()]
+    lines = [f"{location:{width}}  in {trash.summarize(ids)}" for location, ids in places.items()]
     lines += [f"tag {name}" for name in plan.tags] + [f"the trash of {name}" for name in plan.trash]
     lines += [f"{display(os.fsencode(path.name))}, beside the checkpoints" for path in plan.beside]
     return (

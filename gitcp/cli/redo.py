@@ -23,16 +23,18 @@ def command(context: Context, session: str | None, *, yes: bool, as_json: bool) 
       gitcp redo
       gitcp redo --yes
     """
-    found = to_redo(context.store)
-    if found is None:
+    operation = to_redo(context.store)
+    if operation is None:
         restore_view.walk(
             context, op.redo, lambda known: known.redo, yes=yes, as_json=as_json, back="undo"
         )
         return
-    if found.what == "delete":
-        delete.carry_out(context, next(iter(found.dropped)), yes=yes, as_json=as_json, of=found)
+    if operation.what == "delete":
+        delete.carry_out(
+            context, next(iter(operation.dropped)), yes=yes, as_json=as_json, of=operation
+        )
         return
-    agreed = None if yes else prune.plan_redo(context.store, found)
+    agreed = None if yes else prune.plan_redo(context.store, operation)
     if agreed:
         prune_view.agree(context, agreed)
-    prune_view.report(context, prune.redo(context.store, found, agreed), as_json=as_json)
+    prune_view.report(context, prune.redo(context.store, operation, agreed), as_json=as_json)

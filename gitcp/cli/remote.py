@@ -40,14 +40,14 @@ def command(context: Context, /, **given: Any) -> None:
     if name is None:
         if given["as_branches"] or given["off"]:
             raise BadValue("NAME is required with --as-branches and --off", hint="gitcp remote -h")
-        found = op.listing(repo)
+        remotes = op.listing(repo)
     elif given["off"]:
         if given["url"] is not None or given["as_branches"]:
             raise BadValue("--off takes only a name", hint="gitcp remote -h")
-        found = (op.disable(repo, name),)
+        remotes = (op.disable(repo, name),)
     else:
-        found = (op.enable(repo, name, given["url"], as_branches=given["as_branches"]),)
-    for one in found:
+        remotes = (op.enable(repo, name, given["url"], as_branches=given["as_branches"]),)
+    for one in remotes:
         if given["as_json"]:
             context.output.document(objects.document("remote", _fields(one)))
         else:

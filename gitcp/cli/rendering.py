@@ -29,75 +29,77 @@ def decoration(tags: Sequence[str]) -> Styled:
     return Styled(f" (tag: {', '.join(tags)})" if tags else "", YELLOW)
 
 
-def head(output: Output, found: Summary, tags: Sequence[str], now: datetime, id: str) -> None:
+def head(output: Output, summary: Summary, tags: Sequence[str], now: datetime, id: str) -> None:
     """What a commit says of its checkpoint, as git log says it of a commit; `id` as it can be
     typed.
     """
-    said = found.trailers.get
+    trailer = summary.trailers.get
     output.line(Styled(f"checkpoint {id}", YELLOW), decoration(tags))
-    output.line(f"Date:     {humanize.moment(found.created)}  ({humanize.ago(found.created, now)})")
-    phase = f"phase {said('Gitcp-Phase')}" if said("Gitcp-Phase") else ""
-    why = [said("Gitcp-Trigger", ""), said("Gitcp-Agent", ""), phase]
+    output.line(
+        f"Date:     {humanize.moment(summary.created)}  ({humanize.ago(summary.created, now)})"
+    )
+    phase = f"phase {trailer('Gitcp-Phase')}" if trailer("Gitcp-Phase") else ""
+    why = [trailer("Gitcp-Trigger", ""), trailer("Gitcp-Agent", ""), phase]
     output.line(f"Trigger:  {', '.join(filter(None, why))}")
     messages = (
-        f", {humanize.count(int(said('Gitcp-Messages', '0')), 'message')}"
-        if said("Gitcp-Messages")
+        f", {humanize.count(int(trailer('Gitcp-Messages', '0')), 'message')}"
+        if trailer("Gitcp-Messages")
         else ""
     )
-    skipped = f", {said('Gitcp-Skipped')} not captured" if said("Gitcp-Skipped") else ""
-    output.line(f"Files:    {said('Gitcp-Files', '')}{skipped}{messages}")
-    if said("Gitcp-Step"):
-        output.line(f"Step:     {said('Gitcp-Step')}")
-    if said("Gitcp-Restored-From"):
-        output.line(f"Restored: from {said('Gitcp-Restored-From')}")
-    if said("Gitcp-Forked-From"):
-        output.line(f"Forked:   from {said('Gitcp-Forked-From')}")
-    if said("Gitcp-Reverted"):
-        output.line(f"Reverted: {said('Gitcp-Reverted')}")
+    skipped = f", {trailer('Gitcp-Skipped')} not captured" if trailer("Gitcp-Skipped") else ""
+    output.line(f"Files:    {trailer('Gitcp-Files', '')}{skipped}{messages}")
+    if trailer("Gitcp-Step"):
+        output.line(f"Step:     {trailer('Gitcp-Step')}")
+    if trailer("Gitcp-Restored-From"):
+        output.line(f"Restored: from {trailer('Gitcp-Restored-From')}")
+    if trailer("Gitcp-Forked-From"):
+        output.line(f"Forked:   from {trailer('Gitcp-Forked-From')}")
+    if trailer("Gitcp-Reverted"):
+        output.line(f"Reverted: {trailer('Gitcp-Reverted')}")
     output.line()
-    output.line(f"    {found.subject}")
+    output.line(f"    {summary.subject}")
 
 
-def note(output: Output, found: Note) -> None:
+def note(output: Output, note: Note) -> None:
     """Print a note: facts, handoff, position, compensations; nothing for an empty note."""
-    pairs(output, "Facts", found.facts.items())
-    handoff(output, found.handoff)
-    pairs(output, "Position", found.position.items())
-    items(output, "Compensations", found.compensations)
+    pairs(output, "Facts", note.facts.items())
+    handoff(output, note.handoff)
+    pairs(output, "Position", note.position.items())
+    items(output, "Compensations", note.compensations)
 
 
-def run(output: Output, found: Run | None) -> None:
+def run(output: Output, run: Run | None) -> None:
     """Print a run: the command, how it ended, and the last lines of its output."""
-    if found is None:
+    if run is None:
         return
-    ended = "exit code unknown" if found.code is None else f"exit code {found.code}"
+    ended = "exit code unknown" if run.code is None else f"exit code {run.code}"
     import shlex  # for a run
 
-    what = shlex.join(found.command) or "(a block of code)"
-    items(output, "Ran", [f"{what}  ({ended}, {found.milliseconds / 1000:.2f} s)"])
-    for text in found.output.splitlines()[-LAST_LINES:]:
+    what = shlex.join(run.command) or "(a block of code)"
+    items(output, "Ran", [f"{what}  ({ended}, {run.milliseconds / 1000:.2f} s)"])
+    for text in run.output.splitlines()[-LAST_LINES:]:
         output.line("    ", text)
 
 
-def handoff(output: Output, found: Handoff) -> None:
+def handoff(output: Output, handoff: Handoff) -> None:
     """Print a handoff."""
-    items(output, "Task", [found.task] if found.task else [])
-    items(output, "Decided", found.decisions)
-    items(output, "Tried and failed", found.failed)
-    items(output, "Next", found.next)
-    items(output, "Active files", found.active)
+    items(output, "Task", [handoff.task] if handoff.task else [])
+    items(output, "Decided", handoff.decisions)
+    items(output, "Tried and failed", handoff.failed)
+    items(output, "Next", handoff.next)
+    items(output, "Active files", handoff.active)
 
 
-def pairs(output: Output, title: str, found: Iterable[tuple[str, str]]) -> None:
+def pairs(output: Output, title: str, values: Iterable[tuple[str, str]]) -> None:
     """Print a block of `key = value` lines under a title."""
-    items(output, title, [f"{key} = {value}" for key, value in found])
+    items(output, title, [f"{key} = {value}" for key, value in values])
 
 
-def items(output: Output, title: str, found: Sequence[str]) -> None:
+def items(output: Output, title: str, texts: Sequence[str]) -> None:
     """Print a block of lines under a title; nothing without lines."""
-    if found:
+    if texts:
         output.line(Styled(title, BOLD))
-        for text in found:
+        for text in texts:
             output.line("  " + text.replace("\n", "\n  "))
 
 
@@ -137,11 +139,11 @@ def _patch_colour(line: str, *, in_hunk: bool) -> str:
     return {"+": GREEN, "-": RED, "@": CYAN}.get(line[:1], "")
 
 
-def messages(output: Output, found: Iterable[Message], longest: int | None = None) -> None:
+def messages(output: Output, shown: Iterable[Message], longest: int | None = None) -> None:
     """Each message under its role, indented; those of the user with the id that `restore --message`
     takes.
     """
-    for message in found:
+    for message in shown:
         who = f"{message.role} ({message.tool})" if message.tool else message.role
         id = message.id if message.role == "user" and not message.tool else ""
         about = "".join(f"  {text}" for text in (message.time, id) if text)

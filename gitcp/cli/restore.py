@@ -98,12 +98,12 @@ def _restore_picked(context: Context, given: Mapping[str, Any]) -> None:
     from gitcp.cli.confirm import Declined  # only for a terminal
     from gitcp.cli.pick import pick
 
-    found = pick(context, given["session"])
-    if found is None:
+    checkpoint = pick(context, given["session"])
+    if checkpoint is None:
         context.output.say("not restored: nothing was changed")
         return
     try:
-        _restore(context, {**given, "revision": context.id_of(found.commit, found.id)})
+        _restore(context, {**given, "revision": context.id_of(checkpoint.commit, checkpoint.id)})
     except Declined as declined:
         context.output.say(str(declined))
 
@@ -156,8 +156,8 @@ def _target(context: Context, given: Mapping[str, Any]) -> tuple[Checkpoint, Any
     if given["message"] is not None:
         from gitcp.restoring.message import before_message
 
-        found, rewound = before_message(context.store, session, given["message"])
-        return found, rewound
+        checkpoint, rewound = before_message(context.store, session, given["message"])
+        return checkpoint, rewound
     return _newest(context, session, given["at"], given["phase"]), None
 
 
@@ -166,13 +166,15 @@ def _newest(context: Context, session: str, at: str | None, phase: str | None) -
     from gitcp.history import dates, revisions
 
     time = dates.parse(at, context.host.now(), end=True) if at is not None else None
-    found = context.store.read(revisions.newest(context.store, session, until=time, phase=phase))
-    said = (
+    checkpoint = context.store.read(
+        revisions.newest(context.store, session, until=time, phase=phase)
+    )
+    criteria = (
         f"phase {phase}" if phase is not None else "",
         f"at {humanize.moment(time)}" if time else "",
     )
-    context.say_meant(" ".join(filter(None, said)), found)
-    return found
+    context.say_meant(" ".join(filter(None, criteria)), checkpoint)
+    return checkpoint
 
 
 def _print_plan(context: Context, request: RestoreRequest, given: Mapping[str, Any]) -> None:

@@ -51,17 +51,19 @@ def carry_out(
         agreed = plan()
         if agreed or request.index:
             agree(context, request, agreed, choice)
-    found = (
+    not_undone = (
         effects.open_commands(context.store, request.target) if agreed is None else agreed.effects
     )
     report = apply(agreed)
     if as_json:
         from gitcp.cli import objects  # only for programs
 
-        fields = objects.report(report, request.stored[0], found, saved_first=True, choice=choice)
+        fields = objects.report(
+            report, request.stored[0], not_undone, saved_first=True, choice=choice
+        )
         context.output.document(objects.document("restore", fields))
     else:
-        print_report(context, report, found, back=back)
+        print_report(context, report, not_undone, back=back)
         if choice is not None:
             explain(context, choice, context.output.line)
     end_as(report)
@@ -265,13 +267,13 @@ def continuation(context: Context, placed: Placed, directory: str = "") -> str:
     return " && ".join(map(shlex.join, (*there, *placed.prepare, placed.command)))
 
 
-def _way(context: Context, place: Path, directory: str) -> str:
+def _way(context: Context, target: Path, directory: str) -> str:
     """Return the shortest path to a directory from here, "" if it is this one."""
     here = os.path.realpath(os.path.join(context.cwd, directory) if directory else os.getcwd())
-    below = os.path.relpath(place, here)
+    below = os.path.relpath(target, here)
     if below == os.curdir:
         return directory
-    return os.path.join(directory, below) if not below.startswith(os.pardir) else str(place)
+    return os.path.join(directory, below) if not below.startswith(os.pardir) else str(target)
 
 
 def _why_nothing(kept: Sequence[Kept]) -> str:
@@ -298,12 +300,12 @@ def group(line: Callable[..., None], title: str, paths: Sequence[bytes]) -> None
             line(f"    {text}")
 
 
-def kept(line: Callable[..., None], title: str, found: Sequence[Kept]) -> None:
+def kept(line: Callable[..., None], title: str, paths: Sequence[Kept]) -> None:
     """Print the paths that were not restored, with the reasons."""
-    if found:
-        line(f"  {humanize.count(len(found), 'path')} {title}")
+    if paths:
+        line(f"  {humanize.count(len(paths), 'path')} {title}")
         for text in humanize.listed(
-            [f"{display(one.path)}  ({one.reason})" for one in found], MOST
+            [f"{display(one.path)}  ({one.reason})" for one in paths], MOST
         ):
             line(f"    {text}")
 

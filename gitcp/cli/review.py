@@ -173,9 +173,9 @@ def _clean(context: Context, story: Story, given: dict[str, Any]) -> Story:
         checkpoint_scan.require_redactable(sieve)
         clean: Story = op.rewritten(story, checkpoint_scan.Cleaner(sieve, [text]).cleaned)
         return clean
-    found = checkpoint_scan.in_text(text, "review", sieve=sieve)
-    if found:
-        raise checkpoint_scan.refused(found)
+    secrets = checkpoint_scan.in_text(text, "review", sieve=sieve)
+    if secrets:
+        raise checkpoint_scan.refused(secrets)
     return story
 
 

@@ -148,17 +148,17 @@ def _tell_failure(context: Context, failure: Failure, run: Run | None = None) ->
 
 
 def _recover(context: Context, given: dict[str, Any]) -> None:
-    found = transaction.recover(context.store, limit=given["limit"])
-    if not found and not given["as_json"]:
+    failures = transaction.recover(context.store, limit=given["limit"])
+    if not failures and not given["as_json"]:
         raise Refused("no run was interrupted here: nothing was changed", hint="gitcp log")
-    for failure in found:
+    for failure in failures:
         if given["as_json"]:
             empty = Run(failure.transaction.command, None, 0)
             fields = _fields(failure.transaction.before, failure.checkpoint, empty, failure)
             context.output.document(objects.document("run", fields))
         else:
             _tell_failure(context, failure)
-    wrong = any(failure.report is not None and failure.report.failed for failure in found)
+    wrong = any(failure.report is not None and failure.report.failed for failure in failures)
     end(IN_PART if wrong else 0)
 
 

@@ -162,9 +162,9 @@ def retain(context: Context, saved: CheckpointId) -> None:
     except GitcpError as error:
         if str(error) not in context.warned:
             context.output.say(f"note: nothing was dropped: {error}")
-    said = housekeeping.take_report(context.store.repo)
-    if said is not None:
-        context.output.say(f"note: {said}")
+    report = housekeeping.take_report(context.store.repo)
+    if report is not None:
+        context.output.say(f"note: {report}")
 
 
 def _request(context: Context, given: Mapping[str, Any]) -> SaveRequest:
@@ -209,12 +209,12 @@ def _text(saved: Saved) -> str:
 def _json_text(context: Context, saved: Saved, inner: tuple[Skip, ...]) -> str:
     from gitcp.cli import objects  # only for programs
 
-    found = objects.checkpoint(saved.checkpoint, context.tags.get(saved.checkpoint.commit, ()))
+    checkpoint = objects.checkpoint(saved.checkpoint, context.tags.get(saved.checkpoint.commit, ()))
     fields = {
         "saved": saved.saved,
         "reason": saved.reason,
         "uncommitted": objects.skipped(inner),
-        "checkpoint": found,
+        "checkpoint": checkpoint,
     }
     return wire.dumps(objects.document("save", fields)).decode("utf-8") + "\n"
 

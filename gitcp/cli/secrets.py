@@ -54,17 +54,17 @@ def command(context: Context, /, **given: Any) -> None:
     if given["allow"]:
         _allow(context, given["allow"], as_json=given["as_json"])
         return
-    found = op.findings(
+    findings = op.findings(
         context.store, _commits(context, given), settings.allowed_secrets(context.store.repo)
     )
-    for finding in found:
+    for finding in findings:
         if given["as_json"]:
             context.output.document(objects.document("finding", fields(finding)))
         else:
             show(context, finding)
-    if found:
+    if findings:
         raise SecretsFound(
-            f"{humanize.count(len({f.id for f in found}), 'secret')} found. Nothing was sent, "
+            f"{humanize.count(len({f.id for f in findings}), 'secret')} found. Nothing was sent, "
             "nothing was changed",
             hint="gitcp secrets --allow ID",
         )

@@ -53,12 +53,12 @@ def command(
         agent, filters.time(context, since, end=False), filters.pattern(grep, "gitcp sessions -h")
     )
     tips = context.store.fetched() if fetched else op.all_sessions(context.store)
-    found, damaged = op.listing(context.store, tips)
+    sessions, damaged = op.listing(context.store, tips)
     for name, error in damaged:
         context.output.say(f"note: session {name} cannot be read: {error}")
-    chosen = tuple(islice(filter(wanted.matches, found), limit))
-    if agent and not any(each.last.agent and each.last.agent.name == agent for each in found):
-        _note_agents(context, agent, found)
+    chosen = tuple(islice(filter(wanted.matches, sessions), limit))
+    if agent and not any(each.last.agent and each.last.agent.name == agent for each in sessions):
+        _note_agents(context, agent, sessions)
     current = context.viewed(session)
     if as_json:
         for each in chosen:
@@ -67,8 +67,8 @@ def command(
         _print(context, chosen, current)
 
 
-def _note_agents(context: Context, agent: str, found: tuple[Session, ...]) -> None:
-    names = sorted({each.last.agent.name for each in found if each.last.agent})
+def _note_agents(context: Context, agent: str, sessions: tuple[Session, ...]) -> None:
+    names = sorted({each.last.agent.name for each in sessions if each.last.agent})
     context.output.say(f"note: no session of {agent}; agents: {', '.join(names) or 'none'}")
 
 
@@ -87,7 +87,7 @@ def _fields(session: Session, current: str | None) -> wire.Json:
     }
 
 
-def _print(context: Context, found: tuple[Session, ...], current: str | None) -> None:
+def _print(context: Context, sessions: tuple[Session, ...], current: str | None) -> None:
     from gitcp.cli.table import Column, show  # rich: only for a table
 
     columns = (
@@ -114,6 +114,6 @@ def _print(context: Context, found: tuple[Session, ...], current: str | None) ->
             session.title,
             session.last_prompt if session.last_prompt != session.title else "",
         )
-        for session in found
+        for session in sessions
     )
     show(context.output, columns, rows)

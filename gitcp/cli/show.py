@@ -69,29 +69,29 @@ def command(context: Context, /, revision: str, session: str | None, **given: An
     name, path = (revision, None)
     if ":" in revision:
         name, path = revisions.split_path(context.store, revision, context.viewed(session))
-    found = context.checkpoint(name, session)
+    checkpoint = context.checkpoint(name, session)
     if given["paths"]:
-        _print_file(context, found, b"".join(context.inside(given["paths"])))
+        _print_file(context, checkpoint, b"".join(context.inside(given["paths"])))
     elif path is not None:
-        _print_file(context, found, os.fsencode(path))
+        _print_file(context, checkpoint, os.fsencode(path))
     elif given["key"] is not None:
-        context.output.line(_position(found, given["key"]))
+        context.output.line(_position(checkpoint, given["key"]))
     elif given["stream"] is not None:
-        _print_stream(context, found, given["stream"])
+        _print_stream(context, checkpoint, given["stream"])
     elif given["raw"]:
-        context.output.data(show.metadata(context.store, found))
+        context.output.data(show.metadata(context.store, checkpoint))
     elif given["as_json"]:
-        fields = objects.checkpoint(found, context.tags.get(found.commit, ()))
+        fields = objects.checkpoint(checkpoint, context.tags.get(checkpoint.commit, ()))
         context.output.document(objects.document("checkpoint", fields))
     else:
         with context.output.paged(context.core_pager):
-            _print(context, found, given)
+            _print(context, checkpoint, given)
 
 
-def _print_file(context: Context, found: Checkpoint, path: bytes) -> None:
+def _print_file(context: Context, checkpoint: Checkpoint, path: bytes) -> None:
     if path.startswith((b"./", b"../")):
         path = b"".join(context.inside((path,)))
-    content = show.file(context.store, found, path.strip(b"/"))
+    content = show.file(context.store, checkpoint, path.strip(b"/"))
     if isinstance(content, bytes):
         context.output.data(content)
     else:
@@ -99,62 +99,65 @@ def _print_file(context: Context, found: Checkpoint, path: bytes) -> None:
             context.output.line(display(name))
 
 
-def _print_stream(context: Context, found: Checkpoint, name: str) -> None:
-    for chunk in show.stream(context.store, found, name):
+def _print_stream(context: Context, checkpoint: Checkpoint, name: str) -> None:
+    for chunk in show.stream(context.store, checkpoint, name):
         context.output.data(chunk)
 
 
-def _position(found: Checkpoint, key: str) -> str:
-    position = found.note.position
+def _position(checkpoint: Checkpoint, key: str) -> str:
+    position = checkpoint.note.position
     if key not in position:
         known = ", ".join(position) or "nothing"
         raise RevisionNotFound(
-            f"checkpoint {found.id} has no position {key!r}",
-            hint=f"gitcp show {found.id}  (it has: {known})",
+            f"checkpoint {checkpoint.id} has no position {key!r}",
+            hint=f"gitcp show {checkpoint.id}  (it has: {known})",
         )
     return position[key]
 
 
-def _print(context: Context, found: Checkpoint, given: dict[str, Any]) -> None:
+def _print(context: Context, checkpoint: Checkpoint, given: dict[str, Any]) -> None:
     if given["conversation"]:
-        if found.conversation is None:
-            raise RevisionNotFound(f"checkpoint {found.id} has no conversation")
-        rendering.messages(context.output, show.messages(context.store, found.conversation))
+        if checkpoint.conversation is None:
+            raise RevisionNotFound(f"checkpoint {checkpoint.id} has no conversation")
+        rendering.messages(context.output, show.messages(context.store, checkpoint.conversation))
     elif given["files"]:
-        for path in show.paths_of(context.store, found):
+        for path in show.paths_of(context.store, checkpoint):
             context.output.line(display(path))
     else:
-        _print_whole(context, found)
+        _print_whole(context, checkpoint)
 
 
-def _print_whole(context: Context, found: Checkpoint) -> None:
+def _print_whole(context: Context, checkpoint: Checkpoint) -> None:
     output, store = context.output, context.store
-    summary = store.summary(found.commit)
-    tags, id = context.shown_tags.get(found.commit, ()), context.id_of(found.commit, found.id)
+    summary = store.summary(checkpoint.commit)
+    tags, id = (
+        context.shown_tags.get(checkpoint.commit, ()),
+        context.id_of(checkpoint.commit, checkpoint.id),
+    )
     rendering.head(output, summary, tags, context.host.now(), id)
     output.line()
-    base = found.snapshot.base
+    base = checkpoint.snapshot.base
     commit = base.commit[:10] if base.commit else "no commit yet"
     standing = [commit, base.branch and f"on {base.branch}", base.operation]
     output.line(f"Base:     {', '.join(filter(None, standing))}")
-    label = found.note.label or ""
+    label = checkpoint.note.label or ""
     rendering.items(output, "Label", [label] if label not in ("", summary.subject) else [])
-    if found.note.objective:
-        output.line(f"Goal:     {found.note.objective}")
-    rendering.note(output, found.note)
-    rendering.run(output, found.run)
-    changes = compare(store, tree_before(store, found), found.root).changes
+    if checkpoint.note.objective:
+        output.line(f"Goal:     {checkpoint.note.objective}")
+    rendering.note(output, checkpoint.note)
+    rendering.run(output, checkpoint.run)
+    changes = compare(store, tree_before(store, checkpoint), checkpoint.root).changes
     if changes:
         output.line(Styled(f"Changed ({len(changes):,})", BOLD))
         rendering.changed(output, changes, MOST)
-    _print_peculiar(context, found)
-    if found.conversation is not None:
-        _print_conversation(context, found.conversation)
+    _print_peculiar(context, checkpoint)
+    if checkpoint.conversation is not None:
+        _print_conversation(context, checkpoint.conversation)
 
 
-def _print_peculiar(context: Context, found: Checkpoint) -> None:
+def _print_peculiar(context: Context, checkpoint: Checkpoint) -> None:
     """Print what a git tree cannot express, and what was skipped."""
-    snapshot = found.snapshot
+    snapshot = checkpoint.snapshot
     blocks: dict[str, Sequence[str]] = {
         "Not captured": [rendering.skipped(skip) for skip in snapshot.skipped],
         "Nested repositories, not saved": [_at(n.path, n.head) for n in snapshot.nested],
@@ -166,7 +169,9 @@ def _print_peculiar(context: Context, found: Checkpoint) -> None:
         "Special permissions": [
             f"{display(path)}  {mode:04o}" for path, mode in sorted(snapshot.modes.items())
         ],
-        "Staged, differing from disk": [display(path) for path in staged(context.store, found)],
+        "Staged, differing from disk": [
+            display(path) for path in staged(context.store, checkpoint)
+        ],
         "In conflict": list(dict.fromkeys(display(entry.path) for entry in snapshot.conflicts)),
     }
     for title, lines in blocks.items():

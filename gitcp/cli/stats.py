@@ -23,72 +23,75 @@ def command(context: Context, session: str | None, *, as_json: bool) -> None:  #
       gitcp stats
       gitcp stats --json
     """
-    found = stats(context.store)
+    statistics = stats(context.store)
     if as_json:
-        context.output.document(objects.document("stats", _fields(found)))
+        context.output.document(objects.document("stats", _fields(statistics)))
         return
-    for title, text in _rows(found):
+    for title, text in _rows(statistics):
         context.output.line(f"{title:<15}{text}")
-    for each in found.largest:
+    for each in statistics.largest:
         versions = humanize.count(each.versions, "version")
         context.output.line(
             f"  {humanize.size(each.bytes):>10}  {display(each.path)}  ({versions})"
         )
 
 
-def _rows(found: Stats) -> list[tuple[str, str]]:
-    checkpoints = humanize.count(found.checkpoints, "checkpoint")
+def _rows(statistics: Stats) -> list[tuple[str, str]]:
+    checkpoints = humanize.count(statistics.checkpoints, "checkpoint")
     rows = [
         (
             "checkpoints",
             (
-                f"{checkpoints} in {humanize.count(found.sessions, 'session')}, "
-                f"{humanize.count(found.tags, 'tag')}"
+                f"{checkpoints} in {humanize.count(statistics.sessions, 'session')}, "
+                f"{humanize.count(statistics.tags, 'tag')}"
             ),
         ),
         (
             "size",
             (
-                f"{humanize.size(found.bytes)}, including conversations "
-                f"{humanize.size(found.conversations)}"
+                f"{humanize.size(statistics.bytes)}, including conversations "
+                f"{humanize.size(statistics.conversations)}"
             ),
         ),
-        ("shared", f"{humanize.size(found.shared)} with the project's own history"),
+        ("shared", f"{humanize.size(statistics.shared)} with the project's own history"),
         (
             "last 7 days",
-            f"{humanize.count(found.recent, 'checkpoint')}, {humanize.size(found.recent_bytes)}",
+            (
+                f"{humanize.count(statistics.recent, 'checkpoint')}, "
+                f"{humanize.size(statistics.recent_bytes)}"
+            ),
         ),
         (
             "trash",
             (
-                f"{humanize.count(found.trash, 'entry', 'entries')}, "
-                f"{humanize.size(found.trash_bytes)}"
+                f"{humanize.count(statistics.trash, 'entry', 'entries')}, "
+                f"{humanize.size(statistics.trash_bytes)}"
             ),
         ),
         (
             "gitcp prune",
             (
-                f"would drop {found.prune:,} and free {humanize.size(found.prune_bytes)} when the "
-                "trash expires"
+                f"would drop {statistics.prune:,} and free "
+                f"{humanize.size(statistics.prune_bytes)} when the trash expires"
             ),
         ),
     ]
-    return [*rows, ("largest", "")] if found.largest else rows
+    return [*rows, ("largest", "")] if statistics.largest else rows
 
 
-def _fields(found: Stats) -> wire.Json:
+def _fields(statistics: Stats) -> wire.Json:
     return {
-        "sessions": found.sessions,
-        "checkpoints": found.checkpoints,
-        "tags": found.tags,
-        "bytes": found.bytes,
-        "shared": found.shared,
-        "conversations": found.conversations,
-        "recent": {"checkpoints": found.recent, "bytes": found.recent_bytes},
-        "trash": {"entries": found.trash, "bytes": found.trash_bytes},
-        "prune": {"checkpoints": found.prune, "bytes": found.prune_bytes},
+        "sessions": statistics.sessions,
+        "checkpoints": statistics.checkpoints,
+        "tags": statistics.tags,
+        "bytes": statistics.bytes,
+        "shared": statistics.shared,
+        "conversations": statistics.conversations,
+        "recent": {"checkpoints": statistics.recent, "bytes": statistics.recent_bytes},
+        "trash": {"entries": statistics.trash, "bytes": statistics.trash_bytes},
+        "prune": {"checkpoints": statistics.prune, "bytes": statistics.prune_bytes},
         "largest": [
             {"path": wire.encode_path(each.path), "bytes": each.bytes, "versions": each.versions}
-            for each in found.largest
+            for each in statistics.largest
         ],
     }

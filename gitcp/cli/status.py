@@ -30,27 +30,27 @@ def command(context: Context, session: str | None, *, as_json: bool) -> None:
       gitcp status
       gitcp status --json
     """
-    found = status(context.store, context.cwd, session, context.limits())
+    current = status(context.store, context.cwd, session, context.limits())
     if as_json:
-        context.output.document(objects.document("status", _fields(context, found)))
+        context.output.document(objects.document("status", _fields(context, current)))
     else:
-        _print(context, found)
+        _print(context, current)
 
 
-def _fields(context: Context, found: Status) -> wire.Json:
-    last = found.last
-    growth = found.conversation
+def _fields(context: Context, current: Status) -> wire.Json:
+    last = current.last
+    growth = current.conversation
     return {
-        "session": found.session,
-        "why": found.why,
-        "candidates": list(found.candidates),
-        "noted": found.noted,
+        "session": current.session,
+        "why": current.why,
+        "candidates": list(current.candidates),
+        "noted": current.noted,
         "last": objects.checkpoint(last, context.tags.get(last.commit, ())) if last else None,
-        "base": found.base.commit,
-        "branch": found.base.branch,
-        "operation": found.base.operation,
-        "changes": [objects.change(change) for change in found.changes],
-        "skipped": objects.skipped(found.skipped),
+        "base": current.base.commit,
+        "branch": current.base.branch,
+        "operation": current.base.operation,
+        "changes": [objects.change(change) for change in current.changes],
+        "skipped": objects.skipped(current.skipped),
         "conversation": {
             "agent": growth.agent,
             "session_id": growth.session_id,
@@ -59,46 +59,47 @@ def _fields(context: Context, found: Status) -> wire.Json:
         }
         if growth
         else None,
-        "unfinished": str(found.unfinished.target) if found.unfinished else None,
-        "undo": str(found.undo) if found.undo else None,
-        "redo": str(found.redo) if found.redo else None,
+        "unfinished": str(current.unfinished.target) if current.unfinished else None,
+        "undo": str(current.undo) if current.undo else None,
+        "redo": str(current.redo) if current.redo else None,
     }
 
 
-def _print(context: Context, found: Status) -> None:
+def _print(context: Context, current: Status) -> None:
     output = context.output
     output.line(
-        Styled("Session       ", BOLD), found.session or _unnamed(found), f"  ({found.why})"
+        Styled("Session       ", BOLD), current.session or _unnamed(current), f"  ({current.why})"
     )
-    for candidate in found.candidates:
+    for candidate in current.candidates:
         output.line(f"              {candidate}")
-    if found.last is not None:
-        _print_last(context, found.last)
+    if current.last is not None:
+        _print_last(context, current.last)
     else:
         output.line(Styled("Last saved    ", BOLD), "never")
-    if found.conversation is not None:
-        output.line(Styled("Conversation  ", BOLD), _growth(found.conversation))
-    if found.noted:
+    if current.conversation is not None:
+        output.line(Styled("Conversation  ", BOLD), _growth(current.conversation))
+    if current.noted:
         output.line(Styled("Note          ", BOLD), "pending for the next save (gitcp note)")
-    if found.base.operation:
+    if current.base.operation:
         output.line(
-            Styled("In progress   ", BOLD), f"a {found.base.operation}: a restore would be refused"
+            Styled("In progress   ", BOLD),
+            f"a {current.base.operation}: a restore would be refused",
         )
-    for line in found.damage:
+    for line in current.damage:
         output.line(Styled("Damaged       ", BOLD), line)
-    _print_files(output, found)
-    if found.undo is not None:
+    _print_files(output, current)
+    if current.undo is not None:
         output.line(
-            Styled("gitcp undo    ", BOLD), f"restores {found.undo}, from before the last restore"
+            Styled("gitcp undo    ", BOLD), f"restores {current.undo}, from before the last restore"
         )
-    if found.redo is not None:
+    if current.redo is not None:
         output.line(
-            Styled("gitcp redo    ", BOLD), f"restores {found.redo}, from before the last undo"
+            Styled("gitcp redo    ", BOLD), f"restores {current.redo}, from before the last undo"
         )
 
 
-def _unnamed(found: Status) -> str:
-    return "?" if found.candidates else "new"
+def _unnamed(current: Status) -> str:
+    return "?" if current.candidates else "new"
 
 
 def _print_last(context: Context, last: Checkpoint) -> None:
@@ -113,38 +114,37 @@ def _print_last(context: Context, last: Checkpoint) -> None:
     )
 
 
-def _print_files(output: Output, found: Status) -> None:
-    if not found.changes:
+def _print_files(output: Output, current: Status) -> None:
+    if not current.changes:
         output.line(
             Styled("Files         ", BOLD),
-            "no unsaved changes" if found.last else "no changes since the last commit",
+            "no unsaved changes" if current.last else "no changes since the last commit",
         )
     else:
-        kinds = Counter(change.kind.value for change in found.changes)
-        since = "changed since then" if found.last else "changed since the last commit"
+        kinds = Counter(change.kind.value for change in current.changes)
+        since = "changed since then" if current.last else "changed since the last commit"
         numbers = ", ".join(f"{number:,} {kind}" for kind, number in sorted(kinds.items()))
         output.line(
             Styled("Files         ", BOLD),
-            f"{humanize.count(len(found.changes), 'file')} {since}: {numbers}",
+            f"{humanize.count(len(current.changes), 'file')} {since}: {numbers}",
         )
-        rendering.changed(output, found.changes, MOST)
-    if found.skipped:
-        output.line(Styled("Not captured  ", BOLD), humanize.count(len(found.skipped), "path"))
-        for line in humanize.listed([rendering.skipped(skip) for skip in found.skipped], MOST):
+        rendering.changed(output, current.changes, MOST)
+    if current.skipped:
+        output.line(Styled("Not captured  ", BOLD), humanize.count(len(current.skipped), "path"))
+        for line in humanize.listed([rendering.skipped(skip) for skip in current.skipped], MOST):
             output.line(f"  {line}")
 
 
-def _growth(found: Growth) -> str:
-    who = " ".join(filter(None, (found.agent, found.session_id)))
-    if found.now == found.stored:
-        return f"{who}: saved".lstrip(": ")
-    if found.now < found.stored:
-        return (
-            f"{who}: {humanize.size(found.stored - found.now)} shorter than what was saved".lstrip(
-                ": "
-            )
-        )
-    return f"{who}: {humanize.size(found.now - found.stored)} more than was saved".lstrip(": ")
+def _growth(growth: Growth) -> str:
+    who = " ".join(filter(None, (growth.agent, growth.session_id)))
+    more = growth.now - growth.stored
+    if more == 0:
+        change = "saved"
+    elif more < 0:
+        change = f"{humanize.size(-more)} shorter than what was saved"
+    else:
+        change = f"{humanize.size(more)} more than was saved"
+    return f"{who}: {change}" if who else change
 
 
 def _quoted(label: str | None) -> str:

@@ -64,12 +64,12 @@ def command(context: Context, /, **given: Any) -> None:
 
 
 def _create(context: Context, given: dict[str, Any]) -> None:
-    found = context.checkpoint(given["revision"] or "@", given["session"])
+    checkpoint = context.checkpoint(given["revision"] or "@", given["session"])
     try:
         op.create(
             context.store,
             given["name"],
-            found,
+            checkpoint,
             text=given["message"],
             force=given["force"],
             now=context.host.now(),
@@ -78,9 +78,11 @@ def _create(context: Context, given: dict[str, Any]) -> None:
         error.hint = context.with_option("--force")
         raise
     if given["as_json"]:
-        _print_json(context, given["name"], objects.summary(context.store.summary(found.commit)))
+        _print_json(
+            context, given["name"], objects.summary(context.store.summary(checkpoint.commit))
+        )
     else:
-        context.output.line("tagged ", Styled(str(found.id), YELLOW), f" {given['name']}")
+        context.output.line("tagged ", Styled(str(checkpoint.id), YELLOW), f" {given['name']}")
 
 
 def _print_deleted(context: Context, given: dict[str, Any]) -> None:
@@ -95,9 +97,9 @@ def _print_json(context: Context, name: str, checkpoint: Any) -> None:
 
 
 def _print_all(context: Context, *, as_json: bool) -> None:
-    found = op.listing(context.store)
+    tags = op.listing(context.store)
     if as_json:
-        for name, summary in found:
+        for name, summary in tags:
             _print_json(context, name, objects.summary(summary))
         return
     from gitcp.cli.table import Column, show  # rich: only for a table
@@ -111,6 +113,6 @@ def _print_all(context: Context, *, as_json: bool) -> None:
     )
     rows = (
         (name, str(summary.id), humanize.ago(summary.created, now), summary.subject)
-        for name, summary in found
+        for name, summary in tags
     )
     show(context.output, columns, rows)

@@ -35,9 +35,9 @@ def command(
       gitcp undo --yes
       gitcp undo 7
     """
-    found = to_undo(context.store, operation)
-    if found is not None:
-        _bring_back(context, found, as_json=as_json)
+    dropped = to_undo(context.store, operation)
+    if dropped is not None:
+        _bring_back(context, dropped, as_json=as_json)
     else:
         restore_view.walk(
             context, op.undo, lambda known: known.undo, yes=yes, as_json=as_json, back="redo"

@@ -74,12 +74,12 @@ def command(context: Context, /, revision: str, session: str | None, **given: An
         if leaves
         else Sieve(allowed)
     )
-    found = op.findings(story, sieve)
-    if found and given["file"] is not None and not given["redact"]:
-        raise checkpoint_scan.refused(found)
+    secrets = op.findings(story, sieve)
+    if secrets and given["file"] is not None and not given["redact"]:
+        raise checkpoint_scan.refused(secrets)
     checkpoint_scan.require_redactable(sieve)
-    story = op.redacted(story, sieve) if found and given["redact"] else story
-    page = render(story, warning="" if given["redact"] else _warning(found))
+    story = op.redacted(story, sieve) if secrets and given["redact"] else story
+    page = render(story, warning="" if given["redact"] else _warning(secrets))
     if given["file"] == STDOUT:
         context.output.data(page)
         return
@@ -94,13 +94,13 @@ def command(context: Context, /, revision: str, session: str | None, **given: An
         if context.output.terminal and not (given["no_open"] or given["as_json"])
         else False
     )
-    _tell(context, story, file, found, {**given, "bytes": len(page), "opened": opened})
+    _tell(context, story, file, secrets, {**given, "bytes": len(page), "opened": opened})
 
 
-def _warning(found: tuple[Finding, ...]) -> str:
-    if not found:
+def _warning(secrets: tuple[Finding, ...]) -> str:
+    if not secrets:
         return ""
-    count = humanize.count(len({finding.id for finding in found}), "secret")
+    count = humanize.count(len({finding.id for finding in secrets}), "secret")
     return (
         f"This page seems to contain {count}: do not share it. To share it: gitcp view --redact "
         "-o FILE"
@@ -136,7 +136,7 @@ def _open(file: Path) -> bool:
 
 
 def _tell(
-    context: Context, story: Story, file: Path, found: tuple[Finding, ...], given: dict[str, Any]
+    context: Context, story: Story, file: Path, secrets: tuple[Finding, ...], given: dict[str, Any]
 ) -> None:
     messages = sum(len(step.turn.messages) for step in story.steps)
     if given["as_json"]:
@@ -147,7 +147,7 @@ def _tell(
             "checkpoints": [str(step.checkpoint.id) for step in story.steps],
             "messages": messages,
             "redacted": given["redact"],
-            "findings": [finding_fields(finding) for finding in found],
+            "findings": [finding_fields(finding) for finding in secrets],
         }
         context.output.document(objects.document("view", fields))
         return
@@ -155,8 +155,8 @@ def _tell(
         f"{humanize.count(len(story.steps), 'checkpoint')}, {humanize.count(messages, 'message')}"
     )
     context.output.line(f"{'opened' if given['opened'] else 'wrote'} {file}  ({counted})")
-    count = humanize.count(len({finding.id for finding in found}), "secret")
-    if found and given["redact"]:
+    count = humanize.count(len({finding.id for finding in secrets}), "secret")
+    if secrets and given["redact"]:
         context.output.say(f"{count} redacted")
-    elif found:
+    elif secrets:
         context.output.say(Styled("note: ", YELLOW), f"it seems to contain {count}: gitcp secrets")

@@ -68,8 +68,8 @@ def command(
             stop,
         )
         context.output.say(f"watching {store.repo.root}; ^C to stop")
-        for found in op.watch(lambda: _opened(context), task, pace, changes, stop.is_set):
-            _tell(context, found, as_json=as_json)
+        for event in op.watch(lambda: _opened(context), task, pace, changes, stop.is_set):
+            _tell(context, event, as_json=as_json)
         changes.close()
 
 
@@ -84,41 +84,42 @@ def _opened(context: Context) -> Store:
 def _ended_by_signals(stop: Stop) -> Iterator[None]:
     """Stop at a signal, unless it was ignored at start, as in a background job of a shell."""
     before: dict[int, Any] = {number: signal.getsignal(number) for number in ENDING}
-    for number, found in before.items():
-        if found != signal.SIG_IGN:
+    for number, handler in before.items():
+        if handler != signal.SIG_IGN:
             signal.signal(number, lambda *_: stop.set())
     try:
         yield
     finally:
-        for number, found in before.items():
-            signal.signal(number, found)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-def _tell(context: Context, found: Saved | Exception, *, as_json: bool) -> None:
+def _tell(context: Context, event: Saved | Exception, *, as_json: bool) -> None:
     """Print one line for a save or an error, and flush it."""
-    if isinstance(found, Exception):
-        context.output.say(f"not saved: {describe(found).message}; will retry")
+    if isinstance(event, Exception):
+        context.output.say(f"not saved: {describe(event).message}; will retry")
     elif as_json:
         fields = {
             "saved": True,
-            "reason": found.reason,
-            "checkpoint": objects.checkpoint(found.checkpoint, ()),
+            "reason": event.reason,
+            "checkpoint": objects.checkpoint(event.checkpoint, ()),
         }
         context.output.document(objects.document("save", fields))
     else:
-        _print(context, found.checkpoint)
+        _print(context, event.checkpoint)
     sys.stdout.flush()
 
 
-def _print(context: Context, found: Checkpoint) -> None:
+def _print(context: Context, checkpoint: Checkpoint) -> None:
     talk = (
-        f", {humanize.count(found.conversation.digest.messages, 'message')}"
-        if found.conversation
+        f", {humanize.count(checkpoint.conversation.digest.messages, 'message')}"
+        if checkpoint.conversation
         else ""
     )
     context.output.line(
-        Styled(humanize.moment(found.created), DIM),
+        Styled(humanize.moment(checkpoint.created), DIM),
         Styled("  saved ", GREEN),
-        Styled(str(found.id), BOLD),
-        f"  {found.trigger.value}  ({humanize.count(found.changed, 'file')} changed{talk})",
+        Styled(str(checkpoint.id), BOLD),
+        f"  {checkpoint.trigger.value}  "
+        f"({humanize.count(checkpoint.changed, 'file')} changed{talk})",
     )

@@ -61,7 +61,7 @@ def answered(look: Look, options: Sequence[str]) -> bool:
     if (
         memo is None
         or memo[0] != decided(options)
-        or any(fingerprint.at(path) != found for path, found in memo[1])
+        or any(fingerprint.at(path) != known for path, known in memo[1])
     ):
         return False
     if look.answer(memo[2]) != []:

@@ -77,7 +77,7 @@ def settings(git_dir: str) -> Settings | None:
     if (
         known is None
         or known[0] != variables()
-        or any(fingerprint.at(path) != found for path, found in known[1])
+        or any(fingerprint.at(path) != before for path, before in known[1])
     ):
         return None
     return Settings(**known[2])
@@ -103,7 +103,7 @@ def is_unchanged(look: Look, remembered: Last, *, files_alone: bool) -> bool:
         and size_and_time(remembered.transcript) != remembered.written
     ):
         return False
-    if any(fingerprint.at(path) != found for path, found in remembered.files):
+    if any(fingerprint.at(path) != before for path, before in remembered.files):
         return False
     look.begin()
     return look.answer(remembered.state) == []
@@ -113,17 +113,17 @@ def behind(git_dir: str, agent: str) -> list[tuple[str, str]]:
     """Return the ids and transcripts of the agent's sessions that were written to since their last
     save.
     """
-    found = []
+    written = []
     for name in _names(git_dir):
         if name.startswith(f"{agent}."):
             session_id = name.removeprefix(f"{agent}.")
             known = last(git_dir, agent, session_id)
             now = size_and_time(known.transcript) if known is not None else None
             if known is not None and now is not None and now != known.written:
-                found.append((now[-1], session_id, known.transcript))
+                written.append((now[-1], session_id, known.transcript))
     return [
         (session_id, transcript)
-        for _, session_id, transcript in sorted(found, reverse=True)[:BEHIND]
+        for _, session_id, transcript in sorted(written, reverse=True)[:BEHIND]
     ]
 
 
@@ -172,8 +172,8 @@ def place(git_dir: str, agent: str, session_id: str) -> str:
 
 def size_and_time(path: str) -> tuple[int, ...] | None:
     """Return the size and mtime of a transcript, which show whether it grew."""
-    found = fingerprint.at(path) if path else None
-    return found and (found[fingerprint.SIZE], found[fingerprint.MTIME])
+    status = fingerprint.at(path) if path else None
+    return status and (status[fingerprint.SIZE], status[fingerprint.MTIME])
 
 
 def _first_line(path: str) -> str:

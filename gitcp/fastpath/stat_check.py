@@ -72,12 +72,12 @@ class Look:
         """Begin to look, in child processes. Never raises."""
         self._answer = None
         try:
-            found, unpacked = self.load()
+            stamp, unpacked = self.load()
             if unpacked is not None and unpacked[0][0][0] == self.root and _may_fork():
                 places = list(unpacked[1].items())
-                count = 2 if found[fingerprint.SIZE] > LARGE else 1
+                count = 2 if stamp[fingerprint.SIZE] > LARGE else 1
                 for number in range(count):
-                    self._children.append(_child(found, self.root, places[number::count]))
+                    self._children.append(_child(stamp, self.root, places[number::count]))
         except OSError:
             while self._children:  # half a look is none
                 _ended(*self._children.pop())
@@ -89,9 +89,9 @@ class Look:
         Raises OSError if it cannot be read, or another user could have written it.
         """
         with trusted_cache.opened(self.state) as file:
-            found = fingerprint.of(os.fstat(file.fileno()))
-            if self._loaded is None or self._loaded[0] != found:
-                self._loaded = found, unpack(file.read())
+            stamp = fingerprint.of(os.fstat(file.fileno()))
+            if self._loaded is None or self._loaded[0] != stamp:
+                self._loaded = stamp, unpack(file.read())
         return self._loaded
 
     def answer(self, file: Fingerprint | None) -> list[Change] | None:
@@ -113,9 +113,9 @@ def unpack(data: bytes) -> Any:
     """
     try:
         (head, lines, notes), *later = trusted_cache.parts(data)
-        for head, changed, said in later:  # noqa: B007 -- the last head holds
+        for head, changed, later_notes in later:  # noqa: B007 -- the last head holds
             _put(lines, changed)
-            _put(notes, said)
+            _put(notes, later_notes)
     except (ValueError, EOFError, TypeError):
         return None
     return head, lines, notes
@@ -129,21 +129,21 @@ def _put(known: dict[bytes, Any], changed: dict[bytes, Any]) -> None:
             known[path] = value
 
 
-def _child(found: Fingerprint, root: bytes, places: Sequence[Place]) -> tuple[int, int]:
+def _child(stamp: Fingerprint, root: bytes, places: Sequence[Place]) -> tuple[int, int]:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         for descriptor in (0, 1, 2):
             os.close(descriptor)  # whoever waits for our output must not wait for this one
-        _answer(writing, lambda: (found, _changed(root, places, alone=True)))
+        _answer(writing, lambda: (stamp, _changed(root, places, alone=True)))
     os.close(writing)
     return child, reading
 
 
 def _ended(child: int, reading: int) -> Any:
-    said = _read_all(reading)
+    answer = _read_all(reading)
     _, status = os.waitpid(child, 0)
-    return marshal.loads(said) if status == 0 else None  # noqa: S302 -- our own child
+    return marshal.loads(answer) if status == 0 else None  # noqa: S302 -- our own child
 
 
 def changed(root: bytes, places: Sequence[Place]) -> list[Change]:
@@ -163,45 +163,45 @@ def _changed(root: bytes, places: Sequence[Place], *, alone: bool = False) -> li
     each of them, which takes a tenth less than to look from outside.
     """
     lstat = os.lstat
-    found: list[Change] = []
+    changes: list[Change] = []
     descriptor = None
     for path, (stamp, inode, seen, _) in places:
         if stamp == GONE:
             continue  # when it comes back, the directory above it says so
         names, stamps = marshal.loads(seen)  # noqa: S302 -- our own file
-        place = root + b"/" + path
+        directory = root + b"/" + path
         try:
             if alone:
-                os.chdir(place)
+                os.chdir(directory)
                 status = lstat(b".")
             else:
-                descriptor = os.open(place, _DIRECTORY)
+                descriptor = os.open(directory, _DIRECTORY)
                 status = os.fstat(descriptor)
             same = stamp != UNSETTLED and status.st_ctime_ns == stamp and status.st_ino == inode
             if not same or [lstat(name, dir_fd=descriptor).st_ctime_ns for name in names] != stamps:
-                found.append((path, (same, _otherwise(names, stamps, descriptor))))
+                changes.append((path, (same, _otherwise(names, stamps, descriptor))))
         except OSError:
-            found.append((path, ANYTHING))
+            changes.append((path, ANYTHING))
         finally:
             if descriptor is not None:
                 os.close(descriptor)
                 descriptor = None
-    return found
+    return changes
 
 
 def _otherwise(
     names: Sequence[bytes], stamps: Sequence[int], descriptor: int | None
 ) -> list[bytes]:
     """Those of the entries of a directory that are not as they were."""
-    found = []
+    differing = []
     for name, stamp in zip(names, stamps, strict=True):
         try:
             if os.lstat(name, dir_fd=descriptor).st_ctime_ns == stamp:
                 continue
         except OSError:
             pass
-        found.append(name)
-    return found
+        differing.append(name)
+    return differing
 
 
 def _may_fork() -> bool:
@@ -228,12 +228,12 @@ def _in_two(root: bytes, ours: Sequence[Place], theirs: Sequence[Place]) -> list
         _answer(writing, lambda: _changed(root, theirs, alone=True))
     os.close(writing)
     try:
-        found = _changed(root, ours)
+        changes = _changed(root, ours)
     finally:
-        said = _read_all(reading)
+        answer = _read_all(reading)
         _, status = os.waitpid(child, 0)
     # our own child
-    return found + (marshal.loads(said) if status == 0 else _changed(root, theirs))  # noqa: S302
+    return changes + (marshal.loads(answer) if status == 0 else _changed(root, theirs))  # noqa: S302
 
 
 def _answer(writing: int, look: Callable[[], Any]) -> None:

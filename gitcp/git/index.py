@@ -207,9 +207,9 @@ def _parse(data: bytes) -> dict[bytes, Folder] | None:
                 start += 2
                 flags |= _extended(data[position + 62] << 8)
         if version == 4:
-            kept, start = _varint(data, start)
+            dropped, start = _varint(data, start)
             end = data.index(b"\0", start)
-            path = path[: len(path) - kept] + data[start:end]
+            path = path[: len(path) - dropped] + data[start:end]
             following = end + 1
         else:
             length = bits & 0xFFF

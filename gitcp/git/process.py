@@ -204,10 +204,10 @@ def _not_found() -> GitFailed:
 
 
 def _failed(args: Sequence[str | bytes], code: int, stderr: bytes) -> GitcpError:
-    said = stderr.decode("utf-8", "replace").strip()
-    what = f"`git {_verb(args)}` failed with exit code {code}: {said or 'no message'}"
+    message = stderr.decode("utf-8", "replace").strip()
+    what = f"`git {_verb(args)}` failed with exit code {code}: {message or 'no message'}"
     # a remote's disk is not ours
-    ours = (line for line in said.splitlines() if "remote: " not in line)
+    ours = (line for line in message.splitlines() if "remote: " not in line)
     if any(words in line for line in ours for words in FULL):
         return DiskFull(f"the disk is full: {what}", hint="free some space")
     return GitFailed(what)

@@ -83,7 +83,7 @@ def list_refs(common_dir: Path, prefix: str, garbage: Oid | None = None) -> dict
     """Return every ref below `prefix` by full name, sorted. Invalid ones are omitted, or have the
     value `garbage`.
     """
-    found = {}
+    loose = {}
 
     def refuse(error: OSError) -> None:
         if isinstance(error, PermissionError):  # a session that is not seen would be taken for none
@@ -93,10 +93,10 @@ def list_refs(common_dir: Path, prefix: str, garbage: Oid | None = None) -> dict
         for file in files:
             name = os.path.relpath(os.path.join(directory, file), common_dir)
             if not name.endswith(".lock") and (oid := _read(common_dir, name, garbage)) is not None:
-                found[name] = oid
+                loose[name] = oid
     # Read last: what git packs while we look is in one place or the other, and never in neither.
     packed = {name: oid for name, oid in _packed(common_dir).items() if name.startswith(prefix)}
-    return dict(sorted({**packed, **found}.items()))
+    return dict(sorted({**packed, **loose}.items()))
 
 
 def _read(common_dir: Path, name: str, garbage: Oid | None) -> Oid | None:
@@ -280,9 +280,9 @@ def _sync(directory: Path, name: str) -> None:
 
 def _heal(lock: str) -> None:
     with suppress(FileNotFoundError, NotADirectoryError):
-        found = os.lstat(lock)
-        lost = time.time() - found.st_mtime > STALE and found.st_size in (0, 41)
-        if stat.S_IMODE(found.st_mode) == OURS or lost:
+        status = os.lstat(lock)
+        lost = time.time() - status.st_mtime > STALE and status.st_size in (0, 41)
+        if stat.S_IMODE(status.st_mode) == OURS or lost:
             os.unlink(lock)
 
 

@@ -62,14 +62,14 @@ def peeled(repo: Repository, remote: str, pattern: str) -> dict[str, Oid]:
     """Return the matching refs of a remote, with the targets of annotated tags as `NAME^{}`;
     bundles do not list those.
     """
-    found = {}
+    targets = {}
     for line in (
         repo.git("ls-remote", "--", remote, pattern).decode("utf-8", "replace").splitlines()
     ):
         oid, _, name = line.partition("\t")
         if HEX.match(oid):
-            found[name] = Oid(oid)
-    return found
+            targets[name] = Oid(oid)
+    return targets
 
 
 def send(repo: Repository, remote: str, updates: Sequence[Update]) -> dict[str, str]:
@@ -102,8 +102,8 @@ def _send(repo: Repository, remote: str, updates: Sequence[Update]) -> dict[str,
     if not states:
         raise GitFailed(f"the remote {remote} could not be reached: nothing was sent")
     why = _explained(err.decode("utf-8", "replace"))
-    found = {update.ref: states.get(update.ref, "no answer") for update in updates}
-    return {ref: state + why for ref, state in found.items() if state}
+    answers = {update.ref: states.get(update.ref, "no answer") for update in updates}
+    return {ref: state + why for ref, state in answers.items() if state}
 
 
 def _talk(
@@ -116,22 +116,22 @@ def _talk(
     return run((*repo.git_options, *args), cwd=str(repo.root), env=repo.host.env, accept=accept)
 
 
-def _explained(said: str) -> str:
+def _explained(stderr: str) -> str:
     """Return the remote's own messages in parentheses: the reason is often only there."""
     lines = (
         line.removeprefix("remote:").strip()
-        for line in said.splitlines()
+        for line in stderr.splitlines()
         if line.startswith("remote:")
     )
     text = "; ".join(filter(None, lines))
     return f" ({text[:LONGEST]})" if text else ""
 
 
-def _states(said: str) -> list[tuple[str, str]]:
+def _states(stdout: str) -> list[tuple[str, str]]:
     r"""Return each ref and why it was rejected, "" if it was not, from git's lines
     `FLAG\\tFROM:TO\\tSUMMARY`.
     """
-    rows = [line.split("\t") for line in said.splitlines()]
+    rows = [line.split("\t") for line in stdout.splitlines()]
     return [
         (row[1].partition(":")[2], row[2] if row[0] == "!" else "") for row in rows if len(row) == 3
     ]
@@ -157,13 +157,13 @@ def sizes(repo: Repository, names: Sequence[Oid]) -> dict[Oid, int]:
         .decode("ascii")
         .split("\n")
     )
-    found = {}
+    by_oid = {}
     for answer in filter(None, answers):
         name, _, size = answer.partition(" ")
         if not size.isdecimal():
             raise GitcpError(f"the remote did not send object {name}: nothing was fetched from it")
-        found[Oid(name)] = int(size)
-    return found
+        by_oid[Oid(name)] = int(size)
+    return by_oid
 
 
 def settings(repo: Repository) -> Mapping[str, str]:
@@ -174,11 +174,11 @@ def settings(repo: Repository) -> Mapping[str, str]:
         "utf-8", "replace"
     )
     pairs = (item.partition("\n") for item in listed.split("\0") if item)
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for key, _, value in pairs:
-        if not (value and found.get(key) and key.endswith((".url", ".pushurl"))):
-            found[key] = value
-    return found
+        if not (value and values.get(key) and key.endswith((".url", ".pushurl"))):
+            values[key] = value
+    return values
 
 
 def configure(repo: Repository, key: str, value: str | None) -> None:

@@ -219,8 +219,8 @@ class Repository:
 
 
 def _discover(start: str) -> tuple[Path, Path]:
-    found = discovery.discover(start)
-    root = found[0] if found else ""
+    discovered = discovery.discover(start)
+    root = discovered[0] if discovered else ""
     for directory in (Path(start), *Path(start).parents):
         if str(directory) == root:
             break
@@ -231,9 +231,9 @@ def _discover(start: str) -> tuple[Path, Path]:
             )
         if directory.joinpath(".git").is_file():
             raise RepositoryNotFound(f"{directory}/.git does not name a git directory")
-    if found is None:
+    if discovered is None:
         raise RepositoryNotFound(f"no git repository at {start} or above", hint="git init")
-    return Path(root), Path(found[1])
+    return Path(root), Path(discovered[1])
 
 
 def _is_git_directory(directory: Path) -> bool:
@@ -267,8 +267,8 @@ def _check_own(repo: Repository) -> None:
         repo.common_dir / "refs" / "gitcp",
     }:
         try:
-            with os.scandir(directory) as found:
-                links = [entry.path for entry in found if entry.is_symlink()]
+            with os.scandir(directory) as entries:
+                links = [entry.path for entry in entries if entry.is_symlink()]
         except PermissionError as error:
             what = f"{directory} cannot be read: {error.strerror}. Nothing was changed"
             raise Refused(what, hint=shared.fix(directory)) from None

@@ -69,14 +69,14 @@ def parse(setting: str | None) -> int:
 
 def of(path: str | Path) -> int:
     """Return the setting of the repository that contains `path`, 0 if it is not shared."""
-    place = os.fspath(path)
+    directory = os.fspath(path)
     while any(_settings.values()):
-        if place in _settings:
-            return _settings[place]
-        above = os.path.dirname(place)
-        if above == place:
+        if directory in _settings:
+            return _settings[directory]
+        above = os.path.dirname(directory)
+        if above == directory:
             break
-        place = above
+        directory = above
     return 0
 
 

@@ -71,9 +71,9 @@ def parse(data: bytes) -> list[TreeEntry]:
     """Return the entries of a raw tree object, in its order. Raises StoreDamaged if it is
     invalid.
     """
-    found = _ENTRY.findall(data)
-    entries = [TreeEntry(name, int(mode, 8), Oid(oid.hex())) for mode, name, oid in found]
-    if sum(len(mode) + len(name) for mode, name, _ in found) + 22 * len(found) != len(data):
+    fields = _ENTRY.findall(data)
+    entries = [TreeEntry(name, int(mode, 8), Oid(oid.hex())) for mode, name, oid in fields]
+    if sum(len(mode) + len(name) for mode, name, _ in fields) + 22 * len(fields) != len(data):
         raise StoreDamaged("a tree object does not parse")
     return entries
 
@@ -130,10 +130,10 @@ def lookup(reader: TreeReader, tree: Oid, path: bytes) -> Entry | None:
     for name in path.split(b"/"):
         if entry.mode != TREE:
             return None
-        found = next((e for e in reader.read_tree(entry.oid) if e.name == name), None)
-        if found is None:
+        child = next((e for e in reader.read_tree(entry.oid) if e.name == name), None)
+        if child is None:
             return None
-        entry = Entry(found.mode, found.oid)
+        entry = Entry(child.mode, child.oid)
     return entry
 
 
@@ -156,11 +156,11 @@ def without(store: TreeStore, tree: Oid, path: bytes) -> Oid | None:
     """
     name, _, rest = path.partition(b"/")
     here = {e.name: e for e in store.read_tree(tree)}
-    found = here.pop(name, None)
-    if found is not None and rest and found.mode == TREE:
-        below = without(store, found.oid, rest)
-        here |= {name: found._replace(oid=below)} if below else {}
-    elif found is not None and rest:
+    child = here.pop(name, None)
+    if child is not None and rest and child.mode == TREE:
+        below = without(store, child.oid, rest)
+        here |= {name: child._replace(oid=below)} if below else {}
+    elif child is not None and rest:
         return tree
     return store.write_tree(list(here.values())) if here else None
 

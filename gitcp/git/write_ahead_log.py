@@ -79,8 +79,8 @@ class Ahead:
     def is_left(self) -> bool:
         """Return whether there are records from an earlier boot."""
         with suppress(OSError), open(open_own(self._path), "rb") as file:
-            found = HEADER.match(file.readline(1 << 10))
-            return found is not None and found[1].decode("ascii", "replace") != running()
+            header = HEADER.match(file.readline(1 << 10))
+            return header is not None and header[1].decode("ascii", "replace") != running()
         return False
 
     def promise(self, ref: str, old: Oid | None, new: Oid, packs: Iterable[SmallPack]) -> None:
@@ -144,18 +144,18 @@ class Ahead:
             return
         known = {oid for promise in promises for oid in (promise.old, promise.new)}
         try:
-            found = refs.read_ref(self._common, last.ref)
+            current = refs.read_ref(self._common, last.ref)
         except StoreDamaged:  # its bytes were lost, its name was not: whatever is packed is older
             (self._common / last.ref).unlink()
-            found = refs.read_ref(self._common, last.ref)
-            known.add(found)
-        if found in known:
-            refs.update_ref(self._common, last.ref, last.new, found)
+            current = refs.read_ref(self._common, last.ref)
+            known.add(current)
+        if current in known:
+            refs.update_ref(self._common, last.ref, last.new, current)
 
     def _remember(self, end: int, count: int, last: bytes) -> None:
         """There are so many promises; `last` ends at `end`."""
         self._end, self._count = end, count
-        self._place, self._line = end - len(last), last.partition(b"\n")[0]
+        self._last_start, self._line = end - len(last), last.partition(b"\n")[0]
 
     def _look(self, descriptor: int) -> None:
         """See where the promises end. One that a crash cut short was none, and goes."""
@@ -163,8 +163,8 @@ class Ahead:
         if self._is_as_left(descriptor, size):
             return
         data = os.pread(descriptor, size, 0)
-        found = [encode(promise) for promise in decode(data)]
-        self._remember(sum(map(len, found)), len(found), found[-1] if found else b"")
+        records = [encode(promise) for promise in decode(data)]
+        self._remember(sum(map(len, records)), len(records), records[-1] if records else b"")
         if data[self._end :].strip(b"\0"):
             os.ftruncate(descriptor, self._end)
 
@@ -175,9 +175,9 @@ class Ahead:
         if not self._count:
             return not size
         after = os.pread(descriptor, len(START), self._end)
-        return os.pread(descriptor, len(self._line), self._place) == self._line and not after.strip(
-            b"\0"
-        )
+        return os.pread(
+            descriptor, len(self._line), self._last_start
+        ) == self._line and not after.strip(b"\0")
 
     def _open(self) -> int:
         try:
@@ -191,26 +191,26 @@ class Ahead:
 
 def decode(data: bytes) -> Iterator[Promise]:
     """The promises in a file, up to one that is not whole. Raises FormatTooNew."""
-    place = 0
-    while (found := HEADER.match(data, place)) is not None:
-        sizes = [int(size) for size in re.split(rb"[+,]", found[5]) if size]
-        end = found.end() + sum(sizes)
+    offset = 0
+    while (header := HEADER.match(data, offset)) is not None:
+        sizes = [int(size) for size in re.split(rb"[+,]", header[5]) if size]
+        end = header.end() + sum(sizes)
         if (
             len(data) < end
-            or _checksum(data[place : found.start(6)], data[found.end() : end]) != found[6]
+            or _checksum(data[offset : header.start(6)], data[header.end() : end]) != header[6]
         ):
             return
-        parts, start = [], found.end()
+        parts, start = [], header.end()
         for size in sizes:
             parts.append(data[start : start + size])
             start += size
         boot, ref, old, new = (
-            found[number].decode("utf-8", "surrogateescape") for number in range(1, 5)
+            header[number].decode("utf-8", "surrogateescape") for number in range(1, 5)
         )
         packs = tuple(SmallPack(*pair) for pair in zip(parts[::2], parts[1::2], strict=True))
         yield Promise(boot, ref, None if old == "-" else Oid(old), Oid(new), packs)
-        place = end
-    if OTHER.match(data, place):
+        offset = end
+    if OTHER.match(data, offset):
         raise FormatTooNew(
             "a newer gitcp has written here last", hint="pip install --upgrade gitcp-checkpoints"
         )
@@ -224,18 +224,18 @@ def encode(promise: Promise) -> bytes:
     return head + _checksum(head, body) + b"\n" + body
 
 
-def _append(descriptor: int, place: int, data: bytes) -> None:
-    end = place + len(data)
+def _append(descriptor: int, offset: int, data: bytes) -> None:
+    end = offset + len(data)
     try:
         if end > os.fstat(descriptor).st_size:
             data += bytes(-end % ROOM)
-        written = os.pwrite(descriptor, data, place)
+        written = os.pwrite(descriptor, data, offset)
         while written < len(data):
-            written += os.pwrite(descriptor, data[written:], place + written)
+            written += os.pwrite(descriptor, data[written:], offset + written)
         os.fdatasync(descriptor)
     except OSError:
         with suppress(OSError):
-            os.ftruncate(descriptor, place)
+            os.ftruncate(descriptor, offset)
         raise
 
 

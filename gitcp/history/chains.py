@@ -49,10 +49,10 @@ class Chain:
         self.summaries = summaries
         self.changes = changes
         self.versions: dict[bytes, list[Version]] = {}
-        for place, file_changes in enumerate(changes):
+        for position, file_changes in enumerate(changes):
             for change in file_changes:
                 versions = self.versions.setdefault(change.path, [Version(-1, change.old)])
-                versions.append(Version(place, change.new))
+                versions.append(Version(position, change.new))
 
 
 def load(store: Store, floor: Oid | None, only: str | None = None) -> list[Chain]:

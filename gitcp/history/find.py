@@ -200,9 +200,9 @@ class _Search:
         elif b"\0" not in data[:BINARY_HEAD]:
             self._lines(commit, "files", path, data)
 
-    def _lines(self, commit: Oid, place: str, where: bytes, data: bytes) -> None:
+    def _lines(self, commit: Oid, kind: str, where: bytes, data: bytes) -> None:
         for number, line in enumerate(data.decode("utf-8", "surrogateescape").split("\n"), 1):
-            self._match(commit, place, where, line, key=(where, line), line=number)
+            self._match(commit, kind, where, line, key=(where, line), line=number)
 
     def _conversation(self, commit: Oid, stream: bytes, data: bytes) -> None:
         """Search the messages in new segments; a rewritten segment repeats old messages, which are
@@ -213,16 +213,16 @@ class _Search:
             self._lines(commit, "tools", stream, data)
             return
         for message in adapters.for_format(conversation.format).messages(data.split(b"\n")):
-            place = "tools" if message.tool else PLACE_BY_ROLE.get(message.role, "tools")
-            if place in self._places:
+            kind = "tools" if message.tool else PLACE_BY_ROLE.get(message.role, "tools")
+            if kind in self._places:
                 key = (message.role, message.id, message.time, message.text)
                 where = (message.tool or "").encode("utf-8", "replace")
-                self._match(commit, place, where, message.text, key=key, message=message.id)
+                self._match(commit, kind, where, message.text, key=key, message=message.id)
 
     def _match(
         self,
         commit: Oid,
-        place: str,
+        kind: str,
         where: bytes,
         text: str,
         *,
@@ -231,15 +231,15 @@ class _Search:
         message: str | None = None,
     ) -> None:
         span = self._needle.find(text)
-        if span is None or (place, *key) in self._reported or place not in self._places:
+        if span is None or (kind, *key) in self._reported or kind not in self._places:
             return
-        self._reported.add((place, *key))
+        self._reported.add((kind, *key))
         start, end = text.rfind("\n", 0, span[0]) + 1, text.find("\n", span[0])
         shown = text[start : end if end >= 0 else len(text)]
         summary = self._store.summary(commit)
         hit = Hit(
             summary,
-            KINDS[place],
+            KINDS[kind],
             where,
             shown,
             span[0] - start,

@@ -85,12 +85,12 @@ def _recheck(store: Store, forest: Forest, plan: PrunePlan, now: datetime) -> Pr
     verdicts = (
         (
             node,
-            found
-            if found.keep or node.id in still_droppable
-            else replace(found, keep=True, reason="needed in the meantime"),
+            judgement
+            if judgement.keep or node.id in still_droppable
+            else replace(judgement, keep=True, reason="needed in the meantime"),
         )
         for node in forest.nodes.values()
-        for found in (
+        for judgement in (
             planned.get(node.id, Verdict(node.id, keep=True, reason="younger than a day")),
         )
     )
@@ -145,7 +145,7 @@ def _nodes_of(forest: Forest, session: str) -> tuple[Summary, ...]:
 
 def _plan(store: Store, forest: Forest, limits: Limits, now: datetime) -> PrunePlan:
     judged = tuple(
-        prune.judge_all(store, forest, lambda found: overdue(found, limits, now), labels=True)
+        prune.judge_all(store, forest, lambda summary: overdue(summary, limits, now), labels=True)
     )
     return PrunePlan(
         judged if limits.size is None else _fit_size(store, forest, judged, limits.size, now)

@@ -77,7 +77,7 @@ def delete(
             number=0,
             time=now,
             what="delete" if of is None else "redo",
-            said=f"deleted session {session}, {trash.summarize(plan.checkpoints)}",
+            summary=f"deleted session {session}, {trash.summarize(plan.checkpoints)}",
             worktree=store.repo.worktree_name,
             trash=name,
             dropped={session: (), **ranges(plan.checkpoints)},

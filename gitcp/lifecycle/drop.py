@@ -41,7 +41,7 @@ def drop(store: Store, session: str, chosen: Chosen) -> Operation | None:
             number=0,
             time=now,
             what="prune",
-            said=f"dropped {trash.summarize(ids)}",
+            summary=f"dropped {trash.summarize(ids)}",
             worktree=store.repo.worktree_name,
             trash=name,
             dropped=ranges(ids),

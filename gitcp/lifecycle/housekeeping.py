@@ -174,7 +174,7 @@ def _message(report: Report) -> str:
     operation, damaged = report.operation, report.plan.damaged
     parts = []
     if operation is not None:
-        parts.append(f"{operation.said}; restore with: gitcp undo {operation.number}")
+        parts.append(f"{operation.summary}; restore with: gitcp undo {operation.number}")
     if damaged:
         parts.append(f"nothing was dropped from damaged sessions: {', '.join(damaged)}")
         parts.append("run: gitcp check")

@@ -166,7 +166,7 @@ def drop(
         number=0,
         time=now,
         what=what,
-        said=f"dropped {trash.summarize(ids)}",
+        summary=f"dropped {trash.summarize(ids)}",
         worktree=store.repo.worktree_name,
         trash=name,
         dropped=ranges(ids),

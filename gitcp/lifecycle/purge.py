@@ -232,12 +232,12 @@ def _plan(store: Store, editor: Editor) -> PurgePlan:
     by_place: dict[tuple[str, bytes], dict[CheckpointId, None]] = {}
     for old in editor.changed:
         before, after = store.read(old), store.read(editor.becomes[old])
-        for place in _differences(store, before, after):
-            by_place.setdefault((place[0], editor.edit.text(place[1])), {})[before.id] = None
+        for location in _differences(store, before, after):
+            by_place.setdefault((location[0], editor.edit.text(location[1])), {})[before.id] = None
     moved_refs = [move.ref for move in _moves(store, editor)]
     tags_moved = [ref.removeprefix(refs.TAGS) for ref in moved_refs if ref.startswith(refs.TAGS)]
     return PurgePlan(
-        {place: tuple(sorted(ids)) for place, ids in sorted(by_place.items())},
+        {location: tuple(sorted(ids)) for location, ids in sorted(by_place.items())},
         tuple(tags_moved),
         tuple(
             dict.fromkeys(

@@ -62,7 +62,7 @@ def rename(store: Store, old: str, new: str) -> Renamed:
             number=0,
             time=store.repo.host.now(),
             what=oplog.RENAME,
-            said=f"renamed session {old} to {new}",
+            summary=f"renamed session {old} to {new}",
             worktree=store.repo.worktree_name,
             names=(old, new),
         )

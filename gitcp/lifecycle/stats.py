@@ -117,13 +117,13 @@ def usage(store: Store, trees: Iterable[Oid], without: Iterable[Oid] = ()) -> in
 def is_whole(store: Store, trees: Iterable[Oid]) -> bool:
     """Return whether git finds everything in these trees, and none of it is known to be damaged."""
     try:
-        found = store.repo.git(
+        listing = store.repo.git(
             "rev-list", "--objects", AS_FAR_AS_PROMISED, "--stdin", input=_rev_list_input(trees, ())
         )
     except GitFailed:
         return False
     known = damage.known(store.repo.common_dir)
-    return not known or known.isdisjoint(line[:40].decode() for line in found.splitlines())
+    return not known or known.isdisjoint(line[:40].decode() for line in listing.splitlines())
 
 
 def _weigh(store: Store, trees: Iterable[Oid], without: Iterable[Oid]) -> Mapping[bytes, Large]:

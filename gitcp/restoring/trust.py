@@ -82,7 +82,7 @@ def _acts(path: bytes) -> str:
     *above, last = path.split(b"/")
     if ACTING_DIRECTORIES.intersection(above):
         return "settings of an agent, editor or hook"
-    if last in ACTING_FILES or any(place in path for place in ACTING_PLACES):
+    if last in ACTING_FILES or any(part in path for part in ACTING_PLACES):
         return "read or run automatically by tools"
     return ""
 

@@ -163,7 +163,7 @@ def _log(
         number=0,
         time=store.repo.host.now(),
         what=oplog.QUARANTINE,
-        said=f"quarantined damaged session {quarantined.session}, {trash.summarize(own)}",
+        summary=f"quarantined damaged session {quarantined.session}, {trash.summarize(own)}",
         worktree=store.repo.worktree_name,
         trash=quarantined.trash,
         dropped={quarantined.session: (), **ranges(ids)},

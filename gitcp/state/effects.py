@@ -114,6 +114,6 @@ def _effects_of(store: Store, checkpoint: Checkpoint, known: Mapping[str, str]) 
     """Yield the effects of a checkpoint, last one first."""
     outcomes = {**checkpoint.compensated, **known}
     commands = checkpoint.note.compensations
-    for place in reversed(range(len(commands))):
-        effect = Effect(checkpoint.id, place, commands[place], checkpoint.created)
+    for position in reversed(range(len(commands))):
+        effect = Effect(checkpoint.id, position, commands[position], checkpoint.created)
         yield replace(effect, outcome=outcomes.get(effect.key) or ended(directory(store, effect)))

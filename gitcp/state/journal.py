@@ -209,17 +209,17 @@ def enlisted(run: Path) -> dict[str, CheckpointId | None]:
     """Return the sessions recorded by `enlist` for the transaction with this file. Raises
     StoreDamaged.
     """
-    path, found = _enlisted_path(run), dict[str, CheckpointId | None]()
+    path, sessions = _enlisted_path(run), dict[str, CheckpointId | None]()
     try:
         for line in read_own(path).splitlines(keepends=True):
             if line.endswith(b"\n"):  # else its writer was killed before it changed the session
                 session, before = wire.loads(line)
-                found.setdefault(session, wire.parse_id(before))
+                sessions.setdefault(session, wire.parse_id(before))
     except FileNotFoundError:
         pass
     except (OSError, TypeError, ValueError) as error:
         raise damaged(path, repr(error)) from None
-    return found
+    return sessions
 
 
 def remove_run(run: Path) -> None:

@@ -58,8 +58,8 @@ Ranges = Mapping[str, tuple[tuple[int, int], ...]]
 
 
 class Operation(Value):
-    """One operation. `what` is its command, `said` a one-line description, `worktree` where it was
-    run.
+    """One operation. `what` is its command, `summary` a one-line description, `worktree` where it
+    was run.
 
     `checkpoints` are those it concerns. `trash` names the trash entry of a prune or delete,
     `dropped` the dropped checkpoints. `of` is the number of the operation that an undo or redo
@@ -75,7 +75,7 @@ class Operation(Value):
     number: int
     time: datetime
     what: str
-    said: str
+    summary: str
     worktree: str | None = None
     checkpoints: tuple[CheckpointId, ...] = ()
     trash: str | None = None
@@ -91,14 +91,14 @@ class Operation(Value):
     restores: Restores | None = None
 
 
-def record(repo: Repository, what: str, said: str, **fields: Any) -> Operation:
+def record(repo: Repository, what: str, summary: str, **fields: Any) -> Operation:
     """Append an operation that has just completed; `fields` are those of Operation. Safe for
     concurrent processes.
 
     Writes one line and fsyncs it. Raises DiskFull or GitcpError; the operation itself is not
     reverted.
     """
-    return append(repo, Operation(0, repo.host.now(), what, said, repo.worktree_name, **fields))
+    return append(repo, Operation(0, repo.host.now(), what, summary, repo.worktree_name, **fields))
 
 
 def append(repo: Repository, operation: Operation) -> Operation:
@@ -245,7 +245,7 @@ def encode(operation: Operation) -> dict[str, object]:
         "number": operation.number,
         "time": operation.time.isoformat(),
         "what": operation.what,
-        "said": operation.said.encode("utf-8", "backslashreplace").decode("utf-8"),
+        "said": operation.summary.encode("utf-8", "backslashreplace").decode("utf-8"),
         "worktree": operation.worktree,
         "checkpoints": [str(id) for id in operation.checkpoints],
         "trash": operation.trash,
@@ -288,7 +288,7 @@ def decode(fields: Mapping[str, Any]) -> Operation:
         number=int(fields["number"]),
         time=time,
         what=str(fields["what"]),
-        said=str(fields["said"]),
+        summary=str(fields["said"]),
         worktree=fields.get("worktree"),
         checkpoints=tuple(
             id for id in map(wire.parse_id, fields.get("checkpoints", ())) if id is not None

@@ -173,7 +173,7 @@ def bring_back(store: Store, operation: Operation) -> RestoredEntry:
             number=0,
             time=store.repo.host.now(),
             what="undo",
-            said=f"{operation.what} of {summarize(ids)}",
+            summary=f"{operation.what} of {summarize(ids)}",
             worktree=store.repo.worktree_name,
             of=operation.number,
         )
@@ -289,23 +289,23 @@ def _lines(now: Forest, then: Forest) -> dict[_Same, _Same]:
     stay separate from a new session of the same name.
     """
     known = {node.commit: _same(node) for forest in (then, now) for node in forest.nodes.values()}
-    found = {same: same for same in known.values()}
+    lines = {same: same for same in known.values()}
 
     def standing(same: _Same) -> _Same:
-        while found[same] != same:
-            same = found[same]
+        while lines[same] != same:
+            same = lines[same]
         return same
 
     for forest in (then, now):
         for node in forest.nodes.values():
             before = known[node.parent] if node.parent else known[node.commit]
             if before.id.session == node.id.session and FORKED not in node.trailers:
-                found[standing(known[node.commit])] = standing(before)
+                lines[standing(known[node.commit])] = standing(before)
     for session in then.sessions.keys() & now.sessions.keys():
         one, other = (known[forest.sessions[session]] for forest in (now, then))
         if one.id.session == other.id.session:
-            found[standing(one)] = standing(other)
-    return {same: standing(same) for same in found}
+            lines[standing(one)] = standing(other)
+    return {same: standing(same) for same in lines}
 
 
 def _restore_missing(
@@ -315,33 +315,33 @@ def _restore_missing(
     stays removed.
     """
     here = {_same(node) for node in now.nodes.values()}
-    found = []
+    moves = []
     for session, tip in entry.sessions.items():
         if session not in now.sessions:
-            found.append(Move(refs.SESSIONS + session, None, union[_same(then.nodes[tip])]))
+            moves.append(Move(refs.SESSIONS + session, None, union[_same(then.nodes[tip])]))
     for tag, value in entry.tags.items():
         commit = then.tagged[tag]
         same = _same(then.nodes[commit])
         if tag not in now.tags and same not in here:
             new = union[same]
-            found.append(
+            moves.append(
                 Move(refs.TAGS + tag, None, value if commit == new else store.retag(value, new))
             )
     store.objects.flush(held=True)
-    return found
+    return moves
 
 
 def _restore_fetched(store: Store, entry: Entry) -> list[Move]:
     """Return the moves for fetched refs, unless something was fetched in their place since."""
     parts = (("sessions", entry.fetched_sessions), ("tags", entry.fetched_tags))
-    found = []
-    for kind, held in parts:
-        for place, oid in held.items():
-            remote, _, name = place.partition("/")
+    moves = []
+    for kind, refs_of_kind in parts:
+        for fetched_ref, oid in refs_of_kind.items():
+            remote, _, name = fetched_ref.partition("/")
             ref = f"{refs.REMOTES}{remote}/{kind}/{name}"
             if refs.read_ref(store.repo.common_dir, ref) is None:
-                found.append(Move(ref, None, oid))
-    return found
+                moves.append(Move(ref, None, oid))
+    return moves
 
 
 def _time(name: str) -> datetime | None:

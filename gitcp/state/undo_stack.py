@@ -75,7 +75,7 @@ def restores(repo: Repository) -> Restores:
     return undo_state(repo).restores
 
 
-def record(repo: Repository, what: str, said: str, safety: CheckpointId, **fields: Any) -> None:
+def record(repo: Repository, what: str, summary: str, safety: CheckpointId, **fields: Any) -> None:
     """Log a restore, undo or redo that has just completed.
 
     `fields` are those of Operation. Removes lists of files that older restores wrote. Raises as
@@ -91,7 +91,7 @@ def record(repo: Repository, what: str, said: str, safety: CheckpointId, **field
             repo.state_dir
         )  # or it could reappear after a power loss and be imported again
     of = None if what in RESTORING else _last_number(undo_state(repo), what)
-    oplog.record(repo, what, said, safety=safety, of=of, **own, **fields)
+    oplog.record(repo, what, summary, safety=safety, of=of, **own, **fields)
     _forget_lists(repo, restores(repo).extents.values())
 
 
@@ -213,18 +213,18 @@ def _with_safety_ids(
 
     A restore without one cannot be undone. Ids without an operation in the log get one.
     """
-    left, found = list(ids), []
+    left, newest_first = list(ids), []
     for operation in reversed(operations):
         if operation.what in RESTORING and operation.safety is None:
             if not left:
                 continue
-            found.append(replace(operation, safety=left.pop()))
+            newest_first.append(replace(operation, safety=left.pop()))
             continue
         if left and operation.safety == left[-1]:
             left.pop()
-        found.append(operation)
+        newest_first.append(operation)
     start = datetime.fromtimestamp(0, UTC)
-    return [Operation(0, start, "restore", "", safety=id) for id in left] + found[::-1]
+    return [Operation(0, start, "restore", "", safety=id) for id in left] + newest_first[::-1]
 
 
 # ---------------------------------------------------------------- what an older gitcp left

@@ -226,8 +226,8 @@ class Blobs:
         oid, status = consume(
             self._root + job.path,
             job.status,
-            lambda file, found: objects.write_stream(
-                found.st_size, self._with_progress(blocks(file))
+            lambda file, stat_result: objects.write_stream(
+                stat_result.st_size, self._with_progress(blocks(file))
             ),
         )
         self._record(

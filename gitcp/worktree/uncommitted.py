@@ -31,7 +31,7 @@ def uncommitted(repo: Repository, snapshot: Snapshot) -> tuple[Skip, ...]:
     kinds = [(each.path, "submodule") for each in snapshot.submodules]
     kinds += [(each.path, "repository") for each in snapshot.nested]
     known = {skip.path for skip in snapshot.skipped}
-    found = []
+    skips = []
     for path, kind in sorted(kinds):
         full = Path(os.path.join(repo.root, os.fsdecode(path)))
         if path in known or not os.path.lexists(full / ".git"):
@@ -42,27 +42,27 @@ def uncommitted(repo: Repository, snapshot: Snapshot) -> tuple[Skip, ...]:
         except (GitcpError, OSError) as error:
             detail = f"{kind} that cannot be looked into: {error}"
         if detail:
-            found.append(Skip(path, SkipReason.NESTED_REPOSITORY, detail))
-    return tuple(found)
+            skips.append(Skip(path, SkipReason.NESTED_REPOSITORY, detail))
+    return tuple(skips)
 
 
 def _changes(repo: Repository) -> Iterator[bytes]:
     """The paths that no commit of a repository has as they are: the cheapest to find first."""
-    found = index.read(repo)
-    for directory, folder in found.folders.items():
+    entries = index.read(repo)
+    for directory, folder in entries.folders.items():
         for name, slots in folder.files.items():
             path = directory + b"/" + name if directory else name
-            if len(slots) > 1 or not _is_same(repo, found, path, slots[0]):
+            if len(slots) > 1 or not _is_same(repo, entries, path, slots[0]):
                 yield path
     yield from filter(None, repo.git(*OTHERS).split(b"\0"))
     if repo.head().commit is None:
-        yield from (name for folder in found.folders.values() for name in folder.files)
+        yield from (name for folder in entries.folders.values() for name in folder.files)
         return
     staged = repo.git("diff-index", "--cached", "--name-only", "--no-ext-diff", "-z", "HEAD", "--")
     yield from filter(None, staged.split(b"\0"))
 
 
-def _is_same(repo: Repository, found: Index, path: bytes, slot: Slot) -> bool:
+def _is_same(repo: Repository, entries: Index, path: bytes, slot: Slot) -> bool:
     """Whether a file holds what the index has; by its stat data, else by its bytes."""
     mode, oid, flags, _ = slot
     if mode == GITLINK or flags & SKIP_WORKTREE:
@@ -72,7 +72,7 @@ def _is_same(repo: Repository, found: Index, path: bytes, slot: Slot) -> bool:
         status = os.lstat(full)
     except (FileNotFoundError, NotADirectoryError):
         return False
-    if found.proves(slot, status):
+    if entries.proves(slot, status):
         return True
     return index.git_mode(status.st_mode) == mode and _hashed(full, status).digest() == oid
 

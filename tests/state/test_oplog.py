@@ -31,7 +31,7 @@ from samples import START, open_store
 
 def operation(number: int, what: str, **fields: Any) -> Operation:
     """An operation that says nothing."""
-    return Operation(**{"number": number, "time": START, "what": what, "said": "", **fields})
+    return Operation(**{"number": number, "time": START, "what": what, "summary": "", **fields})
 
 
 def log_of(project: Project) -> Path:
@@ -57,7 +57,7 @@ def test_restores_are_logged(project: Project) -> None:
         (2, "undo", 1),
         (3, "redo", 1),
     ]
-    assert found[0].said == "to work@1"
+    assert found[0].summary == "to work@1"
     assert found[0].checkpoints[0] == first.id
 
 
@@ -118,7 +118,7 @@ def test_damaged_lines_are_passed_over(project: Project) -> None:
 
     found = oplog.entries(repo)
 
-    assert [(each.number, each.said) for each in found] == [(1, "one"), (2, "two")]
+    assert [(each.number, each.summary) for each in found] == [(1, "one"), (2, "two")]
 
 
 def test_nothing_is_rewritten(project: Project) -> None:
@@ -151,7 +151,8 @@ def test_a_long_log(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     repo = open_store(project).repo
     done = [
-        operation(n, "prune", said="x" * 100, dropped={"alpha": ((n, n),)}) for n in range(1, 1001)
+        operation(n, "prune", summary="x" * 100, dropped={"alpha": ((n, n),)})
+        for n in range(1, 1001)
     ]
     project.write(
         ".git/gitcp/oplog",
@@ -218,7 +219,7 @@ EXTENTS = st.builds(
         # hypothesis wants it bare
         time=st.datetimes(min_value=datetime(2000, 1, 1)).map(lambda t: t.replace(tzinfo=UTC)),  # noqa: DTZ001
         what=st.sampled_from(["restore", "prune", "fork"]),
-        said=st.text(),
+        summary=st.text(),
         worktree=st.none() | st.just("other"),
         checkpoints=st.lists(st.builds(CheckpointId, st.just("alpha"), st.integers(1, 99))).map(
             tuple

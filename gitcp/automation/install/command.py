@@ -26,12 +26,12 @@ def fix() -> str:
 
 def only_here(host: Host) -> str | None:
     """Return a warning if PATH finds gitcp only while a virtual environment is active."""
-    found, environment = on_path(host), host.env.get("VIRTUAL_ENV")
-    if not found or not environment or not Path(found).is_relative_to(environment):
+    program, environment = on_path(host), host.env.get("VIRTUAL_ENV")
+    if not program or not environment or not Path(program).is_relative_to(environment):
         return None
     return (
         "gitcp is on your PATH only while a virtual environment is active; start agents from such "
-        f"a shell, or run: mkdir -p ~/.local/bin && ln -s {shlex.quote(found)} ~/.local/bin/"
+        f"a shell, or run: mkdir -p ~/.local/bin && ln -s {shlex.quote(program)} ~/.local/bin/"
     )
 
 
