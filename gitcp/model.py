@@ -192,7 +192,8 @@ class Snapshot(Value):
     way. `modes` are permission bits that git does not store. `absent` are tracked paths excluded by
     sparse checkout, with their index blobs in the tree. `staged` are index entries that differ from
     the files (or whose file is missing), `untracked` the captured paths that are not in the index
-    (a directory ends in "/" and includes all below it), `conflicts` the unmerged entries.
+    (a directory ends in "/" and includes all below it), `conflicts` the unmerged entries. `outputs`
+    are paths that are captured, ignored or too large as they may be, since a program named them.
     """
 
     tree: Oid
@@ -209,6 +210,7 @@ class Snapshot(Value):
     staged: tuple[IndexEntry, ...] = ()
     untracked: tuple[bytes, ...] = ()
     conflicts: tuple[IndexEntry, ...] = ()
+    outputs: tuple[bytes, ...] = ()
 
 
 # ---------------------------------------------------------------- conversation

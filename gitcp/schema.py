@@ -43,6 +43,7 @@ FILES = {
     "staged": INDEX,
     "untracked": [PATH],
     "conflicts": INDEX,
+    "outputs": [PATH],
 }
 CHECKPOINT = {
     "format": range(1, 1 << 63),

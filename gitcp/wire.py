@@ -329,6 +329,7 @@ def _encode_snapshot(snapshot: Snapshot) -> Json:
             "staged": [_encode_index_entry(e) for e in snapshot.staged],
             "untracked": _paths(snapshot.untracked),
             "conflicts": [_encode_index_entry(e) for e in snapshot.conflicts],
+            "outputs": _paths(snapshot.outputs),
         }
     )
 
@@ -354,6 +355,7 @@ def _decode_snapshot(fields: Json, base: Json, tree: Oid) -> Snapshot:
         staged=tuple(_decode_index_entry(e) for e in fields.get("staged", ())),
         untracked=_unpaths(fields.get("untracked", ())),
         conflicts=tuple(_decode_index_entry(e) for e in fields.get("conflicts", ())),
+        outputs=_unpaths(fields.get("outputs", ())),
     )
 
 

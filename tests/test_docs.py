@@ -705,6 +705,7 @@ def everything() -> Any:
         staged=(IndexEntry(b"a", 0o100644, oid, intent_to_add=True),),
         untracked=(b"new",),
         conflicts=(IndexEntry(b"b", 0o100644, oid, 1),),
+        outputs=(b"out",),
     )
     digest = Digest(2, LastMessage("user", "text", "m1"), "prompt", "title", "2.1", "model")
     return replace(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,6 +23,9 @@ from gitcp.value import EMPTY
 
 Paths = Sequence[str | bytes]
 """Paths relative to the repository's root."""
+
+Files = str | bytes | os.PathLike[str] | Iterable[str | bytes | os.PathLike[str]]
+"""One file, or several."""
 
 
 class Opened:
@@ -57,6 +61,7 @@ class Opened:
         trigger: str = "manual",
         tags: Sequence[str] = (),
         include: Sequence[str] = (),
+        outputs: Files = (),
         force: bool = False,
     ) -> Saved:
         """Save files and conversation. On any error, raises a GitcpError and makes no checkpoint.
@@ -64,6 +69,10 @@ class Opened:
         With `session`, the checkpoint goes to that session without looking for an agent: its
         conversation is `conversation` (bytes, a file, or streams by name), else the previous one.
         Without, works like `gitcp save`. If nothing changed, returns the last checkpoint.
+
+        `outputs` are files that the program writes, relative to the directory that was opened: they
+        are saved whatever their size, ignored or not. Raises Refused if `position` is given and
+        another file that changed would be left out.
         """
         texts, spot = (
             {key: str(value) for key, value in pairs.items()} for pairs in (facts, position)
@@ -82,6 +91,7 @@ class Opened:
             tags=tuple(tags),
             agent=agent.name if isinstance(agent, Agent) else agent,
             limits=settings.limits(store.repo, tuple(include)),
+            outputs=inside(self, outputs),
             force=force,
             choice=choice,
         )
@@ -164,3 +174,20 @@ def numbered(store: Store, id: CheckpointId) -> Checkpoint:
             f"checkpoint {id} no longer exists; nothing was changed", hint="gitcp log"
         )
     return store.read(commit)
+
+
+def inside(opened: Opened, files: Files) -> tuple[bytes, ...]:
+    """Return files, given relative to the directory that was opened, relative to the root. Raises
+    BadValue for one outside.
+    """
+    given = [files] if isinstance(files, str | bytes | os.PathLike) else [*files]
+    found: list[bytes] = []
+    for path in given:
+        place = opened.store().repo.inside(opened.path, os.fsencode(path))
+        if not place:
+            raise BadValue(
+                f"{os.fsdecode(path)!r} is not a file in {opened.root}: nothing was saved",
+                hint="name files of the working tree",
+            )
+        found.append(place)
+    return tuple(found)

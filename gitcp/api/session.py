@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -10,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar, overload
 
-from gitcp.api.opened import Opened, numbered, with_housekeeping
+from gitcp.api.opened import Files, Opened, inside, numbered, with_housekeeping
 from gitcp.errors import BadValue, RevisionNotFound
 from gitcp.model import Checkpoint, StepName, Trigger
 from gitcp.restoring import restore
@@ -38,9 +37,6 @@ T = TypeVar("T")
 
 Named = str | Iterable[str | tuple[str, str]]
 """Steps: a name, or several, each a name or a name with its key."""
-
-Paths = str | bytes | os.PathLike[str] | Iterable[str | bytes | os.PathLike[str]]
-"""One file, or several."""
 
 
 class Session:
@@ -122,7 +118,7 @@ class Session:
         key: str = "",
         inputs: object = None,
         depends: Named = (),
-        files: Paths = (),
+        files: Files = (),
     ) -> T: ...
 
     def step(
@@ -133,7 +129,7 @@ class Session:
         key: str = "",
         inputs: object = None,
         depends: Named = (),
-        files: Paths = (),
+        files: Files = (),
     ) -> T | Any:
         """Return the result of a step: the recorded one if it is current, else that of `do`, which
         is recorded.
@@ -155,7 +151,7 @@ class Session:
             step,
             inputs=steps.inputs_checksum(step, inputs),
             depends=_step_names(depends),
-            files=tuple(map(self._inside, _as_paths(files))),
+            files=inside(self.opened, files),
             any_inputs=do is None and inputs is None,
         )
         result = self._current(request, missing=do is None)
@@ -217,6 +213,7 @@ class Session:
             limits=settings.limits(store.repo),
             choice=Choice(self.name, None, GIVEN),
             step=request.step,
+            outputs=request.files,
             results=(result,),
         )
         with_housekeeping(store, save.save(store, saving))
@@ -242,15 +239,6 @@ class Session:
         finally:
             _outer.reset(token)
 
-    def _inside(self, path: str | bytes | os.PathLike[str]) -> bytes:
-        found = self.opened.store().repo.inside(self.opened.path, os.fsencode(path))
-        if not found:
-            raise BadValue(
-                f"{os.fsdecode(path)} is not a file in {self.opened.root}: nothing was run",
-                hint="name a file of the working tree",
-            )
-        return found
-
 
 class Running(NamedTuple):
     """A step that runs, and the checksums of the results that it has used so far."""
@@ -271,7 +259,3 @@ def _step_name(name: str | tuple[str, str]) -> StepName:
 
 def _step_names(depends: Named) -> tuple[StepName, ...]:
     return tuple(map(_step_name, [depends] if isinstance(depends, str) else depends))
-
-
-def _as_paths(files: Paths) -> list[str | bytes | os.PathLike[str]]:
-    return [files] if isinstance(files, str | bytes | os.PathLike) else [*files]

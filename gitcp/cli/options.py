@@ -312,6 +312,15 @@ allow_option = option(
 )
 """For commands that scan what they write or send for secrets."""
 
+produces_option = option(
+    "--produces",
+    metavar="PATH",
+    kind=PATH,
+    multiple=True,
+    help="a file the program writes; never skipped (repeatable)",
+)
+"""For commands that a program calls."""
+
 trust_option = flag("--trust", help="allow checkpoints from another repository")
 """For commands that let a checkpoint act on this machine."""
 

@@ -22,6 +22,7 @@ from gitcp.cli.options import (
     json_option,
     note_of,
     option,
+    produces_option,
     rare,
     takes,
 )
@@ -95,6 +96,7 @@ yet.
             help="include ignored files (repeatable)",
         )
     ),
+    rare(produces_option),
     flag("--force", help="save even if nothing changed"),
     flag("--quiet", "-q", help="print nothing unless it fails"),
     json_option,
@@ -177,6 +179,7 @@ def _request(context: Context, given: Mapping[str, Any]) -> SaveRequest:
         agent=given["agent"],
         conversation=_conversation(context, given["conversation"]),
         limits=context.limits(given["include"]),
+        outputs=context.inside(given["produces"]),
         force=given["force"],
         patience=PATIENCE,
     )

@@ -47,6 +47,14 @@ class RestoreRequest(Value):
         return self.merged or self.target.snapshot
 
     @property
+    def scan_limits(self) -> Limits:
+        """The limits for the current files: the target's outputs are captured, so that they are
+        saved before they are overwritten.
+        """
+        named = self.target.snapshot.outputs
+        return replace(self.limits, outputs=named) if named else self.limits
+
+    @property
     def span(self) -> Span | None:
         """The step that a revert undoes."""
         return Span(self.reverted.id, self.target.id) if self.reverted else None

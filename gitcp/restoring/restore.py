@@ -128,7 +128,9 @@ def plan(store: Store, request: RestoreRequest) -> RestorePlan:
     """
     check_paths(store, request)
     objects = Objects(store.repo, dry=True)
-    now = take(store.repo, objects, request.limits, live_trees(store, request.target.id.session))
+    now = take(
+        store.repo, objects, request.scan_limits, live_trees(store, request.target.id.session)
+    )
     later = tuple(log.later(store, request.target))
     return RestorePlan(
         target=request.target,
@@ -462,7 +464,7 @@ def _save_present(
     safety = SaveRequest(
         request.cwd,
         trigger=Trigger.BEFORE_RESTORE,
-        limits=request.limits,
+        limits=request.scan_limits,
         choice=choice,
         complete=complete,
     )
@@ -504,7 +506,7 @@ def _save_after(
         SaveRequest(
             cwd=request.cwd,
             trigger=Trigger.RESTORE,
-            limits=request.limits,
+            limits=request.scan_limits,
             force=True,
             restored_from=None if request.reverted else request.target.id,
             reverted=request.span,

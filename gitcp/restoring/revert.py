@@ -86,7 +86,10 @@ def plan(store: Store, request: RestoreRequest) -> RevertPlan:
     with tempfile.TemporaryDirectory(prefix="gitcp-") as directory:
         objects = Objects(scratch(store.repo, Path(directory)))
         current = take(
-            store.repo, objects, request.limits, live_trees(store, request.target.id.session)
+            store.repo,
+            objects,
+            request.scan_limits,
+            live_trees(store, request.target.id.session),
         ).snapshot
         sides = request.target.snapshot, current, request.reverted.snapshot
         merged = merge(objects, sides, by_git(store.repo), request.paths, markers=request.markers)

@@ -31,7 +31,7 @@ from gitcp.model import (
     StepName,
     Trigger,
 )
-from gitcp.saving import conversation, session
+from gitcp.saving import conversation, position, session
 from gitcp.saving.session import Choice
 from gitcp.state import journal, note, numbers, tag
 from gitcp.store import Store, one_line
@@ -66,11 +66,11 @@ class SaveRequest(Value):
     step results apply; and `since`, to scan only what the restore changed. `complete` adds to a
     snapshot what the scan could not see.
 
-    `run` is the command that was run, `step` the one that ended, `results` are those of steps, and
-    `compensated` maps compensations to outcomes (existing keys win). `state` is a framework's. With
-    `files`, a known snapshot, no file is read. `parent` is not read again if it is still the last
-    checkpoint. `patience` is the seconds to wait for the running agent's conversation to appear on
-    disk.
+    `outputs` are files that are never left out. `run` is the command that was run, `step` the one
+    that ended, `results` are those of steps, and `compensated` maps compensations to outcomes
+    (existing keys win). `state` is a framework's. With `files`, a known snapshot, no file is read.
+    `parent` is not read again if it is still the last checkpoint. `patience` is the seconds to wait
+    for the running agent's conversation to appear on disk.
     """
 
     cwd: Path
@@ -90,6 +90,7 @@ class SaveRequest(Value):
     steps_of: Checkpoint | None = None
     run: Run | None = None
     step: StepName | None = None
+    outputs: tuple[bytes, ...] = ()
     results: tuple[Result, ...] = ()
     compensated: Mapping[str, str] = EMPTY
     state: State | None = None
@@ -187,7 +188,15 @@ def _set_tags(store: Store, names: tuple[str, ...], made: Checkpoint) -> None:
 def _take(store: Store, request: SaveRequest, live: Container[Oid]) -> Taken:
     if request.files is not None:
         return known(request.files)
-    taken = take(store.repo, store.objects, request.limits, live, request.since)
+    if request.outputs or request.limits.outputs:
+
+        def again(paths: tuple[bytes, ...]) -> Taken:
+            limits = replace(request.limits, outputs=(*request.limits.outputs, *paths))
+            return take(store.repo, store.objects, limits, live, request.since)
+
+        taken = position.capture(store, request.outputs, again)
+    else:
+        taken = take(store.repo, store.objects, request.limits, live, request.since)
     return request.complete(taken) if request.complete else taken
 
 
@@ -273,6 +282,8 @@ def _commit_with_retries(store: Store, request: SaveRequest, choice: Choice, tak
         tip = store.tip(choice.session)
         parent = _parent(store, request, tip)
         draft = _draft(store, request, choice, taken.snapshot, parent)
+        if _sets_position(request, draft, parent):
+            position.check(store, draft, parent)
         forced = request.force or bool(request.tags)
         if (
             parent is not None
@@ -301,6 +312,12 @@ def _commit_with_retries(store: Store, request: SaveRequest, choice: Choice, tak
         _clear_pending_note(store, request, choice.session)
         return Saved(True, f"saved {checkpoint.id}", choice.why, checkpoint, taken, sources)
     raise AssertionError("unreachable")
+
+
+def _sets_position(request: SaveRequest, draft: Checkpoint, parent: Checkpoint | None) -> bool:
+    """Return whether a program or a user says here how far it is; restores put positions back."""
+    before = parent.note.position if parent else EMPTY
+    return request.words is None and bool(request.note.position or draft.note.position != before)
 
 
 def _enlist(store: Store, draft: Checkpoint, parent: Checkpoint | None) -> None:

@@ -49,15 +49,16 @@ _KINDS = {
 class Scope(Value):
     """The inputs of a scan.
 
-    `own` are this repository's git directories. `past` is the previous scan, used to find unchanged
-    files; `trusted` returns whether a remembered blob may be reused. A `deep` scan visits
-    everything and has the index; otherwise it visits the given directories, and has the index only
-    if it changed.
+    `own` are this repository's git directories, `outputs` files that are captured whatever their
+    size. `past` is the previous scan, used to find unchanged files; `trusted` returns whether a
+    remembered blob may be reused. A `deep` scan visits everything and has the index; otherwise it
+    visits the given directories, and has the index only if it changed.
     """
 
     root: bytes
     own: frozenset[bytes]
     include: Include
+    outputs: frozenset[bytes]
     max_untracked_file: int
     max_dependency_files: int
     index: Index | None
@@ -361,7 +362,8 @@ class Scan:
         if (reason_text := name_problem(record.below(name), name)) is not None:
             record.skip(name, SkipReason.BAD_NAME, reason_text)
             return False
-        if status.st_size > self._scope.max_untracked_file:
+        too_large = status.st_size > self._scope.max_untracked_file
+        if too_large and record.below(name) not in self._scope.outputs:
             record.skip(name, SkipReason.TOO_LARGE, f"{status.st_size} bytes")
             record.watched[name] = self._stamp(status)
             return False

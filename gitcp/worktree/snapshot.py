@@ -15,8 +15,8 @@ from gitcp.fastpath import stat_check
 from gitcp.fastpath.fingerprint import CTIME
 from gitcp.git import index as git_index
 from gitcp.model import Oid, Snapshot
-from gitcp.value import Value
-from gitcp.worktree import nested, state
+from gitcp.value import Value, replace
+from gitcp.worktree import nested, outputs, state
 from gitcp.worktree.assembly import write_trees
 from gitcp.worktree.basis import Basis, basis_of
 from gitcp.worktree.reading import settled, tick
@@ -45,12 +45,14 @@ class Limits(Value):
     """What is skipped, and which ignored files are included.
 
     `max_untracked_file` is in bytes, `max_dependency_files` applies to a directory such as
-    node_modules, `include` are patterns as in a `.gitignore`.
+    node_modules, `include` are patterns as in a `.gitignore`. `outputs` are captured although they
+    are ignored or too large, beside those of the working tree (gitcp.worktree.outputs).
     """
 
     max_untracked_file: int = 10 << 20
     max_dependency_files: int = 1000
     include: tuple[str, ...] = ()
+    outputs: tuple[bytes, ...] = ()
 
 
 class Taken(NamedTuple):
@@ -104,7 +106,14 @@ def take(
     """
     started = tick()
     look, repo.look = repo.look, None  # stale for any later scan
-    settings = (limits.max_untracked_file, limits.max_dependency_files, limits.include)
+    named = {*limits.outputs, *outputs.read(repo)}
+    limits = replace(limits, outputs=tuple(sorted(named))) if named else limits
+    settings: tuple[object, ...] = (
+        limits.max_untracked_file,
+        limits.max_dependency_files,
+        limits.include,
+        *((limits.outputs,) if named else ()),
+    )
     basis = basis_of(repo, settings)
     memory = since.taken.memory if since else state.load(repo, basis, look)
     index_file = git_index.current_fingerprint(repo)
@@ -119,12 +128,15 @@ def take(
     else:
         current = snapshotter.rescan(memory, index_file)
     snapshot = snapshot_of(Oid(current.tree.hex()), repo.head(), current.notes, current.totals)
+    stamps = _stamps(current)
+    captured = tuple(path for path in limits.outputs if stamps(path) is not None)
+    snapshot = replace(snapshot, outputs=captured) if captured else snapshot
 
     def remember() -> None:
         if current is not memory:
             state.save(repo, basis, current)
 
-    return Taken(snapshot, _stamps(current), remember, current)
+    return Taken(snapshot, stamps, remember, current)
 
 
 def known(snapshot: Snapshot) -> Taken:
@@ -316,7 +328,11 @@ class _Snapshotter:
             own=frozenset(
                 os.path.realpath(os.fsencode(path)) for path in (repo.git_dir, repo.common_dir)
             ),
-            include=Include(self._limits.include, ignore_case=basis.ignore_case),
+            include=Include(
+                (*self._limits.include, *outputs.patterns(self._limits.outputs)),
+                ignore_case=basis.ignore_case,
+            ),
+            outputs=frozenset(self._limits.outputs),
             max_untracked_file=self._limits.max_untracked_file,
             max_dependency_files=self._limits.max_dependency_files,
             index=index,

@@ -1,0 +1,179 @@
+"""A position is saved with the files it depends on, or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import programs
+import pytest
+
+import gitcp
+from gitcp.errors import BadValue, Refused
+
+from driver import Project
+
+LIMIT = 1000
+
+
+@pytest.fixture
+def session(project: Project) -> gitcp.Session:
+    """A session of a project where untracked files of over 1000 bytes are left out."""
+    project.write("a.txt", "one\n")
+    project.commit()
+    project.git("config", "gitcp.maxFileSize", str(LIMIT))
+    return gitcp.open(project.root).session("work")
+
+
+def saved_size(project: Project, revision: str, path: str) -> int:
+    """The size of a file in a checkpoint."""
+    found = gitcp.open(project.root).file(revision, path)
+    assert isinstance(found, bytes)
+    return len(found)
+
+
+def test_growing_file(session: gitcp.Session, project: Project) -> None:
+    """A file that grows over the limit: the position is refused, with the fix, and nothing is
+    saved; named as an output, it is in the checkpoint.
+    """
+    project.write("out.csv", "x" * 900)
+    session.save(position={"record": 9})
+    project.write("out.csv", "x" * 1200)
+    before = session.opened.store().tip("work")
+
+    with (
+        project.guard(),
+        pytest.raises(Refused, match=r"out.csv changed, but would not be in the c"),
+    ):
+        session.save(position={"record": 12})
+    assert session.opened.store().tip("work") == before
+    assert session.position == {"record": "9"}
+    refused = project.gitcp("save", "--session", "work", "--position", "record=12", check=12)
+    assert "(too-large, 1200 bytes): the position was not saved, and nothing changed" in refused.err
+    assert "--produces out.csv, in Python outputs=['out.csv']" in refused.err
+
+    with project.guard():
+        session.save(position={"record": 12}, outputs="out.csv")
+    assert saved_size(project, "work", "out.csv") == 1200
+    project.write("out.csv", "x" * 1500)
+    project.gitcp("save", "--session", "work", "--position", "record=15", check=0)
+    assert saved_size(project, "work", "out.csv") == 1500
+
+
+def test_shell(session: gitcp.Session, project: Project) -> None:
+    """The same from a shell: what the hint says works."""
+    project.write("out.csv", "x" * 1200)
+    project.gitcp(
+        "save", "--session", "s", "--position", "record=1", "--produces", "out.csv", check=0
+    )
+    assert saved_size(project, "s", "out.csv") == 1200
+    assert project.gitcp("save", "--produces", "../x", check=2).err.startswith("error: ")
+
+
+def test_files_that_are_not_its_own(session: gitcp.Session, project: Project) -> None:
+    """A large file that was there before and has not changed does not get in the way; without an
+    earlier checkpoint nobody knows, and an ignored one is nobody's.
+    """
+    project.write("data.bin", "x" * 5000)
+    with pytest.raises(Refused, match=r"data.bin changed"):
+        session.save(position={"record": 1})
+    assert session.resume() is None
+    os.utime(project.root / "data.bin", (1, 1))
+    session.save(position={"record": 1})
+    project.write("data.bin", "y" * 5000)
+    os.utime(project.root / "data.bin", (1, 4_000_000_000))
+    with pytest.raises(Refused, match=r"data.bin changed"):
+        session.save(position={"record": 2})
+    session.save("without a position")
+    project.write(".git/info/exclude", "/data.bin\n")
+    session.save(position={"record": 2})
+
+
+def test_outputs_are_kept(session: gitcp.Session, project: Project) -> None:
+    """An output is captured by every later snapshot, whoever takes it, and goes back with a
+    restore; ignored ones, and those with odd names, too.
+    """
+    project.write(".gitignore", "build/\n")
+    names = ["build/deep/out [1].csv", "big.csv", "späte *?.csv", "a\\b.csv"]
+    for name in names:
+        project.write(name, "x" * 2000)
+    session.save(position={"record": 1}, outputs=names)
+    project.write("build/other.txt", "ignored\n")
+    for name in names:
+        project.write(name, "x" * 3000)
+    project.gitcp("save", "--session", "other", check=0)
+
+    assert [saved_size(project, "other", name) for name in names] == [3000] * 4
+    assert "build/other.txt" not in project.gitcp("show", "other", "--files", check=0).out
+    assert project.gitcp("diff", "work", check=0).out.count("x") > 0
+    session.resume()
+    assert [len(project.read(name)) for name in names] == [2000] * 4
+    gitcp.open(project.root).undo()
+    assert [len(project.read(name)) for name in names] == [3000] * 4
+
+
+def test_elsewhere(session: gitcp.Session, project: Project) -> None:
+    """Restored where the working tree's list is not, an output is captured from then on."""
+    project.write("big.csv", "x" * 2000)
+    session.save(position={"record": 1}, outputs=["big.csv"])
+    Path(project.root, ".git/gitcp/outputs").unlink()
+    project.write("big.csv", "x" * 2500)
+
+    session.resume()
+    assert len(project.read("big.csv")) == 2000
+    project.write("big.csv", "x" * 2600)
+    session.resume()
+    assert len(project.read("big.csv")) == 2000
+    assert saved_size(project, "work", "big.csv") == 2000
+
+
+def test_output_that_cannot_be_saved(session: gitcp.Session, project: Project) -> None:
+    """An output that is a link, a directory or outside is refused; one that is not written yet is
+    not.
+    """
+    project.write("dir/x.txt", "x")
+    os.symlink("/etc/passwd", project.root / "link.csv")
+    for name in ("dir", "link.csv"):
+        with pytest.raises(BadValue, match=rf"output {name} is not a file, but a "):
+            session.save(position={"record": 1}, outputs=[name])
+    with pytest.raises(BadValue, match="is not a file in"):
+        session.save(outputs="../x")
+    project.write(".gitcp/x.csv", "x")
+    with pytest.raises(BadValue, match=r"output .gitcp/x.csv cannot be saved"):
+        session.save(outputs=".gitcp/x.csv")
+    assert session.last is None
+    session.save(position={"record": 1}, outputs=["later.csv"])
+
+
+def test_files_of_steps(session: gitcp.Session, project: Project) -> None:
+    """The files that a step names are its outputs."""
+    session.step("load", lambda: project.write("big.csv", "x" * 2000), files="big.csv")
+
+    assert saved_size(project, "work", "big.csv") == 2000
+
+
+BATCH = """
+    import random
+    session = checkpoints.session("batch")
+    session.resume()
+    start, end, stop = int(session.position.get("record", 0)), 4000, int(sys.argv[1])
+    with open("out.txt", "ab", buffering=0) as out:
+        for record in range(start, end):
+            if record == stop:
+                os.kill(os.getpid(), signal.SIGKILL)
+            out.write(b"%d\\n" % record)
+            if record % 200 == 199:
+                session.save(position={"record": record + 1}, outputs="out.txt")
+"""
+
+
+def test_killed_with_one_growing_file(session: gitcp.Session, project: Project) -> None:
+    """A batch that appends to one file beyond the limit is killed at any record, and resumed: each
+    record is in the file exactly once.
+    """
+    for stop in (0, 150, 450, 451, 1999, 2000, 3333, 3999):
+        programs.run(project, BATCH, str(stop), code=-9)
+    programs.run(project, BATCH, "-1")
+
+    assert project.read("out.txt") == b"".join(b"%d\n" % record for record in range(4000))
+    assert gitcp.open(project.root).check().ok
