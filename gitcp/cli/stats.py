@@ -37,44 +37,20 @@ def command(context: Context, session: str | None, *, as_json: bool) -> None:  #
 
 
 def _rows(statistics: Stats) -> list[tuple[str, str]]:
-    checkpoints = humanize.count(statistics.checkpoints, "checkpoint")
+    count, size = humanize.count, humanize.size
+    checkpoints = count(statistics.checkpoints, "checkpoint")
+    sessions, tags = count(statistics.sessions, "session"), count(statistics.tags, "tag")
+    conversations = size(statistics.conversations)
+    recent = count(statistics.recent, "checkpoint")
+    trash = count(statistics.trash, "entry", "entries")
+    prune = f"would drop {statistics.prune:,} and free {size(statistics.prune_bytes)}"
     rows = [
-        (
-            "checkpoints",
-            (
-                f"{checkpoints} in {humanize.count(statistics.sessions, 'session')}, "
-                f"{humanize.count(statistics.tags, 'tag')}"
-            ),
-        ),
-        (
-            "size",
-            (
-                f"{humanize.size(statistics.bytes)}, including conversations "
-                f"{humanize.size(statistics.conversations)}"
-            ),
-        ),
-        ("shared", f"{humanize.size(statistics.shared)} with the project's own history"),
-        (
-            "last 7 days",
-            (
-                f"{humanize.count(statistics.recent, 'checkpoint')}, "
-                f"{humanize.size(statistics.recent_bytes)}"
-            ),
-        ),
-        (
-            "trash",
-            (
-                f"{humanize.count(statistics.trash, 'entry', 'entries')}, "
-                f"{humanize.size(statistics.trash_bytes)}"
-            ),
-        ),
-        (
-            "gitcp prune",
-            (
-                f"would drop {statistics.prune:,} and free "
-                f"{humanize.size(statistics.prune_bytes)} when the trash expires"
-            ),
-        ),
+        ("checkpoints", f"{checkpoints} in {sessions}, {tags}"),
+        ("size", f"{size(statistics.bytes)}, including conversations {conversations}"),
+        ("shared", f"{size(statistics.shared)} with the project's own history"),
+        ("last 7 days", f"{recent}, {size(statistics.recent_bytes)}"),
+        ("trash", f"{trash}, {size(statistics.trash_bytes)}"),
+        ("gitcp prune", f"{prune} when the trash expires"),
     ]
     return [*rows, ("largest", "")] if statistics.largest else rows
 
