@@ -74,16 +74,11 @@ class Opened:
         are saved whatever their size, ignored or not. Raises Refused if `position` is given and
         another file that changed would be left out.
         """
-        texts, spot = (
-            {key: str(value) for key, value in pairs.items()} for pairs in (facts, position)
-        )
+        texts, spot = _texts(facts), _texts(position)
         note = Note(label, phase, objective, texts, handoff or Handoff(), spot, tuple(compensate))
-        store = self.store()
-        choice = (
-            None
-            if session is None and conversation is None
-            else _choice(session, conversation, agent, format)
-        )
+        store, choice = self.store(), None
+        if session is not None or conversation is not None:
+            choice = _choice(session, conversation, agent, format)
         request = save.SaveRequest(
             cwd=self.path,
             note=note,
@@ -117,6 +112,10 @@ class Opened:
             paths=stored_paths(paths),
             limits=settings.limits(store.repo),
         )
+
+
+def _texts(values: Mapping[str, object]) -> dict[str, str]:
+    return {key: str(value) for key, value in values.items()}
 
 
 def stored_paths(paths: Paths) -> tuple[bytes, ...]:
