@@ -42,8 +42,8 @@ FORBIDDEN_FUNCTION = re.compile(r"_?(get|handle|process|do)_")
 # click asks a group for its commands under the first, agent frameworks ask for what they keep under
 # the others.
 NAMED_BY_OTHERS = set(
-    "_get_compaction_snapshot get_command get_help_option get_items get_latest get_next_version "
-    "get_session get_tuple get_user_state".split()
+    "_get_compaction_snapshot get_command get_default_screen get_help_option get_items get_latest "
+    "get_next_version get_session get_tuple get_user_state".split()
 )
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef

@@ -21,6 +21,7 @@ COMMANDS = {
         "save": "Save files and conversation as a checkpoint",
     },
     "Look": {
+        "ui": "Show sessions and checkpoints in the terminal",
         "log": "Show checkpoints, newest first",
         "show": "Show a checkpoint, or a file or the conversation in it",
         "diff": "Compare a checkpoint with your files, or with another one",
@@ -134,7 +135,6 @@ MEANT = {
     "stat": "status",
     "switch": "restore",
     "tags": "tag",
-    "ui": "view",
     "uninstall": "disable",
     "verify": "check",
     "web": "view",

@@ -1,0 +1,181 @@
+"""`gitcp ui`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from gitcp.cli import commands, reader
+from gitcp.cli.context import Context
+from gitcp.cli.failure import Ended, describe
+from gitcp.cli.options import session_option, takes
+from gitcp.cli.output import Output, Part
+from gitcp.errors import BadValue, GitcpError
+from gitcp.safe import safe
+
+if TYPE_CHECKING:
+    from gitcp.store import Store
+    from gitcp.tui.acts import Console
+    from gitcp.tui.app import Given
+
+MISSING = "gitcp ui needs the package textual, which is not installed"
+INSTALL = "pip install 'gitcp-checkpoints[tui]'"
+
+
+@takes(session_option)
+def command(context: Context, session: str | None) -> None:
+    """Show sessions and checkpoints in the terminal
+
+    Sessions, the timeline of one, and a preview of the checkpoint under the cursor. Keys restore,
+    fork, resume, save, tag and undo; each shows its plan first. ? lists all keys.
+
+      gitcp ui
+      gitcp ui --session e7ba
+    """
+    if not is_on_terminal(context):
+        raise BadValue("gitcp ui needs a terminal", hint="gitcp log")
+    if not is_installed():
+        raise GitcpError(MISSING, hint=INSTALL)
+    show(context, session)
+
+
+def is_on_terminal(context: Context) -> bool:
+    """Return whether a person can see and type: not on a pipe, not on a dumb terminal."""
+    return (
+        context.output.terminal
+        and context.output.can_ask
+        and context.host.env.get("TERM", "dumb") != "dumb"
+    )
+
+
+def is_installed() -> bool:
+    """Return whether the extra is there, without importing it."""
+    from importlib.util import find_spec
+
+    return find_spec("textual") is not None
+
+
+def show(context: Context, session: str | None) -> None:
+    """Run the interface until it is quit."""
+    given = given_by(context, session)
+    from gitcp.tui.app import run  # textual: a quarter of a second
+
+    env = context.host.env
+    light = env.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
+    run(given, light=light, mouse=env.get("GITCP_MOUSE", "1") != "0")
+
+
+def given_by(context: Context, session: str | None) -> Given:
+    """Return what the interface needs of the command line."""
+    from gitcp.tui.app import Given
+
+    def opened() -> Store:
+        return _quiet(context).store
+
+    def perform(args: Sequence[str], console: Console) -> int:
+        return _perform(context, args, console)
+
+    store = context.store
+    return Given(
+        open_store=opened,
+        perform=perform,
+        limits=lambda: _quiet(context).limits(),
+        current=lambda store: _quiet(context, store).viewed(None),
+        now=context.host.now,
+        session=context.viewed(session),
+        root=store.repo.root,
+        cwd=context.cwd,
+        program=(sys.executable, "-P", "-m", "gitcp", "-C", os.fspath(context.cwd)),
+    )
+
+
+class _Nowhere:
+    """A console that nobody sees."""
+
+    def line(self, text: str) -> None: ...
+
+    def ask(self, question: str) -> bool:  # noqa: ARG002
+        return False
+
+
+def _quiet(context: Context, store: Store | None = None) -> Context:
+    """Return a context of its own whose messages nobody sees."""
+    found = _context(context, (), _Nowhere())
+    if store is not None:
+        found.__dict__["store"] = store
+    return found
+
+
+def _context(context: Context, args: Sequence[str], console: Console) -> Context:
+    found = Context(args)
+    found.directory = os.fspath(context.cwd)
+    found.output = _Shown(context.host.env, console)
+    return found
+
+
+class _Shown(Output):
+    """The output of a command that the interface runs: its lines and questions are shown there."""
+
+    def __init__(self, env: Mapping[str, str], console: Console) -> None:
+        super().__init__(env)
+        self._console = console
+        self.colour = self.paging = False
+        self.terminal = True
+
+    @property
+    def width(self) -> int | None:
+        return None
+
+    @property
+    def can_ask(self) -> bool:
+        return True
+
+    def line(self, *parts: Part) -> None:
+        self.say(*parts)
+
+    def data(self, data: bytes) -> None:
+        self._console.line(data.decode("utf-8", "replace").removesuffix("\n"))
+
+    def say(self, *parts: Part) -> None:
+        self._console.line("".join(map(self.shown, parts)))
+
+    def ask(self, question: str) -> bool | None:
+        return self._console.ask(question)
+
+    def prompt(self, question: str) -> str | None:  # noqa: ARG002
+        return None
+
+    @contextmanager
+    def progress(self) -> Iterator[None]:
+        yield
+
+
+def _perform(context: Context, args: Sequence[str], console: Console) -> int:
+    """Run a command line; what it prints, asks and fails with goes to the console."""
+    own = _context(context, args, console)
+    try:
+        return own.noting_damage(lambda: _run(args, own))
+    except Ended as ended:
+        return ended.code
+    except Exception as error:  # noqa: BLE001 -- this is the last place that sees it
+        failure = describe(error)
+        lines = [f"error: {failure.message}", *(f"  {each}" for each in failure.candidates)]
+        lines += [f"hint: {failure.hint}"] if failure.hint else []
+        for line in lines:
+            console.line(safe(line))
+        return failure.code
+
+
+def _run(args: Sequence[str], context: Context) -> int:
+    command = commands.load(args[0])
+    given = reader.read(command, args[1:])
+    if given is None:
+        raise BadValue(
+            f"not understood: {shlex.join(['gitcp', *args])}", hint=f"gitcp {args[0]} -h"
+        )
+    commands.perform(context, command, given)
+    return 0

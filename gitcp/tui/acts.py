@@ -1,0 +1,139 @@
+"""Acts as command lines. What they do is decided by the commands; here is only how to say it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from gitcp.errors import BadValue
+
+NOTE_KINDS = ("decided", "failed", "next", "active", "task", "objective", "phase", "fact")
+"""What a note can be about: options of `gitcp note`."""
+
+
+class Console(Protocol):
+    """Where a command that the interface runs prints and asks."""
+
+    def line(self, text: str) -> None:
+        """Show a line."""
+
+    def ask(self, question: str) -> bool:
+        """Return whether the person agrees. Waits for the answer."""
+
+
+Perform = Callable[[Sequence[str], Console], int]
+"""Runs `gitcp ARGS` and returns its exit code; errors are lines."""
+
+
+class Proposal(NamedTuple):
+    """An act that is proposed: its title and its command line.
+
+    `asks`: the command shows its plan and asks. Otherwise `first` is a command that shows what
+    would happen, and `about` says it in words.
+    """
+
+    title: str
+    args: tuple[str, ...]
+    asks: bool = False
+    first: tuple[str, ...] = ()
+    about: str = ""
+    undo: str = ""
+
+    @property
+    def command(self) -> str:
+        """The command line, as one would type it."""
+        return shlex.join(["gitcp", *self.args])
+
+
+UNDO = "u undoes it"
+SCOPES = {
+    "both": ("files and conversation", ()),
+    "files": ("files", ("--files",)),
+    "conversation": ("conversation", ("--conversation",)),
+}
+
+
+def restore(revision: str, scope: str) -> Proposal:
+    """Restore files, conversation, or both."""
+    words, options = SCOPES[scope]
+    args = ("restore", revision, *options)
+    return Proposal(f"Restore {revision}: {words}", args, asks=True, undo=UNDO)
+
+
+def restore_file(revision: str, path: str, shown: str) -> Proposal:
+    """Restore one file; `path` is relative to the current directory."""
+    args = ("restore", revision, "--", path)
+    return Proposal(f"Restore {shown} from {revision}", args, asks=True, undo=UNDO)
+
+
+def to_directory(revision: str, directory: str) -> Proposal:
+    """Write the files of a checkpoint to a directory."""
+    args = ("restore", revision, "--to", directory)
+    return Proposal(f"Write {revision} to {directory}", args, first=(*args, "--dry-run"))
+
+
+def to_worktree(revision: str, directory: str) -> Proposal:
+    """Start a new session in a new working tree."""
+    args = ("fork", revision, "--worktree", directory)
+    about = "A git worktree with the files of this checkpoint, and a new session in it."
+    return Proposal(f"Fork {revision} to the working tree {directory}", args, about=about)
+
+
+def fork(revision: str, name: str) -> Proposal:
+    """Start a new session."""
+    args = ("fork", revision, *(("--name", name) if name else ()))
+    about = "A new session starts from this checkpoint. Your files and branches are unchanged."
+    return Proposal(f"Fork {revision}", args, about=about)
+
+
+def save(label: str) -> Proposal:
+    """Save files and conversation."""
+    args = ("save", *((label,) if label else ()))
+    return Proposal("Save a checkpoint", args, first=("status",))
+
+
+def tag(revision: str, name: str) -> Proposal:
+    """Name a checkpoint."""
+    about = "Prune never drops a tagged checkpoint. The name can be used as a revision."
+    return Proposal(f"Tag {revision} as {name}", ("tag", name, revision), about=about)
+
+
+def revert(revision: str) -> Proposal:
+    """Undo the changes of one checkpoint."""
+    return Proposal(f"Revert {revision}", ("revert", revision), asks=True, undo=UNDO)
+
+
+def note(text: str) -> Proposal:
+    """Add to the pending note: `decided: one file per change`."""
+    kind, colon, said = text.partition(":")
+    if not colon or kind.strip() not in NOTE_KINDS or not said.strip():
+        raise BadValue(f"begin with one of {', '.join(NOTE_KINDS)} and a colon")
+    args = ("note", f"--{kind.strip()}", said.strip())
+    return Proposal("Add a note", args, about="The next checkpoint gets this note.")
+
+
+def delete(session: str) -> Proposal:
+    """Delete a session."""
+    return Proposal(f"Delete session {session}", ("delete", session), asks=True, undo=UNDO)
+
+
+def prune(session: str) -> Proposal:
+    """Drop the checkpoints of a session that no rule keeps."""
+    args = ("prune", "--session", session)
+    return Proposal(f"Prune session {session}", args, asks=True, undo=UNDO)
+
+
+def view(revision: str) -> Proposal:
+    """Open the browser."""
+    return Proposal("Open in the browser", ("view", revision))
+
+
+def undo() -> Proposal:
+    """Undo the last operation, without a question: it can be redone."""
+    return Proposal("Undo", ("undo", "--yes"), undo="U redoes it")
+
+
+def redo() -> Proposal:
+    """Redo what was undone."""
+    return Proposal("Redo", ("redo", "--yes"), undo=UNDO)

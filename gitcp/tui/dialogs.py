@@ -1,0 +1,361 @@
+"""Dialogs over the panes: the plan of an act, a line of text, and the list of keys."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from rich.cells import cell_len
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from gitcp.tui import keys
+from gitcp.tui.acts import Perform, Proposal
+from gitcp.tui.bars import Keybar, bindings
+from gitcp.tui.keys import Key
+from gitcp.tui.lines import Line, Lines, Prepared, shown, wrapped
+
+
+class Dialog(ModalScreen[object]):
+    """A box with a title, over the panes."""
+
+    def leave(self) -> None:
+        """Close the dialog."""
+        _ = self.dismiss(None)
+
+    def titled(self, box: Vertical, title: str) -> Vertical:
+        """Return the box with its title as text."""
+        box.border_title = Content(shown(title))
+        return box
+
+
+class Act(threading.Thread):
+    """A command that runs beside the interface: its lines and questions go to the dialog."""
+
+    def __init__(self, perform: Perform, args: Sequence[str], tell: Callable[[Message], object]):
+        super().__init__(daemon=True)
+        self._perform, self._args, self._tell = perform, args, tell
+        self._answered = threading.Event()
+        self._agreed = False
+        self.lines: list[str] = []
+        self.asked_at: int | None = None
+
+    def run(self) -> None:
+        self._tell(Ended(self, self._perform(self._args, self)))
+
+    def line(self, text: str) -> None:
+        """Take a line of output."""
+        self.lines += text.split("\n")
+
+    def ask(self, question: str) -> bool:
+        """Show the question and wait for the answer."""
+        self.asked_at = len(self.lines)
+        self._tell(Asked(self, question))
+        self._answered.wait()
+        return self._agreed
+
+    def answer(self, *, agreed: bool) -> None:
+        """Answer the question."""
+        self._agreed = agreed
+        self._answered.set()
+
+    @property
+    def report(self) -> list[str]:
+        """What the command printed after it asked; all of it if it did not."""
+        return self.lines[self.asked_at or 0 :]
+
+
+class Asked(Message):
+    """The command shows its plan and asks."""
+
+    def __init__(self, act: Act, question: str) -> None:
+        super().__init__()
+        self.act, self.question = act, question
+
+
+class Ended(Message):
+    """The command ended with an exit code."""
+
+    def __init__(self, act: Act, code: int) -> None:
+        super().__init__()
+        self.act, self.code = act, code
+
+
+class Done(Message):
+    """An act is over: what the status line says, and whether it failed."""
+
+    def __init__(self, text: str, *, failed: bool) -> None:
+        super().__init__()
+        self.text, self.failed = text, failed
+
+
+class Quiet(Act):
+    """An act that needs no dialog: it asks nothing, and tells what it did."""
+
+    def __init__(
+        self, perform: Perform, proposal: Proposal, tell: Callable[[Message], object]
+    ) -> None:
+        super().__init__(perform, proposal.args, tell)
+        self._proposal = proposal
+
+    def run(self) -> None:
+        failed = bool(self._perform(self._args, self))
+        self._tell(Done(said(self, self._proposal, failed=failed), failed=failed))
+
+    def ask(self, question: str) -> bool:  # noqa: ARG002
+        return False
+
+
+def said(act: Act | None, proposal: Proposal, *, failed: bool, changed: bool = True) -> str:
+    """Return what the status line says of an act that is over."""
+    lines = [line.strip() for line in (act.report if act else []) if line.strip()]
+    undo = f" · {proposal.undo}" if proposal.undo and changed and not failed else ""
+    return (" · ".join(lines[:2]) or proposal.title) + undo
+
+
+class PlanDialog(Dialog):
+    """Shows what an act would do, and does it once somebody agrees.
+
+    `scopes` returns the proposal for another scope of a restore.
+    """
+
+    BINDINGS: ClassVar = bindings((*keys.PLAN, *keys.SCOPES))
+
+    def __init__(
+        self,
+        perform: Perform,
+        proposal: Proposal,
+        scopes: Callable[[str], Proposal] | None = None,
+        elsewhere: Callable[[str], object] | None = None,
+    ) -> None:
+        super().__init__()
+        self._perform, self._proposal = perform, proposal
+        self._scopes, self._elsewhere = scopes, elsewhere
+        self._act: Act | None = None
+        self._state = "planning"
+
+    def compose(self) -> ComposeResult:
+        with self.titled(Vertical(id="box"), self._proposal.title):
+            yield Lines(id="plan", marks=False)
+            yield Keybar()
+
+    def on_mount(self) -> None:
+        self._begin()
+        self.query_one(Lines).focus()
+
+    def _begin(self) -> None:
+        """Plan: run the command up to its question, or the command that shows what would happen."""
+        proposal = self._proposal
+        self._state = "planning"
+        self.titled(self.query_one("#box", Vertical), proposal.title)
+        if proposal.asks or proposal.first:
+            self._run(proposal.args if proposal.asks else proposal.first)
+        else:
+            self._act = None
+            self._ready()
+        self._show()
+
+    def _run(self, args: Sequence[str]) -> None:
+        self._act = Act(self._perform, args, self.post_message)
+        self._act.start()
+
+    def _ready(self) -> None:
+        self._state = "ready"
+        self._show()
+
+    def on_asked(self, message: Asked) -> None:
+        if message.act is self._act:
+            self._ready()
+        else:
+            message.act.answer(agreed=False)
+
+    def on_ended(self, message: Ended) -> None:
+        if message.act is not self._act:
+            return
+        proposal = self._proposal
+        if self._state == "planning" and proposal.first and not message.code:
+            self._ready()
+        elif message.code or (self._state == "planning" and proposal.asks):
+            self._state = "failed" if message.code else "nothing"
+            self._show()
+            self._tell(failed=bool(message.code))
+        else:
+            self._tell(failed=False)
+            self.leave()
+
+    def _tell(self, *, failed: bool) -> None:
+        changed = self._state != "nothing"
+        text = said(self._act, self._proposal, failed=failed, changed=changed)
+        self.app.screen_stack[0].post_message(Done(text, failed=failed))
+
+    def _show(self) -> None:
+        width = max(self.query_one(Lines).size.width - 2, 40)
+        lines = [Line((("Command  ", "dim"), (self._proposal.command, "head"))), Line(())]
+        if self._proposal.about:
+            lines += [Line(((each, ""),)) for each in wrapped(self._proposal.about, width)]
+        if self._state == "planning":
+            lines.append(Line((("planning …", "dim"),)))
+        elif self._state == "working":
+            lines.append(Line((("working …", "dim"),)))
+        for text in self._act.lines if self._act and self._state != "planning" else ():
+            role = "error" if text.startswith("error:") else ""
+            lines += [Line(((each, role),)) for each in wrapped(text, width)]
+        numbered = [(str(number), line) for number, line in enumerate(lines)]
+        self.query_one(Lines).show(Prepared(numbered), reset=True)
+        self.query_one(Keybar).show(self._footer())
+
+    def _footer(self) -> list[Key]:
+        apply, cancel = keys.PLAN[:2]
+        scopes = list(keys.SCOPES) if self._scopes is not None else []
+        if self._state == "ready":
+            return [apply, *scopes, cancel]
+        return [*(scopes if self._state != "working" else []), cancel]
+
+    # ------------------------------------------------------------ keys
+
+    def action_apply(self) -> None:
+        if self._state != "ready":
+            return
+        self._state = "working"
+        self._show()
+        if self._proposal.asks and self._act is not None:
+            self._act.answer(agreed=True)
+        else:
+            self._run(self._proposal.args)
+
+    def action_cancel(self) -> None:
+        """Close; a command that waits for its answer hears no, one that works goes on."""
+        self._withdraw()
+        self.leave()
+
+    def _withdraw(self) -> None:
+        if self._act is not None and self._state in ("ready", "planning"):
+            self._act.answer(agreed=False)
+
+    def action_scope(self, scope: str) -> None:
+        if self._scopes is not None and self._state != "working":
+            self._withdraw()
+            self._proposal = self._scopes(scope)
+            self._begin()
+
+    def action_to_directory(self) -> None:
+        self._go_elsewhere("directory")
+
+    def action_to_worktree(self) -> None:
+        self._go_elsewhere("worktree")
+
+    def _go_elsewhere(self, where: str) -> None:
+        if self._elsewhere is not None and self._state != "working":
+            self._withdraw()
+            self.leave()
+            self._elsewhere(where)
+
+    def action_move(self, steps: int) -> None:
+        self.query_one(Lines).move(steps)
+
+
+class TextDialog(Dialog):
+    """Asks for one line of text. `check` returns why a text is refused."""
+
+    BINDINGS: ClassVar = [Binding("escape", "cancel", "cancel", show=False)]
+
+    def __init__(
+        self, title: str, hint: str, done: Callable[[str], object], *, needed: bool = True
+    ) -> None:
+        super().__init__()
+        self._title, self._hint, self._done, self._needed = title, hint, done, needed
+
+    def compose(self) -> ComposeResult:
+        with self.titled(Vertical(id="box"), self._title):
+            yield Input(placeholder=self._hint, select_on_focus=False)
+            yield Keybar([Key("enter", "Enter", "", "", "go on"), keys.PLAN[1]])
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        text = event.value.strip()
+        if text or not self._needed:
+            self.leave()
+            self._done(text)
+
+    def action_cancel(self) -> None:
+        self.leave()
+
+
+class KeysDialog(Dialog):
+    """Lists keys; with `choose`, Enter runs the one under the cursor, and typing filters them."""
+
+    BINDINGS: ClassVar = [
+        *bindings(keys.MOVING[:6]),
+        Binding("escape,q,question_mark", "cancel", "close", show=False),
+        Binding("enter", "choose", "run", show=False),
+    ]
+
+    def __init__(self, pane: str, choose: Callable[[str], object] | None = None) -> None:
+        super().__init__()
+        self._pane, self._choose = pane, choose
+
+    def compose(self) -> ComposeResult:
+        with self.titled(Vertical(id="box"), "Acts" if self._choose else "Keys"):
+            if self._choose:
+                yield Input(placeholder="an act")
+            yield Lines(id="list")
+            enter = [Key("enter", "Enter", "", "", "run")] if self._choose else []
+            yield Keybar([*enter, Key("escape", "Esc", "", "", "close")])
+
+    def on_mount(self) -> None:
+        self._show("")
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._show(event.value.lower())
+
+    def on_input_submitted(self) -> None:
+        self.action_choose()
+
+    def on_lines_opened(self) -> None:
+        self.action_choose()
+
+    def _show(self, words: str) -> None:
+        lines: list[tuple[str | None, Line]] = []
+        for title, table in keys.SECTIONS:
+            found = [each for each in table if self._is_shown(each, words)]
+            if found:
+                lines.append((None, Line(((title, "head"),))))
+                lines += [(f"{each.action}", _key_line(each)) for each in found]
+        self.query_one(Lines).show(Prepared(lines), reset=True)
+
+    def _is_shown(self, key: Key, words: str) -> bool:
+        text = f"{key.about} {key.command} {key.footer}".lower()
+        can_run = self._choose is None or (key not in keys.MOVING and self._pane in key.panes)
+        return can_run and words in text
+
+    def action_move(self, steps: int) -> None:
+        self.query_one(Lines).move(steps)
+
+    def action_page(self, way: int) -> None:
+        self.query_one(Lines).page(way)
+
+    def action_end(self, way: int) -> None:
+        self.query_one(Lines).end(way)
+
+    def action_choose(self) -> None:
+        key = self.query_one(Lines).key
+        if self._choose is not None and key is not None:
+            self.leave()
+            self._choose(key)
+
+    def action_cancel(self) -> None:
+        self.leave()
+
+
+def _key_line(key: Key) -> Line:
+    pad = " " * max(15 - cell_len(key.written), 1)
+    where = "" if len(key.panes) == len(keys.PANES) else f"  ({', '.join(key.panes)})"
+    command = f"  {key.command} " if key.command else ""
+    return Line(
+        ((f"  {key.written}{pad}", "accent"), (key.about, ""), (where, "dim")), ((command, "dim"),)
+    )

@@ -1,0 +1,195 @@
+"""What the interface reads, in steps: the jobs of `gitcp.tui.reader`. Writes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from gitcp.errors import GitcpError, StoreDamaged
+from gitcp.fastpath import fingerprint
+from gitcp.history import folding
+from gitcp.history.diffstat import Total
+from gitcp.history.folding import Row, fold
+from gitcp.history.log import Selection, select, tags
+from gitcp.history.rows import counted, title
+from gitcp.model import Oid
+from gitcp.store import Store
+from gitcp.tui.rows import Fork, span
+from gitcp.tui.sessions import Known, placed
+
+FIRST = 60
+"""Checkpoints of the first page, which are read without git."""
+
+PAGE = 500
+ACTIVE = timedelta(minutes=5)
+"""An agent whose conversation was written to this recently is shown as running."""
+
+RECENT = timedelta(days=1)
+"""Sessions older than this are not asked whether their agent is running."""
+
+
+class Page(NamedTuple):
+    """Older rows of a session's timeline. `last`: there are no more; `error`: why, if damaged."""
+
+    session: str
+    rows: list[Row]
+    tags: Mapping[Oid, Sequence[str]]
+    last: bool
+    error: str = ""
+
+
+class Listed(NamedTuple):
+    """The sessions, the current one, and the forks by the checkpoint they began at."""
+
+    sessions: list[Known]
+    current: str | None
+    forks: dict[str, list[Fork]]
+
+
+def shown_tags(store: Store) -> dict[Oid, tuple[str, ...]]:
+    """Return the tags of each commit, also fetched ones, as `REMOTE/TAG`."""
+    found = tags(store)
+    for name, oid in store.fetched("tags").items():
+        with suppress(StoreDamaged):
+            commit = store.peel(oid)
+            known = found.get(commit, ())
+            if name.partition("/")[2] not in known:
+                found[commit] = (*known, name)
+    return found
+
+
+def pages(store: Store, session: str) -> Iterator[Page]:
+    """Yield the timeline of a session, a page at a time, newest first."""
+    tip = _tip(store, session)
+    if tip is None:
+        yield Page(session, [], {}, last=True)
+        return
+    named = shown_tags(store)
+    rows = fold(select(store, [tip], Selection()), named)
+    size = FIRST
+    while True:
+        page: list[Row] = []
+        try:
+            page += islice(rows, size)
+        except GitcpError as error:
+            yield Page(session, page, named, last=True, error=str(error))
+            return
+        yield Page(session, page, named, last=len(page) < size)
+        if len(page) < size:
+            return
+        size = PAGE
+
+
+def _tip(store: Store, session: str) -> Oid | None:
+    return store.fetched().get(session) if "/" in session else store.tip(session)
+
+
+def listed(store: Store, current: str | None) -> Iterator[Listed]:
+    """Yield the sessions: first what their last commits say, then titles, counts and forks."""
+    from gitcp.history.sessions import all_sessions  # reads what fetched sessions share
+    from gitcp.saving.session import in_worktrees
+
+    tips = all_sessions(store)
+    places = {name: at for name, at in in_worktrees(store).items() if name != current}
+    known = [each for name, tip in tips.items() if (each := _known(store, name, tip))]
+    known.sort(key=lambda each: each.when, reverse=True)
+    known = placed(known, places, store.repo.root)
+    yield Listed(known, current, {})
+    yield _detailed(store, known, current, tips)
+
+
+def _known(store: Store, name: str, tip: Oid) -> Known | None:
+    try:
+        last = store.summary(tip)
+    except GitcpError:  # damaged: `gitcp check` reports it
+        return None
+    about = folding.prompt(last) or title(last)
+    return Known(name, tip, last.created, last.trailers.get("Gitcp-Agent", ""), about)
+
+
+def _detailed(
+    store: Store, known: Sequence[Known], current: str | None, tips: Mapping[str, Oid]
+) -> Listed:
+    from gitcp.history.sessions import listing  # reads a checkpoint of every session
+
+    found, _ = listing(store, tips)
+    by_name = {session.name: session for session in found}
+    forks: dict[str, list[Fork]] = {}
+    detailed = []
+    for each in known:
+        session = by_name.get(each.name)
+        if session is None:
+            detailed.append(each)
+            continue
+        about = session.title or each.about
+        if session.forked_from:
+            fork = Fork(each.name, about, each.when)
+            forks.setdefault(session.forked_from, []).append(fork)
+        agent = session.last.agent
+        running = bool(agent) and _is_running(store, each, agent.session_id if agent else None)
+        detailed.append(
+            each._replace(
+                about=about,
+                checkpoints=session.count,
+                forked_from=session.forked_from,
+                running=running,
+            )
+        )
+    return Listed(detailed, current, forks)
+
+
+def _is_running(store: Store, known: Known, session_id: str | None) -> bool:
+    """Whether the agent wrote to its conversation a moment ago."""
+    host = store.repo.host
+    now = host.now()
+    if session_id is None or "/" in known.name or now - known.when > RECENT:
+        return False
+    from gitcp import adapters
+
+    with suppress(GitcpError, OSError, ValueError):
+        found = adapters.located(known.agent, session_id, host)
+        return found is not None and now.timestamp() - found.modified < ACTIVE.total_seconds()
+    return False
+
+
+class Counts(NamedTuple):
+    """The totals of rows, by their first and last commit; None where nothing could be counted."""
+
+    totals: dict[tuple[Oid, Oid], Total | None]
+
+
+def counts(store: Store, rows: Sequence[Row]) -> Iterator[Counts]:
+    """Yield how much each row changed, with one git command."""
+    yield Counts({span(each.row): each.total for each in counted(store, rows)})
+
+
+def found(store: Store, session: str, words: str) -> Iterator[frozenset[str]]:
+    """Yield the commits whose conversation, notes or paths contain the words, ignoring case."""
+    from gitcp.history.find import Needle, find  # reads every conversation
+
+    tip = _tip(store, session)
+    places = ("prompts", "answers", "notes", "paths")
+    hits = find(store, [tip], Needle(words, ignore_case=True), places) if tip else []
+    yield frozenset(hit.summary.commit for hit in hits)
+
+
+Signature = tuple[object, ...]
+
+
+def signature(store: Store) -> Signature:
+    """Return what differs once a checkpoint, a tag or an operation is new. Reads no file."""
+    refs, own = store.repo.common_dir / "refs" / "gitcp", store.repo.store_dir
+    places = [store.repo.common_dir / "packed-refs", own / "oplog", own / "ahead", refs]
+    for kind in ("sessions", "tags", "remotes"):
+        places += [refs / kind, *_below(refs / kind)]
+    return tuple(fingerprint.at(os.fspath(place)) for place in places)
+
+
+def _below(place: Path) -> list[Path]:
+    """Return the directories below a place, at most two levels deep: REMOTE, REMOTE/sessions."""
+    return [each for depth in ("*", "*/*") for each in place.glob(depth) if each.is_dir()]

@@ -1,0 +1,354 @@
+"""The timeline of a session, as lines: pure, apart from what was read.
+
+Newest first, as `gitcp log` folds it: one row for the steps of a prompt, and one for consecutive
+restores. Between them days, phases and the sessions that were forked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import date, datetime
+from typing import NamedTuple
+
+from rich.cells import cell_len
+
+from gitcp.history.diffstat import Total
+from gitcp.history.folding import RESTORES, Row
+from gitcp.history.rows import changed_in, title
+from gitcp.model import Oid, Trigger
+from gitcp.store import Summary, is_generated
+from gitcp.tui.lines import Line, Part
+
+SIGNS = {
+    Trigger.MANUAL.value: "◆",
+    Trigger.PROMPT.value: "●",
+    Trigger.TURN.value: "●",
+    Trigger.TOOLS.value: "○",
+    Trigger.INTERVAL.value: "○",
+    Trigger.COMPACTION.value: "◇",
+    Trigger.SESSION_END.value: "◇",
+    Trigger.BEFORE_RISKY_CHANGE.value: "▲",
+    Trigger.BEFORE_REFACTOR.value: "▲",
+    Trigger.AFTER_BUG_FOUND.value: "x",
+    Trigger.ON_TEST_FAILURE.value: "x",
+    Trigger.BEFORE_RESTORE.value: "□",
+    Trigger.RESTORE.value: "□",
+}
+"""The sign of each trigger."""
+
+UNKNOWN_SIGN = "•"
+BAR = 5
+JOINT = 500
+"""Rows among which a timeline that is read again joins the one that is shown."""
+
+WIDE = 56
+"""Columns from which a row has a bar."""
+
+UNITS = ((60, "s"), (60, "m"), (24, "h"), (7, "d"), (52, "w"))
+
+
+def age(time: datetime, now: datetime) -> str:
+    """Return the age in the largest unit that fits: `9m`, `3h`, `2d`."""
+    amount = (now - time).total_seconds()
+    if amount < 1:
+        return "now"
+    for size, unit in UNITS:
+        if amount < size:
+            return f"{int(amount)}{unit}"
+        amount /= size
+    return f"{int(amount)}y"
+
+
+def short(number: int) -> str:
+    """Return a number in at most four characters: `999`, `12k`, `3M`."""
+    for unit in ("", "k", "M"):
+        if number < 10_000 if not unit else number < 1000:
+            return f"{number}{unit}"
+        number //= 1000
+    return f"{number}G"
+
+
+def bar(total: Total) -> tuple[Part, ...]:
+    """Return a bar of up to five cells: ■ for added, □ for removed lines."""
+    lines = total.added + total.removed
+    size = min(BAR, len(str(lines)) + 1 if lines > 1 else lines)
+    removed = round(size * total.removed / lines) if lines else 0
+    if total.removed and total.added and size > 1:
+        removed = min(max(removed, 1), size - 1)
+    return (
+        ("■" * (size - removed), "added"),
+        ("□" * removed, "removed"),
+        ("·" * (BAR - size), "dim"),
+    )
+
+
+class Fork(NamedTuple):
+    """A session that was forked from a checkpoint: its name and what it is about."""
+
+    session: str
+    about: str
+    when: datetime
+
+
+class Query(NamedTuple):
+    """What a filter asks for: words, and values of `tag:`, `phase:` and `trigger:`."""
+
+    words: str = ""
+    tag: str | None = None
+    phase: str | None = None
+    trigger: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Query:
+        """Read a filter: `tag:v1 phase:design words`."""
+        named: dict[str, str] = {}
+        words: list[str] = []
+        for word in text.split():
+            name, colon, value = word.partition(":")
+            if colon and name in cls._fields[1:]:
+                named[name] = value.lower()
+            else:
+                words.append(word.lower())
+        return cls(" ".join(words), **named)
+
+    def matches(self, summary: Summary, tags: Sequence[str], text: str) -> bool:
+        """Return whether a checkpoint matches; `text` is its own, in lower case."""
+        trailer = summary.trailers.get
+        return (
+            (not self.words or self.words in text)
+            and (self.tag is None or any(self.tag in tag.lower() for tag in tags))
+            and (self.phase is None or self.phase in trailer("Gitcp-Phase", "").lower())
+            and (self.trigger is None or self.trigger in trailer("Gitcp-Trigger", "").lower())
+        )
+
+
+class Entry(NamedTuple):
+    """One line of the timeline. `key` is None for a heading; `step` is inside an unfolded row."""
+
+    kind: str
+    key: str | None
+    row: Row | None = None
+    text: str = ""
+    fork: Fork | None = None
+
+
+class Timeline:
+    """The rows of one session, and the lines that show them."""
+
+    def __init__(self, session: str, now: datetime) -> None:
+        self.session, self.now = session, now
+        self.rows: list[Row] = []
+        self.tags: Mapping[Oid, Sequence[str]] = {}
+        self.forks: Mapping[str, Sequence[Fork]] = {}
+        self.totals: dict[tuple[Oid, Oid], Total | None] = {}
+        self.unfolded: set[str] = set()
+        self.marked: str | None = None
+        self.current: str | None = None
+        self.found: Collection[str] = ()
+        self.entries: list[Entry] = []
+        self.complete = False
+        self._query = Query()
+        self._texts: dict[Oid, str] = {}
+
+    # ------------------------------------------------------------ what it holds
+
+    def extend(self, rows: Sequence[Row]) -> None:
+        """Add older rows."""
+        before = self.rows[-1] if self.rows else None
+        self.rows += rows
+        self.entries += self._arranged(rows, before)
+
+    def replace(self, rows: list[Row]) -> None:
+        """Hold these rows instead."""
+        self.rows = rows
+        self.arrange()
+
+    def arrange(self) -> None:
+        """Make the lines anew, after something other than the rows changed."""
+        self.entries = list(self._arranged(self.rows, None))
+
+    def filter(self, text: str, found: Collection[str] = ()) -> None:
+        """Show only rows that match, or that have one of the commits `found`."""
+        self._query, self.found = Query.parse(text), found
+        self.arrange()
+
+    def joint(self, older: Timeline) -> tuple[int, int] | None:
+        """Return where these rows continue as those of `older` do: an index here, and one there."""
+        known = {span(row): place for place, row in enumerate(older.rows[:JOINT])}
+        places = ((n, known.get(span(row))) for n, row in enumerate(self.rows))
+        return next(((n, place) for n, place in places if place is not None), None)
+
+    def is_folded(self, key: str) -> bool:
+        """Return whether a line stands for several checkpoints."""
+        return any(row.newest.commit == key and row.folded for row in self.rows)
+
+    def oldest(self, summary: Summary) -> Oid:
+        """Return the commit of the oldest checkpoint that the line of this one stands for."""
+        if summary.commit in self.unfolded:
+            return summary.commit
+        rows = (row for row in self.rows if row.newest is summary)
+        return next((row.oldest.commit for row in rows), summary.commit)
+
+    def summary(self, key: str | None) -> Summary | None:
+        """Return the checkpoint of a line; None for a fork and a heading."""
+        for row in self.rows if key else ():
+            for each in (row.newest, *row.folded):
+                if each.commit == key:
+                    return each
+        return None
+
+    # ------------------------------------------------------------ arranging
+
+    def _arranged(self, rows: Sequence[Row], before: Row | None) -> Iterator[Entry]:
+        filtered = self._query != Query()
+        for row in rows:
+            if filtered:
+                if self._matches(row):
+                    yield Entry("row", row.newest.commit, row)
+                continue
+            yield from self._headings(row, before)
+            yield from self._row(row)
+            before = row
+
+    def _matches(self, row: Row) -> bool:
+        return any(
+            self._query.matches(each, self.tags.get(each.commit, ()), self._text(each))
+            or each.commit in self.found
+            for each in (row.newest, *row.folded)
+        )
+
+    def _text(self, summary: Summary) -> str:
+        text = self._texts.get(summary.commit)
+        if text is None:
+            trailer = summary.trailers.get
+            words = (
+                f"#{summary.id.number}",
+                summary.subject,
+                *self.tags.get(summary.commit, ()),
+                trailer("Gitcp-Phase", ""),
+            )
+            text = self._texts[summary.commit] = " ".join(words).lower()
+        return text
+
+    def _headings(self, row: Row, before: Row | None) -> Iterator[Entry]:
+        """Yield one heading where the day or the phase is another one than above."""
+        day, phase = _day(row.newest), row.newest.trailers.get("Gitcp-Phase", "")
+        new_day = before is None or day != _day(before.newest)
+        above = before.newest.trailers.get("Gitcp-Phase", "") if before is not None else ""
+        texts = (
+            _named(day, self.now) if new_day else "",
+            f"phase: {phase}" if phase and (new_day or phase != above) else "",
+        )
+        if any(texts):
+            yield Entry("heading", None, row, "\n".join(texts))
+
+    def _row(self, row: Row) -> Iterator[Entry]:
+        yield Entry("row", row.newest.commit, row)
+        if row.folded and row.newest.commit in self.unfolded:
+            yield from (Entry("step", each.commit, Row(each)) for each in row.folded)
+        for each in (row.newest, *row.folded):
+            for fork in self.forks.get(str(each.id), ()):
+                if fork.session != self.session:
+                    yield Entry("fork", f"fork:{fork.session}", row, fork=fork)
+
+    # ------------------------------------------------------------ as lines
+
+    def __len__(self) -> int:
+        return max(len(self.entries), 1)
+
+    def key(self, index: int) -> str | None:
+        """Return the commit of a line, `fork:SESSION`, or None for a heading."""
+        return self.entries[index].key if index < len(self.entries) else None
+
+    def line(self, index: int, width: int) -> Line:
+        """Return one line."""
+        if index >= len(self.entries):
+            return Line(((self._nothing(), "dim"),))
+        entry = self.entries[index]
+        if entry.kind == "heading":
+            return _heading(entry.text, width)
+        if entry.fork is not None:
+            return self._fork_line(entry.fork)
+        assert entry.row is not None
+        return self._row_line(entry, entry.row, width)
+
+    def _nothing(self) -> str:
+        if not self.complete:
+            return "reading …"
+        return "no checkpoint matches" if self.rows else "no checkpoints yet: s saves one"
+
+    def _fork_line(self, fork: Fork) -> Line:
+        parts = (("├─", "dim"), ("● ", "head"), (f"fork {fork.session}", "head"))
+        about = ((f"  {fork.about}", "dim"),) if fork.about else ()
+        return Line((*parts, *about), ((f" {age(fork.when, self.now):>4}", "dim"),))
+
+    def _row_line(self, entry: Entry, row: Row, width: int) -> Line:
+        summary = row.newest
+        own = ((" │ ", "dim"),) if entry.kind == "step" else ()
+        mark = (("▪ ", "tag"),) if summary.commit == self.marked else ()
+        left = (*own, *self._sign(row), *mark, *self._title(row), *self._marks(row))
+        return Line(left, self._right(row, width))
+
+    def _sign(self, row: Row) -> tuple[Part, ...]:
+        summary = row.newest
+        trigger = summary.trailers.get("Gitcp-Trigger", "")
+        sign = SIGNS.get(trigger, UNKNOWN_SIGN)
+        role = "error" if sign == "x" else "dim" if trigger in RESTORES else "accent"
+        digits = len(str(self.rows[0].newest.id.number)) if self.rows else 1
+        return (f"{sign} ", role), (f"{summary.id.number:>{digits}} ", "dim")
+
+    def _title(self, row: Row) -> tuple[Part, ...]:
+        summary = row.newest
+        trigger = summary.trailers.get("Gitcp-Trigger", "")
+        if len(row.folded) > 0 and trigger in RESTORES:
+            return ((f"{self._fold(row)}{len(row.folded) + 1} restores", "dim"),)
+        role = "dim" if trigger in RESTORES else "" if is_generated(summary) else "bold"
+        fold: tuple[Part, ...] = ((self._fold(row), "dim"),) if row.folded else ()
+        return (*fold, (title(summary), role))
+
+    def _fold(self, row: Row) -> str:
+        return "▾ " if row.newest.commit in self.unfolded else "▸ "
+
+    def _marks(self, row: Row) -> tuple[Part, ...]:
+        tags = [tag for each in (row.newest, *row.folded) for tag in self.tags.get(each.commit, ())]
+        if row.newest.commit == self.current:
+            tags.insert(0, "@")
+        return (("  " + " ".join(f"[{tag}]" for tag in tags), "tag"),) if tags else ()
+
+    def _right(self, row: Row, width: int) -> tuple[Part, ...]:
+        """Return age, bar and counts, in columns of their own: a late count moves nothing."""
+        total = self.totals.get(span(row))
+        when = (f" {age(row.newest.created, self.now):>4} ", "dim")
+        drawn = bar(total) if total else ((" " * BAR, ""),)
+        files = total.files if total else changed_in(row)
+        added = f"+{short(total.added)}" if total and total.added else ""
+        removed = f"−{short(total.removed)}" if total and total.removed else ""
+        return (
+            when,
+            *(drawn if width >= WIDE else ()),
+            (f"{added:>6}" if width >= WIDE else f"{added:>5}", "added"),
+            (f"{removed:>6}", "removed"),
+            *(((f"{short(files) + 'f' if files else '':>5}", "dim"),) if width >= WIDE else ()),
+        )
+
+
+def _heading(text: str, width: int) -> Line:
+    day, _, phase = text.partition("\n")
+    rest = "─" * max(width - cell_len(text) - (5 if day and phase else 4), 0)
+    join = (("  ", ""),) if day and phase else ()
+    return Line((("── ", "dim"), (day, "bold"), *join, (phase, "head"), (f" {rest}", "dim")))
+
+
+def span(row: Row) -> tuple[Oid, Oid]:
+    """Return the first and the last commit of a row."""
+    return row.oldest.commit, row.newest.commit
+
+
+def _day(summary: Summary) -> date:
+    return summary.created.astimezone().date()
+
+
+def _named(day: date, now: datetime) -> str:
+    today = now.astimezone().date()
+    passed = (today - day).days
+    return {0: "today", 1: "yesterday"}.get(passed, f"{day:%A} {day.isoformat()}")

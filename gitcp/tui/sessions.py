@@ -1,0 +1,92 @@
+"""The list of sessions, as lines: those of this repository, of other working trees, and fetched
+ones.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from gitcp.tui.lines import Line, Part
+from gitcp.tui.rows import age
+
+
+class Known(NamedTuple):
+    """What is known of a session. `about` is its title, last prompt or label; `place` the other
+    working tree it was last used in, or the remote it was fetched from.
+    """
+
+    name: str
+    tip: str
+    when: datetime
+    agent: str = ""
+    about: str = ""
+    checkpoints: int | None = None
+    forked_from: str | None = None
+    place: str = ""
+    running: bool = False
+
+
+class Sessions:
+    """Sessions, the last saved first; two lines each, under headings."""
+
+    def __init__(self, known: Sequence[Known], current: str | None, now: datetime) -> None:
+        self.known, self.current, self.now = tuple(known), current, now
+        self._lines: list[tuple[str, Known | None]] = list(self._arranged())
+
+    def _arranged(self) -> Iterator[tuple[str, Known | None]]:
+        place = ""
+        for each in sorted(self.known, key=lambda known: known.place):
+            if each.place != place:
+                place = each.place
+                yield place, None
+            yield "head", each
+            yield "about", each
+
+    def named(self, name: str) -> Known | None:
+        """Return a session by name."""
+        return next((each for each in self.known if each.name == name), None)
+
+    def __len__(self) -> int:
+        return max(len(self._lines), 1)
+
+    def key(self, index: int) -> str | None:
+        """Return the session's name; None for a heading."""
+        known = self._lines[index][1] if index < len(self._lines) else None
+        return known.name if known else None
+
+    def line(self, index: int, width: int) -> Line:
+        """Return one line."""
+        if index >= len(self._lines):
+            return Line((("no sessions", "dim"),))
+        kind, known = self._lines[index]
+        if known is None:
+            return Line((("── ", "dim"), (kind, "head"), (" " + "─" * width, "dim")))
+        return self._head(known) if kind == "head" else self._about(known)
+
+    def _head(self, known: Known) -> Line:
+        own = known.name == self.current
+        sign = ("●", "added") if known.running else ("○", "dim")
+        name: Part = (known.agent or known.name, "bold" if own else "")
+        short = ((f" {known.name}", "dim"),) if known.agent else ()
+        marks: tuple[Part, ...] = (("*" if own else " ", "accent"), sign, (" ", ""), name)
+        return Line((*marks, *short), ((f" {age(known.when, self.now):>4}", "dim"),))
+
+    def _about(self, known: Known) -> Line:
+        return Line((("   ", ""), (known.about or "(nothing said)", "dim")))
+
+
+def placed(
+    known: Sequence[Known], worktrees: Mapping[str, Sequence[Path]], root: Path
+) -> list[Known]:
+    """Set the place of each session: a linked working tree, or `fetched: REMOTE`."""
+    found = []
+    for each in known:
+        place = f"fetched: {each.name.partition('/')[0]}" if "/" in each.name else ""
+        for path in worktrees.get(each.name, ()):
+            place = f"working tree {os.path.relpath(path, root)}"
+        found.append(each._replace(place=place))
+    return found
