@@ -591,6 +591,7 @@ def _printed(project: Project) -> dict[str, set[str]]:
     texts.append(project.gitcp("compensate", "--list", "--json", check=0).out)
     gitcp.open(project.root).session("steps").step("load", lambda: 1)
     texts.append(project.gitcp("show", "steps", "--json", check=0).out)
+    texts.append(project.gitcp("run", "--plan", "--session", "steps", "--json", check=0).out)
     project.write("a.txt", tokens()["npm-token"])
     project.gitcp("save", check=0)
     texts += [_shared(project), _reviewed(project)]

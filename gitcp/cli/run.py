@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gitcp.cli import child, effects, humanize, objects, restore_view
+from gitcp.cli import child, effects, humanize, objects, restore_view, steps
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import (
@@ -17,16 +17,19 @@ from gitcp.cli.options import (
     flag,
     json_option,
     option,
+    rare,
     takes,
 )
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.cli.save import retain
 from gitcp.errors import BadValue, Refused
-from gitcp.model import Checkpoint, Run
+from gitcp.model import Checkpoint, Run, StepName
 from gitcp.running import transaction
 from gitcp.running.compensate import LIMIT
 from gitcp.running.transaction import Failure, OpenTransaction, TransactionRequest
+from gitcp.saving import session
 from gitcp.state import masking
+from gitcp.state.steps import only, place
 
 
 @takes(
@@ -39,13 +42,16 @@ from gitcp.state import masking
         kind=WORDS,
         help="command that undoes its effect (repeatable)",
     ),
-    option(
-        "--limit",
-        metavar="SECONDS",
-        default=LIMIT,
-        kind=SECONDS,
-        help="time limit for a compensation (600)",
+    rare(
+        option(
+            "--limit",
+            metavar="SECONDS",
+            default=LIMIT,
+            kind=SECONDS,
+            help="time limit for a compensation (600)",
+        )
     ),
+    *steps.OPTIONS,
     flag("--recover", help="finish an interrupted run, and run nothing"),
     exact_session_option,
     json_option,
@@ -60,22 +66,58 @@ def command(context: Context, /, label: str | None, program: tuple[str, ...], **
 
       gitcp run migrate -- ./migrate.sh
       gitcp run deploy --rollback --compensate ./undeploy.sh -- ./deploy.sh
+      gitcp run --step build --input @app.c --produces app -- cc -o app app.c
       gitcp run --recover
     """
-    if given["recover"]:
+    steps.check_options(given, program)
+    if given["plan"]:
+        steps.plan(context, program, given)
+    elif given["invalidate"]:
+        steps.invalidate(context, given)
+    elif given["recover"]:
         if label or program:
             raise BadValue("--recover takes no label and no command", hint="gitcp run -h")
         _recover(context, given)
-    elif not label or not program:
-        raise BadValue("LABEL and -- CMD are required: nothing was run", hint="gitcp run -h")
+    elif not program or not (label or given["step"]):
+        raise BadValue(
+            "LABEL or --step, and -- CMD are required: nothing was run", hint="gitcp run -h"
+        )
+    elif given["step"]:
+        _run_step(context, label or f"step {given['step']}", program, given)
     else:
-        _run(context, label, program, given)
+        _recover_first(context, given)
+        _run(context, label or "", program, given)
 
 
-def _run(context: Context, label: str, program: tuple[str, ...], given: dict[str, Any]) -> None:
-    store, env = context.store, context.host.env
-    for failure in transaction.recover(store, limit=given["limit"]):
+def _recover_first(context: Context, given: dict[str, Any]) -> None:
+    for failure in transaction.recover(context.store, limit=given["limit"]):
         _tell_failure(context, failure)
+
+
+def _run_step(
+    context: Context, label: str, program: tuple[str, ...], given: dict[str, Any]
+) -> None:
+    """Run a command as a step, unless its result is current."""
+    _recover_first(context, given)
+    store = context.store
+    choice = session.choose(
+        store, context.cwd, session=given["session"], agent=None, conversation=None
+    )
+    with only(store, choice.session, place(StepName(given["step"]))):
+        step = steps.begin(context, choice.session, program, given)
+        if step is not None:
+            _run(context, label, program, given, choice, step)
+
+
+def _run(
+    context: Context,
+    label: str,
+    program: tuple[str, ...],
+    given: dict[str, Any],
+    choice: session.Choice | None = None,
+    step: steps.ShellStep | None = None,
+) -> None:
+    store, env = context.store, context.host.env
     opened = transaction.begin(
         store,
         TransactionRequest(
@@ -85,6 +127,7 @@ def _run(context: Context, label: str, program: tuple[str, ...], given: dict[str
             compensations=given["compensate"],
             command=program,
             session=given["session"],
+            choice=choice,
         ),
     )
     before = opened.transaction.before
@@ -93,12 +136,26 @@ def _run(context: Context, label: str, program: tuple[str, ...], given: dict[str
     ended = child.run(program, context.cwd, inner, opened.lock, out=2 if given["as_json"] else 1)
     run = Run(program, ended.code, ended.milliseconds, masking.tail(ended.output, env))
     if ended.code == 0:
-        done = transaction.succeed(store, opened, run)
-        _tell(context, opened, done, run, given)
+        _succeed(context, opened, run, given, step)
     else:
         _fail(context, opened, run, given)
     retain(context, before)
     end(ended.code)
+
+
+def _succeed(
+    context: Context,
+    opened: OpenTransaction,
+    run: Run,
+    given: dict[str, Any],
+    step: steps.ShellStep | None,
+) -> None:
+    try:
+        result = step.result(context, opened.transaction.before) if step else None
+    except BadValue:  # a file was not written: the step failed
+        _fail(context, opened, run, given)
+        raise
+    _tell(context, opened, transaction.succeed(context.store, opened, run, result), run, given)
 
 
 def _fail(context: Context, opened: OpenTransaction, run: Run, given: dict[str, Any]) -> None:

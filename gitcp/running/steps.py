@@ -99,7 +99,7 @@ class Known:
 
     def checksum(self, root: bytes, path: bytes) -> str | None:
         """Return the SHA-256 of a file, None if it is missing, unreadable or not a file."""
-        full = root + b"/" + path
+        full = os.path.join(root, path)
         try:
             status = os.stat(full)
             current = fingerprint.of(status)
@@ -288,13 +288,15 @@ def invalidate(store: Store, session: str, name: str, key: str | None, known: Kn
         for result in _results(store, session, known)
         if result.step.name == name and key in (None, result.step.key)
     ]
+    step = StepName(name, key or "")
     if not found:
         raise RevisionNotFound(
-            f"session {session} has no step {str(StepName(name, key or ''))!r}: nothing was changed"
+            f"session {session} has no step {str(step)!r}: nothing was changed",
+            hint=f"gitcp run --plan --session {session}",
         )
     request = SaveRequest(
         cwd=store.repo.root,
-        note=Note(label=f"invalidated step {StepName(name, key or '')}"),
+        note=Note(label=f"invalidated step {step}"),
         limits=settings.limits(store.repo),
         choice=Choice(session, None, GIVEN),
         results=tuple(found),

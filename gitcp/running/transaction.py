@@ -32,6 +32,7 @@ from gitcp.saving import save
 from gitcp.saving.session import GIVEN, Choice
 from gitcp.state import effects, journal, settings
 from gitcp.state.masking import command as maskable
+from gitcp.state.steps import Result
 from gitcp.store import Store, one_line
 from gitcp.value import EMPTY, Value, replace
 
@@ -110,14 +111,20 @@ def begin(store: Store, request: TransactionRequest) -> OpenTransaction:
     return OpenTransaction(transaction, _write(store.repo, transaction))
 
 
-def succeed(store: Store, opened: OpenTransaction, run: Run) -> Checkpoint:
-    """Close the transaction, and record its success as a checkpoint."""
+def succeed(
+    store: Store, opened: OpenTransaction, run: Run, result: Result | None = None
+) -> Checkpoint:
+    """Close the transaction, and record its success as a checkpoint, with the step's result if it
+    was a step.
+    """
     # Close it first: a success must not be rolled back because recording it failed.
     _close(store.repo, opened)
     note = Note(label=opened.transaction.label)
-    return save.save(
-        store, _request(store, opened.transaction, note, _masked(store, run))
-    ).checkpoint
+    request = _request(store, opened.transaction, note, _masked(store, run))
+    if result is not None:
+        outputs = tuple(result.files)
+        request = replace(request, step=result.step, results=(result,), outputs=outputs)
+    return save.save(store, request).checkpoint
 
 
 def fail(store: Store, opened: OpenTransaction, run: Run, *, limit: float = LIMIT) -> Failure:

@@ -1,0 +1,161 @@
+"""Steps for `gitcp run`: skipped while nothing that they depend on has changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from gitcp.cli import objects
+from gitcp.cli.context import Context
+from gitcp.cli.options import WORDS, flag, option, produces_option, rare
+from gitcp.errors import BadValue
+from gitcp.model import StepName
+from gitcp.running import steps
+from gitcp.running.steps import Known, StepPlan, StepRequest, Verdict
+from gitcp.state.steps import Result, encode, inputs_checksum
+from gitcp.value import EMPTY
+
+OPTIONS = (
+    option(
+        "--step",
+        metavar="NAME",
+        kind=WORDS,
+        help="skip CMD while nothing that this step depends on changed",
+    ),
+    rare(
+        option(
+            "--input",
+            metavar="TEXT|@FILE",
+            multiple=True,
+            help="run the step again if this text or file changes (repeatable)",
+        )
+    ),
+    rare(
+        option(
+            "--depends",
+            metavar="STEP",
+            kind=WORDS,
+            multiple=True,
+            help="run it again if this step's result changes (repeatable)",
+        )
+    ),
+    rare(produces_option),
+    flag("--plan", help="list which steps would run and why, and run nothing"),
+    rare(
+        option(
+            "--invalidate",
+            metavar="STEP",
+            kind=WORDS,
+            help="make a step run again, and run nothing",
+        )
+    ),
+)
+"""The options of `gitcp run` for steps."""
+
+
+class ShellStep(NamedTuple):
+    """A step that a command of the shell does: its session, and the results that it uses."""
+
+    session: str
+    request: StepRequest
+    used: Mapping[StepName, str]
+    known: Known
+
+    def result(self, context: Context, before: object) -> Result:
+        """Return what to record after the command. Raises BadValue if it did not write a file.
+
+        Its files are the result. Without any, nothing can be compared: it is another one each time.
+        """
+        value = None if self.request.files else {"checkpoint": str(before)}
+        recorded = encode(self.request.step, value)
+        return steps.record(context.store, self.request, recorded, self.used, self.known)
+
+
+def check_options(given: Mapping[str, Any], program: Sequence[str]) -> None:
+    """Raise BadValue for options of steps that do not go together."""
+    alone = [name for name in ("plan", "invalidate", "recover") if given[name]]
+    if len(alone) > 1 or (given["invalidate"] and program):
+        raise BadValue(
+            f"--{alone[0]} takes no command, and none of the others: nothing was run",
+            hint="gitcp run -h",
+        )
+    about = [name for name in ("input", "depends", "produces") if given[name]]
+    if about and not given["step"]:
+        raise BadValue(f"--{about[0]} requires --step: nothing was run", hint="gitcp run -h")
+
+
+def begin(
+    context: Context, session: str, program: Sequence[str], given: Mapping[str, Any]
+) -> ShellStep | None:
+    """Return the step to run; None if it is current, which is printed. Raises Refused if a step
+    that it depends on has to run first. The caller holds the step's lock.
+    """
+    known = Known()
+    request = _request(context, program, given, known)
+    _, planned = steps.check(context.store, session, request, known)
+    if planned.verdict is Verdict.SKIP:
+        if given["as_json"]:
+            _print(context, StepPlan(session, (planned,)), given)
+        else:
+            context.output.say(f"skipped step {request.step}: nothing that it depends on changed")
+        return None
+    used = steps.checksums(context.store, session, request.depends, known)
+    return ShellStep(session, request, used, known)
+
+
+def plan(context: Context, program: Sequence[str], given: Mapping[str, Any]) -> None:
+    """Print which steps would run; the inputs of the step that is given are compared."""
+    known, inputs = Known(), EMPTY
+    if given["step"]:
+        request = _request(context, program, given, known)
+        inputs = {request.step: request.inputs}
+    session = context.session(given["session"])
+    _print(context, steps.plan_session(context.store, session, inputs, known), given)
+
+
+def invalidate(context: Context, given: Mapping[str, Any]) -> None:
+    """Make a step run again, and print what that affects."""
+    session, known = context.session(given["session"]), Known()
+    steps.invalidate(context.store, session, given["invalidate"], None, known)
+    made = steps.plan_session(context.store, session, EMPTY, known)
+    affected = tuple(each for each in made.steps if each.verdict is not Verdict.SKIP)
+    _print(context, StepPlan(session, affected), given)
+
+
+def _print(context: Context, made: StepPlan, given: Mapping[str, Any]) -> None:
+    if given["as_json"]:
+        context.output.document(objects.document("step-plan", made.to_json()))
+    else:
+        for line in str(made).splitlines():
+            context.output.line(line)
+
+
+def _request(
+    context: Context, program: Sequence[str], given: Mapping[str, Any], known: Known
+) -> StepRequest:
+    step = StepName(given["step"])
+    inputs = {
+        "command": [os.fsencode(word).decode("utf-8", "backslashreplace") for word in program],
+        "inputs": [_input(context, text, known) for text in given["input"]],
+    }
+    return StepRequest(
+        step,
+        inputs=inputs_checksum(step, inputs),
+        depends=tuple(map(StepName, given["depends"])),
+        files=context.inside(given["produces"]),
+    )
+
+
+def _input(context: Context, text: str, known: Known) -> Any:
+    """Return a text, or the path and checksum of a file. Raises BadValue if it cannot be read."""
+    if not text.startswith("@"):
+        return os.fsencode(text).decode("utf-8", "backslashreplace")
+    full = os.path.realpath(os.path.join(context.cwd, text[1:]))
+    checksum = known.checksum(os.fsencode(context.cwd), os.fsencode(full))
+    if checksum is None:
+        raise BadValue(
+            f"--input {text}: {full} cannot be read: nothing was run",
+            hint=f"ls -l {full}",
+        )
+    return {"file": text[1:], "sha256": checksum}
