@@ -325,14 +325,14 @@ class Handoff(Value):
 
 
 class Note(Value):
-    """What a person or an agent wrote about a checkpoint."""
+    """What a person or an agent wrote about a checkpoint. The values of `position` are JSON."""
 
     label: str | None = None
     phase: str | None = None
     objective: str | None = None
     facts: Mapping[str, str] = EMPTY
     handoff: Handoff = Handoff()
-    position: Mapping[str, str] = EMPTY
+    position: Mapping[str, Any] = EMPTY
     compensations: tuple[str, ...] = ()
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gitcp.model import Checkpoint, Conversation, FileChange, Handoff, Kind, Skip, Snapshot
 from gitcp.store import subject
-from gitcp.wire import encode_time
+from gitcp.wire import encode_time, position_texts
 
 MOST_PATHS = 20
 MOST_SKIPS = 10
@@ -53,7 +53,7 @@ def _page(checkpoint: Checkpoint, changes: str) -> str:
         _lines(
             _field("Phase", note.phase),
             _field("Objective", note.objective),
-            _pairs("Position", note.position),
+            _pairs("Position", position_texts(note.position)),
         ),
         _facts(note.facts),
         *_handoff(note.handoff),

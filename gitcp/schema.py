@@ -71,6 +71,7 @@ CHECKPOINT = {
     "facts": PAIRS,
     "handoff": {"task": str, "decisions": TEXTS, "failed": TEXTS, "next": TEXTS, "active": TEXTS},
     "position": PAIRS,
+    "position_json": TEXTS,
     "compensations": TEXTS,
     "run": {
         "command": TEXTS,

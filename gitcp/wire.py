@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from math import isfinite
 from typing import Any
 
 from gitcp.errors import BadValue, FormatTooNew, StoreDamaged
@@ -69,6 +70,21 @@ def dumps(value: object, *, small: bool = False) -> bytes:
 def canonical(value: object) -> bytes:
     """Encode a value on one line, the same bytes for equal values: sorted keys, ASCII."""
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode("ascii")
+
+
+def is_json(value: object) -> bool:
+    """Return whether a value is what JSON has: null, numbers, text, lists (or tuples), and dicts
+    with text keys.
+    """
+    if isinstance(value, dict):
+        return all(type(key) is str for key in value) and all(map(is_json, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(is_json, value))
+    return (
+        value is None
+        or type(value) in (bool, int, str)
+        or (type(value) is float and isfinite(value))
+    )
 
 
 def loads(data: bytes) -> Any:
@@ -267,12 +283,30 @@ def encode_note(note: Note) -> Json:
         "phase": note.phase,
         "objective": note.objective,
         "facts": dict(note.facts),
-        "position": dict(note.position),
+        "position": position_texts(note.position),
+        "position_json": sorted(k for k, v in note.position.items() if not isinstance(v, str)),
         "compensations": list(note.compensations),
         "handoff": _present(
             {"task": handoff.task, **{name: list(getattr(handoff, name)) for name in LISTS}}
         ),
     }
+
+
+def position_texts(position: Mapping[str, Any]) -> dict[str, str]:
+    """Return a position as text: what is no text is JSON."""
+    return {
+        key: value if isinstance(value, str) else dumps(value, small=True).decode("ascii")
+        for key, value in position.items()
+    }
+
+
+def _decode_position(fields: Json) -> Json:
+    """Return a position as it was given. A value that was redacted may be JSON no longer."""
+    position: Json = dict(fields.get("position", {}))
+    for key in fields.get("position_json", ()):
+        with suppress(KeyError, ValueError):
+            position[key] = loads(position[key].encode("utf-8"))
+    return position
 
 
 def decode_note(fields: Json) -> Note:
@@ -283,7 +317,7 @@ def decode_note(fields: Json) -> Note:
         objective=fields.get("objective"),
         facts=fields.get("facts", {}),
         handoff=Handoff(handoff.get("task"), *(tuple(handoff.get(name, ())) for name in LISTS)),
-        position=fields.get("position", {}),
+        position=_decode_position(fields),
         compensations=tuple(fields.get("compensations", ())),
     )
 

@@ -718,7 +718,7 @@ def everything() -> Any:
             "o",
             {"a": "b"},
             Handoff("t", ("d",), ("f",), ("n",), ("a",)),
-            {"p": "1"},
+            {"p": 1},
             ("c",),
         ),
         snapshot=snapshot,

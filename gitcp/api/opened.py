@@ -6,7 +6,9 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+from gitcp import wire
 from gitcp.api import pushed
 from gitcp.errors import BadValue, GitcpError, RevisionNotFound
 from gitcp.git import refs
@@ -73,8 +75,11 @@ class Opened:
         `outputs` are files that the program writes, relative to the directory that was opened: they
         are saved whatever their size, ignored or not. Raises Refused if `position` is given and
         another file that changed would be left out.
+
+        Values of `position` are JSON values, and come back as they were given (tuples as lists);
+        values of `facts` are stored as text.
         """
-        texts, spot = _texts(facts), _texts(position)
+        texts, spot = _texts(facts), _position(position)
         note = Note(label, phase, objective, texts, handoff or Handoff(), spot, tuple(compensate))
         store, choice = self.store(), None
         if session is not None or conversation is not None:
@@ -153,6 +158,21 @@ def _choice(
         raise BadValue("conversation= requires session=; nothing was saved")
     capture = None if conversation is None else pushed.capture(conversation, agent, format)
     return session_op.Choice(refs.check_name(session, "session"), capture, session_op.GIVEN)
+
+
+def _position(given: Mapping[str, object]) -> dict[str, Any]:
+    """Return a position as it comes back: tuples are lists. Raises BadValue for what JSON does not
+    have.
+    """
+    for name, value in given.items():
+        if type(name) is not str or not wire.is_json(value):
+            raise BadValue(
+                f"position {name!r} is a {type(value).__name__} that JSON does not have; nothing "
+                "was saved",
+                hint="pass None, numbers, text, lists, or dicts with text keys",
+            )
+    found: dict[str, Any] = wire.loads(wire.dumps(dict(given)))
+    return found
 
 
 def _trigger(name: str) -> Trigger:

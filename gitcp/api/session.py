@@ -67,8 +67,8 @@ class Session:
         return store.read(tip) if tip else None
 
     @property
-    def position(self) -> Mapping[str, str]:
-        """The program's position in the last checkpoint; empty before the first."""
+    def position(self) -> Mapping[str, Any]:
+        """The position in the last checkpoint, as it was given; empty before the first."""
         last = self.last
         return last.note.position if last else {}
 

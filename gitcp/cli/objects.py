@@ -64,7 +64,7 @@ def checkpoint(checkpoint: Checkpoint, tags: Sequence[str]) -> Json:
         },
         "facts": dict(note.facts),
         "handoff": handoff(note.handoff),
-        "position": dict(note.position),
+        "position": wire.position_texts(note.position),
         "restored_from": str(checkpoint.restored_from) if checkpoint.restored_from else None,
         "forked_from": str(checkpoint.forked_from) if checkpoint.forked_from else None,
         "reverted": str(checkpoint.reverted) if checkpoint.reverted else None,
@@ -142,7 +142,7 @@ def waiting(pending: PendingNote) -> Json:
         "objective": note.objective,
         "facts": dict(note.facts),
         "handoff": handoff(note.handoff),
-        "position": dict(note.position),
+        "position": wire.position_texts(note.position),
     }
 
 
@@ -326,7 +326,7 @@ def _brought_back(
         "resume": resume(placed) if placed else None,
         "facts": dict(target.note.facts),
         "handoff": handoff(target.note.handoff),
-        "position": dict(target.note.position),
+        "position": wire.position_texts(target.note.position),
         "effects": list(effects),
     }
 

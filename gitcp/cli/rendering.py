@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from gitcp import wire
 from gitcp.cli import humanize
 from gitcp.cli.output import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Output, Styled
 from gitcp.model import FileChange, Handoff, Kind, Note, Run, Skip
@@ -64,7 +65,7 @@ def note(output: Output, note: Note) -> None:
     """Print a note: facts, handoff, position, compensations; nothing for an empty note."""
     pairs(output, "Facts", note.facts.items())
     handoff(output, note.handoff)
-    pairs(output, "Position", note.position.items())
+    pairs(output, "Position", wire.position_texts(note.position).items())
     items(output, "Compensations", note.compensations)
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from gitcp import wire
 from gitcp.cli import humanize, objects, rendering
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
@@ -105,7 +106,7 @@ def _print_stream(context: Context, checkpoint: Checkpoint, name: str) -> None:
 
 
 def _position(checkpoint: Checkpoint, key: str) -> str:
-    position = checkpoint.note.position
+    position = wire.position_texts(checkpoint.note.position)
     if key not in position:
         known = ", ".join(position) or "nothing"
         raise RevisionNotFound(

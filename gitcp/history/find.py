@@ -22,6 +22,7 @@ from gitcp.history import history
 from gitcp.model import RESERVED, Checkpoint, Note, Oid
 from gitcp.store import CONVERSATION, METADATA, Store, Summary
 from gitcp.value import Value
+from gitcp.wire import position_texts
 from gitcp.worktree.paths import display
 
 PLACES = ("prompts", "answers", "tools", "notes", "paths", "files")
@@ -273,5 +274,5 @@ def _texts(note: Note) -> Iterator[tuple[str, str]]:
         "compensation": note.compensations,
     }
     yield from ((name, text) for name, texts in several.items() for text in texts)
-    for name, pairs in (("fact", note.facts), ("position", note.position)):
+    for name, pairs in (("fact", note.facts), ("position", position_texts(note.position))):
         yield from ((name, f"{key} = {value}") for key, value in pairs.items())

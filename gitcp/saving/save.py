@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gitcp import readme
+from gitcp import readme, wire
 from gitcp.errors import FormatTooNew, Refused, StoreBusy, StoreDamaged
 from gitcp.git import damage
 from gitcp.model import (
@@ -413,7 +413,9 @@ def _is_saved(
         return False
     if (draft.steps, draft.compensated) != (parent.steps, parent.compensated):
         return False
-    if draft.note != replace(parent.note, label=None, compensations=()):
+    # as it is stored: a position may change from 1 to true, which Python takes for equal
+    inherited = replace(parent.note, label=None, compensations=())
+    if wire.encode_note(draft.note) != wire.encode_note(inherited):
         return False
     return change_scope is ChangeScope.FILES or _same_conversation(draft, parent, change_scope)
 

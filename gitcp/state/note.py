@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from gitcp import wire
 from gitcp.errors import BadValue, GitcpError, StoreDamaged
@@ -151,7 +152,7 @@ def _write(repo: Repository, pending_notes: tuple[PendingNote, ...]) -> None:
     journal.write_fields(path, {"schema": "gitcp.waiting/1", "notes": notes})
 
 
-def _filled(values: Mapping[str, str]) -> dict[str, str]:
+def _filled(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value != ""}
 
 

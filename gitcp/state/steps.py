@@ -13,7 +13,6 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +63,7 @@ def encode(step: StepName, result: Any) -> Result:
     """Return a result in its stored form; tuples become lists. Raises BadValue for a value that is
     not JSON.
     """
-    if not _is_json(result):
+    if not wire.is_json(result):
         raise BadValue(
             f"the result of step {str(step)!r} is not a JSON value: the step was done, but its "
             "result is not recorded",
@@ -84,7 +83,7 @@ def inputs_checksum(step: StepName, inputs: Any) -> str | None:
     """
     if inputs is None:
         return None
-    if not _is_json(inputs):
+    if not wire.is_json(inputs):
         raise BadValue(
             f"the inputs of step {str(step)!r} are not a JSON value: nothing was run",
             hint="pass numbers, text, lists or dicts with text keys, such as a version or a "
@@ -174,18 +173,6 @@ def _decode_record(data: bytes, oid: Oid) -> Result:
 
 def _checksum(value: Any) -> str:
     return sha256(wire.canonical(value)).hexdigest()
-
-
-def _is_json(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(type(key) is str for key in value) and all(map(_is_json, value.values()))
-    if isinstance(value, list | tuple):
-        return all(map(_is_json, value))
-    return (
-        value is None
-        or type(value) in (bool, int, str)
-        or (type(value) is float and isfinite(value))
-    )
 
 
 def _path(step: StepName) -> bytes:

@@ -250,7 +250,7 @@ def test_threads(checkpoints: Checkpoints, project: Project) -> None:
     assert sorted(s.subject for s in checkpoints.log("shared")) == sorted(
         f"{n}.{t}" for n in range(4) for t in range(5)
     )
-    assert checkpoints.show("shared").note.position == {f"p{number}": "4" for number in range(4)}
+    assert checkpoints.show("shared").note.position == {f"p{number}": 4 for number in range(4)}
     assert [len(checkpoints.log(f"own-{number}")) for number in range(4)] == [5] * 4
     assert checkpoints.check().ok
 
@@ -273,7 +273,7 @@ def test_asyncio(project: Project) -> None:
             assert [await session.step("add", add), await session.step("add")] == [[1], [1]]
             await session.save("one", position={"p": 1})
         project.write("a.txt", "two\n")
-        assert (await checkpoints.show("s")).note.position == {"p": "1"}
+        assert (await checkpoints.show("s")).note.position == {"p": 1}
         assert [change.path for change in await checkpoints.diff("s")] == [b"a.txt"]
         assert (await checkpoints.plan("s")).files
         await checkpoints.restore("s@2")

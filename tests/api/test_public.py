@@ -11,6 +11,7 @@ import subprocess
 import sys
 import typing
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,6 +127,50 @@ def test_errors_as_they_are_met(project: Project) -> None:
         checkpoints.save("third", session="s", tags=["good"])
     with pytest.raises(FileExistsError, match="session s already exists"):
         checkpoints.fork("s@1", name="s")
+
+
+GIVEN: dict[str, Any] = {
+    "record": 7_000_000,
+    "file": "part-07.csv",
+    "number in a text": "1",
+    "share": 0.25,
+    "whole": 1.0,
+    "done": False,
+    "zero": 0,
+    "nothing": None,
+    "ids": [1, "two", None],
+    "by name": {"ä": [{}]},
+    "large": 2**70,
+}
+
+
+def test_positions(project: Project) -> None:
+    """A position comes back as it was given, in this program and the next; a shell sees text."""
+    session = gitcp.open(project.root).session("s")
+    saved = session.save(position={**GIVEN, "pair": (1, 2)})
+
+    expected = {**GIVEN, "pair": [1, 2]}
+    for found in (saved.checkpoint.note.position, gitcp.open(project.root).session("s").position):
+        assert found == expected
+        assert [type(found[name]) for name in expected] == list(map(type, expected.values()))
+    shown = {name: project.gitcp("show", "s", "--position", name).out.strip() for name in GIVEN}
+    assert (shown["record"], shown["file"], shown["done"]) == ("7000000", "part-07.csv", "false")
+    assert (shown["ids"], shown["nothing"]) == ('[1,"two",null]', "null")
+    assert project.json("show", "s")["position"]["record"] == "7000000"
+    assert session.save(position={"zero": False}).saved  # not the same, though equal
+    assert session.position["zero"] is False
+    project.gitcp("save", "--session", "s", "--position", "record=8", "--force", check=0)
+    assert session.position["record"] == "8"
+
+
+@pytest.mark.parametrize("value", [b"bytes", {1: 2}, {1}, float("nan"), Path("a"), [b""]], ids=str)
+def test_positions_that_json_does_not_have(project: Project, value: object) -> None:
+    """They are refused whole: they would come back as something else."""
+    session = gitcp.open(project.root).session("s")
+
+    with pytest.raises(ValueError, match=r"position 'at' is a .*; nothing was saved"):
+        session.save(position={"at": value})
+    assert session.last is None
 
 
 def test_paths(project: Project) -> None:

@@ -195,7 +195,7 @@ def test_position(session: gitcp.Session, project: Project) -> None:
         session.save("here", position={"record": 7_000_000, "file": "part-07.csv"})
         project.write("a.txt", "two\n")
 
-    assert session.position == {"record": "7000000", "file": "part-07.csv"}
+    assert session.position == {"record": 7000000, "file": "part-07.csv"}
     assert session.last is not None
     assert session.last.id.number == 2
     assert project.gitcp("show", "@", "--position", "record", check=0).out == "7000000\n"
@@ -235,7 +235,7 @@ def test_resume(session: gitcp.Session, project: Project) -> None:
     assert str(report.target.id) == "work@2"
     assert project.read("a.txt") == b"one\n"
     assert not Path(project.root, "half.txt").exists()
-    assert session.position == {"record": "1"}
+    assert session.position == {"record": 1}
     again = session.resume()
     assert again is not None
     assert again.checkpoint is None

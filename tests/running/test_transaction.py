@@ -150,12 +150,12 @@ def test_results_go_back(checkpoints: Checkpoints, project: Project, name: str |
     with pytest.raises(ValueError, match="it broke"):
         work(fail=True)
     assert not project.root.joinpath("late.txt").exists()
-    assert session.position == {"record": "1"}
+    assert session.position == {"record": 1}
     work(fail=False)
 
     assert done == ["late", "late"]
     assert project.read("late.txt") == b"2\n"
-    assert session.position == {"record": "2"}
+    assert session.position == {"record": 2}
     assert not list(Path(project.root, ".git/gitcp/runs").iterdir())
 
 

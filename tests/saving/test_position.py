@@ -47,7 +47,7 @@ def test_growing_file(session: gitcp.Session, project: Project) -> None:
     ):
         session.save(position={"record": 12})
     assert session.opened.store().tip("work") == before
-    assert session.position == {"record": "9"}
+    assert session.position == {"record": 9}
     refused = project.gitcp("save", "--session", "work", "--position", "record=12", check=12)
     assert "(too-large, 1200 bytes): the position was not saved, and nothing changed" in refused.err
     assert "--produces out.csv, in Python outputs=['out.csv']" in refused.err

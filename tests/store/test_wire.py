@@ -367,7 +367,7 @@ def is_well_typed(checkpoint: Checkpoint) -> bool:
         ),
         *note.facts,
         *note.facts.values(),
-        *note.position.values(),
+        *wire.position_texts(note.position).values(),
         *note.compensations,
         *note.handoff.decisions,
         *note.handoff.failed,

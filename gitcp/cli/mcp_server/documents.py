@@ -99,6 +99,13 @@ class Run(TypedDict):
     output: str
 
 
+class Step(TypedDict):
+    """The step of a program that the checkpoint records."""
+
+    name: str
+    key: str
+
+
 class CheckpointFields(TypedDict):
     """A checkpoint."""
 
@@ -127,6 +134,7 @@ class CheckpointFields(TypedDict):
     reverted: str | None
     compensations: list[str]
     run: Run | None
+    step: Step | None
 
 
 class Document(TypedDict):
