@@ -37,7 +37,7 @@ ROOM = 128 << 10
 START = b"gitcp-ahead "
 BOOT = "/proc/sys/kernel/random/boot_id"
 HEADER = re.compile(
-    rb"gitcp-ahead 1 (\S+) (\S+) ([0-9a-f]{40}|-) ([0-9a-f]{40}) (\S*) ([0-9a-f]{40})\n"
+    rb"gitcp-ahead 1 (\S+) (\S+) ([0-9a-f]{40}|-) ([0-9a-f]{40}) ([0-9+,]*) ([0-9a-f]{40})\n"
 )
 OTHER = re.compile(rb"gitcp-ahead (?!1 )[0-9]+ ")
 

@@ -31,8 +31,13 @@ class FastStore(Store):
         self._ahead = Ahead(repo.common_dir) if running() else None
 
     def _settle(self) -> None:
+        """With a log, only when it is long. The packs of the last save are joined, and synced, by
+        now; before, each would be synced by itself.
+        """
         if self._ahead is None:
             super()._settle()
+        elif self._ahead.is_due():
+            self._ahead.settle()
 
     def _make_durable(self) -> None:
         """Do nothing with a log: `advance` syncs it."""
@@ -50,9 +55,6 @@ class FastStore(Store):
             log.promise(name, checkpoint.parent, checkpoint.commit, packs)
             self.objects.place(packs)
 
-        is_moved = refs.update_ref(
+        return refs.update_ref(
             self.repo.common_dir, name, checkpoint.commit, checkpoint.parent, promise
         )
-        if is_moved and log.is_due():
-            log.settle()
-        return is_moved

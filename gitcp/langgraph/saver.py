@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from os import PathLike
 from typing import Any, TypeVar, cast
@@ -24,6 +23,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from gitcp.langgraph.keys import checkpoint_id, requested
 from gitcp.langgraph.thread_store import ThreadStore
+from gitcp.langgraph.turns import Turns
 from gitcp.model import Host
 from gitcp.restoring.restore import Report
 
@@ -54,10 +54,10 @@ class GitSaver(BaseCheckpointSaver[str]):
     ) -> None:
         super().__init__(serde=serde)
         self.threads = ThreadStore(path, worktree, messages, host)
-        self._lock = threading.RLock()
+        self._turns = Turns()
 
     def _call(self, do: Callable[..., R], *args: Any) -> R:
-        with self._lock:
+        with self._turns:
             return do(self.serde, *args)
 
     # ------------------------------------------------------------ synchronous

@@ -4,7 +4,9 @@ can be started.
     PYTHONPATH=. python tests/benchmarks/langgraph_savers.py [CHECKPOINTS]
 
 A thread grows by one message of 2 KB a checkpoint; the savers take turns, so that all meet the same
-machine. Wall clock and processor time (of this process, so not the server's) are medians.
+machine. Wall clock and processor time (of this process, so not the server's) are medians. Then the
+slowest call of a hundred (p99) of each operation, with one thread and with eight that each have a
+thread of the graph: medians of several runs.
 PostgresSaver needs langgraph-checkpoint-postgres and psycopg[binary].
 """
 
@@ -22,6 +24,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
@@ -108,6 +111,53 @@ def writers(saver: Any, count: int, each: int = 10) -> float:
     took = time.perf_counter() - start
     assert len(list(saver.list(config))) == count * each
     return count * each / took
+
+
+def operations(saver: Any, name: str, count: int) -> dict[str, list[float]]:
+    """What each call takes while one thread of the graph is written and read, in milliseconds."""
+    config: Any = {"configurable": {"thread_id": name, "checkpoint_ns": ""}}
+    last, took = config, dict[str, list[float]]()
+    messages: list[Any] = []
+    for step in range(count):
+        messages = [*messages, HumanMessage(content=f"{step} " + "x" * 500, id=str(step))]
+        made = state(step, messages=messages, n=step)
+        last, *put_took = timed(partial(put, saver, last, made))
+        writes = [("messages", messages[-1:]), ("n", step)]
+        calls = {
+            "put_writes": partial(saver.put_writes, last, writes, f"task {step}"),
+            "get_tuple": partial(saver.get_tuple, config),
+            "list": partial(lambda: list(saver.list(config, limit=3))),
+        }
+        took.setdefault("put", []).append(put_took[0])
+        for operation, call in calls.items():
+            took.setdefault(operation, []).append(timed(call)[1])
+    return took
+
+
+def crowd(saver: Any, name: str, threads: int, count: int) -> dict[str, list[float]]:
+    """What each call takes while so many threads do that at once."""
+    with ThreadPoolExecutor(threads) as pool:
+        each = pool.map(
+            lambda n: operations(saver, f"{name}-{n}", count // threads), range(threads)
+        )
+        found = list(each)
+    return {operation: [took for one in found for took in one[operation]] for operation in found[0]}
+
+
+def tails(savers: Sequence[Any], threads: int, count: int, runs: int = 5) -> Iterator[str]:
+    """A line for each operation: the median and the p99 of each saver."""
+    names = [type(saver).__name__ for saver in savers]
+    measured: list[list[dict[str, list[float]]]] = [
+        [crowd(saver, f"{threads}-{run}", threads, count) for saver in savers]
+        for run in range(runs)
+    ]
+    for operation in measured[0][0]:
+        parts = []
+        for number, name in enumerate(names):
+            hundredths = [statistics.quantiles(run[number][operation], n=100) for run in measured]
+            middle, tail = (statistics.median(each[n] for each in hundredths) for n in (49, 98))
+            parts.append(f"{name} {middle:6.2f} {tail:7.2f}")
+        yield f"{threads} threads, {operation:10} median and p99 in ms: " + ", ".join(parts)
 
 
 def say(line: str) -> None:
@@ -200,6 +250,9 @@ def main() -> None:
             for many in (1, 2, 4, 8, 16):
                 rates = (f"{type(saver).__name__} {writers(saver, many):.0f}" for saver in savers)
                 say(f"states a second of {many} threads: " + ", ".join(rates))
+            for many in (1, 8):
+                for line in tails(savers, many, count):
+                    say(line)
         connection.close()
 
 

@@ -268,6 +268,17 @@ def test_a_file_that_was_cut_off(promises: list[Promise], data: st.DataObject) -
             assert list(decode(wrong)) == promises[:count]
 
 
+@pytest.mark.parametrize("sign", [b"+", b","])
+def test_a_sign_between_sizes_that_is_another(sign: bytes) -> None:
+    """A header with a damaged sign is no header."""
+    packs = (pack_of(b"one"), pack_of(b"two"))
+    data = encode(Promise("x", REF, A, B, packs))
+
+    at = data.index(sign)
+
+    assert list(decode(data[:at] + bytes([sign[0] ^ 1]) + data[at + 1 :])) == []
+
+
 def test_a_promise_that_was_cut_off(project: Project) -> None:
     """The next one takes its place; those before and after it are kept."""
     hurried(project, 2)

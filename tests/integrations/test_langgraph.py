@@ -7,7 +7,10 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
+import time
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -25,6 +28,7 @@ from langgraph.graph import START, StateGraph
 from gitcp import wire
 from gitcp.errors import BadValue, FormatTooNew, Refused, StoreDamaged
 from gitcp.langgraph import GitSaver, keys, record
+from gitcp.langgraph.turns import Turns
 
 from driver import SOURCE, Project
 
@@ -111,6 +115,64 @@ def test_list_before(project: Project) -> None:
 
     assert listed({"configurable": {"checkpoint_id": ids[1]}}) == ids[2:]
     assert listed({"configurable": {}}) == ids
+
+
+def waiting(turns: Turns, count: int) -> None:
+    """Wait until so many threads wait for their turn."""
+    while len(turns._waiting) < count:
+        time.sleep(0.001)
+
+
+def test_threads_take_turns() -> None:
+    """Who asks first is first: a thread that saves all the time does not keep others out."""
+    turns, order = Turns(), list[str]()
+
+    def enter(name: str) -> None:
+        with turns:
+            order.append(name)
+
+    others = []
+    with turns:
+        for number, name in enumerate("abc", 1):
+            others.append(threading.Thread(target=enter, args=(name,)))
+            others[-1].start()
+            waiting(turns, number)
+    enter("again")
+    for other in others:
+        other.join()
+
+    assert order == ["a", "b", "c", "again"]
+
+
+def test_an_interrupted_thread_gives_up_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while it waits, or just when its turn came, leaves the lock to the next."""
+    turns = Turns()
+
+    class Interrupted:
+        """A lock whose second acquire is interrupted; `came` says that its turn had come."""
+
+        def __init__(self, came: bool) -> None:
+            self.came = came
+            self.acquired = 0
+
+        def acquire(self) -> None:
+            self.acquired += 1
+            if self.acquired == 2:
+                if self.came:
+                    turns.__exit__()
+                raise KeyboardInterrupt
+
+        def release(self) -> None: ...
+
+    for came in (False, True):
+        turns.__enter__()
+        monkeypatch.setattr("gitcp.langgraph.turns.Lock", partial(Interrupted, came))
+        with pytest.raises(KeyboardInterrupt):
+            turns.__enter__()
+        if not came:
+            turns.__exit__()
+        with turns:
+            assert not turns._waiting
 
 
 def test_values_are_shared(project: Project) -> None:
