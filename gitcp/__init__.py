@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from gitcp.api import aopen, open
     from gitcp.api.asynchronous import AsyncCheckpoints, AsyncSession, AsyncTransaction
     from gitcp.api.checkpoints import Checkpoints
+    from gitcp.api.opened import SaveOptions
     from gitcp.api.session import Session
     from gitcp.api.transaction import TransactionBlock
     from gitcp.errors import (
@@ -91,6 +92,7 @@ __all__ = [
     "RevertPlan",
     "RevisionAmbiguous",
     "RevisionNotFound",
+    "SaveOptions",
     "Saved",
     "SecretsFound",
     "Session",
@@ -142,6 +144,7 @@ _PUBLIC = {
     "RevertPlan": "gitcp.restoring.revert",
     "RevisionAmbiguous": "gitcp.errors",
     "RevisionNotFound": "gitcp.errors",
+    "SaveOptions": "gitcp.api.opened",
     "Saved": "gitcp.saving.save",
     "SecretsFound": "gitcp.errors",
     "Session": "gitcp.api.session",

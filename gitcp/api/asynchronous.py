@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial, wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from gitcp.api.checkpoints import Checkpoints
+from gitcp.api.opened import SaveOptions
 from gitcp.api.session import Session
 from gitcp.api.transaction import TransactionBlock
 from gitcp.restoring.restore import Report
@@ -116,7 +117,7 @@ class AsyncSession:
         if kind is None:
             await self.save()
 
-    async def save(self, label: str | None = None, **given: Any) -> Saved:
+    async def save(self, label: str | None = None, **given: Unpack[SaveOptions]) -> Saved:
         """See Session.save."""
         return await asyncio.to_thread(self.blocking.save, label, **given)
 

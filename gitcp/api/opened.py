@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from gitcp import wire
 from gitcp.api import pushed
@@ -28,6 +28,25 @@ Paths = Sequence[str | bytes]
 
 Files = str | bytes | os.PathLike[str] | Iterable[str | bytes | os.PathLike[str]]
 """One file, or several."""
+
+
+class SaveOptions(TypedDict, total=False):
+    """The options of Opened.save, but for its session."""
+
+    conversation: pushed.Pushed | None
+    agent: Agent | str | None
+    format: str | None
+    phase: str | None
+    objective: str | None
+    facts: Mapping[str, object]
+    position: Mapping[str, object]
+    handoff: Handoff | None
+    compensate: Sequence[str]
+    trigger: str
+    tags: Sequence[str]
+    include: Sequence[str]
+    outputs: Files
+    force: bool
 
 
 class Opened:

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar, overload
+from typing import Any, NamedTuple, Self, TypeVar, Unpack, overload
 
-from gitcp.api.opened import Files, Opened, inside, numbered, with_housekeeping
+from gitcp.api.opened import Files, Opened, SaveOptions, inside, numbered, with_housekeeping
 from gitcp.errors import BadValue, RevisionNotFound
 from gitcp.model import Checkpoint, StepName, Trigger
 from gitcp.restoring import restore
@@ -72,7 +72,7 @@ class Session:
         last = self.last
         return last.note.position if last else {}
 
-    def save(self, label: str | None = None, **given: Any) -> Saved:
+    def save(self, label: str | None = None, **given: Unpack[SaveOptions]) -> Saved:
         """Save to this session. See Checkpoints.save."""
         return self.opened.save(label, session=self.name, **given)
 

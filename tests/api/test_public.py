@@ -18,7 +18,7 @@ import pytest
 
 import gitcp
 from gitcp import errors
-from gitcp.api.opened import Opened
+from gitcp.api.opened import Opened, SaveOptions
 
 from driver import SOURCE, Project
 
@@ -84,6 +84,13 @@ def annotated(member: Any) -> Iterator[type]:
         pending += [each for each in typing.get_args(hint) if not isinstance(each, str)]
         if isinstance(hint, type) and hint.__module__.startswith("gitcp."):
             yield hint
+
+
+def test_options_of_a_session() -> None:
+    """A session's save takes what a save takes, but for the session."""
+    own = set(inspect.signature(Opened.save).parameters) - {"self", "label", "session"}
+
+    assert set(typing.get_type_hints(SaveOptions)) == own
 
 
 BUILTINS = {
