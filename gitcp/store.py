@@ -34,7 +34,10 @@ from gitcp.model import FILE, RESERVED, TREE, Checkpoint, CheckpointId, Entry, O
 from gitcp.value import Value, replace
 
 if TYPE_CHECKING:
+    from gitcp.git.freshening import Freshener
+    from gitcp.git.reader import ObjectReader
     from gitcp.git.write_ahead_log import Ahead
+    from gitcp.git.writer import ObjectWriter
 
 FALLBACK_NAME = "gitcp"
 FALLBACK_EMAIL = "gitcp@localhost"
@@ -95,6 +98,21 @@ class Store:
             return Ahead(self.repo.common_dir)
         return None
 
+    @property
+    def reader(self) -> ObjectReader:
+        """Return what reads objects."""
+        return self.objects.reader
+
+    @property
+    def freshener(self) -> Freshener:
+        """Return what tells which objects can be relied on."""
+        return self.objects.freshener
+
+    @property
+    def writer(self) -> ObjectWriter:
+        """Return what writes objects."""
+        return self.objects.writer
+
     # ------------------------------------------------------------ refs
 
     def sessions(self) -> dict[str, Oid]:
@@ -132,7 +150,7 @@ class Store:
         """Return the commit of an annotated tag; a commit is returned
         unchanged. Raises StoreDamaged.
         """
-        kind, data = self.objects.read(oid)
+        kind, data = self.reader.read(oid)
         if kind != "tag":
             return oid
         target = re.match(rb"object ([0-9a-f]{40})\n", data)
@@ -162,7 +180,7 @@ class Store:
             self._settle()
             yield
         finally:
-            self.objects.let_go()
+            self.writer.let_go()
             os.close(descriptor)
 
     def advance(self, checkpoint: Checkpoint) -> None:
@@ -188,7 +206,7 @@ class Store:
         exists.
         """
         name = checkpoint.id.session
-        self.objects.flush(held=True)
+        self.writer.flush(held=True)
         if not refs.update_ref(self.repo.common_dir, refs.SESSIONS + name, checkpoint.commit, None):
             raise AlreadyExists(
                 f"session {name} already exists; nothing was changed",
@@ -220,26 +238,26 @@ class Store:
         unreferenced. Index entries equal to those of the checkpoint `before` are reused.
         """
         root = self.write_root(checkpoint, readme, before)
-        commit = self.objects.write("commit", self._commit_object(checkpoint, root), new=True)
+        commit = self.writer.write("commit", self._commit_object(checkpoint, root), new=True)
         self._make_durable()
         snapshot = replace(checkpoint.snapshot, tree=self.files_tree(root))
         return replace(checkpoint, commit=commit, root=root, snapshot=snapshot)
 
     def _make_durable(self) -> None:
         """Sync the objects that a ref is about to name."""
-        self.objects.flush(held=True)
+        self.writer.flush(held=True)
 
     def write_root(
         self, checkpoint: Checkpoint, readme: str, before: Checkpoint | None = None
     ) -> Oid:
         """Write the metadata, the README and the tree of a checkpoint. Visible after
-        `objects.flush`.
+        `objects.writer.flush`.
         """
         reserved = {
             METADATA: Entry(
-                FILE, self.objects.write_blob(wire.encode_checkpoint(checkpoint), new=True)
+                FILE, self.writer.write_blob(wire.encode_checkpoint(checkpoint), new=True)
             ),
-            README: Entry(FILE, self.objects.write_blob(readme.encode("utf-8"), new=True)),
+            README: Entry(FILE, self.writer.write_blob(readme.encode("utf-8"), new=True)),
             **self._index_trees(checkpoint, before),
         }
         if checkpoint.conversation is not None:
@@ -248,15 +266,15 @@ class Store:
             reserved[STEPS] = Entry(TREE, checkpoint.steps)
         if checkpoint.state is not None:
             reserved[STATE] = Entry(TREE, checkpoint.state.tree)
-        holder = self.objects.write_tree(
+        holder = self.writer.write_tree(
             [TreeEntry(name, *entry) for name, entry in reserved.items()]
         )
-        files = self.objects.read_tree(checkpoint.snapshot.tree)
-        return self.objects.write_tree([*files, TreeEntry(RESERVED, TREE, holder)])
+        files = self.reader.read_tree(checkpoint.snapshot.tree)
+        return self.writer.write_tree([*files, TreeEntry(RESERVED, TREE, holder)])
 
     def _index_trees(self, checkpoint: Checkpoint, before: Checkpoint | None) -> dict[bytes, Entry]:
-        reserved = self._reserved(before.root) if before and not self.objects.damaged else []
-        existing = {e.name: e.oid for e in reserved if self.objects.freshen(e.oid)}
+        reserved = self._reserved(before.root) if before and not self.freshener.damaged else []
+        existing = {e.name: e.oid for e in reserved if self.freshener.freshen(e.oid)}
         previous = _index_entries(before.snapshot) if before else {}
         index_trees = {
             name: trees.changed(self.objects, existing.get(name), previous.get(name, {}), entries)
@@ -267,9 +285,10 @@ class Store:
     def _reserved(self, root: Oid) -> list[TreeEntry]:
         """Return the entries of `.gitcp` in a checkpoint's tree."""
         holder = next(
-            (e for e in self.objects.read_tree(root) if e.name == RESERVED and e.mode == TREE), None
+            (e for e in self.reader.read_tree(root) if e.name == RESERVED and e.mode == TREE),
+            None,
         )
-        return self.objects.read_tree(holder.oid) if holder else []
+        return self.reader.read_tree(holder.oid) if holder else []
 
     def _commit_object(self, checkpoint: Checkpoint, root: Oid) -> bytes:
         identity = signature(self.repo, checkpoint.created)
@@ -288,27 +307,27 @@ class Store:
         """Write an annotated tag object, unreferenced."""
         identity = signature(self.repo, now)
         body = f"object {checkpoint.commit}\ntype commit\ntag {name}\ntagger {identity}\n\n{text}\n"
-        oid = self.objects.write("tag", body.encode("utf-8", "replace"))
-        self.objects.flush()
+        oid = self.writer.write("tag", body.encode("utf-8", "replace"))
+        self.writer.flush()
         return oid
 
     def reparent(self, commit: Oid, parent: Oid | None) -> Oid:
         """Write a copy of a checkpoint's commit with another parent. Visible after
-        `objects.flush`.
+        `objects.writer.flush`.
         """
-        head, blank, body = self.objects.read_commit(commit).partition(b"\n\n")
+        head, blank, body = self.reader.read_commit(commit).partition(b"\n\n")
         tree, *rest = (line for line in head.split(b"\n") if not line.startswith(b"parent "))
         before = [b"parent " + parent.encode("ascii")] if parent else []
-        return self.objects.write("commit", b"\n".join([tree, *before, *rest]) + blank + body)
+        return self.writer.write("commit", b"\n".join([tree, *before, *rest]) + blank + body)
 
     def retag(self, tag: Oid, commit: Oid) -> Oid:
         """Write a copy of a tag object for another commit; for a lightweight tag, return the
         commit.
         """
-        kind, data = self.objects.read(tag)
+        kind, data = self.reader.read(tag)
         if kind != "tag":
             return commit
-        return self.objects.write(
+        return self.writer.write(
             "tag", re.sub(rb"\Aobject [0-9a-f]{40}", b"object " + commit.encode("ascii"), data)
         )
 
@@ -323,7 +342,7 @@ class Store:
                 f"commit {commit[:10]} has no {METADATA.decode()}", hint="gitcp check"
             )
         return wire.decode_checkpoint(
-            self.objects.read_blob(entries[METADATA].oid),
+            self.reader.read_blob(entries[METADATA].oid),
             commit=commit,
             root=summary.root,
             parent=summary.parent,
@@ -337,12 +356,12 @@ class Store:
         """Return the tree of the files in a checkpoint's tree: all but `.gitcp`. It is not stored;
         every store of the repository can read it.
         """
-        files = [e for e in self.objects.read_tree(root) if e.name != RESERVED]
-        return PartOfTree.named(self.objects.name_tree(files), root, RESERVED)
+        files = [e for e in self.reader.read_tree(root) if e.name != RESERVED]
+        return PartOfTree.named(self.reader.name_tree(files), root, RESERVED)
 
     def summary(self, commit: Oid) -> Summary:
         """Return the summary of a commit. Raises StoreDamaged if it is not a checkpoint."""
-        head, _, body = self.objects.read_commit(commit).partition(b"\n\n")
+        head, _, body = self.reader.read_commit(commit).partition(b"\n\n")
         match = HEAD.match(head)
         if match is None:
             raise _not_a_checkpoint(commit)

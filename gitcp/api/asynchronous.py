@@ -69,6 +69,7 @@ class AsyncCheckpoints:
     diff = _in_thread(Checkpoints.diff)
     sessions = _in_thread(Checkpoints.sessions)
     check = _in_thread(Checkpoints.check)
+    close = _in_thread(Checkpoints.close)
     fork = _in_thread(Checkpoints.fork)
     plan_revert = _in_thread(Checkpoints.plan_revert)
     revert = _in_thread(Checkpoints.revert)

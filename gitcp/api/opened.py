@@ -57,11 +57,21 @@ class Opened:
     def __init__(self, path: Path, host: Host) -> None:
         self.path = path
         self.host = host
-        self.root = self.store().repo.root
+        self._repo = Repository.open(path, host)
+        self.root = self._repo.root
 
     def store(self) -> Store:
         """Return a store for the calling thread, for operations without a method here."""
-        return Store(Repository.open(self.path, self.host))
+        repo = Repository.open(self.path, self.host)
+        if repo.git_dir == self._repo.git_dir:  # else somebody made another repository there
+            repo.cat_file = self._repo.cat_file
+        return Store(repo)
+
+    def close(self) -> None:
+        """End the `git` process that reads objects, if one runs: about 10 MB. The next call that
+        needs one starts another; none outlives this object or the program.
+        """
+        self._repo.close()
 
     # ------------------------------------------------------------ save
 

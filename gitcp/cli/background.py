@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from gitcp.cli import bounded
 
@@ -33,6 +34,8 @@ def apart(
         except BaseException as error:  # noqa: BLE001 -- nobody is left to see it
             failed(error)
         finally:
+            if "gitcp.git.catfile" in sys.modules:
+                sys.modules["gitcp.git.catfile"].stop_all()
             os._exit(0)
     os.close(writing)
     printed, ended = bounded.printed(reading, until)

@@ -330,7 +330,7 @@ class Context:
             (path,) = self.inside((os.fsencode(word),))
         except (GitcpError, ValueError):
             return False
-        return trees.lookup(self.store.objects, last.root, path) is not None
+        return trees.lookup(self.store.reader, last.root, path) is not None
 
     def numbered(self, id: CheckpointId) -> Checkpoint:
         """Return the checkpoint with this id. Raises RevisionNotFound."""

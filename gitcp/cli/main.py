@@ -23,12 +23,16 @@ def run(args: Sequence[str], look: Look | None = None) -> int:
     """Run the command line `args` and return its exit code. `look` is a scan in progress."""
     context = Context(args, look)
     options = args[: args.index("--")] if "--" in args else args
-    return guarded(
-        lambda: context.noting_damage(lambda: _run(args, context)),
-        os.environ,
-        as_json="--json" in options,
-        interrupted=context.interrupted,
-    )
+    try:
+        return guarded(
+            lambda: context.noting_damage(lambda: _run(args, context)),
+            os.environ,
+            as_json="--json" in options,
+            interrupted=context.interrupted,
+        )
+    finally:
+        if "gitcp.git.catfile" in sys.modules:  # where this process ends without its exit handlers
+            sys.modules["gitcp.git.catfile"].stop_all()
 
 
 def _run(args: Sequence[str], context: Context) -> int:

@@ -66,7 +66,7 @@ def command(context: Context, /, **given: Any) -> None:
             outcome = "no branch was created"
             confirm.ask(context, "Create the branch?", _lines(plan), nobody=outcome, no=outcome)
         except Refused:
-            context.store.objects.discard()
+            context.store.writer.discard()
             raise
     op.publish(context.store, plan)
     if given["as_json"]:
@@ -91,7 +91,7 @@ def _request(context: Context, given: dict[str, Any]) -> op.PublishRequest:
 
 
 def _show(context: Context, plan: PublishPlan, *, as_json: bool) -> None:
-    context.store.objects.discard()
+    context.store.writer.discard()
     if as_json:
         context.output.document(objects.document("publish-plan", _fields(plan)))
         return

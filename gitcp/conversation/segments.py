@@ -113,7 +113,7 @@ def read_segments(objects: trees.TreeReader, tree: Oid, size: int) -> tuple[Segm
     )
 
 
-def content(objects: BlobReader, segments: Iterable[Segment], start: int = 0) -> Iterator[bytes]:
+def content(reader: BlobReader, segments: Iterable[Segment], start: int = 0) -> Iterator[bytes]:
     """Yield the bytes of a stream from offset `start` on, a segment at a time.
 
     Raises StoreDamaged if a segment's size does not match.
@@ -121,7 +121,7 @@ def content(objects: BlobReader, segments: Iterable[Segment], start: int = 0) ->
     for oid, offset, size in segments:
         if size and offset + size <= start:  # an empty stream is one empty segment
             continue
-        data = objects.read_blob(oid)
+        data = reader.read_blob(oid)
         if len(data) != size:
             raise StoreDamaged(
                 f"segment {oid} of a conversation has {len(data)} bytes instead of {size}",
@@ -184,13 +184,13 @@ def shorten(objects: Objects, segments: Sequence[Segment], size: int) -> Cut:
         None,
     )
     if last is not None:
-        data = objects.read_blob(last.oid)[: size - last.start]
-        parts.append(Segment(objects.write_blob(data), last.start, len(data)))
-    parts = parts or [Segment(objects.write_blob(b""), 0, 0)]
+        data = objects.reader.read_blob(last.oid)[: size - last.start]
+        parts.append(Segment(objects.writer.write_blob(data), last.start, len(data)))
+    parts = parts or [Segment(objects.writer.write_blob(b""), 0, 0)]
     from hashlib import sha256  # only where there is a conversation
 
     digest = sha256()
-    for chunk in content(objects, parts):
+    for chunk in content(objects.reader, parts):
         digest.update(chunk)
     return Cut(write_tree(objects, parts), tuple(parts), size, digest.hexdigest(), 0, 0)
 
@@ -263,7 +263,7 @@ def _cut(objects: Objects, read: Read, size: int, live: bool, parent: Sequence[S
     blocks = chain((head,), _blocks(read, start + len(head), stop, digest.update))
     new = store(objects, blocks, start)
     _hash_back(read, back, digest.update)
-    segments = (*front, *new, *back) or (Segment(objects.write_blob(b""), 0, 0),)
+    segments = (*front, *new, *back) or (Segment(objects.writer.write_blob(b""), 0, 0),)
     return Cut(write_tree(objects, segments), segments, end, digest.hexdigest(), shared, size - end)
 
 
@@ -332,8 +332,8 @@ def _back(
 
 def _ensure(objects: Objects, segment: Segment, data: bytes) -> None:
     """Write a segment of the parent again if its blob is missing, from the agent's file."""
-    if not objects.freshen(segment.oid):
-        objects.write_blob(data)
+    if not objects.freshener.freshen(segment.oid):
+        objects.writer.write_blob(data)
 
 
 def _hash_back(read: Read, back: Sequence[Segment], update: Update) -> None:
@@ -364,7 +364,7 @@ def store(objects: Objects, blocks: Iterable[bytes], start: int) -> list[Segment
     """Write bytes as segments from offset `start` on."""
     new: list[Segment] = []
     for piece in _pieces(blocks):
-        new.append(Segment(objects.write_blob(piece, new=True), start, len(piece)))
+        new.append(Segment(objects.writer.write_blob(piece, new=True), start, len(piece)))
         start += len(piece)
     return new
 
@@ -385,7 +385,7 @@ def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:
 def write_tree(objects: Objects, segments: Sequence[Segment]) -> Oid:
     """Write the tree of a stream."""
     return trees.build(
-        objects,
+        objects.writer,
         trees.nest(
             {_path(number, s.start): Entry(FILE, s.oid) for number, s in enumerate(segments)}
         ),

@@ -69,13 +69,13 @@ def replace(repo: Repository, objects: Iterable[str]) -> None:
     _write(repo, known(repo.common_dir), frozenset(objects))
 
 
-class Reader(TreeReader, Protocol):
-    """Reads trees and tells whether an object exists."""
+class Freshener(Protocol):
+    """Tells whether an object exists and stays."""
 
     def freshen(self, oid: Oid) -> bool: ...
 
 
-def lacking(objects: Reader, tree: Oid) -> StoreDamaged | None:
+def lacking(reader: TreeReader, freshener: Freshener, tree: Oid) -> StoreDamaged | None:
     """Return the error for the first unreadable object of a tree, None if it is intact. Reads its
     trees; blobs are only checked for existence.
     """
@@ -86,13 +86,13 @@ def lacking(objects: Reader, tree: Oid) -> StoreDamaged | None:
             continue
         seen.add(oid)
         try:
-            entries = objects.read_tree(oid)
+            entries = reader.read_tree(oid)
         except StoreDamaged as error:
             return error
         for entry in entries:
             if entry.mode == TREE:
                 queue.append(entry.oid)
-            elif is_content(entry.mode) and not objects.freshen(entry.oid):
+            elif is_content(entry.mode) and not freshener.freshen(entry.oid):
                 error_of_blob = StoreDamaged(
                     f"object {entry.oid} is missing or damaged", hint="gitcp check"
                 )

@@ -1,24 +1,23 @@
 """Join small packs of one process before they become many.
 
 A process that saves many times a minute writes a pack each time: two files to sync instead of one
-for each object. Sixteen packs are joined here, which takes a few milliseconds; sixteen joined ones
-are joined by housekeeping (gitcp.git.repack).
+for each object. Sixteen packs are joined here, from memory, which takes a few milliseconds; sixteen
+joined ones are joined by housekeeping (gitcp.git.repack), and so are larger ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gitcp.errors import StoreDamaged
 from gitcp.git import multipack
 from gitcp.git.loose import failures_named
 from gitcp.git.objects import Objects
-from gitcp.git.packs import PackIndex, PackWriter, SmallPack, packed
+from gitcp.git.packs import PackIndex, SmallPack, deflated, packed
 from gitcp.git.repack import note
-from gitcp.git.unpack import read_packed
+from gitcp.git.writer import ObjectWriter, Parts
 from gitcp.model import Oid
 
 if TYPE_CHECKING:
@@ -26,43 +25,50 @@ if TYPE_CHECKING:
 
 MANY = 16
 
+Contents = Mapping[Oid, tuple[str, bytes]]
+"""The kind and content of each object of a pack."""
+
 
 class Gathering:
-    """The packs that this process wrote and has not joined yet."""
+    """The packs that this process wrote and has not joined yet, with what they contain."""
 
     def __init__(self) -> None:
-        self._packs: list[Path] = []
+        self._packs: dict[Path, Contents] = {}
 
-    def add(self, pack: Path) -> list[Path] | None:
+    def add(self, pack: Path, contents: Contents) -> list[Path] | None:
         """Add a pack that is on disk. Return None, or the joined pack, if any, when there were
         enough to join.
 
         Joined packs are joined further by housekeeping in the background.
         """
-        self._packs.append(pack)
+        self._packs[pack] = contents
         if len(self._packs) < MANY:
             return None
-        packs, self._packs = self._packs, []
+        packs, self._packs = self._packs, {}
         joined = _join(packs)
         return [joined] if joined else []
 
 
 class GatheringObjects(Objects):
-    """An object store that writes a pack on each flush and joins it with earlier ones.
+    """An object store whose writer is a GatheringWriter."""
+
+    writer: GatheringWriter
+
+    def __init__(self, repo: Repository, gathering: Gathering) -> None:
+        super().__init__(repo)
+        self.writer = GatheringWriter(self._parts, gathering)
+
+
+class GatheringWriter(ObjectWriter):
+    """Writes a pack on each flush and joins it with earlier ones.
 
     New objects are not looked up first: joining packs removes duplicates.
     """
 
-    def __init__(self, repo: Repository, gathering: Gathering) -> None:
-        super().__init__(repo)
+    def __init__(self, parts: Parts, gathering: Gathering) -> None:
+        super().__init__(parts)
         self._gathering = gathering
-
-    def flush(self, *, held: bool = False) -> None:
-        """Make everything written visible and durable, in a pack. As Objects.flush."""
-        if self._pending:
-            with failures_named(self.discard):
-                self._start_pack()
-        super().flush(held=held)
+        self._contents: dict[Path, Contents] = {}
 
     def sealed(self) -> tuple[SmallPack, ...]:
         """Return everything written as an invisible pack, for `place`; larger content is made
@@ -71,20 +77,34 @@ class GatheringObjects(Objects):
         After a power loss a visible pack that was not synced may be truncated, which makes git
         fail. So it is placed only once something durable contains its bytes.
         """
-        if self._pack is not None or self._streamed:
+        if self._pending.pack is not None or self._pending.streamed:
             self.flush()
-        return (packed(self._pending),) if self._pending else ()
+        return (packed(self._pending.objects),) if self._pending.objects else ()
 
     def place(self, packs: Iterable[SmallPack]) -> None:
         """Make sealed packs visible, without syncing them."""
         for small in packs:
             with failures_named(self.discard):
                 pack = small.write(self._directory / "pack")
+            self._contents[pack] = dict(self._pending.objects)
             self._add(PackIndex(pack, small.listing), pack)
             self._forget_pending()
 
     def _is_stored(self, oid: Oid, *, new: bool) -> bool:
-        return self._is_written(oid) if new else self.freshen(oid)
+        return oid in self._pending if new else self._freshener.freshen(oid)
+
+    def _pack_pending(self, *, held: bool) -> Path | None:
+        """What waits becomes a pack, however little it is."""
+        if not self._pending.objects:
+            return None
+        contents = dict(self._pending.objects)
+        pack = super()._pack_pending(held=held)
+        if pack is not None:
+            self._contents[pack] = contents
+        return pack
+
+    def _is_little(self) -> bool:
+        return False
 
     def _settled(self, pack: Path | None) -> None:
         self._forget_pending()
@@ -95,47 +115,39 @@ class GatheringObjects(Objects):
         """Remember a pack until it is released."""
         if pack not in self._unnamed:
             self._unnamed.append(pack)
-        self._indexes = [*self.__dict__.get("_indexes", ()), index]
+        self._stored.add_pack(index)
 
     def _released(self, pack: Path) -> None:
         super()._released(pack)
-        joined = self._gathering.add(pack)
+        contents = self._contents.pop(pack, None)
+        if contents is None:  # larger than what waits in memory
+            note(self._repo, pack)
+            return
+        joined = self._gathering.add(pack, contents)
         if joined is not None:
-            self.__dict__.pop("_indexes", None)
+            self._stored.forget_packs()
+            self._repo.close()  # git would hold the packs that are gone
             for each in joined:
                 note(self._repo, each)
 
 
-def _join(packs: list[Path]) -> Path | None:
-    """Join packs into one and delete them. Return None, and keep them all, if one is missing or
-    changed, or if a multi-pack index of git uses one.
+def _join(packs: Mapping[Path, Contents]) -> Path | None:
+    """Join packs into one and delete them. Return None, and keep them all, if one is missing, or if
+    a multi-pack index of git uses one.
     """
-    if multipack.listed(packs[0].parent) & {pack.name for pack in packs}:
+    directory = next(iter(packs)).parent
+    if multipack.listed(directory) & {pack.name for pack in packs}:
         return None
-    writer = PackWriter(packs[0].parent)
+    if not all(path.exists() for pack in packs for path in (pack, pack.with_suffix(".idx"))):
+        return None  # git joined them already
+    everything = {oid: entry for contents in packs.values() for oid, entry in contents.items()}
     try:
-        for index in [PackIndex(pack.with_suffix(".idx")) for pack in packs]:
-            for name in index.names():
-                object_data = read_packed(index, Oid(name.hex()), _no_base)
-                if object_data is None:
-                    raise StoreDamaged(f"object {name.hex()} cannot be read")
-                if name not in writer:
-                    writer.add(name, *object_data)
-        joined = writer.close()
-    # git joined them already, or the disk is full: leave them
-    except (OSError, ValueError, StoreDamaged):
-        writer.discard()
+        joined = packed(everything, deflated).write(directory, sync=True, held=False)
+    except OSError:  # the disk is full: leave them
         return None
-    except BaseException:
-        writer.discard()
-        raise
-    for pack in packs:
+    for pack in packs.keys() - {joined}:
         # delete the index first: readers then do not look for the pack
         for path in (pack.with_suffix(".idx"), pack):
             with suppress(FileNotFoundError):
                 path.unlink()
     return joined
-
-
-def _no_base(oid: Oid) -> tuple[str, bytes]:
-    raise StoreDamaged(f"object {oid} is a delta, which gitcp does not write")

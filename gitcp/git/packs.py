@@ -1,7 +1,8 @@
 """Packs: which objects the existing ones hold, and writing a new one in a stream.
 
-A save of many new objects goes into one pack, since creating files is what costs. Reading out of
-one is done in gitcp.git.unpack.
+A save of many new objects goes into one pack, since creating files is what costs. git reads objects
+out of packs (gitcp.git.catfile). The indexes are read here, for gitcp.git.stored: a save asks for
+thousands of objects whether they exist, and touches the packs that have them.
 """
 
 from __future__ import annotations
@@ -61,24 +62,6 @@ class PackIndex:
     def pack(self) -> Path:
         """Return the path of the pack."""
         return self._path.with_suffix(".pack")
-
-    @cached_property
-    def content(self) -> mmap.mmap:
-        """Return the mapped pack. Raises OSError or ValueError if it cannot be mapped."""
-        return _mapped(self.pack)
-
-    def offset(self, oid: bytes) -> int | None:
-        """Return the offset of an object in the pack, None if it is not in it."""
-        number = self._number(oid)
-        if number is None:
-            return None
-        count = self._fan_out(255)
-        offsets = NAMES + 24 * count
-        offset = int(struct.unpack_from(">I", self._map, offsets + 4 * number)[0])
-        if offset & 1 << 31:
-            place = offsets + 4 * count + 8 * (offset & (1 << 31) - 1)
-            offset = int(struct.unpack_from(">Q", self._map, place)[0])
-        return offset
 
     def names(self) -> Iterator[bytes]:
         """Return the ids of all objects, sorted, 20 bytes each. Raises StoreDamaged if the index is

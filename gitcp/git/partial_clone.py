@@ -15,14 +15,10 @@ from pathlib import Path
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import process, refs
 from gitcp.git.fsync import make_own_directory
-from gitcp.git.objects import Objects
 from gitcp.git.packs import oid_of
+from gitcp.git.reader import ObjectReader
 from gitcp.git.repo import Repository
 from gitcp.model import Host, Oid
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
 
 DIRECTORY = "aside"
 REMOTE = "partial"
@@ -48,11 +44,17 @@ class Aside(Repository):
         self.git_options = (f"--git-dir={git_dir}",)
 
 
-class Lazy(Objects):
-    """Its object store. git fetches a missing object when it is read."""
+class LazyReader(ObjectReader):
+    """Reads its objects. git fetches a missing one when it is read."""
 
     def read(self, oid: Oid) -> tuple[str, bytes]:
-        return self._read_loose(oid) or self._read_packed(oid) or self._fetched(oid)
+        return self._read_loose(oid) or self._read_stored_pack(oid) or self._fetched(oid)
+
+    def _read_stored_pack(self, oid: Oid) -> tuple[str, bytes] | None:
+        try:
+            return self._read_packed(oid) if self._stored.is_packed(oid) else None
+        except StoreDamaged:
+            return None  # the remote may have a sound copy
 
     def _fetched(self, oid: Oid) -> tuple[str, bytes]:
         try:

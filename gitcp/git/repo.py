@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import IO
 
     from gitcp.fastpath.stat_check import Look
+    from gitcp.git.catfile import CatFile
 
 OPERATIONS = (
     ("rebase-merge", "rebase"),
@@ -98,6 +99,20 @@ class Repository:
         return process.reading(
             (*self.git_options, *args), cwd=str(self.root), env=self.host.env, input=input
         )
+
+    @cached_property
+    def cat_file(self) -> CatFile:
+        """Return the process that reads packed objects, which starts at the first one. A program
+        that opens the repository again and again lets all of them use the first's.
+        """
+        from gitcp.git.catfile import CatFile  # many a save needs none
+
+        return CatFile(self.git_options, str(self.root), self.host.env)
+
+    def close(self) -> None:
+        """End the process that reads objects, if there is one. The next read starts another."""
+        if "cat_file" in self.__dict__:
+            self.cat_file.close()
 
     @cached_property
     def config(self) -> dict[str, str]:

@@ -63,8 +63,14 @@ class TreeWriter(Protocol):
     def write_tree(self, entries: list[TreeEntry]) -> Oid: ...
 
 
-class TreeStore(TreeReader, TreeWriter, Protocol):
+class TreeStore(Protocol):
     """Reads and writes trees."""
+
+    @property
+    def reader(self) -> TreeReader: ...
+
+    @property
+    def writer(self) -> TreeWriter: ...
 
 
 def parse(data: bytes) -> list[TreeEntry]:
@@ -140,14 +146,14 @@ def lookup(reader: TreeReader, tree: Oid, path: bytes) -> Entry | None:
 def put(store: TreeStore, tree: Oid | None, path: bytes, entry: Entry) -> Oid:
     """Return `tree` with `entry` at `path`. Writes the trees along the path."""
     name, _, rest = path.partition(b"/")
-    here = {e.name: e for e in store.read_tree(tree)} if tree else {}
+    here = {e.name: e for e in store.reader.read_tree(tree)} if tree else {}
     if rest:
         below = here.get(name)
         entry = Entry(
             TREE, put(store, below.oid if below and below.mode == TREE else None, rest, entry)
         )
     here[name] = TreeEntry(name, *entry)
-    return store.write_tree(list(here.values()))
+    return store.writer.write_tree(list(here.values()))
 
 
 def without(store: TreeStore, tree: Oid, path: bytes) -> Oid | None:
@@ -155,14 +161,14 @@ def without(store: TreeStore, tree: Oid, path: bytes) -> Oid | None:
     the path.
     """
     name, _, rest = path.partition(b"/")
-    here = {e.name: e for e in store.read_tree(tree)}
+    here = {e.name: e for e in store.reader.read_tree(tree)}
     child = here.pop(name, None)
     if child is not None and rest and child.mode == TREE:
         below = without(store, child.oid, rest)
         here |= {name: child._replace(oid=below)} if below else {}
     elif child is not None and rest:
         return tree
-    return store.write_tree(list(here.values())) if here else None
+    return store.writer.write_tree(list(here.values())) if here else None
 
 
 def changed(
@@ -177,14 +183,14 @@ def changed(
     if now and tree and all(path.count(b"/") < DEEP for path in edits):
         with suppress(StoreDamaged):  # then all of it is written
             return _edited(store, tree, edits) if edits else tree
-    return build(store, nest(now)) if now else None
+    return build(store.writer, nest(now)) if now else None
 
 
 def _edited(store: TreeStore, tree: Oid | None, edits: Mapping[bytes, Entry | None]) -> Oid | None:
     """Return `tree` with some paths replaced or removed. Each tree along the paths is written
     once.
     """
-    here = {e.name: e for e in store.read_tree(tree)} if tree else {}
+    here = {e.name: e for e in store.reader.read_tree(tree)} if tree else {}
     below: dict[bytes, dict[bytes, Entry | None]] = {}
     for path, entry in edits.items():
         name, _, rest = path.partition(b"/")
@@ -196,7 +202,7 @@ def _edited(store: TreeStore, tree: Oid | None, edits: Mapping[bytes, Entry | No
             made = Entry(TREE, oid) if oid else None
         if made is not None:
             here[name] = TreeEntry(name, *made)
-    return store.write_tree(list(here.values())) if here else None
+    return store.writer.write_tree(list(here.values())) if here else None
 
 
 def walk(reader: TreeReader, tree: Oid) -> Iterator[tuple[bytes, Entry]]:

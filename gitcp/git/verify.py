@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gitcp.git import shared
-from gitcp.git.objects import Objects
 from gitcp.git.packs import PackIndex
 from gitcp.git.repo import Repository
 from gitcp.model import Oid
@@ -140,8 +139,10 @@ def _oid(digits: bytes) -> Oid:
 # ---------------------------------------------------------------- packs
 
 
-def unsound_files(objects: Objects) -> list[Path]:
-    """Return the packs, indexes and other lookup files of git that do not match their checksums."""
+def unsound_files(directories: Iterable[Path]) -> list[Path]:
+    """Return the packs, indexes and other lookup files of git in these objects directories that do
+    not match their checksums.
+    """
     patterns = (
         "pack/*.idx",
         "pack/*.pack",
@@ -151,7 +152,7 @@ def unsound_files(objects: Objects) -> list[Path]:
     )
     return [
         path
-        for directory in objects._directories
+        for directory in directories
         for pattern in patterns
         for path in sorted(directory.glob(pattern))
         if not _is_sound(path)

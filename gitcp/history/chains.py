@@ -116,7 +116,7 @@ def _base_tree(store: Store, first: Summary, floor: Oid | None) -> Oid | None:
 
 
 def _first_changes(store: Store, base: Oid | None, first: Summary) -> tuple[FileChange, ...]:
-    changes = trees.diff(store.objects, base, first.root)
+    changes = trees.diff(store.reader, base, first.root)
     return tuple(change for change in changes if not change.path.startswith(RESERVED + b"/"))
 
 
@@ -153,7 +153,7 @@ class Lines:
         if not is_content(entry.mode):
             return None
         try:
-            data = self._store.objects.read_blob(entry.oid)
+            data = self._store.reader.read_blob(entry.oid)
         # missing in a partial clone, or collected: its lines are unknown
         except StoreDamaged:
             return None

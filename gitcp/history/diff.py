@@ -46,7 +46,7 @@ def compare(store: Store, old: Oid | None, new: Oid, paths: Paths = ()) -> Compa
     an empty tree.
     """
     before = files_of(store, old) if old else trees.EMPTY_TREE
-    changes = _changes(store.objects, before, files_of(store, new), paths)
+    changes = _changes(store.reader, before, files_of(store, new), paths)
     return Comparison(changes, _text(store.repo.git, old or trees.EMPTY_TREE, new, changes, paths))
 
 
@@ -71,8 +71,10 @@ def compare_with_now(
         temporary = scratch(store.repo, Path(name))
         objects = Objects(temporary)
         new = take(store.repo, objects, limits, live).snapshot.tree
-        objects.write_tree(objects.read_tree(new))  # a snapshot does not write its root tree
-        objects.flush()
+        objects.writer.write_tree(
+            objects.reader.read_tree(new)
+        )  # a snapshot does not write its root tree
+        objects.writer.flush()
         changes = _against(store, objects, old, new, paths)
         git = _git_in(temporary)
         yield Comparison(changes, _text(git, old.root, new, changes, paths))
@@ -100,8 +102,8 @@ def files_of(store: Store, root: Oid) -> Oid:
     """Return the tree of a checkpoint's files alone, given that of its commit; `store.objects` can
     read it.
     """
-    return store.objects.name_tree(
-        [entry for entry in store.objects.read_tree(root) if entry.name != RESERVED]
+    return store.reader.name_tree(
+        [entry for entry in store.reader.read_tree(root) if entry.name != RESERVED]
     )
 
 
@@ -119,7 +121,7 @@ def base_tree(store: Store, commit: Oid | None) -> Oid | None:
     if commit is None:
         return None
     try:
-        return Oid(store.objects.read_commit(commit)[5:45].decode("ascii"))
+        return Oid(store.reader.read_commit(commit)[5:45].decode("ascii"))
     except StoreDamaged:
         return None  # rebased and collected; the checkpoint is complete without it
 
@@ -137,15 +139,15 @@ def staged(store: Store, checkpoint: Checkpoint) -> tuple[bytes, ...]:
         for entry in checkpoint.snapshot.staged
         if tree is None
         or entry.intent_to_add
-        or trees.lookup(store.objects, tree, entry.path) != Entry(entry.mode, entry.oid)
+        or trees.lookup(store.reader, tree, entry.path) != Entry(entry.mode, entry.oid)
     )
 
 
 def _against(
     store: Store, objects: Objects, old: Checkpoint, new: Oid, paths: Paths
 ) -> tuple[FileChange, ...]:
-    objects.name_tree(store.objects.read_tree(old.snapshot.tree))
-    return _changes(objects, old.snapshot.tree, new, paths)
+    objects.reader.name_tree(store.reader.read_tree(old.snapshot.tree))
+    return _changes(objects.reader, old.snapshot.tree, new, paths)
 
 
 def _changes(reader: TreeReader, old: Oid, new: Oid, paths: Paths) -> tuple[FileChange, ...]:

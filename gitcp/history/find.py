@@ -146,7 +146,7 @@ def _stream(path: bytes) -> bytes:
 def _read(store: Store, new: Sequence[_NewBlob]) -> Iterator[tuple[_NewBlob, bytes]]:
     """Yield the content of the blobs in order; in a partial clone, of those that are present."""
     if is_partial(store.repo):
-        new = [item for item in new if store.objects.exists(item.oid)]
+        new = [item for item in new if store.reader.exists(item.oid)]
     with store.repo.git_reading("cat-file", "--batch", "--buffer", input=_names(new)) as out:
         for item in new:
             size = out.readline().rpartition(b" ")[2].strip()

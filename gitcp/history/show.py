@@ -49,7 +49,7 @@ def file(store: Store, checkpoint: Checkpoint, path: bytes) -> bytes | Listing:
     does not exist.
     """
     entry = (
-        trees.lookup(store.objects, checkpoint.root, path) if path else Entry(TREE, checkpoint.root)
+        trees.lookup(store.reader, checkpoint.root, path) if path else Entry(TREE, checkpoint.root)
     )
     if entry is None:
         raise RevisionNotFound(
@@ -60,9 +60,9 @@ def file(store: Store, checkpoint: Checkpoint, path: bytes) -> bytes | Listing:
             f"{paths.display(path)} is a submodule, at commit {entry.oid}: its files are not stored"
         )
     if entry.mode == TREE:
-        entries = store.objects.read_tree(entry.oid)
+        entries = store.reader.read_tree(entry.oid)
         return Listing(tuple(e.name + b"/" if e.mode == TREE else e.name for e in entries))
-    blob = store.objects.read_blob(entry.oid)
+    blob = store.reader.read_blob(entry.oid)
     conversion = next((c for c in checkpoint.snapshot.converted if c.path == path), None)
     return (
         convert.checkout(blob, entry.oid, conversion, store.repo.common_dir / "lfs")
@@ -81,7 +81,7 @@ def _why_absent(checkpoint: Checkpoint, path: bytes) -> str:
 
 def paths_of(store: Store, checkpoint: Checkpoint) -> Iterator[bytes]:
     """Yield every path of the checkpoint's files, in tree order."""
-    return (path for path, _ in trees.walk(store.objects, checkpoint.snapshot.tree))
+    return (path for path, _ in trees.walk(store.reader, checkpoint.snapshot.tree))
 
 
 def metadata(store: Store, checkpoint: Checkpoint) -> bytes:
@@ -102,7 +102,7 @@ def stream(store: Store, checkpoint: Checkpoint, name: str) -> Iterator[bytes]:
             f"checkpoint {checkpoint.id} has no stream {name!r}",
             hint=f"it has: {', '.join(names) or 'no conversation'}",
         )
-    return segments.content(store.objects, stored(store, conversation, name))
+    return segments.content(store.reader, stored(store, conversation, name))
 
 
 def messages(store: Store, conversation: Conversation, name: str = MAIN) -> Iterator[Message]:

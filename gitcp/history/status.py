@@ -64,7 +64,7 @@ def status(store: Store, cwd: Path, session: str | None, limits: Limits) -> Stat
     ).snapshot
     last_tree = last.snapshot.tree if last else base_tree(store, current.base.commit)
     if last_tree is not None:
-        objects.name_tree(store.objects.read_tree(last_tree))
+        objects.reader.name_tree(store.reader.read_tree(last_tree))
     stack = undo_stack.restores(store.repo)
     return Status(
         session=name,
@@ -72,7 +72,7 @@ def status(store: Store, cwd: Path, session: str | None, limits: Limits) -> Stat
         base=current.base,
         last=last,
         conversation=_growth(capture, last) if capture else None,
-        changes=objects.compare(last_tree, current.tree),
+        changes=objects.reader.compare(last_tree, current.tree),
         skipped=(*current.skipped, *uncommitted(store.repo, current)),
         unfinished=journal.unfinished(store.repo),
         undo=stack.undo[-1] if stack.undo else None,

@@ -99,7 +99,7 @@ def _read(
     """Return the messages of `whole`, for each of `earlier` that is a prefix of it (including
     itself).
     """
-    data = b"".join(segments.content(store.objects, stored(store, whole, MAIN)))
+    data = b"".join(segments.content(store.reader, stored(store, whole, MAIN)))
     lines = _Lines(data)
     messages, ends = [], []
     for message in adapters.for_format(whole.format).messages(lines):

@@ -46,9 +46,9 @@ def line(store: Store, last: Checkpoint, path: bytes, number: int) -> LineOrigin
 
     Raises BadValue if there is no such file or line.
     """
-    entry = trees.lookup(store.objects, last.root, path)
+    entry = trees.lookup(store.reader, last.root, path)
     stored = (
-        _lines(store.objects.read_blob(entry.oid))
+        _lines(store.reader.read_blob(entry.oid))
         if entry and entry.mode not in (TREE, GITLINK)
         else None
     )
@@ -78,7 +78,7 @@ def path(store: Store, last: Checkpoint, name: bytes) -> PathHistory:
     for commit, changes in history.changed(store, [last.commit]):
         if any(change.path == name or change.path.startswith(name + b"/") for change in changes):
             changed.append(store.summary(commit))
-    exists = trees.lookup(store.objects, last.root, name) is not None
+    exists = trees.lookup(store.reader, last.root, name) is not None
     missing = "" if exists else _why_missing(store, last, name, changed[-1] if changed else None)
     return PathHistory(tuple(reversed(changed)), missing)
 
@@ -147,6 +147,6 @@ def _why_deleted(store: Store, last: Checkpoint, name: bytes, changed: Summary |
         return f"deleted in {changed.id} ({command})"
     base = last.snapshot.base.commit
     tree = base_tree(store, base)
-    if base and tree is not None and trees.lookup(store.objects, tree, name) is not None:
+    if base and tree is not None and trees.lookup(store.reader, tree, name) is not None:
         return f"deleted before the first checkpoint; commit {base[:10]} has it"
     return "not on disk and in no checkpoint"

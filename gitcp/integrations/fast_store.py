@@ -51,9 +51,9 @@ class FastStore(Store):
 
         def promise() -> None:
             """Promise the move with all that was written, and only then make that visible."""
-            packs = self.objects.sealed()
+            packs = self.objects.writer.sealed()
             log.promise(name, checkpoint.parent, checkpoint.commit, packs)
-            self.objects.place(packs)
+            self.objects.writer.place(packs)
 
         return refs.update_ref(
             self.repo.common_dir, name, checkpoint.commit, checkpoint.parent, promise

@@ -51,7 +51,7 @@ def unpack(objects: Objects, archive: IO[bytes]) -> Unpacked:
                 rest += _content(tar, member)
             lines.append(line)
     return Unpacked(
-        trees.build(objects, trees.nest(entries)), len(entries), tuple(lines), bytes(rest)
+        trees.build(objects.writer, trees.nest(entries)), len(entries), tuple(lines), bytes(rest)
     )
 
 
@@ -59,7 +59,7 @@ def pack(
     objects: Objects, tree: Oid, lines: Iterable[Mapping[str, Any]], rest: bytes, archive: IO[bytes]
 ) -> None:
     """Write the archive for a tree, a list and the rest."""
-    entries = dict(trees.walk(objects, tree))
+    entries = dict(trees.walk(objects.reader, tree))
     with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for line in lines:
             member = tarfile.TarInfo()
@@ -70,7 +70,9 @@ def pack(
             if "at" in line:
                 data = rest[line["at"] : line["at"] + line["size"]]
             else:
-                data = objects.read_blob(entries[_path(member)].oid) if member.isreg() else b""
+                data = (
+                    objects.reader.read_blob(entries[_path(member)].oid) if member.isreg() else b""
+                )
             tar.addfile(member, io.BytesIO(data))
 
 
@@ -104,10 +106,11 @@ def _path(member: tarfile.TarInfo) -> bytes:
 def _entry(objects: Objects, tar: tarfile.TarFile, member: tarfile.TarInfo) -> Entry:
     if member.issym():
         return Entry(
-            SYMLINK, objects.write_blob(member.linkname.encode("utf-8", "surrogateescape"))
+            SYMLINK, objects.writer.write_blob(member.linkname.encode("utf-8", "surrogateescape"))
         )
     return Entry(
-        EXECUTABLE if member.mode & 0o100 else FILE, objects.write_blob(_content(tar, member))
+        EXECUTABLE if member.mode & 0o100 else FILE,
+        objects.writer.write_blob(_content(tar, member)),
     )
 
 

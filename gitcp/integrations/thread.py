@@ -44,7 +44,7 @@ class Contents(Value):
     def read(self, name: str = MAIN) -> bytes:
         """Return a stream's bytes, b"" if there is no such stream."""
         whole = self.checkpoint.conversation if self.checkpoint else None
-        return b"".join(segments.content(self.store.objects, stored(self.store, whole, name)))
+        return b"".join(segments.content(self.store.reader, stored(self.store, whole, name)))
 
 
 class StreamContent(Value):

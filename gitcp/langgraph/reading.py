@@ -74,7 +74,7 @@ def _record(store: Store, thread: Thread, commit: Oid) -> Loaded:
     cached = thread.records.get(commit)
     if cached is not None:
         return cached
-    entry = trees.lookup(store.objects, store.summary(commit).root, RESERVED + b"/" + STATE)
+    entry = trees.lookup(store.reader, store.summary(commit).root, RESERVED + b"/" + STATE)
     if entry is None:
         raise StoreDamaged(f"commit {commit[:10]} has no graph state", hint="gitcp check")
     return remember(thread, commit, record.read(store.objects, entry.oid))

@@ -68,7 +68,9 @@ def store_value(
     if len(value.data) <= INLINE:
         return StoredValue(value.type, value.data)
     cut = known[name] = pieces.cut(
-        partial(objects.write_blob, new=True), known.get(name, pieces.NONE), value.data[HEAD:]
+        partial(objects.writer.write_blob, new=True),
+        known.get(name, pieces.NONE),
+        value.data[HEAD:],
     )
     directory = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return StoredValue(value.type, value.data[:HEAD], directory, cut.pieces)
@@ -78,7 +80,7 @@ def write(objects: Objects, fields: Mapping[str, Any], values: Mapping[str, Stor
     """Write a record and return its tree. Writes objects only."""
     listed = {name: _fields(stored) for name, stored in values.items()}
     data = wire.dumps({"format": FORMAT, **fields, "values": listed})
-    entries = [TreeEntry(NAME, FILE, objects.write_blob(data, new=True))]
+    entries = [TreeEntry(NAME, FILE, objects.writer.write_blob(data, new=True))]
     large = {
         stored.directory: _entry(objects, stored.pieces)
         for stored in values.values()
@@ -86,8 +88,8 @@ def write(objects: Objects, fields: Mapping[str, Any], values: Mapping[str, Stor
     }
     if large:
         inside = [TreeEntry(directory.encode(), *entry) for directory, entry in large.items()]
-        entries.append(TreeEntry(VALUES, TREE, objects.write_tree(inside)))
-    return objects.write_tree(entries)
+        entries.append(TreeEntry(VALUES, TREE, objects.writer.write_tree(inside)))
+    return objects.writer.write_tree(entries)
 
 
 def _entry(objects: Objects, parts: tuple[Piece, ...]) -> Entry:
@@ -95,7 +97,7 @@ def _entry(objects: Objects, parts: tuple[Piece, ...]) -> Entry:
         return Entry(FILE, parts[0].oid)
     return Entry(
         TREE,
-        objects.write_tree(
+        objects.writer.write_tree(
             [TreeEntry(b"%06x" % n, FILE, piece.oid) for n, piece in enumerate(parts)]
         ),
     )
@@ -112,11 +114,11 @@ def _fields(stored: StoredValue) -> list[Any]:
 
 def read(objects: Objects, tree: Oid) -> Loaded:
     """Read a record, without the content of large values. Raises StoreDamaged and FormatTooNew."""
-    entry = trees.lookup(objects, tree, NAME)
+    entry = trees.lookup(objects.reader, tree, NAME)
     if entry is None:
         raise _damaged(tree, "it has no record")
     try:
-        fields = wire.loads(objects.read_blob(entry.oid))
+        fields = wire.loads(objects.reader.read_blob(entry.oid))
         if isinstance(fields["format"], int) and fields["format"] > FORMAT:
             raise FormatTooNew(
                 f"the state has format {fields['format']}; this gitcp reads up to {FORMAT}",
@@ -142,11 +144,13 @@ def _read_value(
     head = data.encode("latin-1")
     if not directory:
         return StoredValue(type, head)
-    entry = trees.lookup(objects, tree, VALUES + b"/" + directory.encode("ascii"))
+    entry = trees.lookup(objects.reader, tree, VALUES + b"/" + directory.encode("ascii"))
     if entry is None:
         raise ValueError(f"value {directory} is missing")
     oids = (
-        [entry.oid] if entry.mode != TREE else [each.oid for each in objects.read_tree(entry.oid)]
+        [entry.oid]
+        if entry.mode != TREE
+        else [each.oid for each in objects.reader.read_tree(entry.oid)]
     )
     return StoredValue(
         type,
@@ -158,7 +162,7 @@ def _read_value(
 
 def body(objects: Objects, stored: StoredValue) -> bytes:
     """Return the bytes of a large value after its head."""
-    blobs = [objects.read_blob(piece.oid) for piece in stored.pieces]
+    blobs = [objects.reader.read_blob(piece.oid) for piece in stored.pieces]
     if [len(data) for data in blobs] != [piece.size for piece in stored.pieces]:
         raise StoreDamaged(
             f"value {stored.directory} of a state does not have its recorded size",

@@ -261,7 +261,7 @@ class ThreadStore:
         try:
             yield store
         except BaseException:
-            store.objects.discard()
+            store.writer.discard()
             thread.forget()
             raise
 

@@ -20,6 +20,7 @@ from gitcp.conversation import segments
 from gitcp.conversation.sums import Sums
 from gitcp.errors import StoreDamaged
 from gitcp.git import damage, promised, refs, trees, verify
+from gitcp.git.loose import has_stray_bit
 from gitcp.git.repo import Repository
 from gitcp.git.trees import EMPTY_TREE
 from gitcp.model import TREE, Checkpoint, CheckpointId, Conversation, Oid, Stream
@@ -70,7 +71,7 @@ def check(store: Store) -> CheckReport:
     again if it has their content.
     """
     repo = store.repo
-    bad_files = verify.unsound_files(store.objects)
+    bad_files = verify.unsound_files(store.objects.stored.directories)
     run_state = _Check(repo, verify.changed_in(bad_files))
     run_state.walk_refs()
     run_state.read_checkpoints()
@@ -109,7 +110,7 @@ class _Check:
     def __init__(self, repo: Repository, changed: frozenset[bytes]) -> None:
         self.repo = repo
         self.changed = changed
-        self.reader = self._new_reader()
+        self.store = self._new_store()
         self.links: dict[Oid, _Link] = {}
         self.seen: set[bytes] = {bytes.fromhex(EMPTY_TREE)}  # git knows it without having it
         self.problems: list[Problem] = []
@@ -119,7 +120,7 @@ class _Check:
         self.sums = Sums()
         self.reaching: dict[Oid, frozenset[Oid]] = {}
 
-    def _new_reader(self) -> Store:
+    def _new_store(self) -> Store:
         """Return a store with empty caches."""
         return Store(self.repo)
 
@@ -147,7 +148,7 @@ class _Check:
                     self.links[tip],
                 )
         for name, oid in scan.near.items():
-            if _is_checkpoint(self.reader, oid):
+            if _is_checkpoint(self.store, oid):
                 self._report(
                     "packed-refs",
                     f"{name} points to a checkpoint and is one letter away from {refs.PREFIX}",
@@ -161,7 +162,7 @@ class _Check:
         if not folder.endswith("/tags"):
             return oid
         try:
-            if self.reader.objects.read(oid)[0] == "commit":
+            if self.store.reader.read(oid)[0] == "commit":
                 return oid
         except StoreDamaged:
             pass  # recorded by the next line
@@ -200,7 +201,7 @@ class _Check:
         if self._read(oid, "commit") is None:
             return None
         try:
-            summary = self.reader.summary(oid)
+            summary = self.store.summary(oid)
         except StoreDamaged as error:
             self.damaged[oid] = str(error)
             return None
@@ -230,7 +231,7 @@ class _Check:
         )
         for number, (oid, link) in enumerate(links):
             if number % RENEWED == 0:
-                self.reader = self._new_reader()
+                self.store = self._new_store()
             if link.id.session != session:
                 session = link.id.session
                 self.sums = Sums()
@@ -264,20 +265,21 @@ class _Check:
         """
         self.seen.add(bytes.fromhex(oid))
         try:
-            actual_kind, data = self.reader.objects.read(oid)
+            actual_kind, data = self.store.reader.read(oid)
         except StoreDamaged as error:
             self.damaged[oid] = f"the {kind} {str(error).removeprefix(f'object {oid} ')}"
             return None
         if actual_kind != kind:
             self.damaged[oid] = f"is a {actual_kind} instead of a {kind}"
             return None
-        if bytes.fromhex(oid) in self.changed or self.reader.objects.has_stray_bit(oid):
+        directories = self.store.objects.stored.directories
+        if bytes.fromhex(oid) in self.changed or has_stray_bit(directories, oid):
             self.damaged[oid] = f"a bit of the {kind}'s file changed; its content is still readable"
         return data
 
     def _checkpoint(self, oid: Oid, link: _Link) -> Checkpoint | None:
         try:
-            checkpoint = self.reader.read(oid)
+            checkpoint = self.store.read(oid)
         except StoreDamaged as error:
             self.doubts.append((link, oid, str(error)))
             return None
@@ -301,12 +303,12 @@ class _Check:
     def _join(self, tree: Oid, stream: Stream) -> tuple[int, str]:
         """Return the size and checksum of a stream, read completely."""
         entry = trees.lookup(
-            self.reader.objects, tree, stream.name.encode("utf-8", "surrogateescape")
+            self.store.reader, tree, stream.name.encode("utf-8", "surrogateescape")
         )
         if entry is None or entry.mode != TREE:
             raise StoreDamaged(f"stream {stream.name} is missing")
-        stored = segments.read_segments(self.reader.objects, entry.oid, stream.bytes)
-        return self.sums.of(self.reader.objects, stream.name, stored)
+        stored = segments.read_segments(self.store.reader, entry.oid, stream.bytes)
+        return self.sums.of(self.store.reader, stream.name, stored)
 
     # ------------------------------------------------------------ problems
 
@@ -367,7 +369,7 @@ class _Check:
 
     def _below(self, oid: Oid) -> Iterator[trees.TreeEntry]:
         try:
-            yield from self._entries(oid, self.reader.objects.read(oid)[1])
+            yield from self._entries(oid, self.store.reader.read(oid)[1])
         except StoreDamaged:
             return
 

@@ -88,17 +88,17 @@ class Editor:
 
     def tag(self, value: Oid, commit: Oid) -> Oid:
         """Return the tag, with its text edited, on the replacement of its commit."""
-        kind, data = self.store.objects.read(value)
+        kind, data = self.store.reader.read(value)
         if kind != "tag":
             return commit
         head, blank, text = data.partition(b"\n\n")
-        edited = self.store.objects.write("tag", head + blank + self.edit.text(text))
+        edited = self.store.writer.write("tag", head + blank + self.edit.text(text))
         return self.store.retag(edited, commit)
 
     # ------------------------------------------------------------ commits
 
     def _commit(self, node: Summary) -> Oid:
-        head, _, body = self.store.objects.read_commit(node.commit).partition(b"\n\n")
+        head, _, body = self.store.reader.read_commit(node.commit).partition(b"\n\n")
         lines = [line for line in head.split(b"\n") if not line.startswith(b"parent ")]
         key = (node.root, body)
         if key not in self._roots:
@@ -112,7 +112,7 @@ class Editor:
             b"tree " + root.encode("ascii"),
             *([b"parent " + parent.encode("ascii")] if parent else []),
         ]
-        return self.store.objects.write("commit", b"\n".join([*first, rest, b"", message]))
+        return self.store.writer.write("commit", b"\n".join([*first, rest, b"", message]))
 
     def _root(self, node: Summary, body: bytes) -> tuple[Oid, bytes]:
         """Return the tree and message of an edited checkpoint."""
@@ -120,8 +120,8 @@ class Editor:
         if bytes.fromhex(node.root) in self.edit.clean and written == body:
             return node.root, body
         before = self.store.read(node.commit)
-        entry = trees.lookup(self.store.objects, node.root, RESERVED + b"/" + README)
-        page = self.store.objects.read_blob(entry.oid) if entry else b""
+        entry = trees.lookup(self.store.reader, node.root, RESERVED + b"/" + README)
+        page = self.store.reader.read_blob(entry.oid) if entry else b""
         after, revised = self.checkpoint(before), self.edit.text(page)
         if after == before and revised == page:
             return node.root, written
@@ -154,8 +154,8 @@ class Editor:
         """
         if bytes.fromhex(state.tree) in self.edit.clean:
             return False
-        blobs = (entry.oid for _, entry in trees.walk(self.store.objects, state.tree))
-        data = b"".join([state.key.encode(), b"\0", *map(self.store.objects.read_blob, blobs)])
+        blobs = (entry.oid for _, entry in trees.walk(self.store.reader, state.tree))
+        data = b"".join([state.key.encode(), b"\0", *map(self.store.reader.read_blob, blobs)])
         return self.edit.text(data) != data
 
     def _edit_value(self, value: Any, tree: Oid | None = None) -> Any:
@@ -214,14 +214,14 @@ class Editor:
             for name, items in lists.items()
         }
         modes = {name: mode for name, mode in before.modes.items() if not within(name, (path,))}
-        entry = trees.lookup(self.store.objects, before.tree, path)
+        entry = trees.lookup(self.store.reader, before.tree, path)
         if entry is None and remaining == lists and modes == before.modes:
             return before
         remaining["skipped"] = tuple(
             sorted((*remaining["skipped"], Skip(path, SkipReason.PURGED)), key=_path_of)
         )
         size = (
-            sum(1 for _ in trees.walk(self.store.objects, entry.oid))
+            sum(1 for _ in trees.walk(self.store.reader, entry.oid))
             if entry and entry.mode == TREE
             else 1
         )
@@ -239,11 +239,11 @@ class Editor:
         if bytes.fromhex(oid) in self.edit.clean:
             return oid
         if oid not in self._trees:
-            entries, names = self.store.objects.read_tree(oid), self._edited_names(oid)
+            entries, names = self.store.reader.read_tree(oid), self._edited_names(oid)
             edited = [
                 each._replace(name=names[each.name], oid=self._child(each)) for each in entries
             ]
-            self._trees[oid] = self.store.objects.write_tree(edited) if edited != entries else oid
+            self._trees[oid] = self.store.writer.write_tree(edited) if edited != entries else oid
         return self._trees[oid]
 
     def _child(self, entry: trees.TreeEntry) -> Oid:
@@ -255,15 +255,15 @@ class Editor:
         if bytes.fromhex(oid) in self.edit.clean:
             return oid
         if oid not in self._blobs:
-            data = self.store.objects.read_blob(oid)
+            data = self.store.reader.read_blob(oid)
             edited = self.edit.text(data)
-            self._blobs[oid] = oid if edited == data else self.store.objects.write_blob(edited)
+            self._blobs[oid] = oid if edited == data else self.store.writer.write_blob(edited)
         return self._blobs[oid]
 
     def _edited_names(self, tree: Oid) -> Mapping[bytes, bytes]:
         """Return the edited names of a tree's entries; duplicates get a number."""
         if tree not in self._names:
-            names = [entry.name for entry in self.store.objects.read_tree(tree)]
+            names = [entry.name for entry in self.store.reader.read_tree(tree)]
             edited = {name: self.edit.text(name) for name in names}
             used = {name for name, new in edited.items() if name == new}
             for name in sorted(name for name, new in edited.items() if name != new):
@@ -287,7 +287,7 @@ class Editor:
             parts.append(self._edited_names(tree).get(name) if tree else None)
             parts[-1] = parts[-1] or self.edit.text(name)
             child = (
-                next((e for e in self.store.objects.read_tree(tree) if e.name == name), None)
+                next((e for e in self.store.reader.read_tree(tree) if e.name == name), None)
                 if tree
                 else None
             )
@@ -319,7 +319,7 @@ class Editor:
             digest = self._digest(before.format, edited[conversation.MAIN])
         return replace(
             before,
-            tree=trees.build(self.store.objects, trees.nest(written)),
+            tree=trees.build(self.store.writer, trees.nest(written)),
             streams=streams,
             digest=digest,
         )
@@ -333,7 +333,7 @@ class Editor:
             edited = replace(edited, name=NOT_IN_STREAM.sub("", name))
         if after == before:
             return edited
-        size, digest = self._sums.of(self.store.objects, stream.name, after)
+        size, digest = self._sums.of(self.store.reader, stream.name, after)
         return replace(edited, bytes=size, sha256=digest)
 
     def _stream(self, stored: tuple[Segment, ...]) -> tuple[Segment, ...]:
@@ -352,7 +352,7 @@ class Editor:
 
     def _ends_line(self, oid: Oid) -> bool:
         if oid not in self._whole:
-            self._whole[oid] = self.store.objects.read_blob(oid).endswith(b"\n")
+            self._whole[oid] = self.store.reader.read_blob(oid).endswith(b"\n")
         return self._whole[oid]
 
     def _group(self, stored: tuple[Segment, ...]) -> tuple[tuple[Oid, int], ...]:
@@ -361,7 +361,7 @@ class Editor:
         if oids not in self._groups:
             new: Iterable[Segment] = stored
             if len(oids) > 1 or bytes.fromhex(oids[0]) not in self.edit.clean:
-                data = b"".join(segments.content(self.store.objects, stored))
+                data = b"".join(segments.content(self.store.reader, stored))
                 edited = self.edit.text(data)
                 new = segments.store(self.store.objects, (edited,), 0) if edited != data else stored
             self._groups[oids] = tuple((segment.oid, segment.size) for segment in new)

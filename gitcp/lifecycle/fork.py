@@ -148,7 +148,7 @@ def _check_base(store: Store, request: ForkRequest) -> Oid | None:
             hint=f"gitcp restore {point.id} --to DIR",
         )
     try:
-        store.objects.read_commit(base)
+        store.reader.read_commit(base)
     except StoreDamaged:
         raise Refused(
             f"{point.id} is based on commit {base[:10]}, which is no longer in the repository; "

@@ -114,7 +114,7 @@ def plan(store: Store, request: PurgeRequest) -> PurgePlan:
     try:
         return _plan(scratch, _edit(scratch, request))
     finally:
-        scratch.objects.discard()
+        scratch.writer.discard()
 
 
 def purge(store: Store, request: PurgeRequest) -> Report:
@@ -129,13 +129,13 @@ def purge(store: Store, request: PurgeRequest) -> Report:
         return Report(final, None)
     # The slow part runs without the lock. Its objects are reused below.
     _edit(store, request)
-    store.objects.flush(held=True)
+    store.writer.flush(held=True)
     with store.lock():
         rewrite.finish(store)
         editor = _edit(store, request)
         final = _plan(store, editor)
         moves = list(_moves(store, editor))
-        store.objects.flush(held=True)
+        store.writer.flush(held=True)
         scrub_state.clean(store.repo, editor.edit.text)
         report = Report(
             final,
@@ -257,10 +257,10 @@ def _differences(
     """Yield the places in which two versions of a checkpoint differ."""
     files = [
         change.path
-        for change in trees.diff(store.objects, before.snapshot.tree, after.snapshot.tree)
+        for change in trees.diff(store.reader, before.snapshot.tree, after.snapshot.tree)
     ]
     places = [
-        ("file", path) for path in files if trees.lookup(store.objects, before.snapshot.tree, path)
+        ("file", path) for path in files if trees.lookup(store.reader, before.snapshot.tree, path)
     ]
     old, new = (each.conversation.streams if each.conversation else () for each in (before, after))
     places += [("conversation", a.name.encode()) for a, b in zip(old, new, strict=True) if a != b]
@@ -283,7 +283,7 @@ def _elsewhere(store: Store, editor: Editor) -> tuple[str, ...]:
     try:
         return tuple(ref for ref, oid in tracked.items() if _contains(scratch, other, ref, oid))
     finally:
-        scratch.objects.discard()
+        scratch.writer.discard()
 
 
 def _contains(store: Store, editor: Editor, ref: str, value: Oid) -> bool:

@@ -109,7 +109,7 @@ def _rewrite_chains(store: Store, forest: Forest, old: str, new: str) -> dict[Oi
             becomes[commit] = _rewrite_checkpoint(store, before, after, parent, text)
         else:
             becomes[commit] = commit if parent == node.parent else store.reparent(commit, parent)
-    store.objects.flush(held=True)
+    store.writer.flush(held=True)
     return becomes
 
 
@@ -151,7 +151,7 @@ def _moves(
         commit = forest.tagged[ref]
         if becomes[commit] != commit:
             moved.append(Move(ref, value, store.retag(value, becomes[commit])))
-    store.objects.flush(held=True)
+    store.writer.flush(held=True)
     return [*created, *moved, *removed]
 
 
@@ -160,25 +160,25 @@ def _rewrite_checkpoint(
 ) -> Oid:
     """Write a checkpoint under its new id, with its author, times and content.
 
-    Visible after `objects.flush`.
+    Visible after `objects.writer.flush`.
     """
     new = {METADATA: wire.encode_checkpoint(after), README: readme.encode("utf-8")}
-    blobs = {name: Entry(FILE, store.objects.write_blob(data)) for name, data in new.items()}
-    entries = store.objects.read_tree(before.root)
+    blobs = {name: Entry(FILE, store.writer.write_blob(data)) for name, data in new.items()}
+    entries = store.reader.read_tree(before.root)
     reserved = next(entry for entry in entries if entry.name == RESERVED and entry.mode == TREE)
     reserved_entries = [
         TreeEntry(e.name, *blobs.get(e.name, (e.mode, e.oid)))
-        for e in store.objects.read_tree(reserved.oid)
+        for e in store.reader.read_tree(reserved.oid)
     ]
     others = [entry for entry in entries if entry.name != RESERVED]
-    root = store.objects.write_tree(
-        [*others, TreeEntry(RESERVED, TREE, store.objects.write_tree(reserved_entries))]
+    root = store.writer.write_tree(
+        [*others, TreeEntry(RESERVED, TREE, store.writer.write_tree(reserved_entries))]
     )
-    head, _, body = store.objects.read_commit(before.commit).partition(b"\n\n")
+    head, _, body = store.reader.read_commit(before.commit).partition(b"\n\n")
     lines = [line for line in head.split(b"\n") if not line.startswith((b"tree ", b"parent "))]
     parents = [f"parent {parent}".encode("ascii")] if parent else []
     text_of_commit = _rewrite_message(body, before, after)
-    return store.objects.write(
+    return store.writer.write(
         "commit",
         b"\n".join([b"tree " + root.encode("ascii"), *parents, *lines, b"", text_of_commit]),
     )

@@ -65,7 +65,11 @@ def stats(store: Store, most: int = 5) -> Stats:
     try:
         return _stats(store, most, lambda _: True)
     except GitFailed:  # git computes nothing if a tree is damaged
-        return _stats(store, most, lambda node: damage.lacking(store.objects, node.root) is None)
+        return _stats(
+            store,
+            most,
+            lambda node: damage.lacking(store.reader, store.freshener, node.root) is None,
+        )
 
 
 def _stats(store: Store, most: int, counts: Callable[[Summary], bool]) -> Stats:
@@ -157,6 +161,6 @@ def project_trees(store: Store, forest: Forest) -> set[Oid]:
 def _tree(store: Store, oid: Oid) -> Oid | None:
     """Return the tree of a commit or tag, None if it is missing."""
     try:
-        return Oid(store.objects.read_commit(store.peel(oid))[5:45].decode("ascii"))
+        return Oid(store.reader.read_commit(store.peel(oid))[5:45].decode("ascii"))
     except StoreDamaged:
         return None

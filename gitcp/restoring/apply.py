@@ -104,7 +104,7 @@ def leave_edited(store: Store, contents: Contents, plan: FilePlan, before: Check
     An edited path has neither its content in `before`, the safety checkpoint, nor that of the
     target.
     """
-    safety = Side(store.objects, before.snapshot)
+    safety = Side(store.reader, before.snapshot)
     with Writer(store.repo.root) as tree:
 
         def is_edited(step: FileStep) -> bool:

@@ -48,7 +48,9 @@ class Contents:
             except StoreDamaged as error:
                 lost[step.path] = error
         if lost:
-            self._objects.distrust([oid for error in lost.values() for oid in error.objects])
+            self._objects.freshener.distrust(
+                [oid for error in lost.values() for oid in error.objects]
+            )
             names = ", ".join(display(path) for path in sorted(lost)[:NAMED]) + (
                 ", …" if len(lost) > NAMED else ""
             )
@@ -102,7 +104,7 @@ class Contents:
             return
         chunks: list[bytes] | None = []
         size = 0
-        for chunk in self._objects.stream_blob(oid):
+        for chunk in self._objects.reader.stream_blob(oid):
             size += len(chunk)
             if chunks is not None:
                 chunks = [*chunks, chunk] if size <= min(KEPT_BLOB, self._room) else None
@@ -111,7 +113,11 @@ class Contents:
             self._room -= size
 
     def _blob(self, oid: Oid) -> Iterator[bytes]:
-        return iter([self._known[oid]]) if oid in self._known else self._objects.stream_blob(oid)
+        return (
+            iter([self._known[oid]])
+            if oid in self._known
+            else self._objects.reader.stream_blob(oid)
+        )
 
     def _lfs_object(self, blob: bytes, oid: Oid) -> Iterator[bytes]:
         pointer = convert.pointer_of(blob)

@@ -93,7 +93,7 @@ def _recorded(store: Store, target: Checkpoint) -> dict[Slot, Entry]:
     directories = tuple(path for path in untracked if path.endswith(b"/"))
     entries = {
         (path, 0): entry
-        for path, entry in trees.walk(store.objects, snapshot.tree)
+        for path, entry in trees.walk(store.reader, snapshot.tree)
         if path not in untracked and not path.startswith(directories)
     }
     for entry in snapshot.staged:

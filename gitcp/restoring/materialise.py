@@ -62,7 +62,7 @@ def whole(store: Store, snapshot: Snapshot, scope: tuple[bytes, ...]) -> FilePla
     absent = set(snapshot.absent)
     contents = Contents(store)
     writes, kept = [], []
-    for path, entry in trees.walk(store.objects, snapshot.tree):
+    for path, entry in trees.walk(store.reader, snapshot.tree):
         conversion = conversions.get(path)
         if not within(path, scope):
             continue
@@ -85,7 +85,7 @@ def whole(store: Store, snapshot: Snapshot, scope: tuple[bytes, ...]) -> FilePla
 
 
 def _check_paths(store: Store, request: RestoreRequest) -> None:
-    target = Side(store.objects, request.target.snapshot)
+    target = Side(store.reader, request.target.snapshot)
     for path in request.paths:
         if not target.may_have(path):
             raise BadValue(f"{display(path)} is not in {request.target.id}: nothing was written")

@@ -82,10 +82,10 @@ def merge(
     Writes merged blobs and trees to `objects`, without flushing. A path captured on only one side
     of the step counts as unchanged by it.
     """
-    base, ours, theirs = (Side(objects, snapshot) for snapshot in sides)
+    base, ours, theirs = (Side(objects.reader, snapshot) for snapshot in sides)
     step = [
         c
-        for c in trees.diff(objects, base.snapshot.tree, theirs.snapshot.tree)
+        for c in trees.diff(objects.reader, base.snapshot.tree, theirs.snapshot.tree)
         if within(c.path, scope)
     ]
     step = [c for c in step if not base.unknown(c.path) and not theirs.unknown(c.path)]
@@ -131,7 +131,7 @@ def _merge_path(
     mode = before.mode if ours.mode == after.mode else ours.mode
     if ours.oid == after.oid or before.oid in (ours.oid, after.oid):
         return Entry(mode, before.oid if ours.oid == after.oid else ours.oid), ""
-    read = objects.read_blob
+    read = objects.reader.read_blob
     # of another file type: it has no line in common
     base = read(after.oid) if after.mode in REGULAR else b""
     merged = (
@@ -143,7 +143,7 @@ def _merge_path(
         return "binary, and changed since"
     text, marked = merged
     why = "the same lines changed since" if marked else ""
-    return (Entry(mode, objects.write_blob(text)), why) if markers or not marked else why
+    return (Entry(mode, objects.writer.write_blob(text)), why) if markers or not marked else why
 
 
 def _blocked(
@@ -162,7 +162,7 @@ def _blocked(
         ):
             yield path, "its directory is a file now"
         elif present is not None and present.mode == TREE:
-            children = (path + b"/" + name for name, _ in trees.walk(objects, present.oid))
+            children = (path + b"/" + name for name, _ in trees.walk(objects.reader, present.oid))
             if any(entries.get(child, entry) is not None for child in children):
                 yield path, "a directory is in its place now"
 
@@ -174,7 +174,7 @@ def edited_tree(
 
     Subtrees are written; the root tree is only hashed, like that of every snapshot.
     """
-    entries = {entry.name: entry for entry in objects.read_tree(tree)}
+    entries = {entry.name: entry for entry in objects.reader.read_tree(tree)}
     by_directory: dict[bytes, dict[bytes, Entry | None]] = {}
     for path, entry in changes.items():
         name, _, rest = path.partition(b"/")
@@ -193,7 +193,7 @@ def edited_tree(
         elif present is not None and present.mode == TREE:
             del entries[name]
     edited = list(entries.values())
-    return objects.name_tree(edited) if top else objects.write_tree(edited)
+    return objects.reader.name_tree(edited) if top else objects.writer.write_tree(edited)
 
 
 def _snapshot(

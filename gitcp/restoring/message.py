@@ -87,7 +87,7 @@ def _is_before(store: Store, checkpoint: Checkpoint, holder: Checkpoint, offset:
 
 def _head(store: Store, holder: Checkpoint, size: int) -> Iterator[bytes]:
     """Yield the first `size` bytes of a checkpoint's conversation."""
-    for chunk in segments.content(store.objects, stored(store, holder.conversation, MAIN)):
+    for chunk in segments.content(store.reader, stored(store, holder.conversation, MAIN)):
         if size <= 0:
             return
         yield chunk[:size]
@@ -105,12 +105,12 @@ def _cut(store: Store, holder: Checkpoint, offset: int) -> Conversation:
     entries = {
         name: entry
         for name in names
-        if (entry := trees.lookup(store.objects, conversation.tree, name))
+        if (entry := trees.lookup(store.reader, conversation.tree, name))
     }
     entries[MAIN.encode()] = Entry(TREE, main.tree)
     digest = adapters.for_format(conversation.format).digest(Digest(), lines(store, main.segments))
-    tree = trees.build(store.objects, trees.nest(entries))
-    store.objects.flush(held=True)
+    tree = trees.build(store.writer, trees.nest(entries))
+    store.writer.flush(held=True)
     return Conversation(
         format=conversation.format,
         tree=tree,

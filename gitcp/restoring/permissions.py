@@ -53,7 +53,7 @@ def completed(store: Store, wanted: Snapshot, before: Written, tree: Writer) -> 
 
     Files that already have these bits are omitted.
     """
-    recorded, side = dict(before.bits), Side(store.objects, wanted)
+    recorded, side = dict(before.bits), Side(store.reader, wanted)
     modes = dict(wanted.modes)
     for path in sorted({*before.files, *recorded} - modes.keys()):
         entry = side.entry(path)

@@ -205,7 +205,7 @@ def _content(store: Store, conversation: Conversation, agent: Agent) -> Stored:
 
 
 def _reader(store: Store, conversation: Conversation, name: str) -> Reader:
-    return lambda: segments.content(store.objects, stored(store, conversation, name))
+    return lambda: segments.content(store.reader, stored(store, conversation, name))
 
 
 def _append(item: Write) -> None:

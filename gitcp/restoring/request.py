@@ -93,7 +93,7 @@ def check_paths(store: Store, request: RestoreRequest) -> None:
 def existing_paths(store: Store, request: RestoreRequest) -> tuple[bytes, ...]:
     """Return those of a request's paths that exist in the target or on disk."""
     checkpoints = filter(None, (request.target, request.reverted))
-    sides = [Side(store.objects, checkpoint.snapshot) for checkpoint in checkpoints]
+    sides = [Side(store.reader, checkpoint.snapshot) for checkpoint in checkpoints]
     with Writer(store.repo.root) as tree:
         existing = {
             path for path in request.paths if tree.lstat(path.removesuffix(ALONE)) is not None

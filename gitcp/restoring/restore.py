@@ -333,7 +333,7 @@ def _carry_out(
             unwritten = placing.write(placed) if placed is not None else None
             placed = placed if unwritten is None else None
             after = _save_after(store, request, before.saved, placed, frozenset(tree.changed))
-        wrong = still_wrong(contents, files, done, tree, Side(store.objects, after.taken.snapshot))
+        wrong = still_wrong(contents, files, done, tree, Side(store.reader, after.taken.snapshot))
         files = replace(files, kept=(*files.kept, *done.failed, *wrong))
         wrote = written.written_by(
             store, request, files, before.saved.checkpoint.snapshot, tree, begun
@@ -560,7 +560,7 @@ def _plan_files(
         disk = WorktreeDisk(tree, contents)
         before = now.written
         facts = SnapshotFacts(frozenset(before.made), now.recovered, before.existing, before.rules)
-        files = plan_files(store.repo, objects, sides, scope, disk, facts)
+        files = plan_files(store.repo, objects.reader, sides, scope, disk, facts)
     kept = {one.path for one in files.kept}
     changed = [one for one in now.changed if one.path not in kept and within(one.path, scope)]
     return (

@@ -70,7 +70,7 @@ def _recreate(store: Store, last: Checkpoint, name: str) -> str:
     free = (main.parent / (name if n == 0 else f"{name}-{n}") for n in count())
     path = shlex.quote(str(next(path for path in free if not os.path.lexists(path))))
     base = last.snapshot.base
-    if base.commit is None or not store.objects.exists(base.commit):
+    if base.commit is None or not store.reader.exists(base.commit):
         return f"gitcp restore {last.id} --to {path}"
     arguments = f"--detach {path} {base.commit}"
     if (

@@ -95,8 +95,10 @@ def plan(store: Store, request: RestoreRequest) -> RevertPlan:
         merged = merge(objects, sides, by_git(store.repo), request.paths, markers=request.markers)
         with Writer(store.repo.root) as tree:
             disk = WorktreeDisk(tree, Contents(store))
-            files = plan_files(store.repo, objects, (current, merged.snapshot), request.paths, disk)
-        objects.discard()
+            files = plan_files(
+                store.repo, objects.reader, (current, merged.snapshot), request.paths, disk
+            )
+        objects.writer.discard()
     return RevertPlan(
         request, files, merged.conflicts, _affected(store, request.target, merged.step)
     )

@@ -188,7 +188,7 @@ def _target(store: Store, restored: Summary) -> Oid | None:
     after, restored_tree, before = (
         files_of(store, store.summary(c).root) for c in (restored.commit, target, restored.parent)
     )
-    is_whole = len(store.objects.compare(restored_tree, after)) < len(
-        store.objects.compare(before, after)
+    is_whole = len(store.reader.compare(restored_tree, after)) < len(
+        store.reader.compare(before, after)
     )
     return target if is_whole else None

@@ -55,7 +55,7 @@ def acting(store: Store, checkpoint: Checkpoint) -> list[tuple[bytes, str]]:
     """Return the paths of a checkpoint that can make a program act, with the reason."""
     active = []
     directories: dict[bytes, set[bytes]] = {}
-    for path, _ in trees.walk(store.objects, checkpoint.snapshot.tree):
+    for path, _ in trees.walk(store.reader, checkpoint.snapshot.tree):
         why = _acts(path)
         if why:
             active.append((path, why))

@@ -112,14 +112,14 @@ def written_by(
 
     What the plan kept was not written. `before` is the snapshot of the safety checkpoint.
     """
-    wanted, kept = Side(store.objects, request.wanted), {one.path for one in files.kept}
+    wanted, kept = Side(store.reader, request.wanted), {one.path for one in files.kept}
     paths = (*(step.path for step in files.write), *(path for path, _ in files.permissions))
     on_disk = files_on_disk(wanted, (path for path in paths if path not in kept), tree)
     if begun is not None:
         rest = (path for path in begun.paths if path not in on_disk and not path.endswith(ALONE))
         return Written(on_disk | files_on_disk(wanted, rest, tree, Contents(store)))
     safety, above = (
-        Side(store.objects, before),
+        Side(store.reader, before),
         {parent for path in on_disk for parent in parents(path)},
     )
     return Written(
@@ -132,7 +132,7 @@ def written_so_far(store: Store, request: RestoreRequest, begun: Unfinished) -> 
     """Return what an interrupted restore has written."""
     paths = (path for path in begun.paths if not path.endswith(ALONE))
     with Writer(store.repo.root) as tree:
-        files = files_on_disk(Side(store.objects, request.wanted), paths, tree, Contents(store))
+        files = files_on_disk(Side(store.reader, request.wanted), paths, tree, Contents(store))
     return Written(
         files,
         begun.extent.made,
@@ -160,15 +160,15 @@ def completed(store: Store, objects: Objects, taken: Taken, written: Written) ->
 
     Writes trees to `objects`, and blobs that git's gc could remove.
     """
-    side, contents = Side(objects, taken.snapshot), Contents(store)
+    side, contents = Side(objects.reader, taken.snapshot), Contents(store)
     with Writer(store.repo.root) as tree:
         files, changed = _unseen_files(side, taken, written, contents, tree)
         empty = [path for path in written.made if _is_empty(tree, path) and not side.may_have(path)]
     if not files and not empty:
         return CompletedSnapshot(taken, written, frozenset(), changed)
     for file, _ in files.values():
-        if not objects.freshen(file.entry.oid):
-            objects.write_blob(store.objects.read_blob(file.entry.oid))
+        if not objects.freshener.freshen(file.entry.oid):
+            objects.writer.write_blob(store.reader.read_blob(file.entry.oid))
     stamps = {path: stamp for path, (_, stamp) in files.items()}
     snapshot = _with_files(
         store.repo,

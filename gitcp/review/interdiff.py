@@ -131,7 +131,7 @@ def _files(store: Store, then: Ends, now: Ends, lines: Lines) -> tuple[FileDelta
 
 def _changes(store: Store, old: Oid | None, new: Oid | None) -> dict[bytes, FileChange]:
     a, b = (diff.base_tree(store, end) for end in (old, new))
-    return {change.path: change for change in trees.diff(store.objects, a, b)}
+    return {change.path: change for change in trees.diff(store.reader, a, b)}
 
 
 def _lines(change: FileChange | None, lines: Lines) -> Counter[object]:

@@ -79,7 +79,7 @@ def commits(store: Store, after: Oid | None, head: Oid) -> list[Commit]:
 
 
 def _read(store: Store, oid: Oid, changes: dict[Oid, tuple[FileChange, ...]]) -> Commit:
-    head, _, message = store.objects.read_commit(oid).partition(b"\n\n")
+    head, _, message = store.reader.read_commit(oid).partition(b"\n\n")
     parents = tuple(
         Oid(line[7:].decode("ascii")) for line in head.split(b"\n") if line.startswith(b"parent ")
     )

@@ -48,5 +48,5 @@ def _parents(store: Store, source: str) -> tuple[Oid, ...]:
     head = store.repo.head().commit
     if head is None or source != AMENDED:
         return (head,) if head else ()
-    lines = store.objects.read_commit(head).partition(b"\n\n")[0].split(b"\n")
+    lines = store.reader.read_commit(head).partition(b"\n\n")[0].split(b"\n")
     return (head, *(Oid(line[7:].decode("ascii")) for line in lines if line.startswith(b"parent ")))

@@ -110,10 +110,10 @@ def plan(store: Store, request: PublishRequest) -> PublishPlan:
             branch.add(checkpoint)
         masked = branch.add_conversation(request.checkpoint)
     except BaseException:
-        store.objects.discard()
+        store.writer.discard()
         raise
     if branch.findings and not request.redact:
-        store.objects.discard()
+        store.writer.discard()
         raise checkpoint_scan.refused(branch.findings, NOTHING)
     return PublishPlan(request, base, tuple(branch.commits), old, masked)
 
@@ -126,14 +126,14 @@ def publish(store: Store, agreed: PublishPlan) -> None:
     """
     name = agreed.request.branch
     try:
-        store.objects.flush(held=True)
+        store.writer.flush(held=True)
         if not worktrees.set_branch(store.repo, name, agreed.tip, agreed.old):
             raise Refused(
                 f"branch {name} moved in the meantime; it was not changed",
                 hint=f"git log --oneline {name}",
             )
     finally:
-        store.objects.let_go()
+        store.writer.let_go()
     oplog.record(
         store.repo,
         "publish",
@@ -151,7 +151,7 @@ def _base(store: Store, request: PublishRequest, chain: list[Checkpoint]) -> Oid
             )
         return base
     first_base = chain[0].snapshot.base.commit
-    if first_base is None or not store.objects.exists(first_base):
+    if first_base is None or not store.reader.exists(first_base):
         raise Refused(
             f"the commit that session {request.checkpoint.id.session} started from is not in this "
             "repository; no branch was created",
@@ -163,14 +163,14 @@ def _base(store: Store, request: PublishRequest, chain: list[Checkpoint]) -> Oid
 def _fork_point(store: Store, chain: list[Checkpoint], base: Oid) -> Oid:
     """Return the commit to compare the session's files with: its merge base with `base`."""
     last = chain[-1].snapshot.base.commit
-    if last is None or not store.objects.exists(last):
+    if last is None or not store.reader.exists(last):
         return base
     return links.merge_base(store.repo, base, last) or base
 
 
 def _files_of(store: Store, commit: Oid) -> Files:
-    tree = Oid(store.objects.read_commit(commit)[5:45].decode("ascii"))
-    return dict(trees.walk(store.objects, tree))
+    tree = Oid(store.reader.read_commit(commit)[5:45].decode("ascii"))
+    return dict(trees.walk(store.reader, tree))
 
 
 class _Branch:
@@ -207,7 +207,8 @@ class _Branch:
             if entry.mode != GITLINK
         )
         yield from map(
-            self.store.objects.read_blob, {entry.oid for entry in files} - self.scanned.keys()
+            self.store.reader.read_blob,
+            {entry.oid for entry in files} - self.scanned.keys(),
         )
         yield from map(_subject, chain)
         yield _conversation(self.store, chain[-1])
@@ -255,7 +256,7 @@ class _Branch:
         """
         snapshot = checkpoint.snapshot
         uncaptured = tuple(s.path for s in snapshot.skipped if s.reason is not SkipReason.RESERVED)
-        saved = dict(trees.walk(self.store.objects, snapshot.tree))
+        saved = dict(trees.walk(self.store.reader, snapshot.tree))
         files, conflicts = dict(self.base), []
         for change in _changes(self.origin, saved):
             if _covers((RESERVED, *uncaptured), change.path):
@@ -275,13 +276,13 @@ class _Branch:
         """Scan new files, and redact them if requested."""
         for path, entry in files.items():
             if entry.oid not in self.scanned and entry.mode != GITLINK:
-                data = self.store.objects.read_blob(entry.oid)
+                data = self.store.reader.read_blob(entry.oid)
                 self.findings += (
                     f for f in checkpoint_scan.in_text(data, "file", path, self.sieve)
                 )
                 clean = checkpoint_scan.redacted(data, self.sieve) if self.request.redact else data
                 self.scanned[entry.oid] = (
-                    entry.oid if clean == data else self.store.objects.write_blob(clean)
+                    entry.oid if clean == data else self.store.writer.write_blob(clean)
                 )
         self._check_names(files, id)
         return {
@@ -304,7 +305,7 @@ class _Branch:
             raise checkpoint_scan.refused(findings, NOTHING, left="path names are not rewritten")
 
     def _blob(self, data: bytes) -> Entry:
-        return Entry(FILE, self.store.objects.write_blob(data))
+        return Entry(FILE, self.store.writer.write_blob(data))
 
     def _commit(
         self,
@@ -316,8 +317,8 @@ class _Branch:
     ) -> None:
         source = of or checkpoint
         assert source is not None
-        tree = trees.build(self.store.objects, trees.nest(files))
-        head = self.store.objects.read_commit(source.commit).partition(b"\n\n")[0]
+        tree = trees.build(self.store.writer, trees.nest(files))
+        head = self.store.reader.read_commit(source.commit).partition(b"\n\n")[0]
         identity = [
             line for line in head.split(b"\n") if line.startswith((b"author ", b"committer "))
         ]
@@ -328,7 +329,7 @@ class _Branch:
             b"",
             text.encode("utf-8", "replace"),
         ]
-        self.tip = self.store.objects.write("commit", b"\n".join(lines))
+        self.tip = self.store.writer.write("commit", b"\n".join(lines))
         self.files = files
         self.commits.append(
             BranchCommit(

@@ -68,10 +68,9 @@ def store_capture(
     worktree = store.repo.worktree_name
     if directory is None and previous is not None and previous.format == capture.format:
         directory, worktree = previous.directory, previous.worktree
+    tree = trees.build(store.writer, nested)
     return (
-        Conversation(
-            capture.format, trees.build(store.objects, nested), streams, digest, directory, worktree
-        ),
+        Conversation(capture.format, tree, streams, digest, directory, worktree),
         capture.agent and replace(capture.agent, version=digest.version, model=digest.model),
     )
 
@@ -93,7 +92,7 @@ def _carried_over(
     names = {source.name for source in capture.sources if source.is_standing}
     for stream in previous.streams if previous else ():
         entry = (
-            trees.lookup(store.objects, previous.tree, stream.name.encode()) if previous else None
+            trees.lookup(store.reader, previous.tree, stream.name.encode()) if previous else None
         )
         if stream.name in names and entry is not None:
             yield stream, entry
@@ -103,10 +102,14 @@ def _require_intact(store: Store, conversation: Conversation) -> None:
     """Raise StoreDamaged if `conversation`, which a new checkpoint is to reuse, is known to be
     damaged.
     """
-    error = damage.lacking(store.objects, conversation.tree) if store.objects.damaged else None
+    error = (
+        damage.lacking(store.reader, store.freshener, conversation.tree)
+        if store.freshener.damaged
+        else None
+    )
     if error is not None:
         raise error
-    if not store.objects.exists(conversation.tree):
+    if not store.reader.exists(conversation.tree):
         raise StoreDamaged(f"object {conversation.tree} is missing", hint="gitcp check")
 
 
@@ -138,7 +141,7 @@ class GrowingConversation:
 
     def conversation(self, store: Store) -> Conversation:
         """Return the whole conversation, ready to be saved."""
-        tree = store.objects.write_tree([TreeEntry(MAIN.encode(), TREE, self._tree)])
+        tree = store.writer.write_tree([TreeEntry(MAIN.encode(), TREE, self._tree)])
         last = self._segments[-1]
         return Conversation(
             self._format,
@@ -173,14 +176,14 @@ def stored(store: Store, conversation: Conversation | None, name: str) -> tuple[
     )
     if conversation is None or stream is None:
         return ()
-    entry = trees.lookup(store.objects, conversation.tree, name.encode())
-    return segments.read_segments(store.objects, entry.oid, stream.bytes) if entry else ()
+    entry = trees.lookup(store.reader, conversation.tree, name.encode())
+    return segments.read_segments(store.reader, entry.oid, stream.bytes) if entry else ()
 
 
 def lines(store: Store, stream_segments: Sequence[Segment], start: int = 0) -> Iterator[bytes]:
     """Yield the lines of a stored stream from byte `start` on, without line ends."""
     parts = (
-        store.objects.read_blob(segment.oid)[max(0, start - segment.start) :]
+        store.reader.read_blob(segment.oid)[max(0, start - segment.start) :]
         for segment in stream_segments
         if segment.start + segment.size > start
     )
@@ -223,7 +226,7 @@ def _resume_offset(store: Store, adapter: base.Adapter, format: str, cut: Cut) -
     partial = _partial_line(store, cut.segments, cut.kept)
     if not partial:
         return cut.kept
-    if next(segments.content(store.objects, cut.segments, cut.kept))[:1] == b"\n":
+    if next(segments.content(store.reader, cut.segments, cut.kept))[:1] == b"\n":
         return cut.kept + 1
     is_ignored = (
         wire.parse_line(partial) is None and adapter.digest(Digest(), [partial]) == Digest()
@@ -235,7 +238,7 @@ def _partial_line(store: Store, stream_segments: Sequence[Segment], end: int) ->
     """Return the bytes before offset `end` of the line that contains it, b"" at a line boundary."""
     line = b""
     for segment in reversed([each for each in stream_segments if each.start < end]):
-        data = store.objects.read_blob(segment.oid)[: end - segment.start]
+        data = store.reader.read_blob(segment.oid)[: end - segment.start]
         line = data[data.rfind(b"\n") + 1 :] + line
         if b"\n" in data:
             break

@@ -66,7 +66,7 @@ def move_to_trash(store: Store, session: str) -> Quarantined | None:
     trash_names = []
     for oid in dict.fromkeys(ends):
         trash_names.append(trash.new_name(store, now, damaged=True))
-        store.objects.renew([oid])
+        store.writer.renew([oid])
         store.move_ref(f"{refs.TRASH}{trash_names[-1]}/sessions/{session}", None, oid)
     if remaining is not None:
         store.move_ref(refs.SESSIONS + session, remaining, None)
@@ -92,7 +92,7 @@ def warnings(store: Store) -> tuple[str, ...]:
 def _damage(store: Store, tip: Oid) -> StoreDamaged | None:
     """Return the error of reading a checkpoint, None if it is intact."""
     try:
-        return damage.lacking(store.objects, store.read(tip).root)
+        return damage.lacking(store.reader, store.freshener, store.read(tip).root)
     except FormatTooNew:
         raise
     except StoreDamaged as error:

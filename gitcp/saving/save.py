@@ -155,7 +155,7 @@ def save(store: Store, request: SaveRequest) -> Saved:
         taken = _take(store, request, live)
         with store.lock():
             if not live.is_still_valid():
-                store.objects.discard()
+                store.writer.discard()
                 taken = _take(store, request, frozenset())
             choice = (
                 choice
@@ -164,7 +164,7 @@ def save(store: Store, request: SaveRequest) -> Saved:
             )
             saved = _save_despite_damage(store, request, choice, taken)
     except BaseException:
-        store.objects.discard()
+        store.writer.discard()
         raise
     taken.remember()
     if request.files is None:
@@ -260,13 +260,13 @@ def _save_despite_damage(store: Store, request: SaveRequest, choice: Choice, tak
     except FormatTooNew:
         raise
     except StoreDamaged as error:
-        store.objects.distrust(error.objects)
+        store.freshener.distrust(error.objects)
     try:
         return _commit_with_retries(store, request, choice, taken)
     except StoreDamaged as error:
         from gitcp.saving import quarantine  # damage is rare
 
-        store.objects.distrust(error.objects)
+        store.freshener.distrust(error.objects)
         quarantined = quarantine.move_to_trash(store, choice.session)
         if quarantined is None:
             raise
@@ -290,11 +290,11 @@ def _commit_with_retries(store: Store, request: SaveRequest, choice: Choice, tak
             and not forced
             and _is_saved(store, draft, parent, request.change_scope)
         ):
-            if store.objects.damaged:
+            if store.freshener.damaged:
                 # nothing changed, but the objects just written replace damaged ones
-                store.objects.flush()
+                store.writer.flush()
             else:
-                store.objects.discard()
+                store.writer.discard()
             _clear_pending_note(store, request, choice.session)
             return Saved(
                 False, f"nothing changed since {parent.id}", choice.why, parent, taken, sources
@@ -402,7 +402,7 @@ def _is_saved(
     """Return whether the parent contains everything of this draft, within `change_scope`, and is
     intact.
     """
-    if store.objects.damaged and _is_damaged(store, parent):
+    if store.freshener.damaged and _is_damaged(store, parent):
         return False
     if (
         draft.note.label
@@ -426,7 +426,7 @@ def _is_damaged(store: Store, parent: Checkpoint) -> bool:
     """
     # commits have whole seconds
     is_older = parent.created.timestamp() <= damage.recorded(store.repo.common_dir) + 1
-    return is_older and damage.lacking(store.objects, parent.root) is not None
+    return is_older and damage.lacking(store.reader, store.freshener, parent.root) is not None
 
 
 def _same_conversation(a: Checkpoint, b: Checkpoint, change_scope: ChangeScope) -> bool:
@@ -455,7 +455,7 @@ def _changes(store: Store, draft: Checkpoint, parent: Checkpoint | None) -> tupl
 
 def changes_between(store: Store, old: Oid | None, snapshot: Snapshot) -> tuple[FileChange, ...]:
     """Return the changes from an earlier tree to the snapshot's files."""
-    return store.objects.compare(old, snapshot.tree)
+    return store.reader.compare(old, snapshot.tree)
 
 
 def _base_tree(store: Store, draft: Checkpoint) -> Oid | None:
@@ -465,4 +465,4 @@ def _base_tree(store: Store, draft: Checkpoint) -> Oid | None:
     base = draft.snapshot.base.commit
     if base is None:
         return None
-    return Oid(store.objects.read_commit(base)[5:45].decode("ascii"))
+    return Oid(store.reader.read_commit(base)[5:45].decode("ascii"))

@@ -147,7 +147,7 @@ def _fetch_missing(store: Store, commits: Iterable[Oid]) -> tuple[Oid, ...]:
     """
     commits = tuple(commits)
     if promised.bring(store.repo, commits):
-        store.objects.flush()  # forget cached lookups: the objects exist now
+        store.writer.flush()  # forget cached lookups: the objects exist now
     return commits
 
 
@@ -165,7 +165,7 @@ def of_tags(store: Store, tags: Mapping[str, Oid]) -> dict[str, bytes]:
     lightweight tag) and its object.
     """
     return {
-        name: name.encode() + b"\n" + store.objects.read(value)[1] for name, value in tags.items()
+        name: name.encode() + b"\n" + store.reader.read(value)[1] for name, value in tags.items()
     }
 
 
@@ -275,7 +275,7 @@ class _Run:
     def checkpoint(self, commit: Oid) -> None:
         summary = self.store.summary(commit)
         self.id = summary.id
-        self._scan(self.store.objects.read_commit(commit), "message", b"")
+        self._scan(self.store.reader.read_commit(commit), "message", b"")
         self._tree(summary.root, b"")
 
     def _scan(self, data: bytes, place: str, path: bytes) -> bool:
@@ -299,7 +299,7 @@ class _Run:
             return True
         if (key, path) in self.dirty:
             return False
-        entries = self.store.objects.read_tree(oid)
+        entries = self.store.reader.read_tree(oid)
         names = b"\0".join(entry.name for entry in entries)
         clean = self._scan(names, "path", path)
         for name, mode, child in entries:
@@ -327,7 +327,7 @@ class _Run:
             return True
         if (key, path) in self.dirty:
             return False
-        clean = self._scan(self.store.objects.read_blob(oid), _kind(path), path)
+        clean = self._scan(self.store.reader.read_blob(oid), _kind(path), path)
         self._remember(key, path, clean=clean)
         return clean
 
@@ -339,8 +339,8 @@ class _Run:
             if self._is_known(key):
                 continue
             first, second = (
-                self.store.objects.read_blob(before),
-                self.store.objects.read_blob(after),
+                self.store.reader.read_blob(before),
+                self.store.reader.read_blob(after),
             )
             whole = first[-OVERLAP:] + second[:OVERLAP] if first[-1:] != b"\n" else b""
             if self._scan(whole, "conversation", path):

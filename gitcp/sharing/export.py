@@ -171,12 +171,12 @@ def _bundle(store: Store, request: ExportRequest) -> Exported:
             ref: editor.tag(value, editor.becomes[store.peel(value)])
             for ref, value in names.items()
         }
-        store.objects.flush(held=True)
+        store.writer.flush(held=True)
         _require_clean(store, list(editor.becomes.values()), _tag_refs(names), request.allowed)
     try:
         return Exported(bundle.write(store.repo, names), len(chain), findings)
     finally:
-        store.objects.let_go()
+        store.writer.let_go()
 
 
 def _tags_on(store: Store, chain: Sequence[Oid]) -> dict[str, Oid]:

@@ -64,7 +64,7 @@ def fetch(
         each for each in listed if not each.refused and (not requested or each.session in requested)
     ]
     rejected = _receive(store, source, chosen)
-    store.objects.flush()
+    store.writer.flush()
     results = [
         rejected.get(each.session) or _update(store, source, each, arrived) for each in chosen
     ]
@@ -165,4 +165,4 @@ def _receive_tags(store: Store, source: Remote, names: Sequence[str]) -> None:
         for name in names if len(names) > 1 else ():
             with suppress(GitFailed):
                 remote.receive(store.repo, source.url, [name])
-    store.objects.flush()  # forget cached lookups: the objects exist now
+    store.writer.flush()  # forget cached lookups: the objects exist now

@@ -113,7 +113,7 @@ def _bundle(store: Store, path: Path) -> tuple[Imported, ...]:
             hint="create one with: gitcp export -o FILE",
         )
     bundle.import_objects(store.repo, path)
-    store.objects.flush()  # forget cached lookups: the objects exist now
+    store.writer.flush()  # forget cached lookups: the objects exist now
     namespaces: dict[str, list[str]] = {}
     for item in listed:
         if not item.refused:

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 
 from gitcp.errors import RevisionNotFound
 from gitcp.git import partial_clone, trees
-from gitcp.git.partial_clone import Aside, Lazy
+from gitcp.git.objects import Objects
+from gitcp.git.partial_clone import Aside, LazyReader
 from gitcp.history import revisions
 from gitcp.model import RESERVED, TREE, Oid
 from gitcp.sharing import fetch
@@ -51,7 +52,7 @@ def find_store(store: Store, text: str) -> Store | None:
 
 def _open_store(aside: Aside) -> Store:
     store = Store(aside)
-    store.objects = Lazy(aside)
+    store.objects = Objects(aside, reader=LazyReader)
     return store
 
 
@@ -61,14 +62,14 @@ def _fetch_blobs(store: Store, tip: Oid) -> None:
     blobs = dict.fromkeys(
         oid for node in store.history(tip) for oid in _metadata_blobs(store, node.root)
     )
-    partial_clone.bring(store.repo, [oid for oid in blobs if not store.objects.exists(oid)])
-    store.objects.flush()  # forget cached lookups: the blobs exist now
+    partial_clone.bring(store.repo, [oid for oid in blobs if not store.reader.exists(oid)])
+    store.writer.flush()  # forget cached lookups: the blobs exist now
 
 
 def _metadata_blobs(store: Store, root: Oid) -> Iterator[Oid]:
     for path in READ:
-        entry = trees.lookup(store.objects, root, path)
+        entry = trees.lookup(store.reader, root, path)
         if entry is not None and entry.mode == TREE:
-            yield from (child.oid for _, child in trees.walk(store.objects, entry.oid))
+            yield from (child.oid for _, child in trees.walk(store.reader, entry.oid))
         elif entry is not None:
             yield entry.oid

@@ -150,7 +150,7 @@ def _outgoing(store: Store, session: str, allowed: Collection[str], *, redacted:
     tags = {
         name: editor.tag(value, editor.becomes[store.peel(value)]) for name, value in tags.items()
     }
-    store.objects.flush(held=True)
+    store.writer.flush(held=True)
     return _Outgoing(session, tuple(editor.becomes[node.commit] for node in nodes), tags, findings)
 
 
@@ -163,7 +163,7 @@ def push(store: Store, agreed: PushPlan) -> Report:
     try:
         return _push(store, agreed)
     finally:
-        store.objects.let_go()  # redacted copies stay unreferenced
+        store.writer.let_go()  # redacted copies stay unreferenced
 
 
 def _push(store: Store, agreed: PushPlan) -> Report:
@@ -216,7 +216,7 @@ def compare_histories(store: Store, tip: Oid, old: Oid) -> State:
     Prune and purge give the same checkpoints new commits. A checkpoint that is missing here must
     have been dropped here: otherwise it is a different session of the same name.
     """
-    if not store.objects.exists(old):
+    if not store.reader.exists(old):
         return State.DIVERGED
     theirs = list(store.history(old))
     if any(summary.commit == tip for summary in theirs):

@@ -106,7 +106,7 @@ def checkpoint(
             and stored
             and before.conversation.streams == stored.streams
         ):
-            store.objects.discard()
+            store.writer.discard()
             return None
         draft = Checkpoint(
             id=CheckpointId(id.session, before.id.number + 1 if before else id.number),
@@ -124,7 +124,7 @@ def checkpoint(
         changes = changes_between(store, before.snapshot.tree, files.snapshot) if before else ()
         commit = store.commit(replace(draft, changed=len(changes)), readme.render(draft, changes))
     except BaseException:
-        store.objects.discard()
+        store.writer.discard()
         raise
     return commit.commit
 

@@ -86,7 +86,7 @@ class _Validation:
             raise StoreDamaged(
                 f"remote checkpoint {summary.id} has the metadata of {checkpoint.id}; rejected"
             )
-        for entry in self.store.objects.read_tree(summary.root):
+        for entry in self.store.reader.read_tree(summary.root):
             if entry.name == RESERVED:
                 self._count(entry.oid, 1)
             else:
@@ -101,7 +101,7 @@ class _Validation:
     def _conversation(self, conversation: Conversation) -> None:
         for stream in conversation.streams:
             entry = trees.lookup(
-                self.store.objects,
+                self.store.reader,
                 conversation.tree,
                 stream.name.encode("utf-8", "surrogateescape"),
             )
@@ -109,7 +109,7 @@ class _Validation:
                 raise StoreDamaged(
                     f"stream {stream.name!r} is missing in a remote conversation; rejected"
                 )
-            stored = segments.read_segments(self.store.objects, entry.oid, stream.bytes)
+            stored = segments.read_segments(self.store.reader, entry.oid, stream.bytes)
             self.streams.append((stream, stored))
 
     def _count(self, oid: Oid, depth: int, *, top: bool = False) -> int:
@@ -119,7 +119,7 @@ class _Validation:
                 raise StoreDamaged(
                     f"a remote tree is nested deeper than {paths.DEEPEST} levels; rejected"
                 )
-            entries = self.store.objects.read_tree(oid)
+            entries = self.store.reader.read_tree(oid)
             if len({entry.name for entry in entries}) != len(entries):
                 raise StoreDamaged("a remote tree contains a path twice; rejected")
             self.counts[oid] = sum(
@@ -143,7 +143,7 @@ class _Validation:
 
     def check_sizes(self) -> None:
         """Raise StoreDamaged for a blob that is too large, or missing outside a partial clone."""
-        local = [oid for oid in self.blobs if self.store.objects.exists(oid)]
+        local = [oid for oid in self.blobs if self.store.reader.exists(oid)]
         if len(local) < len(self.blobs) and not promised.is_partial(self.store.repo):
             oid = min(self.blobs.difference(local))
             raise StoreDamaged(
@@ -159,11 +159,14 @@ class _Validation:
         """Raise StoreDamaged for a stream that does not match its checksum. Streams with missing
         blobs are skipped (partial clone).
         """
-        sums, local = Sums(), {oid for oid in self.blobs if self.store.objects.exists(oid)}
+        sums, local = Sums(), {oid for oid in self.blobs if self.store.reader.exists(oid)}
         for stream, stored in reversed(self.streams):
             if not {segment.oid for segment in stored} <= local:
                 continue
-            if sums.of(self.store.objects, stream.name, stored) != (stream.bytes, stream.sha256):
+            if sums.of(self.store.reader, stream.name, stored) != (
+                stream.bytes,
+                stream.sha256,
+            ):
                 raise StoreDamaged(
                     f"stream {stream.name!r} of a remote conversation does not match its "
                     "checksum; rejected"

@@ -128,7 +128,7 @@ def rewrite(store: Store, forest: Forest, dropped: Collection[Oid]) -> dict[Oid,
             new_commits[commit] = (
                 commit if parent == node.parent else store.reparent(commit, parent)
             )
-    store.objects.flush(held=True)
+    store.writer.flush(held=True)
     return new_commits
 
 
@@ -152,7 +152,7 @@ def moves(
         updates.append(
             Move(refs.TAGS + name, value, tags[name] if is_reusable else store.retag(value, commit))
         )
-    store.objects.flush(held=True)
+    store.writer.flush(held=True)
     return [move for move in updates if move.new is not None and move.new != move.old]
 
 
@@ -214,7 +214,7 @@ def unfinished(store: Store) -> tuple[list[Move], Operation] | None:
         raise journal.damaged(path, "it contains an invalid session name")
     for move in listed:
         is_trash = move.ref.startswith(refs.TRASH)  # trash entries may be damaged
-        if move.new is not None and not is_trash and not store.objects.exists(move.new):
+        if move.new is not None and not is_trash and not store.reader.exists(move.new):
             raise journal.damaged(path, f"it names object {move.new[:10]}, which does not exist")
     return listed, operation
 
@@ -238,7 +238,7 @@ def _move_all(store: Store, listed: list[Move], operation: Operation) -> Operati
     has_failed = False
     # git lists one directory of refs after the other, so it may miss a ref in both its old and its
     # new place.
-    store.objects.renew(move.new for move in listed if move.new is not None)
+    store.writer.renew(move.new for move in listed if move.new is not None)
     for move in listed:
         if has_failed and move.new is None:
             continue  # keep the trash unless everything was restored from it

@@ -112,26 +112,26 @@ class Results:
     def __iter__(self) -> Iterator[Result]:
         """Yield every result."""
         if self._tree is not None:
-            for _, entry in trees.walk(self._store.objects, self._tree):
+            for _, entry in trees.walk(self._store.objects.reader, self._tree):
                 yield self._read(entry.oid)
 
     def _entries(self, tree: Oid) -> Mapping[bytes, Oid]:
         if tree not in self._known:
-            entries = self._store.objects.read_tree(tree)
+            entries = self._store.reader.read_tree(tree)
             self._known[tree] = {each.name: each.oid for each in entries}
         found: Mapping[bytes, Oid] = self._known[tree]
         return found
 
     def _read(self, oid: Oid) -> Result:
         if oid not in self._known:
-            self._known[oid] = _decode_record(self._store.objects.read_blob(oid), oid)
+            self._known[oid] = _decode_record(self._store.reader.read_blob(oid), oid)
         found: Result = self._known[oid]
         return found
 
 
 def add(store: Store, tree: Oid | None, result: Result) -> Oid:
     """Return the tree of results with one more. Writes objects only."""
-    blob = store.objects.write_blob(_encode_record(result))
+    blob = store.writer.write_blob(_encode_record(result))
     return trees.put(store.objects, tree, _path(result.step), Entry(FILE, blob))
 
 

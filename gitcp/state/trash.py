@@ -267,7 +267,7 @@ def _union(store: Store, now: Forest, then: Forest) -> dict[_Same, Oid]:
         union[same] = fitting or store.reparent(variants[same][0].commit, parent)
         if same not in apart:
             last[begun[same]] = union[same]
-    store.objects.flush(held=True)
+    store.writer.flush(held=True)
     return union
 
 
@@ -327,7 +327,7 @@ def _restore_missing(
             moves.append(
                 Move(refs.TAGS + tag, None, value if commit == new else store.retag(value, new))
             )
-    store.objects.flush(held=True)
+    store.writer.flush(held=True)
     return moves
 
 

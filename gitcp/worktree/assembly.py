@@ -42,9 +42,13 @@ def write_trees(
             tree_ids[path] = _write_tree(objects, record, _entries(record, current_tree))
             if tree_ids[path] == previous_tree(path):
                 continue
-            old = None if objects.has_read(Oid(previous_tree(path).hex())) else past.record(path)
+            old = (
+                None
+                if objects.reader.has_cached(Oid(previous_tree(path).hex()))
+                else past.record(path)
+            )
             if old is not None:
-                objects.name_tree(_entries(old, previous_tree))
+                objects.reader.name_tree(_entries(old, previous_tree))
             if path:
                 paths_by_depth.setdefault(depth - 1, set()).add(path.rpartition(b"/")[0])
     return tree_ids
@@ -63,7 +67,7 @@ def _write_tree(objects: Objects, record: Record, entries: list[TreeEntry]) -> b
     if not entries and record.path:
         return b""
     # The root's tree is not written: a checkpoint's tree is this one plus `.gitcp`.
-    write = objects.write_tree if record.path else objects.name_tree
+    write = objects.writer.write_tree if record.path else objects.reader.name_tree
     return bytes.fromhex(write(entries))
 
 

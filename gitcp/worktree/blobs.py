@@ -143,7 +143,7 @@ class Blobs:
             or not self._index.proves(job.slots[0], job.status)
         ):
             return False
-        return not self._objects.is_damaged(Oid(job.slots[0][1].hex()))
+        return not self._objects.freshener.is_damaged(Oid(job.slots[0][1].hex()))
 
     def _blob_sizes(self, names: set[str]) -> dict[str, int]:
         """Return the sizes of those of these objects that are local. Others are not requested: git
@@ -152,7 +152,7 @@ class Blobs:
         from gitcp.git.promised import is_partial  # only where many files are new
 
         if is_partial(self._repo):
-            names = {name for name in names if self._objects.exists(Oid(name))}
+            names = {name for name in names if self._objects.reader.exists(Oid(name))}
         output = self._repo.git(
             "cat-file", "--batch-check", "--buffer", input="\n".join(sorted(names)).encode() + b"\n"
         )
@@ -209,7 +209,7 @@ class Blobs:
         data, status = read(path, job.status)
         if self._hints.may_convert(data):
             return False
-        self._record(job, status, bytes.fromhex(self._objects.write_blob(data)))
+        self._record(job, status, bytes.fromhex(self._objects.writer.write_blob(data)))
         self._advance(len(data))
         return True
 
@@ -218,7 +218,7 @@ class Blobs:
         status = os.lstat(path)
         if not stat.S_ISLNK(status.st_mode) or status.st_ino != job.status.st_ino:
             raise Unstable
-        self._record(job, status, bytes.fromhex(self._objects.write_blob(target)))
+        self._record(job, status, bytes.fromhex(self._objects.writer.write_blob(target)))
         return True
 
     def _stream(self, job: Job, how: str | None = None) -> bool:
@@ -226,7 +226,7 @@ class Blobs:
         oid, status = consume(
             self._root + job.path,
             job.status,
-            lambda file, stat_result: objects.write_stream(
+            lambda file, stat_result: objects.writer.write_stream(
                 stat_result.st_size, self._with_progress(blocks(file))
             ),
         )
@@ -288,7 +288,7 @@ class Blobs:
             if conversion is None
             else (conversion.eol, conversion.ident, conversion.encoding, False)
         )
-        oid = bytes.fromhex(self._objects.write_blob(blob))
+        oid = bytes.fromhex(self._objects.writer.write_blob(blob))
         self._record(job, status, oid, how if stored else RAW)
         return True
 
@@ -305,7 +305,7 @@ class Blobs:
         if job.status.st_size > STREAM_ABOVE:
             return self._stream(job, RAW)
         data, status = read(self._root + job.path, job.status)
-        oid = bytes.fromhex(self._objects.write_blob(data))
+        oid = bytes.fromhex(self._objects.writer.write_blob(data))
         self._record(job, status, oid, None if oid == job.indexed else RAW)
         return True
 
@@ -339,20 +339,24 @@ class Blobs:
 
     def _in_head(self, path: bytes) -> bytes | None:
         tree = self._head_tree
-        entry = lookup(self._objects, tree, path) if tree else None
+        entry = lookup(self._objects.reader, tree, path) if tree else None
         return bytes.fromhex(entry.oid) if entry and entry.mode != SYMLINK else None
 
     @cached_property
     def _head_tree(self) -> Oid | None:
         commit = self._repo.head().commit
         try:
-            return Oid(self._objects.read_commit(commit)[5:45].decode("ascii")) if commit else None
+            return (
+                Oid(self._objects.reader.read_commit(commit)[5:45].decode("ascii"))
+                if commit
+                else None
+            )
         except StoreDamaged:
             return None
 
     def _blob(self, oid: bytes | None) -> bytes | None:
         try:
-            return self._objects.read_blob(Oid(oid.hex())) if oid else None
+            return self._objects.reader.read_blob(Oid(oid.hex())) if oid else None
         except StoreDamaged:
             return None  # missing, or a submodule's commit
 

@@ -224,7 +224,7 @@ class Rules:
         if not slots or not is_absent(slots):
             return None
         try:
-            return self._objects.read_blob(Oid(slots[0][1].hex()))
+            return self._objects.reader.read_blob(Oid(slots[0][1].hex()))
         except StoreDamaged:
             return None
 

@@ -339,7 +339,7 @@ class _Snapshotter:
             past=past,
             trusted=(lambda _: True)
             if self._is_live
-            else (lambda oid: objects.freshen(Oid(oid.hex()))),
+            else (lambda oid: objects.freshener.freshen(Oid(oid.hex()))),
             deep=deep,
             started=self._started,
         )

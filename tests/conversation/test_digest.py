@@ -66,7 +66,7 @@ def test_each_save_reads_what_is_new(
         parent = plain("talk", number + 1, conversation=kept)
     read.clear()
     again, _ = conversation.store_capture(store, generic.from_bytes(data), parent)
-    store.objects.discard()
+    store.writer.discard()
     assert again == kept
     assert b"".join(read) == b""
 
@@ -105,7 +105,7 @@ def test_however_it_was_cut(project: Project, seed: int) -> None:
             capture.format,
         )
         parent = plain("talk", 1, conversation=kept)
-    store.objects.discard()
+    store.writer.discard()
 
 
 def test_by_the_command(project: Project, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from gitcp.git import trees
 from gitcp.git.objects import Objects
 from gitcp.git.packs import oid_of
 from gitcp.git.repo import Repository
+from gitcp.git.writer import ObjectWriter
 from gitcp.model import FILE, Entry, Host, Oid, Source
 
 from driver import Project
@@ -33,8 +34,8 @@ from driver import Project
 FIXED = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
-class Meddling(Objects):
-    """An object store that does something to the agent's file each time a segment is stored."""
+class MeddlingWriter(ObjectWriter):
+    """Does something to the agent's file each time a segment is stored."""
 
     meddle: Callable[[], object] = bool
 
@@ -43,13 +44,23 @@ class Meddling(Objects):
         return super().write_blob(data, new=new)
 
 
+class Meddling(Objects):
+    """An object store with that writer."""
+
+    writer: MeddlingWriter
+
+    def __init__(self, repo: Repository) -> None:
+        super().__init__(repo)
+        self.writer = MeddlingWriter(self._parts)
+
+
 @pytest.fixture
 def objects(project: Project) -> Iterator[Meddling]:
     """The object store of a new repository."""
     host = Host(dict(os.environ), Path(os.environ["HOME"]), lambda: FIXED)
     store = Meddling(Repository.open(project.root, host))
     yield store
-    store.discard()
+    store.writer.discard()
 
 
 def given_bytes(objects: Objects, data: bytes, parent: Sequence[Segment] = ()) -> Cut:
@@ -58,9 +69,9 @@ def given_bytes(objects: Objects, data: bytes, parent: Sequence[Segment] = ()) -
 
 def joined(objects: Objects, done: Cut) -> bytes:
     """The stream as it comes back out of its tree alone."""
-    found = read_segments(objects, done.tree, done.bytes)
+    found = read_segments(objects.reader, done.tree, done.bytes)
     assert found == done.segments
-    return b"".join(content(objects, found))
+    return b"".join(content(objects.reader, found))
 
 
 def numbered(start: int, count: int, width: int = 100) -> bytes:
@@ -68,7 +79,7 @@ def numbered(start: int, count: int, width: int = 100) -> bytes:
 
 
 def paths(objects: Objects, tree: Oid) -> dict[bytes, Oid]:
-    return {path: entry.oid for path, entry in trees.walk(objects, tree)}
+    return {path: entry.oid for path, entry in trees.walk(objects.reader, tree)}
 
 
 # ---------------------------------------------------------------- any bytes in, the same bytes out
@@ -96,9 +107,9 @@ ODD = {
 def test_odd_bytes_come_back(objects: Objects, data: bytes) -> None:
     """Whatever a file holds, its segments joined are the file, after a flush too."""
     done = given_bytes(objects, data)
-    objects.flush()
+    objects.writer.flush()
 
-    assert joined(Objects(objects._repo), done) == data
+    assert joined(Objects(objects._parts.repo), done) == data
     assert (done.bytes, done.sha256, done.torn) == (len(data), hashlib.sha256(data).hexdigest(), 0)
     assert all(0 < s.size <= segments.LARGEST for s in done.segments) or data == b""
 
@@ -149,7 +160,7 @@ def test_plain_git_reads_it(project: Project, objects: Objects) -> None:
     for number in range(40):
         data += numbered(number * 50, 50)
         done = given_bytes(objects, data, done.segments)
-    objects.flush()
+    objects.writer.flush()
     names = project.git("ls-tree", "-r", "--name-only", done.tree).splitlines()
     blobs = [project.git("cat-file", "blob", f"{done.tree}:{name}") + "\n" for name in names]
 
@@ -168,7 +179,7 @@ def test_content_from_an_offset(objects: Objects) -> None:
 
     assert len(done.segments) > 2
     for start in (0, 1, border - 1, border, border + 1, len(data) - 1, len(data)):
-        assert b"".join(content(objects, done.segments, start)) == data[start:]
+        assert b"".join(content(objects.reader, done.segments, start)) == data[start:]
 
 
 # ---------------------------------------------------------------- only what is new
@@ -179,7 +190,7 @@ def test_segments_end_with_lines(objects: Objects) -> None:
     done = given_bytes(objects, numbered(0, 6000))
     long = given_bytes(objects, b"short\n" + b"x" * (segments.LARGEST + 5) + b"\nend\n")
 
-    assert all(objects.read_blob(s.oid).endswith(b"\n") for s in done.segments)
+    assert all(objects.reader.read_blob(s.oid).endswith(b"\n") for s in done.segments)
     assert all(s.size > segments.LARGEST - 200 for s in done.segments[:-1])
     assert [s.size for s in long.segments] == [6, segments.LARGEST, 10]
 
@@ -188,12 +199,12 @@ def test_growth_shares_what_was_there(objects: Objects) -> None:
     """What is appended becomes one new segment; the old ones keep their ids and places."""
     old = numbered(0, 6000)
     first = given_bytes(objects, old)
-    stored = objects.new_bytes
+    stored = objects.writer.new_bytes
     new = numbered(6000, 100)
     second = given_bytes(objects, old + new, first.segments)
 
     assert second.segments == (*first.segments, Segment(oid_of("blob", new), len(old), len(new)))
-    assert objects.new_bytes - stored < len(new) + 500
+    assert objects.writer.new_bytes - stored < len(new) + 500
     assert second.kept == len(old)
 
 
@@ -201,11 +212,11 @@ def test_same_again_stores_nothing(objects: Objects) -> None:
     """The same bytes give the same tree and no new object."""
     data = numbered(0, 6000)
     first = given_bytes(objects, data)
-    stored = objects.new_objects
+    stored = objects.writer.new_objects
     second = given_bytes(objects, data, first.segments)
 
     assert second == first._replace(kept=len(data))
-    assert objects.new_objects == stored
+    assert objects.writer.new_objects == stored
 
 
 def test_short_last_segment_is_merged(objects: Objects) -> None:
@@ -251,20 +262,20 @@ def test_shared_segments_that_were_lost(
     monkeypatch.setattr(segments, "SMALL", 16)
     lines = [numbered(number, 1, 40) for number in range(5)]
     first = given_bytes(objects, b"".join(lines))
-    objects.flush()
+    objects.writer.flush()
     for segment in first.segments:
         project.root.joinpath(".git/objects", segment.oid[:2], segment.oid[2:]).unlink()
 
     lines[2] = b"changed\n"
-    later = Objects(objects._repo)
+    later = Objects(objects._parts.repo)
     second = given_bytes(later, b"".join(lines), first.segments)
-    later.flush()
+    later.writer.flush()
 
     shared = {segment.oid for segment in first.segments} & {
         segment.oid for segment in second.segments
     }
     assert shared > {first.segments[0].oid, first.segments[-1].oid}
-    assert joined(Objects(objects._repo), second) == b"".join(lines)
+    assert joined(Objects(objects._parts.repo), second) == b"".join(lines)
 
 
 def test_truncation_shares_the_front(objects: Objects) -> None:
@@ -339,10 +350,12 @@ def test_appended(objects: Objects, monkeypatch: pytest.MonkeyPatch, parts: list
     known: tuple[Segment, ...] = ()
     for data in parts:
         tree, known, last = segments.append(objects, tree, known, last, data)
-        assert last == objects.read_blob(known[-1].oid)
+        assert last == objects.reader.read_blob(known[-1].oid)
 
     whole = b"".join(parts)
-    assert b"".join(content(objects, read_segments(objects, tree, len(whole)))) == whole
+    assert (
+        b"".join(content(objects.reader, read_segments(objects.reader, tree, len(whole)))) == whole
+    )
     assert [segment.start for segment in known] == [
         sum(s.size for s in known[:n]) for n in range(len(known))
     ]
@@ -380,17 +393,20 @@ def test_streams_do_not_mix(objects: Objects) -> None:
     """Streams that hold the same bytes share every object, and each comes back by itself."""
     data = numbered(0, 500)
     main = given_bytes(objects, data)
-    stored = objects.new_objects
+    stored = objects.writer.new_objects
     other = given_bytes(objects, data)
     tree = trees.build(
-        objects,
+        objects.writer,
         trees.nest({b"main": Entry(0o040000, main.tree), b"agents/1": Entry(0o040000, other.tree)}),
     )
-    found = trees.lookup(objects, tree, b"agents/1")
+    found = trees.lookup(objects.reader, tree, b"agents/1")
 
-    assert objects.new_objects == stored + 2  # the two trees that hold the names
+    assert objects.writer.new_objects == stored + 2  # the two trees that hold the names
     assert found is not None
-    assert b"".join(content(objects, read_segments(objects, found.oid, len(data)))) == data
+    assert (
+        b"".join(content(objects.reader, read_segments(objects.reader, found.oid, len(data))))
+        == data
+    )
 
 
 # ---------------------------------------------------------------- the tree
@@ -405,9 +421,9 @@ def test_depth_grows_and_places_stay(objects: Objects, monkeypatch: pytest.Monke
     most = 0
     for number in range(300):
         data += b"line %04d\n" % number
-        before = objects.new_objects
+        before = objects.writer.new_objects
         done = given_bytes(objects, data, done.segments)
-        most = max(most, objects.new_objects - before)
+        most = max(most, objects.writer.new_objects - before)
         now = paths(objects, done.tree)
 
         assert seen.items() <= now.items()
@@ -433,7 +449,8 @@ def test_place_of_a_far_segment() -> None:
 
 def tree_of(objects: Objects, leaves: dict[bytes, bytes]) -> Oid:
     return trees.build(
-        objects, trees.nest({p: Entry(FILE, objects.write_blob(d)) for p, d in leaves.items()})
+        objects.writer,
+        trees.nest({p: Entry(FILE, objects.writer.write_blob(d)) for p, d in leaves.items()}),
     )
 
 
@@ -460,20 +477,20 @@ def test_tree_that_is_no_stream_is_refused(
     """
     tree = tree_of(objects, leaves)
     with pytest.raises(StoreDamaged):
-        read_segments(objects, tree, size)
+        read_segments(objects.reader, tree, size)
 
 
 def test_segment_of_another_length_is_refused(objects: Objects) -> None:
     """A blob that is longer or shorter than its place says is damage."""
     tree = tree_of(objects, {b"a/000000000000.jsonl": b"one\n", b"a/000000000009.jsonl": b"two\n"})
     with pytest.raises(StoreDamaged, match="has 4 bytes instead of 9"):
-        list(content(objects, read_segments(objects, tree, 13)))
+        list(content(objects.reader, read_segments(objects.reader, tree, 13)))
 
 
 def test_parent_with_enormous_segments_is_cut_anew(objects: Objects) -> None:
     """A segment larger than ours can be is not read into memory for the sake of sharing it."""
     data = b"x" * (segments.LARGEST + 1)
-    foreign = Segment(objects.write_blob(data), 0, len(data))
+    foreign = Segment(objects.writer.write_blob(data), 0, len(data))
     done = given_bytes(objects, data, (foreign,))
 
     assert joined(objects, done) == data
@@ -581,7 +598,7 @@ def test_file_rewritten_while_read(objects: Meddling, tmp_path: Path) -> None:
     """
     path = tmp_path / "t.jsonl"
     path.write_bytes(numbered(0, 9000))
-    objects.meddle = lambda: path.write_bytes(b"rewritten\n")
+    objects.writer.meddle = lambda: path.write_bytes(b"rewritten\n")
 
     done = cut(objects, Source("main", path=path, live=True), ())
 
@@ -594,7 +611,7 @@ def test_file_that_never_stands_still(objects: Meddling, tmp_path: Path) -> None
     """
     path = tmp_path / "t.jsonl"
     path.write_bytes(numbered(0, 30_000))
-    objects.meddle = lambda: os.truncate(path, path.stat().st_size - 1000)
+    objects.writer.meddle = lambda: os.truncate(path, path.stat().st_size - 1000)
 
     with pytest.raises(
         ConversationUnreadable, match="kept changing while it was read; no checkpoint was made"
@@ -607,7 +624,7 @@ def test_file_that_vanishes_while_read(objects: Meddling, tmp_path: Path) -> Non
     path = tmp_path / "t.jsonl"
     data = numbered(0, 9000)
     path.write_bytes(data)
-    objects.meddle = lambda: path.unlink(missing_ok=True)
+    objects.writer.meddle = lambda: path.unlink(missing_ok=True)
 
     assert joined(objects, cut(objects, Source("main", path=path), ())) == data
 
@@ -622,7 +639,7 @@ def test_file_cut_short_and_taken_away(objects: Meddling, tmp_path: Path) -> Non
             os.truncate(path, 10)
             path.unlink()
 
-    objects.meddle = wreck
+    objects.writer.meddle = wreck
 
     with pytest.raises(ConversationUnreadable):
         cut(objects, Source("main", path=path), ())
@@ -636,7 +653,7 @@ def test_tail_that_changes_while_the_middle_is_stored(objects: Meddling, tmp_pat
     lines[10] = b"edited\n"
     path.write_bytes(b"".join(lines))
     lines[-1] = lines[-1].replace(b"x", b"y")
-    objects.meddle = lambda: path.write_bytes(b"".join(lines))
+    objects.writer.meddle = lambda: path.write_bytes(b"".join(lines))
 
     done = cut(objects, Source("main", path=path), first.segments)
 
@@ -715,4 +732,4 @@ def test_cost_of_many_small_saves(objects: Objects) -> None:
         done = given_bytes(objects, data[:end], done.segments)
 
     assert joined(objects, done) == data
-    assert objects.new_bytes < 3 * len(data)
+    assert objects.writer.new_bytes < 3 * len(data)

@@ -146,8 +146,8 @@ def test_what_nobody_names_is_stored_again(project: Project, cruft: str) -> None
     assert bool(list(project.root.glob(".git/objects/pack/*.mtimes"))) == (cruft == "true")
 
     objects = open_store(project).objects
-    assert objects.write("blob", b"nobody's\n") == blob
-    objects.flush()
+    assert objects.writer.write("blob", b"nobody's\n") == blob
+    objects.writer.flush()
     project.git("-c", f"gc.cruftPacks={cruft}", "gc", "--quiet", "--prune=6.days.ago")
 
     assert project.git("cat-file", "blob", blob) == "nobody's"
@@ -164,8 +164,8 @@ def test_who_lives_long_looks_again(project: Project) -> None:
     objects = open_store(project).objects
     for _ in range(2):
         age(project)
-        objects.write("blob", b"nobody's\n")
-        objects.flush()
+        objects.writer.write("blob", b"nobody's\n")
+        objects.writer.flush()
 
     tidy(project, "false")
 

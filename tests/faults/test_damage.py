@@ -108,12 +108,12 @@ class Shop:
         store = open_store(self.project)
         made = store.read(made.commit)
         held = {
-            path: store.objects.read_blob(entry.oid)
-            for path, entry in walk(store.objects, made.snapshot.tree)
+            path: store.reader.read_blob(entry.oid)
+            for path, entry in walk(store.reader, made.snapshot.tree)
         }
         assert made.conversation is not None
         talk = b"".join(
-            store.objects.read_blob(e.oid) for _, e in walk(store.objects, made.conversation.tree)
+            store.reader.read_blob(e.oid) for _, e in walk(store.reader, made.conversation.tree)
         )
         return held, talk
 

@@ -306,10 +306,10 @@ def test_every_field_is_shown_safely(project: Project) -> None:
 
 def deep_tree(store: Store, depth: int) -> Oid:
     """A tree with one file that many directories down."""
-    entry = TreeEntry(b"file", FILE, store.objects.write_blob(b"deep\n"))
+    entry = TreeEntry(b"file", FILE, store.writer.write_blob(b"deep\n"))
     for _ in range(depth):
-        entry = TreeEntry(b"d", TREE, store.objects.write_tree([entry]))
-    return store.objects.write_tree([entry])
+        entry = TreeEntry(b"d", TREE, store.writer.write_tree([entry]))
+    return store.writer.write_tree([entry])
 
 
 def test_a_deep_tree(project: Project) -> None:
@@ -319,12 +319,12 @@ def test_a_deep_tree(project: Project) -> None:
     grow(project)
     store = open_store(project)
     tip = store.read(store.sessions()["s"])
-    holder = next(entry for entry in store.objects.read_tree(tip.root) if entry.name == b".gitcp")
-    deep = store.objects.read_tree(deep_tree(store, 10_000))
-    root = store.objects.write_tree([*deep, holder])
-    head = store.objects.read_commit(tip.commit)
-    commit = store.objects.write("commit", head.replace(tip.root.encode(), root.encode(), 1))
-    store.objects.flush()
+    holder = next(entry for entry in store.reader.read_tree(tip.root) if entry.name == b".gitcp")
+    deep = store.reader.read_tree(deep_tree(store, 10_000))
+    root = store.writer.write_tree([*deep, holder])
+    head = store.reader.read_commit(tip.commit)
+    commit = store.writer.write("commit", head.replace(tip.root.encode(), root.encode(), 1))
+    store.writer.flush()
     project.git("update-ref", "refs/gitcp/sessions/s", commit)
 
     for command in (

@@ -25,9 +25,9 @@ def flushed(objects: Objects, count: int) -> list[Oid]:
     """So many flushes of two blobs each."""
     oids = []
     for number in range(count):
-        oids += [objects.write_blob(b"%d%d" % (number, each)) for each in range(2)]
-        objects.flush()
-        objects.let_go()
+        oids += [objects.writer.write_blob(b"%d%d" % (number, each)) for each in range(2)]
+        objects.writer.flush()
+        objects.writer.let_go()
     return oids
 
 
@@ -47,9 +47,9 @@ def test_packs_stay_few(project: Project) -> None:
     objects = writing(project)
     oids = flushed(objects, MANY * MANY + 3)
     assert packs(project) == MANY + 3
-    repo = objects._repo
+    repo = objects._parts.repo
     assert repack.is_due(repo)
-    assert objects.read_blob(oids[0]) == b"00"
+    assert objects.reader.read_blob(oids[0]) == b"00"
 
     repack.repack(repo)
 
@@ -57,7 +57,7 @@ def test_packs_stay_few(project: Project) -> None:
     oids += flushed(objects, MANY)
     found = project.git("cat-file", "--batch-check", "--batch-all-objects").splitlines()
     assert {line.split()[0] for line in found} == set(oids)
-    assert all(objects.read_blob(oid) for oid in oids)
+    assert all(objects.reader.read_blob(oid) for oid in oids)
     assert project.git("fsck", "--strict", "--no-dangling") == ""
 
 
@@ -67,12 +67,12 @@ def test_git_repacks_meanwhile(project: Project) -> None:
     project.write("a.txt", "one")
     project.commit()
     oids = flushed(objects, MANY - 1)
-    tree = objects.write_tree([])
+    tree = objects.writer.write_tree([])
     assert tree
     project.git("repack", "-a", "-d", "-q", "--keep-unreachable")
 
     oids += flushed(objects, MANY + 2)
-    assert all(objects.read_blob(oid) for oid in oids)
+    assert all(objects.reader.read_blob(oid) for oid in oids)
     assert refs.read_ref(project.root / ".git", "HEAD")
     assert project.git("fsck", "--strict", "--no-dangling") == ""
 
@@ -89,5 +89,5 @@ def test_an_index_of_many_packs(project: Project) -> None:
 
     project.git("multi-pack-index", "verify")
     assert len(list(project.root.glob(".git/objects/pack/*.pack"))) == MANY + 1
-    assert all(objects.read_blob(oid) for oid in oids)
+    assert all(objects.reader.read_blob(oid) for oid in oids)
     assert project.git("fsck", "--strict", "--no-dangling") == ""

@@ -16,8 +16,8 @@ from pruned import holdings, story
 from gitcp.errors import GitFailed
 from gitcp.git import repack
 from gitcp.git.loose import write_loose
-from gitcp.git.objects import MOST_LOOSE
 from gitcp.git.packs import PackWriter
+from gitcp.git.writer import MOST_LOOSE
 from gitcp.lifecycle.check import check
 from gitcp.model import CheckpointId, Oid
 
@@ -286,8 +286,8 @@ def test_a_pack_that_a_crash_left_held(project: Project) -> None:
     objects = open_store(project).objects
     for place in range(3):
         for number in range(MOST_LOOSE + 1):
-            objects.write("blob", b"%d of %d\n" % (number, place))
-        objects.flush(held=True)
+            objects.writer.write("blob", b"%d of %d\n" % (number, place))
+        objects.writer.flush(held=True)
     young, old, theirs = sorted(project.root.glob(".git/objects/pack/*.keep"))
     theirs.chmod(0o600)
     theirs.write_text("mine\n")
@@ -297,7 +297,7 @@ def test_a_pack_that_a_crash_left_held(project: Project) -> None:
     repack.repack(open_store(project).repo)
 
     assert sorted(project.root.glob(".git/objects/pack/*.keep")) == sorted((young, theirs))
-    objects.discard()
+    objects.writer.discard()
     assert list(project.root.glob(".git/objects/pack/*.keep")) == [theirs]
 
 

@@ -31,6 +31,16 @@ class Memory:
         self.kept[oid] = found
         return oid
 
+    @property
+    def reader(self) -> Memory:
+        """It reads."""
+        return self
+
+    @property
+    def writer(self) -> Memory:
+        """It writes."""
+        return self
+
     def read_tree(self, oid: Oid) -> list[TreeEntry]:
         """A tree that was kept."""
         return self.kept[oid]

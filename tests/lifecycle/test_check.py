@@ -117,10 +117,10 @@ def kept(project: Project) -> Kept:
                 {"main": b"".join(LINES[:25])},
                 forked_from=made.id,
             )
-    staged = IndexEntry(b"s/t.txt", FILE, store.objects.write_blob(b"staged\n"))
-    conflict = IndexEntry(b"s/u.txt", FILE, store.objects.write_blob(b"theirs\n"), 3)
-    blob = Entry(FILE, store.objects.write_blob(b"f"))
-    tree = trees.build(store.objects, {b"m": Entry(GITLINK, Oid("5" * 40)), b"f": blob})
+    staged = IndexEntry(b"s/t.txt", FILE, store.writer.write_blob(b"staged\n"))
+    conflict = IndexEntry(b"s/u.txt", FILE, store.writer.write_blob(b"theirs\n"), 3)
+    blob = Entry(FILE, store.writer.write_blob(b"f"))
+    tree = trees.build(store.writer, {b"m": Entry(GITLINK, Oid("5" * 40)), b"f": blob})
     save(
         store,
         "manual-1",
@@ -250,7 +250,7 @@ def test_every_bit_of_a_loose_object(project: Project) -> None:
     contents = (b"same\n", random.Random(7).randbytes(40))
     save(store, "bits", {b"%d" % number: content for number, content in enumerate(contents)})
     for content in contents:
-        path = kept.path(oid := store.objects.write_blob(content))
+        path = kept.path(oid := store.writer.write_blob(content))
         data = path.read_bytes()
         for place in range(len(data)):
             for bit in range(8):
@@ -537,15 +537,15 @@ def problems_of(
     store = kept.store
     made = store.commit(checkpoint, "")
     if metadata is not None:
-        holder = trees.lookup(store.objects, made.root, b".gitcp")
+        holder = trees.lookup(store.reader, made.root, b".gitcp")
         assert holder is not None
-        inside = [e for e in store.objects.read_tree(holder.oid) if e.name != METADATA]
-        tree = store.objects.write_tree(
-            [*inside, trees.TreeEntry(METADATA, FILE, store.objects.write_blob(metadata))]
+        inside = [e for e in store.reader.read_tree(holder.oid) if e.name != METADATA]
+        tree = store.writer.write_tree(
+            [*inside, trees.TreeEntry(METADATA, FILE, store.writer.write_blob(metadata))]
         )
-        root = store.objects.write_tree([trees.TreeEntry(b".gitcp", TREE, tree)])
-        commit = store.objects.write("commit", store._commit_object(made, root))
-        store.objects.flush()
+        root = store.writer.write_tree([trees.TreeEntry(b".gitcp", TREE, tree)])
+        commit = store.writer.write("commit", store._commit_object(made, root))
+        store.writer.flush()
         made = replace(made, commit=commit)
     kept.project.git("update-ref", f"refs/gitcp/sessions/{checkpoint.id.session}", made.commit)
     return kept.check().problems

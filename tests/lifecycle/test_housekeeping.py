@@ -20,7 +20,7 @@ import gitcp
 from gitcp.api.checkpoints import Checkpoints
 from gitcp.automation import watch
 from gitcp.git import repack
-from gitcp.git.objects import MOST_LOOSE
+from gitcp.git.writer import MOST_LOOSE
 from gitcp.integrations.thread import Thread
 from gitcp.lifecycle import housekeeping
 from gitcp.lifecycle.check import check
@@ -161,6 +161,7 @@ def test_nothing_of_it_is_left(project: Project, halted: Halted) -> None:
     os.close(writing)
 
     assert os.read(reading, 1) == b""
+    opened.close()
     os.close(reading)
     assert process.children() == before
     assert (halted.times("begun"), halted.times("ended")) == (1, 0)

@@ -19,8 +19,8 @@ from tokens import tokens
 from gitcp.conversation import segments
 from gitcp.errors import Refused
 from gitcp.git import refs
-from gitcp.git.objects import MOST_LOOSE
 from gitcp.git.trees import TreeEntry
+from gitcp.git.writer import MOST_LOOSE
 from gitcp.lifecycle import prune, purge
 from gitcp.lifecycle.check import check
 from gitcp.lifecycle.edit import Edit, Editor
@@ -312,8 +312,8 @@ def test_state(project: Project) -> None:
     """The state of a graph that holds the text goes, in one piece or across two; another stays."""
     store = open_store(project)
     for number, pieces in enumerate((("xx se", "cret"), ("no", "thing"))):
-        blobs = [store.objects.write_blob(piece.encode()) for piece in pieces]
-        tree = store.objects.write_tree(
+        blobs = [store.writer.write_blob(piece.encode()) for piece in pieces]
+        tree = store.writer.write_tree(
             [TreeEntry(b"%d" % n, FILE, oid) for n, oid in enumerate(blobs)]
         )
         save(store, "alpha", {b"a.txt": b"%d" % number}, state=State(tree, "put/t//1//"))
@@ -377,16 +377,16 @@ def test_what_a_killed_save_held(project: Project) -> None:
     """
     save(open_store(project), "alpha", {b"a": b"the word\n"})
     objects = open_store(project).objects
-    blob = objects.write_blob(b"the word, again\n")
+    blob = objects.writer.write_blob(b"the word, again\n")
     for number in range(MOST_LOOSE):
-        objects.write_blob(b"%d\n" % number)
-    objects.flush(held=True)
+        objects.writer.write_blob(b"%d\n" % number)
+    objects.writer.flush(held=True)
     assert list(project.root.glob(".git/objects/pack/*.keep"))
 
     project.gitcp("purge", "--text", "-", "--yes", input="the word", check=0)
     project.git("gc", "--quiet", "--prune=now")
 
-    assert not open_store(project).objects.exists(blob)
+    assert not open_store(project).reader.exists(blob)
 
 
 def test_names_that_become_the_same(project: Project) -> None:
@@ -447,11 +447,11 @@ def test_streams(sealed_project: Project, parts: list[bytes], data: st.DataObjec
         cut = segments.cut(store.objects, Source("main", data=grown), known)
         known = cut.segments
         edited = editor._stream(known)
-        assert b"".join(segments.content(store.objects, edited)) == grown.replace(
+        assert b"".join(segments.content(store.reader, edited)) == grown.replace(
             b"secret", b"[PURGED]"
         )
         found = segments.read_segments(
-            store.objects, segments.write_tree(store.objects, edited), sum(edited[-1][1:])
+            store.reader, segments.write_tree(store.objects, edited), sum(edited[-1][1:])
         )
         assert found == edited
 

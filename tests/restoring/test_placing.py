@@ -196,7 +196,7 @@ def bytes_added_by(project: Project) -> int:
     saved = save_op.save(store, save_op.SaveRequest(project.root))
     assert saved.saved
     objects: Objects = store.objects
-    return objects.new_bytes
+    return objects.writer.new_bytes
 
 
 def test_the_session_that_is_current(project: Project, talk: Talk) -> None:

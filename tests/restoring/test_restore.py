@@ -780,7 +780,7 @@ def test_directories_written_with_a_slash(project: Project) -> None:
     project.write("a", "a\n")
     saved = save(project).snapshot
     side = Side(
-        open_store(project).objects,
+        open_store(project).reader,
         replace(
             saved,
             skipped=(Skip(b"many/", SkipReason.TOO_MANY),),
@@ -1183,7 +1183,7 @@ def test_another_restore_is_running(project: Project) -> None:
 
 def blob_of(project: Project, target: Checkpoint, path: bytes) -> Path:
     """The file of the loose object that a checkpoint has at `path`."""
-    entry = trees.lookup(open_store(project).objects, target.root, path)
+    entry = trees.lookup(open_store(project).reader, target.root, path)
     assert entry is not None
     return project.root / ".git/objects" / entry.oid[:2] / entry.oid[2:]
 

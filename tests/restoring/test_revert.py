@@ -411,9 +411,9 @@ def edited(random: random.Random, files: Files) -> Files:
 
 def written(store: Store, files: Files) -> Oid:
     entries = {
-        path: Entry(mode, store.objects.write_blob(data)) for path, (mode, data) in files.items()
+        path: Entry(mode, store.writer.write_blob(data)) for path, (mode, data) in files.items()
     }
-    return trees.build(store.objects, trees.nest(entries))
+    return trees.build(store.writer, trees.nest(entries))
 
 
 def merged_by_git(project: Project, sides: tuple[Oid, Oid, Oid]) -> tuple[str, bool]:
@@ -440,7 +440,7 @@ def test_like_git(project: Project, seed: int) -> None:
         base = edited(dice, start)
         theirs, ours = start if dice.random() < 0.5 else edited(dice, base), edited(dice, base)
         sides = tuple(written(store, files) for files in (base, ours, theirs))
-        store.objects.flush()
+        store.writer.flush()
         found = merged(store, sides, lines)  # type: ignore[arg-type]
         tree, conflict = merged_by_git(project, sides)  # type: ignore[arg-type]
 
@@ -454,9 +454,9 @@ def test_like_git(project: Project, seed: int) -> None:
 def merged(store: Store, sides: tuple[Oid, Oid, Oid], lines: object) -> Merged:
     snapshots = tuple(Snapshot(tree=tree, base=Base(None, None), total=0) for tree in sides)
     found = merge(store.objects, snapshots, lines)  # type: ignore[arg-type]
-    store.objects.flush()
+    store.writer.flush()
     return found
 
 
 def trees_equal(store: Store, ours: Oid, theirs: Oid) -> bool:
-    return dict(trees.walk(store.objects, ours)) == dict(trees.walk(store.objects, theirs))
+    return dict(trees.walk(store.reader, ours)) == dict(trees.walk(store.reader, theirs))

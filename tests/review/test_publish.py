@@ -10,7 +10,7 @@ from talk import Talk
 from tokens import tokens
 
 from gitcp.git import worktrees
-from gitcp.git.objects import MOST_LOOSE
+from gitcp.git.writer import MOST_LOOSE
 from gitcp.review import publish
 from gitcp.secrets.scan import fingerprint
 

@@ -158,7 +158,7 @@ def test_a_line_of_many_segments(ready: Project) -> None:
     segment.
     """
     store, piece = open_store(ready), b"x" * segments.LARGEST
-    oid = store.objects.write_blob(piece)
+    oid = store.writer.write_blob(piece)
     found = [segments.Segment(oid, n * len(piece), len(piece)) for n in range(400)]
     begun = time.process_time()
     (line,) = conversation.lines(store, found)

@@ -95,13 +95,13 @@ def test_cache(store: Store, project: Project, monkeypatch: pytest.MonkeyPatch) 
     first = found(store)
     before = len(scan_cache.load(store.repo))
     read: list[str] = []
-    real = store.objects.read_blob
+    real = store.reader.read_blob
 
     def noted(oid: Oid) -> bytes:
         read.append(oid)
         return real(oid)
 
-    monkeypatch.setattr(store.objects, "read_blob", noted)
+    monkeypatch.setattr(store.reader, "read_blob", noted)
 
     assert found(store) == first
     assert len(read) == 1

@@ -342,7 +342,7 @@ def test_malicious_trees(mallory: Project, bob: Project) -> None:
     it.
     """
     store = open_store(mallory)
-    store.objects.write_blob(b"")
+    store.writer.write_blob(b"")
     before, outside = bob.files(), sorted(os.listdir(bob.root.parent))
     for number, entry in enumerate(BAD_ENTRIES):
         assert refused(bob, bundled(mallory, with_entry(store, entry, below=bool(number % 2)))), (
@@ -362,13 +362,13 @@ def test_objects_that_git_refuses(mallory: Project, bob: Project) -> None:
     store = open_store(mallory)
     tip = store.tip("alpha")
     assert tip is not None
-    head, blank, body = store.objects.read_commit(tip).partition(b"\n\n")
+    head, blank, body = store.reader.read_commit(tip).partition(b"\n\n")
     for worse in (
         head.replace(b" <", b" ", 1),
         head.replace(b"author ", b"author a <b> 1 +0000\nauthor ", 1),
     ):
-        bad = store.objects.write("commit", worse + blank + body)
-        store.objects.flush()
+        bad = store.writer.write("commit", worse + blank + body)
+        store.writer.flush()
         assert "git rejects the bundle" in refused(bob, bundled(mallory, bad))
     said = bob.git("cat-file", "--batch-all-objects", "--batch-check=%(objecttype)").split()
     assert said.count("commit") == 1
@@ -408,13 +408,11 @@ def test_links_in_a_bundle_lead_nowhere(mallory: Project, bob: Project) -> None:
     store = open_store(mallory)
     target = bob.root.parent / "outside"
     target.mkdir()
-    link = store.objects.write_tree(
-        [TreeEntry(b"lib", SYMLINK, store.objects.write_blob(os.fsencode(target)))]
+    link = store.writer.write_tree(
+        [TreeEntry(b"lib", SYMLINK, store.writer.write_blob(os.fsencode(target)))]
     )
-    below = store.objects.write_tree(
-        [TreeEntry(b"keep", FILE, store.objects.write_blob(b"evil\n"))]
-    )
-    inside = store.objects.write_tree([TreeEntry(b"lib", TREE, below)])
+    below = store.writer.write_tree([TreeEntry(b"keep", FILE, store.writer.write_blob(b"evil\n"))])
+    inside = store.writer.write_tree([TreeEntry(b"lib", TREE, below)])
     for tree in (link, inside):
         tip = store.tip("alpha")
         assert tip is not None

@@ -423,7 +423,7 @@ BAD_ENTRIES = [
 def store(project: Project) -> Store:
     """A store with two checkpoints of session alpha."""
     made = open_store(project)
-    made.objects.write_blob(b"")
+    made.objects.writer.write_blob(b"")
     for number in range(2):
         save(made, "alpha", {b"a.txt": b"%d\n" % number})
     return made
@@ -435,10 +435,10 @@ def recommitted(store: Store, root: Oid | None = None, old: bytes = b"", new: by
     """
     tip = store.tip("alpha")
     assert tip is not None
-    raw = store.objects.read_commit(tip)
+    raw = store.reader.read_commit(tip)
     raw = raw if root is None else b"tree " + root.encode() + raw[45:]
-    made = store.objects.write("commit", raw.replace(old, new) if old else raw)
-    store.objects.flush()
+    made = store.writer.write("commit", raw.replace(old, new) if old else raw)
+    store.writer.flush()
     return made
 
 
@@ -450,10 +450,11 @@ def with_entry(store: Store, entry: TreeEntry, *, below: bool) -> Oid:
     assert tip is not None
     if below:
         entry = TreeEntry(
-            b"d", TREE, store.objects.write_tree([TreeEntry(b"a.txt", FILE, EMPTY), entry])
+            b"d", TREE, store.writer.write_tree([TreeEntry(b"a.txt", FILE, EMPTY), entry])
         )
     return recommitted(
-        store, store.objects.write_tree([*store.objects.read_tree(store.summary(tip).root), entry])
+        store,
+        store.writer.write_tree([*store.reader.read_tree(store.summary(tip).root), entry]),
     )
 
 
@@ -461,13 +462,13 @@ def with_metadata(store: Store, text: bytes) -> Oid:
     """The last checkpoint with other metadata."""
     tip = store.tip("alpha")
     assert tip is not None
-    entries = store.objects.read_tree(store.summary(tip).root)
+    entries = store.reader.read_tree(store.summary(tip).root)
     holder = next(e.oid for e in entries if e.name == RESERVED)
-    inside = [e for e in store.objects.read_tree(holder) if e.name != b"checkpoint.json"]
-    blob = TreeEntry(b"checkpoint.json", FILE, store.objects.write_blob(text))
+    inside = [e for e in store.reader.read_tree(holder) if e.name != b"checkpoint.json"]
+    blob = TreeEntry(b"checkpoint.json", FILE, store.writer.write_blob(text))
     rest = [e for e in entries if e.name != RESERVED]
-    reserved = TreeEntry(RESERVED, TREE, store.objects.write_tree([*inside, blob]))
-    return recommitted(store, store.objects.write_tree([*rest, reserved]))
+    reserved = TreeEntry(RESERVED, TREE, store.writer.write_tree([*inside, blob]))
+    return recommitted(store, store.writer.write_tree([*rest, reserved]))
 
 
 def validated(project: Project, tip: Oid) -> int:
@@ -540,9 +541,9 @@ def test_sizes(project: Project, store: Store, monkeypatch: pytest.MonkeyPatch) 
     """A blob larger than can be meant is refused unread; billions of paths in a few trees are
     counted, not walked.
     """
-    tree = store.objects.write_tree([TreeEntry(b"x", FILE, EMPTY)])
+    tree = store.writer.write_tree([TreeEntry(b"x", FILE, EMPTY)])
     for _ in range(10):
-        tree = store.objects.write_tree([TreeEntry(b"%d" % n, TREE, tree) for n in range(10)])
+        tree = store.writer.write_tree([TreeEntry(b"%d" % n, TREE, tree) for n in range(10)])
     bomb = with_entry(store, TreeEntry(b"bomb", TREE, tree), below=False)
 
     with pytest.raises(StoreDamaged, match="has more than"):
@@ -557,7 +558,7 @@ def test_bad_session(ada: Project, bob: Project, hub: Path) -> None:
     passed over.
     """
     store = open_store(ada)
-    store.objects.write_blob(b"")
+    store.writer.write_blob(b"")
     bad = with_entry(store, TreeEntry(b".git", FILE, EMPTY), below=False)
     commit = ada.git("rev-parse", "HEAD")
     places = (

@@ -190,8 +190,8 @@ def test_blobs_that_do_not_come(
     assert tip is not None
     words = ada.git("rev-list", "--objects", tip).split("\n")
     for oid in (Oid(line[:40]) for line in words if line[41:] != "a.txt"):
-        theirs.objects.write(*ours.objects.read(oid))
-    theirs.objects.flush()
+        theirs.objects.writer.write(*ours.objects.reader.read(oid))
+    theirs.objects.writer.flush()
     ada.gitcp("fork", "alpha", "--name", "beta", check=0)
     ada.git("push", "--quiet", str(hub), "refs/gitcp/sessions/beta:refs/gitcp/sessions/alpha")
     said = {"refs/gitcp/sessions/alpha": tip}

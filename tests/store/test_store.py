@@ -54,9 +54,9 @@ def store(project: Project) -> Store:
 def full(store: Store, **fields: Any) -> Checkpoint:
     """A checkpoint with files of every kind, staged and conflicting entries, and a conversation."""
     objects = store.objects
-    blob = [objects.write_blob(b"%d\n" % n) for n in range(4)]
+    blob = [objects.writer.write_blob(b"%d\n" % n) for n in range(4)]
     tree = trees.build(
-        objects,
+        objects.writer,
         trees.nest(
             {
                 b"a.txt": Entry(FILE, blob[0]),
@@ -156,7 +156,7 @@ def test_every_store_reads_the_files(project: Project, store: Store) -> None:
     made = gitcp.open(project.root).save(session="alpha").checkpoint
 
     for checkpoint in (made, store.read(made.commit)):
-        other = open_store(project).objects
+        other = open_store(project).reader
         assert not other.exists(checkpoint.snapshot.tree)
         files = [path for path, _ in trees.walk(other, checkpoint.snapshot.tree)]
         assert files == [b"a.txt", b"d/b.txt"]
@@ -422,8 +422,8 @@ def test_find(store: Store) -> None:
 
 def commit_object(store: Store, text: str | bytes) -> Oid:
     data = text.encode() if isinstance(text, str) else text
-    oid = store.objects.write("commit", data)
-    store.objects.flush()
+    oid = store.writer.write("commit", data)
+    store.writer.flush()
     return oid
 
 
@@ -509,8 +509,8 @@ def test_a_commit_without_metadata(store: Store) -> None:
 @pytest.mark.parametrize("kind", ["blob", "tree", "tag"])
 def test_an_object_that_is_no_commit(store: Store, kind: str) -> None:
     """A blob, a tree or a tag is no checkpoint."""
-    oid = store.objects.write(kind, b"" if kind == "tree" else b"x")
-    store.objects.flush()
+    oid = store.writer.write(kind, b"" if kind == "tree" else b"x")
+    store.writer.flush()
     for attempt in (store.read, store.summary):
         with pytest.raises(StoreDamaged):
             attempt(Oid("1" * 40) if kind == "tree" else oid)
@@ -519,8 +519,8 @@ def test_an_object_that_is_no_commit(store: Store, kind: str) -> None:
 @pytest.mark.parametrize("data", [b"", b"x", b"object \xff", b"object short\n", b"tree 1\n"])
 def test_a_tag_that_is_none(store: Store, data: bytes) -> None:
     """A tag object that names nothing is damage, and says which."""
-    oid = store.objects.write("tag", data)
-    store.objects.flush()
+    oid = store.writer.write("tag", data)
+    store.writer.flush()
     with pytest.raises(StoreDamaged, match=oid[:10]):
         store.peel(oid)
 

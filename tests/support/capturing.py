@@ -33,11 +33,11 @@ class Shot:
         self.objects = objects
         self.taken = taken
         self.snapshot: Snapshot = taken.snapshot
-        self.entries = dict(trees.walk(objects, taken.snapshot.tree))
+        self.entries = dict(trees.walk(objects.reader, taken.snapshot.tree))
 
     def blob(self, path: bytes) -> bytes:
         """The blob of a captured path."""
-        return self.objects.read_blob(self.entries[path].oid)
+        return self.objects.reader.read_blob(self.entries[path].oid)
 
     @property
     def skipped(self) -> dict[bytes, Skip]:
@@ -70,7 +70,7 @@ class Camera:
             repo = self.repo
             objects = Objects(repo)
             taken = take(repo, objects, self.limits, self.live)
-            objects.flush()
+            objects.writer.flush()
             if remember:
                 taken.remember()
                 self.live = frozenset({taken.snapshot.tree})

@@ -20,7 +20,7 @@ from gitcp import adapters, wire
 from gitcp.automation.install import jsonc
 from gitcp.conversation import segments
 from gitcp.fastpath import stat_check, trusted_cache
-from gitcp.git import bundle, index, packs, trees, unpack
+from gitcp.git import bundle, index, trees
 from gitcp.history import dates, revisions
 from gitcp.lifecycle import auto_retention
 from gitcp.model import CheckpointId, Digest, Note, Oid
@@ -270,10 +270,6 @@ def _ignore(data: bytes) -> object:
     ]
 
 
-def _delta(data: bytes) -> object:
-    return unpack._apply(b"source" * 9, data)
-
-
 def in_memory() -> dict[str, Target]:
     """What is read from bytes alone."""
     metadata = wire.encode_checkpoint(plain(note=Note("label", "phase", facts={"a": "b"})))
@@ -303,11 +299,6 @@ def in_memory() -> dict[str, Target]:
             (b"bash -c 'rm -rf \"$x\" && (git reset --hard; a | b)' <<E\nx\nE\n",),
         ),
         "tree": Target(trees.parse, (b"100644 a\0" + b"1" * 20 + b"40000 b\0" + b"2" * 20,)),
-        "delta": Target(
-            _delta,
-            (b"\x36\x06\x06source", b"\x36\x0c\x91\x00\x06\x06source"),
-            (ValueError, IndexError),
-        ),
         "state file": Target(_state, (state,)),
         "note": Target(_text(note.read), (b"task: x\ndecided:\n- a\nfacts:\n  a = b\n",)),
         "settings of an agent": Target(
@@ -356,7 +347,7 @@ def in_files(project: Project) -> dict[str, Target]:
     loose.touch()
 
     def from_pack() -> object:
-        return unpack.read_packed(packs.PackIndex(idx), Oid(oid), store.objects.read)
+        return open_store(project).reader.read(Oid(oid))
 
     def due() -> object:
         limits = Limits(count=9, age=timedelta(days=1))
@@ -434,7 +425,7 @@ def in_files(project: Project) -> dict[str, Target]:
         ),
         "segments": Target(
             lambda data: segments.read_segments(
-                store.objects, Oid(data.hex()[:40].ljust(40, "0")), 9
+                store.reader, Oid(data.hex()[:40].ljust(40, "0")), 9
             ),
             (b"1" * 20,),
         ),

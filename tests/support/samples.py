@@ -79,8 +79,8 @@ def save(
     number = fields.pop("number", parent.id.number + 1 if parent else 1)
     note = Note(label=fields.pop("label", None), phase=fields.pop("phase", None))
     files = {b"a.txt": b"%d\n" % number} if files is None else files
-    entries = {path: Entry(FILE, store.objects.write_blob(data)) for path, data in files.items()}
-    tree = trees.build(store.objects, trees.nest(entries))
+    entries = {path: Entry(FILE, store.writer.write_blob(data)) for path, data in files.items()}
+    tree = trees.build(store.writer, trees.nest(entries))
     draft = plain(
         session,
         number,
@@ -91,7 +91,7 @@ def save(
         conversation=talk(store, streams, parent) if streams else None,
     )
     draft = replace(draft, **fields)
-    changes = tuple(trees.diff(store.objects, parent.snapshot.tree if parent else None, tree))
+    changes = tuple(trees.diff(store.reader, parent.snapshot.tree if parent else None, tree))
     made = store.commit(draft, readme.render(draft, changes))
     with store.lock():
         store.advance(made)
@@ -111,7 +111,7 @@ def talk(
     digest = Digest(len(stored), last, "make it work", "a title", "2.1", "model")
     return Conversation(
         "claude-code",
-        trees.build(store.objects, trees.nest(nested)),
+        trees.build(store.writer, trees.nest(nested)),
         tuple(stored),
         digest,
         b"web",
@@ -124,5 +124,5 @@ def _known(store: Store, parent: Checkpoint | None, name: str) -> tuple[segments
     stream = next((s for s in before.streams if s.name == name), None) if before else None
     if before is None or stream is None:
         return ()
-    place = trees.lookup(store.objects, before.tree, name.encode())
-    return segments.read_segments(store.objects, place.oid, stream.bytes) if place else ()
+    place = trees.lookup(store.reader, before.tree, name.encode())
+    return segments.read_segments(store.reader, place.oid, stream.bytes) if place else ()

@@ -666,7 +666,7 @@ def test_file_replaced_by_symlink_while_read(
     assert [(skip.path, skip.reason) for skip in snapshot.skipped] == [
         (b"tracked", SkipReason.UNSTABLE)
     ]
-    assert all(data != b"secret" for _, data in objects._pending.values())
+    assert all(data != b"secret" for _, data in objects._parts.pending.objects.values())
 
 
 def test_reserved(camera: Camera) -> None:
@@ -1198,8 +1198,10 @@ def test_nothing_changed(camera: Camera) -> None:
         second = take(repo, objects, Limits(), camera.live)
 
     assert second.snapshot == first.snapshot
-    assert (opened, objects.new_objects) == ([], 0)
-    assert objects.read_tree(second.snapshot.tree) == first.objects.read_tree(first.snapshot.tree)
+    assert (opened, objects.writer.new_objects) == ([], 0)
+    assert objects.reader.read_tree(second.snapshot.tree) == first.objects.reader.read_tree(
+        first.snapshot.tree
+    )
 
 
 def test_same_size_edits_in_one_tick(camera: Camera) -> None:
@@ -1211,11 +1213,11 @@ def test_same_size_edits_in_one_tick(camera: Camera) -> None:
         os.utime(path, (1_000_000_000, 1_000_000_000))
         objects = Objects(repo)
         taken = take(repo, objects, Limits(), camera.live)
-        objects.flush()
+        objects.writer.flush()
         taken.remember()
         camera.live = frozenset({taken.snapshot.tree})
-        [entry] = objects.read_tree(taken.snapshot.tree)
-        assert objects.read_blob(entry.oid) == b"%08d" % number
+        [entry] = objects.reader.read_tree(taken.snapshot.tree)
+        assert objects.reader.read_blob(entry.oid) == b"%08d" % number
 
 
 def test_looked_at_in_the_tick_it_was_written(
@@ -1268,7 +1270,7 @@ def test_new_and_removed_files_in_one_tick(camera: Camera) -> None:
             camera.project.remove(f"dir/{number - 1}")
         objects = Objects(repo)
         taken = take(repo, objects, Limits(), camera.live)
-        objects.flush()
+        objects.writer.flush()
         taken.remember()
         camera.live = frozenset({taken.snapshot.tree})
         assert (taken.snapshot.total, taken.stamp(f"dir/{number}".encode()) is not None) == (
@@ -1332,7 +1334,7 @@ def test_only_what_changed_is_looked_at(camera: Camera, monkeypatch: pytest.Monk
 
     assert listed == [b"grown"]
     assert sorted(looked_at) == [b"grown/4", b"grown/new", b"kept/3"]
-    found = dict(trees.walk(objects, taken.snapshot.tree))
+    found = dict(trees.walk(objects.reader, taken.snapshot.tree))
     assert len(found) == 22
     assert found[b"grown/4"].oid == blob(camera.project, "grown/4")
 
@@ -1360,7 +1362,7 @@ def test_directory_that_changes_after_the_look(
     objects = Objects(camera.repo, dry=True)
     taken = take(camera.repo, objects, Limits(), camera.live)
 
-    assert dict(trees.walk(objects, taken.snapshot.tree)).keys() == {
+    assert dict(trees.walk(objects.reader, taken.snapshot.tree)).keys() == {
         b"dir/file",
         b"dir/late",
         b"tracked",
@@ -1605,6 +1607,6 @@ def test_seeded_from_the_index(camera: Camera, monkeypatch: pytest.MonkeyPatch) 
         taken = take(camera.repo, objects, Limits(), ())
 
     assert read == [project.path("d0/0")]
-    objects.flush()
+    objects.writer.flush()
     assert camera.take().snapshot == taken.snapshot
     assert taken.snapshot.tree == git_tree(project)

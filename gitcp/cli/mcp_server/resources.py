@@ -117,7 +117,7 @@ def _of(context: Context, summary: Summary) -> Iterator[Resource]:
     if summary.parent is not None:
         yield resource("diff", f"{id}~1", id)
     place = RESERVED + b"/" + CONVERSATION
-    if trees.lookup(context.store.objects, summary.root, place) is not None:
+    if trees.lookup(context.store.objects.reader, summary.root, place) is not None:
         yield resource("conversation", id)
 
 

@@ -1,0 +1,56 @@
+"""Objects that were written and wait for `flush`, which makes them visible to others."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from gitcp.git.packs import PackWriter
+from gitcp.git.trees import EMPTY_TREE
+from gitcp.model import Oid
+
+
+class Pending:
+    """`objects` wait in memory, `streamed` in files with temporary names, all others in `pack`."""
+
+    def __init__(self) -> None:
+        self.objects: dict[Oid, tuple[str, bytes]] = {}
+        self.streamed: dict[Oid, Path] = {}
+        self.pack: PackWriter | None = None
+        self.size = 0
+
+    def __contains__(self, oid: Oid) -> bool:
+        """Whether the next `flush` makes the object visible. Of the empty tree git has its own."""
+        if oid in self.objects or oid in self.streamed or oid == EMPTY_TREE:
+            return True
+        return self.pack is not None and bytes.fromhex(oid) in self.pack
+
+    def read(self, oid: Oid) -> tuple[str, bytes] | None:
+        """Return an object's kind and content, None if it does not wait in memory or in the
+        pack.
+        """
+        if oid in self.objects:
+            return self.objects[oid]
+        if self.pack is not None and bytes.fromhex(oid) in self.pack:
+            return self.pack.read(bytes.fromhex(oid))
+        return None
+
+    def add(self, oid: Oid, kind: str, data: bytes) -> None:
+        """Let an object wait in memory."""
+        self.objects[oid] = (kind, data)
+        self.size += len(data)
+
+    def clear(self) -> None:
+        """Forget what waits in memory."""
+        self.objects.clear()
+        self.size = 0
+
+    def discard(self) -> None:
+        """Remove the pack and the temporary files."""
+        if self.pack is not None:
+            self.pack.discard()
+            self.pack = None
+        for temporary in self.streamed.values():
+            with suppress(OSError):
+                temporary.unlink()
+        self.streamed.clear()

@@ -1,0 +1,157 @@
+"""Read objects: those that wait for `flush`, loose ones, and by gitcp.git.catfile all others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gitcp.errors import StoreDamaged
+from gitcp.git.loose import inflate, open_loose, read_loose
+from gitcp.git.packs import oid_of
+from gitcp.git.pending import Pending
+from gitcp.git.refs import NOTHING
+from gitcp.git.stored import StoredObjects
+from gitcp.git.trees import EMPTY_TREE, PartOfTree, TreeEntry, diff, parse, serialise, sort_key
+from gitcp.model import FileChange, Oid
+
+if TYPE_CHECKING:
+    from gitcp.git.repo import Repository
+
+
+class ObjectReader:
+    """Reads the objects of one repository. Trees are cached, since plans and diffs read the same
+    ones again.
+    """
+
+    def __init__(self, repo: Repository, stored: StoredObjects, pending: Pending) -> None:
+        self._repo = repo
+        self._stored = stored
+        self._pending = pending
+        self._trees: dict[Oid, list[TreeEntry]] = {EMPTY_TREE: []}
+        self._compared: tuple[Oid | None, Oid | None, tuple[FileChange, ...]] = (None, None, ())
+
+    def exists(self, oid: Oid) -> bool:
+        """Return whether the object exists, or will after `flush`. Reads no content."""
+        return oid in self._pending or self._stored.exists(oid)
+
+    def read(self, oid: Oid) -> tuple[str, bytes]:
+        """Return an object's kind and content. Raises StoreDamaged if it is missing or its hash is
+        wrong.
+        """
+        waiting = self._pending.read(oid)
+        if waiting is not None:
+            return waiting
+        try:
+            return self._read_loose(oid) or self._read_packed(oid)
+        except StoreDamaged as error:
+            error.objects = (oid,)
+            raise
+
+    def read_blob(self, oid: Oid) -> bytes:
+        """Return the bytes of a blob. Raises StoreDamaged."""
+        return self._read_kind(oid, "blob")
+
+    def read_commit(self, oid: Oid) -> bytes:
+        """Return the raw bytes of a commit. Raises StoreDamaged."""
+        if oid == NOTHING:
+            raise StoreDamaged("its ref does not contain an object name", hint="gitcp check")
+        return self._read_kind(oid, "commit")
+
+    def stream_blob(self, oid: Oid) -> Iterator[bytes]:
+        """Yield a blob in chunks; a large one is never held in memory as a whole.
+
+        Raises StoreDamaged as `read`, but possibly after the last chunk: the output is then
+        invalid.
+        """
+        if self._pending.read(oid) is not None:
+            yield self.read_blob(oid)
+            return
+        try:
+            yield from self._stream_stored(oid)
+        except StoreDamaged as error:
+            error.objects = (oid,)
+            raise
+
+    # ------------------------------------------------------------ trees
+
+    def read_tree(self, oid: Oid) -> list[TreeEntry]:
+        """Return the entries of a tree."""
+        entries = self._trees.get(oid)
+        if entries is None:
+            if isinstance(oid, PartOfTree):
+                whole = self.read_tree(oid.whole)
+                entries = [entry for entry in whole if entry.name != oid.left_out]
+            else:
+                entries = parse(self._read_kind(oid, "tree"))
+            self._trees[oid] = entries
+        return entries
+
+    def has_cached(self, tree: Oid) -> bool:
+        """Return whether a tree is cached."""
+        return tree in self._trees
+
+    def cache_tree(self, oid: Oid, entries: list[TreeEntry]) -> None:
+        """Let this tree, with its entries in git's order, be read from the cache."""
+        self._trees[oid] = entries
+
+    def name_tree(self, entries: list[TreeEntry]) -> Oid:
+        """Return the id that a tree would have. It can be read from the cache, but is not stored.
+        Entries may be in any order.
+        """
+        ordered = sorted(entries, key=sort_key)
+        oid = oid_of("tree", serialise(ordered))
+        self.cache_tree(oid, ordered)
+        return oid
+
+    def compare(self, old: Oid | None, new: Oid | None) -> tuple[FileChange, ...]:
+        """Return the differences between two trees. The last result is cached: a restore asks three
+        times, in both directions.
+        """
+        if self._compared[:2] == (new, old):
+            changes = tuple(FileChange(c.path, c.new, c.old) for c in self._compared[2])
+            self._compared = (old, new, changes)
+        elif self._compared[:2] != (old, new):
+            self._compared = old, new, tuple(diff(self, old, new))
+        return self._compared[2]
+
+    # ------------------------------------------------------------ where it is stored
+
+    def _read_loose(self, oid: Oid) -> tuple[str, bytes] | None:
+        """Return a loose object of this store or its alternates, None if there is none or if it is
+        damaged and packed as well.
+        """
+        try:
+            copies = (read_loose(directory, oid) for directory in self._stored.directories)
+            return next((copy for copy in copies if copy is not None), None)
+        except StoreDamaged:
+            if self._stored.is_packed(oid):
+                return None
+            raise
+
+    def _read_packed(self, oid: Oid) -> tuple[str, bytes]:
+        self._require(oid)
+        return self._repo.cat_file.read(oid)
+
+    def _stream_stored(self, oid: Oid) -> Iterator[bytes]:
+        for directory in self._stored.directories:
+            loose = open_loose(directory, oid)
+            if loose is not None:
+                with loose:
+                    yield from inflate(loose, oid)
+                return
+        self._require(oid)
+        yield from self._repo.cat_file.stream(oid)
+
+    def _require(self, oid: Oid) -> None:
+        """Raise StoreDamaged for a missing object: git would start in vain, or fetch it."""
+        stored = self._stored
+        if not (stored.is_packed(oid) or stored.exists(oid) or stored.has_unreadable_index):
+            raise StoreDamaged(f"object {oid} is missing", hint="gitcp check")
+
+    def _read_kind(self, oid: Oid, kind: str) -> bytes:
+        actual_kind, data = self.read(oid)
+        if actual_kind != kind:
+            raise StoreDamaged(
+                f"object {oid} should be a {kind} and is a {actual_kind}", hint="gitcp check"
+            )
+        return data

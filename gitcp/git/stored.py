@@ -1,0 +1,83 @@
+"""Which objects a repository has: loose files and the indexes of packs, alternates included.
+
+Read here and not asked of git: a save looks up thousands of objects and touches the files that have
+them, and in a partial clone git would fetch what is only promised.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+
+from gitcp.git.loose import with_alternates
+from gitcp.git.packs import PackIndex, indexes, pack_times
+from gitcp.model import Oid
+
+
+class StoredObjects:
+    """The objects in the files of one repository. `directory` is its objects directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._listed: list[float] = []
+
+    @cached_property
+    def directories(self) -> list[Path]:
+        """Return the objects directory and its alternates."""
+        return with_alternates(self.directory)
+
+    @property
+    def has_unreadable_index(self) -> bool:
+        """Return whether some pack may contain objects that are not known here."""
+        return not all(index.is_usable for index in self._indexes)
+
+    def exists(self, oid: Oid) -> bool:
+        """Return whether an object is in a file."""
+        if self._is_listed(oid):
+            return True
+        if self._listed == pack_times(self.directories):
+            return False
+        self.forget_packs()  # somebody put packs together
+        return self._is_listed(oid)
+
+    def is_packed(self, oid: Oid) -> bool:
+        """Return whether a pack has this object."""
+        return any(True for _ in self._near(bytes.fromhex(oid)))
+
+    def paths(self, oid: Oid) -> Iterator[str]:
+        """Yield the path that a loose copy would have in each directory, then each pack that has
+        the object.
+        """
+        for directory in self.directories:
+            yield f"{directory}/{oid[:2]}/{oid[2:]}"
+        for index in self._near(bytes.fromhex(oid)):
+            yield str(index.pack)
+
+    def add_pack(self, index: PackIndex) -> None:
+        """Remember a pack that was written just now."""
+        self._indexes = [*self.__dict__.get("_indexes", ()), index]
+
+    def forget_packs(self) -> None:
+        """List the packs again when they are asked for."""
+        self.__dict__.pop("_indexes", None)
+
+    @cached_property
+    def _indexes(self) -> list[PackIndex]:
+        self._listed = pack_times(self.directories)
+        return [index for directory in self.directories for index in indexes(directory)]
+
+    def _is_listed(self, oid: Oid) -> bool:
+        return any(map(os.path.exists, self.paths(oid)))
+
+    def _near(self, oid: bytes) -> Iterator[PackIndex]:
+        """Yield the packs that contain an object, the most recently used first: related objects are
+        in one pack.
+        """
+        for index in tuple(self._indexes):
+            if oid in index:
+                if index is not self._indexes[0]:
+                    self._indexes.remove(index)
+                    self._indexes.insert(0, index)
+                yield index

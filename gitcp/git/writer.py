@@ -1,0 +1,209 @@
+"""Write objects. They become visible together at `flush`, before any ref can name them.
+
+A few new objects become loose, many become one pack. Everything is fsynced at `flush`, which git
+does not do for all objects.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zlib
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from gitcp.errors import StoreDamaged
+from gitcp.git.freshening import Freshener
+from gitcp.git.loose import failures_named, flush_loose
+from gitcp.git.packs import LEVEL, PackWriter, deflated, let_go, oid_of, packed
+from gitcp.git.pending import Pending
+from gitcp.git.reader import ObjectReader
+from gitcp.git.repack import note
+from gitcp.git.stored import StoredObjects
+from gitcp.git.trees import TreeEntry, serialise, sort_key
+from gitcp.model import Oid
+
+if TYPE_CHECKING:
+    from gitcp.git.repo import Repository
+
+MOST_LOOSE = 12
+"""Up to this many new objects become loose: each is a file to sync, in a directory to sync; a pack
+is two files.
+"""
+
+MOST_BESIDE = 64
+"""Up to this many new objects stay loose beside a large file, which is loose always: housekeeping
+finds loose objects through loose commits.
+"""
+
+MOST_IN_MEMORY = 1 << 20
+"""Up to this many bytes of new objects wait in memory for `flush`; beyond that they are streamed to
+a pack.
+"""
+
+
+class Parts(NamedTuple):
+    """What a writer works with."""
+
+    repo: Repository
+    stored: StoredObjects
+    pending: Pending
+    reader: ObjectReader
+    freshener: Freshener
+
+
+class ObjectWriter:
+    """Writes the objects of one repository.
+
+    With `dry`, nothing is written: trees are cached for comparison, blobs are only hashed.
+    """
+
+    def __init__(self, parts: Parts, *, dry: bool = False) -> None:
+        self._repo, self._stored, self._pending, self._reader, self._freshener = parts
+        self._dry = dry
+        self._directory = self._stored.directory
+        self._unnamed: list[Path] = []
+        self.new_bytes = 0
+        self.new_objects = 0
+
+    def write(self, kind: str, data: bytes, *, new: bool = False) -> Oid:
+        """Store an object unless it exists, and return its id. It is visible after `flush`.
+
+        With `new` it is unlikely to exist (gitcp.git.gathering then skips the lookup).
+        """
+        oid = oid_of(kind, data)
+        if self._is_stored(oid, new=new):
+            return oid
+        self.new_objects += 1
+        self.new_bytes += len(data)
+        if self._dry:
+            return oid
+        if self._pending.pack is not None:
+            with failures_named(self.discard):
+                self._pending.pack.add(bytes.fromhex(oid), kind, data)
+            return oid
+        self._pending.add(oid, kind, data)
+        if self._pending.size > MOST_IN_MEMORY:
+            self._start_pack()
+        return oid
+
+    def _is_stored(self, oid: Oid, *, new: bool) -> bool:  # noqa: ARG002 -- for gathering
+        return self._freshener.freshen(oid)
+
+    def write_blob(self, data: bytes, *, new: bool = False) -> Oid:
+        """Store a blob and return its id; `new` as for `write`."""
+        return self.write("blob", data, new=new)
+
+    def write_tree(self, entries: list[TreeEntry]) -> Oid:
+        """Store a tree and return its id; entries may be in any order."""
+        ordered = sorted(entries, key=sort_key)
+        oid = self.write("tree", serialise(ordered), new=True)
+        self._reader.cache_tree(oid, ordered)
+        return oid
+
+    def write_stream(self, size: int, chunks: Iterable[bytes]) -> Oid | None:
+        """Store a blob of `size` bytes without holding it in memory. Return None if `chunks` do not
+        add up to `size`.
+        """
+        digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+        compressor = zlib.compressobj(LEVEL)
+        temporary = self._directory / f"tmp_obj_gitcp_{os.urandom(6).hex()}"
+        seen = 0
+        with (
+            failures_named(lambda: temporary.unlink(missing_ok=True)),
+            open(os.devnull if self._dry else temporary, "xb" if not self._dry else "wb") as file,
+        ):
+            file.write(compressor.compress(b"blob %d\0" % size))
+            for chunk in chunks:
+                seen += len(chunk)
+                digest.update(chunk)
+                file.write(compressor.compress(chunk))
+            file.write(compressor.flush())
+        oid = Oid(digest.hexdigest())
+        if self._dry or seen != size or self._freshener.freshen(oid):
+            temporary.unlink(missing_ok=True)
+            return oid if seen == size else None
+        self._pending.streamed[oid] = temporary
+        self.new_objects += 1
+        self.new_bytes += size
+        return oid
+
+    def flush(self, *, held: bool = False) -> None:
+        """Make everything written visible and durable. Raises DiskFull; then nothing of it can be
+        named by a ref.
+
+        With `held`, a `git repack -ad` that looks before a ref names it leaves it alone, until
+        `let_go`.
+        """
+        with failures_named(self.discard):
+            if self._pending.pack is not None:
+                pack: Path | None = self._pending.pack.close(held=held)
+                self._pending.pack = None
+            else:
+                pack = self._pack_pending(held=held)
+            self._unnamed += [pack] if pack and held else []
+            flush_loose(self._directory, self._pending.objects, self._pending.streamed)
+        self._settled(pack)
+
+    def let_go(self) -> None:
+        """What was held is named by refs now, or by nothing ever."""
+        while self._unnamed:
+            self._released(self._unnamed.pop())
+
+    def _released(self, pack: Path) -> None:
+        let_go(pack)
+
+    def _pack_pending(self, *, held: bool) -> Path | None:
+        """What waits becomes a pack, unless it is little."""
+        if self._is_little():
+            return None
+        small = packed(self._pending.objects, deflated)
+        pack = small.write(self._directory / "pack", sync=True, held=held)
+        self._pending.clear()
+        return pack
+
+    def _is_little(self) -> bool:
+        most = MOST_BESIDE if self._pending.streamed else MOST_LOOSE
+        return len(self._pending.objects) <= most
+
+    def _settled(self, pack: Path | None) -> None:
+        """What was written is visible; `pack` is the one it went to."""
+        self._forget_pending()
+        self._stored.forget_packs()
+        if pack:
+            note(self._repo, pack)
+
+    def _forget_pending(self) -> None:
+        self._pending.clear()
+        self._freshener.forget()
+
+    def discard(self) -> None:
+        """Forget everything written since the last `flush`."""
+        self._pending.discard()
+        self._forget_pending()
+        self.let_go()
+
+    def _start_pack(self) -> None:
+        with failures_named(self.discard):
+            writer = self._pending.pack = PackWriter(self._directory / "pack")
+            for oid, (kind, data) in self._pending.objects.items():
+                writer.add(bytes.fromhex(oid), kind, data)
+        self._forget_pending()
+
+    def renew(self, oids: Iterable[Oid]) -> None:
+        """Give these objects a new loose copy. git's gc then keeps them and all they reach, even if
+        it saw no ref to them.
+
+        Touching a pack is not enough: git may have checked its time already. Raises DiskFull.
+        """
+        for oid in oids:
+            try:
+                os.utime(self._directory / oid[:2] / oid[2:])
+            except OSError:  # packed, borrowed, or another user's
+                with suppress(StoreDamaged):  # of what cannot be read there is no copy
+                    self._pending.add(oid, *self._reader.read(oid))
+        with failures_named(self.discard):
+            flush_loose(self._directory, self._pending.objects, self._pending.streamed)
+        self._forget_pending()
