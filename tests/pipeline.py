@@ -45,7 +45,7 @@ def work(records: int, *, one: bool = False, killed_at: int = -1) -> None:
     and knows nothing of other kills.
     """
     session = gitcp.open(".").session(SESSION)
-    session.resume()
+    session.resume(outputs="out-00000.bin")
     position = int(session.position.get("record", 0))
     per_file = records if one else max(1, records // FILES)
     per_save = max(1, records // (SAVES_OF_ONE if one else SAVES))

@@ -122,9 +122,9 @@ class AsyncSession:
         """See Session.save."""
         return await asyncio.to_thread(self.blocking.save, label, **given)
 
-    async def resume(self) -> Report | None:
+    async def resume(self, **given: Any) -> Report | None:
         """See Session.resume."""
-        return await asyncio.to_thread(self.blocking.resume)
+        return await asyncio.to_thread(self.blocking.resume, **given)
 
     async def plan(self, inputs: Mapping[str | tuple[str, str], object] = EMPTY) -> StepPlan:
         """See Session.plan."""

@@ -25,7 +25,7 @@ from gitcp.running.steps import (
     plan_session,
     record,
 )
-from gitcp.saving import save
+from gitcp.saving import position, save
 from gitcp.saving.save import Saved
 from gitcp.saving.session import GIVEN, Choice
 from gitcp.state import journal, settings, steps
@@ -76,14 +76,17 @@ class Session:
         """Save to this session. See Checkpoints.save."""
         return self.opened.save(label, session=self.name, **given)
 
-    def resume(self) -> Report | None:
+    def resume(self, *, outputs: Files = ()) -> Report | None:
         """Restore the files of the last checkpoint, for the program to continue at its position.
 
         The current state is saved first, and an interrupted restore is finished. Safety
         checkpoints (before a restore) are skipped. If there is no checkpoint yet, one
-        is made, and None is returned.
+        is made, and None is returned. `outputs` are files that the program writes: see
+        Checkpoints.save. Raises Refused, with nothing changed, if another file that changed since
+        is left out of checkpoints: it would stay as it is.
         """
         store = self.opened.store()
+        position.name_outputs(store.repo, inside(self.opened, outputs))
         if journal.unfinished(store.repo) is not None:
             restore.finish(
                 store, lambda id: self.opened.request(store, numbered(store, id)), forward=True
@@ -92,7 +95,9 @@ class Session:
         if target is None:
             self.save(f"start of {self.name}")
             return None
-        return restore.restore(store, self.opened.request(store, target))
+        request = self.opened.request(store, target)
+        position.check_resume(store, restore.current(store, request), target)
+        return restore.restore(store, request)
 
     def _last_intended(self, store: Store) -> Checkpoint | None:
         """Return the last checkpoint that is not a safety checkpoint."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 from gitcp.errors import ConversationUnreadable, Refused
 from gitcp.git.objects import Objects
 from gitcp.history import log
-from gitcp.model import Checkpoint, CheckpointId, Trigger, path_text
+from gitcp.model import Checkpoint, CheckpointId, Snapshot, Trigger, path_text
 from gitcp.restoring import index as index_op
 from gitcp.restoring import permissions, placing, restore_notice, trust, written
 from gitcp.restoring.apply import EDITED, apply_files, leave_edited, still_wrong
@@ -128,9 +128,7 @@ def plan(store: Store, request: RestoreRequest) -> RestorePlan:
     """
     check_paths(store, request)
     objects = Objects(store.repo, dry=True)
-    now = take(
-        store.repo, objects, request.scan_limits, live_trees(store, request.target.id.session)
-    )
+    now = _take(store, objects, request)
     later = tuple(log.later(store, request.target))
     return RestorePlan(
         target=request.target,
@@ -139,6 +137,16 @@ def plan(store: Store, request: RestoreRequest) -> RestorePlan:
         later=later,
         effects=effects.open_commands(store, request.target),
     )
+
+
+def current(store: Store, request: RestoreRequest) -> Snapshot:
+    """Return the snapshot of the current files that a restore would save first. Writes nothing."""
+    return _take(store, Objects(store.repo, dry=True), request).snapshot
+
+
+def _take(store: Store, objects: Objects, request: RestoreRequest) -> Taken:
+    live = live_trees(store, request.target.id.session)
+    return take(store.repo, objects, request.scan_limits, live)
 
 
 def plan_from(store: Store, objects: Objects, request: RestoreRequest, taken: Taken) -> FilePlan:

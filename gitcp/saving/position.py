@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Collection
 
 from gitcp.errors import BadValue, GitcpError, Refused
-from gitcp.model import Checkpoint, Skip, SkipReason
+from gitcp.git.repo import Repository
+from gitcp.model import Checkpoint, Skip, SkipReason, Snapshot
 from gitcp.store import Store
 from gitcp.worktree import outputs
 from gitcp.worktree.paths import display
@@ -22,37 +23,32 @@ SLACK = 1.0
 """Seconds. A checkpoint's time has whole seconds: what changed in the same one may be in it."""
 
 
-def capture(
-    store: Store, named: tuple[bytes, ...], take: Callable[[tuple[bytes, ...]], Taken]
-) -> Taken:
-    """Return a snapshot with the files that a program named as its outputs. `take` makes one, with
-    paths to be captured although they are ignored or too large.
-
-    Remembers those in the working tree's list. Raises BadValue for one that is not a file of this
-    working tree, or is not in the snapshot although it exists.
+def name_outputs(repo: Repository, named: Collection[bytes]) -> None:
+    """Add files that a program writes to the list of this working tree: every snapshot captures
+    them from now on. Raises BadValue for one that is there and is not a file.
     """
-    root = os.fsencode(store.repo.root)
+    root = os.fsencode(repo.root)
     for path in named:
         _check_kind(root, path)
-    taken = take(())
-    missing = tuple(path for path in named if _is_missing(root, path, taken))
-    if missing:
-        taken = take(missing)
-    for path in missing:
-        if _is_missing(root, path, taken):
+    try:
+        outputs.add(repo, named)
+    except OSError as error:
+        raise GitcpError(
+            f"cannot write the list of outputs: {error.strerror}; nothing was changed"
+        ) from None
+
+
+def check_outputs(store: Store, named: Collection[bytes], taken: Taken) -> None:
+    """Raise BadValue for an output that exists and is not in the snapshot."""
+    root = os.fsencode(store.repo.root)
+    for path in named:
+        if taken.stamp(path) is None and os.path.lexists(root + b"/" + path):
             reasons = [s.reason.value for s in taken.snapshot.skipped if s.path == path]
             raise BadValue(
                 f"output {display(path)} cannot be saved"
                 f"{f' ({reasons[0]})' if reasons else ''}: nothing was saved",
                 hint=f"ls -l {display(path)}",
             )
-    try:
-        outputs.add(store.repo, taken.snapshot.outputs)
-    except OSError as error:
-        raise GitcpError(
-            f"cannot write the list of outputs: {error.strerror}; nothing was saved"
-        ) from None
-    return taken
 
 
 def _check_kind(root: bytes, path: bytes) -> None:
@@ -68,21 +64,30 @@ def _check_kind(root: bytes, path: bytes) -> None:
         )
 
 
-def _is_missing(root: bytes, path: bytes, taken: Taken) -> bool:
-    return taken.stamp(path) is None and os.path.lexists(root + b"/" + path)
-
-
 def check(store: Store, draft: Checkpoint, parent: Checkpoint | None) -> None:
     """Raise Refused if a file that changed since the parent is not in the checkpoint that records a
     position. Files that were left out before and have not changed since are not its own.
     """
-    for skip in draft.snapshot.skipped:
-        if skip.reason in LEFT_OUT and _changed(store, skip, parent):
+    result = "would not be in the checkpoint", "the position was not saved"
+    _refuse(store, draft.snapshot, parent, *result)
+
+
+def check_resume(store: Store, snapshot: Snapshot, target: Checkpoint) -> None:
+    """Raise Refused if a file of the current snapshot changed since the target, but is in neither:
+    the restore would leave it as it is.
+    """
+    _refuse(store, snapshot, target, f"{target.id} does not have it", "no file was restored")
+
+
+def _refuse(
+    store: Store, snapshot: Snapshot, before: Checkpoint | None, why: str, undone: str
+) -> None:
+    for skip in snapshot.skipped:
+        if skip.reason in LEFT_OUT and _changed(store, skip, before):
             shown = display(skip.path)
             raise Refused(
-                f"{shown} changed, but would not be in the checkpoint ({skip.reason.value}"
-                f"{f', {skip.detail}' if skip.detail else ''}): the position was not saved, and "
-                "nothing changed",
+                f"{shown} changed, but {why} ({skip.reason.value}"
+                f"{f', {skip.detail}' if skip.detail else ''}): {undone}, and nothing changed",
                 hint=f"name it as an output: --produces {shown}, in Python outputs=[{shown!r}]; if "
                 "the position does not depend on it, ignore it: "
                 f"echo '/{shown}' >>.git/info/exclude",

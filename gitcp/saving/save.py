@@ -188,15 +188,10 @@ def _set_tags(store: Store, names: tuple[str, ...], made: Checkpoint) -> None:
 def _take(store: Store, request: SaveRequest, live: Container[Oid]) -> Taken:
     if request.files is not None:
         return known(request.files)
-    if request.outputs or request.limits.outputs:
-
-        def again(paths: tuple[bytes, ...]) -> Taken:
-            limits = replace(request.limits, outputs=(*request.limits.outputs, *paths))
-            return take(store.repo, store.objects, limits, live, request.since)
-
-        taken = position.capture(store, request.outputs, again)
-    else:
-        taken = take(store.repo, store.objects, request.limits, live, request.since)
+    if named := (*request.outputs, *request.limits.outputs):
+        position.name_outputs(store.repo, named)
+    taken = take(store.repo, store.objects, request.limits, live, request.since)
+    position.check_outputs(store, request.outputs, taken)
     return request.complete(taken) if request.complete else taken
 
 

@@ -108,12 +108,7 @@ def take(
     look, repo.look = repo.look, None  # stale for any later scan
     named = {*limits.outputs, *outputs.read(repo)}
     limits = replace(limits, outputs=tuple(sorted(named))) if named else limits
-    settings: tuple[object, ...] = (
-        limits.max_untracked_file,
-        limits.max_dependency_files,
-        limits.include,
-        *((limits.outputs,) if named else ()),
-    )
+    settings = (limits.max_untracked_file, limits.max_dependency_files, limits.include)
     basis = basis_of(repo, settings)
     memory = since.taken.memory if since else state.load(repo, basis, look)
     index_file = git_index.current_fingerprint(repo)
@@ -194,6 +189,7 @@ class _Snapshotter:
         index = None if index_file == memory.index_file else git_index.read(self._repo)
         touched = self._changed_directories(memory) if since is None else since.touched()
         touched |= dict.fromkeys(self._moved_repositories(memory), stat_check.ANYTHING)
+        touched |= dict.fromkeys(self._with_new_outputs(memory), stat_check.ANYTHING)
         if index is not None:
             touched |= dict.fromkeys(_reindexed(memory, index), stat_check.ANYTHING)
         if not touched:
@@ -303,6 +299,23 @@ class _Snapshotter:
                     head,
                 ):
                     directories.append(directory)
+        return directories
+
+    def _with_new_outputs(self, memory: Memory) -> set[bytes]:
+        """Return the directories to scan for outputs that exist and were not captured: those that
+        contain them, or the nearest above that were scanned.
+        """
+        past, directories = Past(memory.lines, memory.records), set[bytes]()
+        for path in self._limits.outputs:
+            directory, _, name = path.rpartition(b"/")
+            record = past.record(directory)
+            if (record and name in record.files) or not os.path.lexists(
+                os.path.join(self._root, path)
+            ):
+                continue
+            while directory and directory not in memory.lines:
+                directory = directory.rpartition(b"/")[0]
+            directories.add(directory)
         return directories
 
     def _scan(

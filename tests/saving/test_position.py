@@ -112,6 +112,43 @@ def test_outputs_are_kept(session: gitcp.Session, project: Project) -> None:
     assert [len(project.read(name)) for name in names] == [3000] * 4
 
 
+def test_grown_before_it_was_saved(session: gitcp.Session, project: Project) -> None:
+    """An output that was small when it was named, and passed the limit before the next save, goes
+    back with a resume; so does one that was named before anything was saved.
+    """
+    assert session.resume(outputs="new.csv") is None
+    project.write("new.csv", "x" * 2000)
+    session.resume()
+    assert not project.root.joinpath("new.csv").exists()
+    project.write("out.csv", "x" * 900)
+    session.save(position={"record": 9}, outputs="out.csv")
+    project.write("out.csv", "x" * 1200)
+    session.resume()
+    assert len(project.read("out.csv")) == 900
+    gitcp.open(project.root).undo()
+    assert len(project.read("out.csv")) == 1200
+
+
+def test_resume_without_its_files(session: gitcp.Session, project: Project) -> None:
+    """A file that was not named and passed the limit since is not in any checkpoint: a resume
+    would leave it as it is, and is refused, with the fix.
+    """
+    project.write("out.csv", "x" * 900)
+    project.write("data.bin", "x" * 5000)
+    os.utime(project.root / "data.bin", (1, 1))
+    session.save()
+    session.save(position={"record": 9}, force=True)
+    project.write("out.csv", "x" * 1200)
+    with (
+        project.guard(),
+        pytest.raises(Refused, match=r"out.csv changed, but work@2 does not have"),
+    ):
+        session.resume()
+    assert session.resume(outputs=["out.csv"]) is not None
+    assert len(project.read("out.csv")) == 900
+    assert len(project.read("data.bin")) == 5000
+
+
 def test_elsewhere(session: gitcp.Session, project: Project) -> None:
     """Restored where the working tree's list is not, an output is captured from then on."""
     project.write("big.csv", "x" * 2000)
