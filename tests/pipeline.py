@@ -129,7 +129,7 @@ def main(records: int, kills: int, *, one: bool) -> int:
         subprocess.run(["git", "init", "--quiet", name], check=True)
         begun = time.monotonic()
         positions = supervise(directory, records, kills, one=one)
-        print(f"{records:,} records, killed {kills + 1} times, {time.monotonic() - begun:.0f} s")
+        print(f"{records:,} records, {time.monotonic() - begun:.0f} s")
         print("started at", ", ".join(f"{int(position):,}" for position in positions))
         wrong = differing(directory, records)
         size = sum(path.stat().st_size for path in directory.glob("out-*.bin"))

@@ -287,6 +287,7 @@ KILLED = """
                 Path("../begun").write_text("outer\\ninner\\n")
                 Path("new.txt").write_text("new")
                 Path("b.txt").unlink()
+            checkpoints.session("steps").step("one", lambda: Path("one.txt").write_text("1"))
             raise ValueError("it failed")
     except ValueError:
         pass
@@ -296,8 +297,9 @@ KILLED = """
 
 @pytest.mark.faults
 def test_killed_anywhere(checkpoints: Checkpoints, project: Project) -> None:
-    """Killed at any place, finished by the next: the files are as they were, each compensation was
-    run exactly once, and the store is whole. What recovers is killed as well.
+    """Killed at any place, finished by the next: the files are as they were, no result is left of
+    the step that wrote one, each compensation was run exactly once, and the store is whole. What
+    recovers is killed as well.
     """
     assert checkpoints.save(session="s", force=True).saved
     files = project.files()
@@ -316,6 +318,7 @@ def test_killed_anywhere(checkpoints: Checkpoints, project: Project) -> None:
 
         begun = lines(project, "begun")
         assert project.files() == files, place
+        assert not checkpoints.session("steps").plan().steps, place
         # Killed between the beginning and the first thing that is done, it is compensated without
         # need.
         assert lines(project, "effects") in (
