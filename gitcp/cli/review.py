@@ -99,6 +99,8 @@ def command(context: Context, /, **given: Any) -> None:
         thread.put(_markdown(story, given["max_bytes"]).decode(), dry=given["dry_run"])
     elif given["as_json"]:
         context.output.document(objects.document("review", fields(story)))
+    elif not given["files"] and context.output.terminal:
+        context.output.data(_terminal(story))
     elif not given["files"]:
         context.output.data(_markdown(story, given["max_bytes"]))
 
@@ -152,7 +154,8 @@ def _told(context: Context, given: dict[str, Any], thread: _Thread | None) -> St
     if thread is not None and reviewed is None:
         reviewed = _hex(thread.reviewed())
     asked = ReviewRange(base or (head if session else None), head, session, reviewed, seen)
-    return op.build(store, asked, settings.policy(store.repo))
+    diffs = any(name.endswith(".html") for name in given["files"])
+    return op.build(store, asked, settings.policy(store.repo), diffs=diffs)
 
 
 def _hex(text: str | None) -> Oid | None:
@@ -198,6 +201,12 @@ def _markdown(story: Story, most: int) -> bytes:
     return comment.render(story, most).encode("utf-8", "replace")
 
 
+def _terminal(story: Story) -> bytes:
+    from gitcp.review.pages import comment
+
+    return comment.terminal(story).encode("utf-8", "replace")
+
+
 def _check(path: Path, *, force: bool) -> None:
     if path.suffix not in KINDS:
         raise BadValue(f"{path.name} must end in one of {', '.join(KINDS)}: nothing was written")
@@ -211,6 +220,7 @@ def fields(story: Story) -> wire.Json:
         "base": story.base,
         "head": story.head,
         "branch": story.branch,
+        "objective": story.objective or None,
         "commits": [
             {
                 "commit": t.commit,
@@ -271,4 +281,5 @@ def _step(step: ReviewStep) -> wire.Json:
             for f in step.files
         ],
         "commits": list(step.commits),
+        "restored_from": step.restored_from or None,
     }

@@ -84,7 +84,9 @@ def parse(patch: bytes) -> tuple[FilePatch, ...]:
             files.append(FilePatch(_both(line[11:])))
         elif files and (match := HUNK.fullmatch(line)):
             end = _end(lines, at, int(match[2] or 1), int(match[4] or 1))
-            hunk = Hunk(int(match[1]), int(match[3]), _text(match[5]), tuple(_runs(lines[at:end])))
+            hunk = Hunk(
+                int(match[1]), int(match[3]), decoded(match[5]), tuple(_runs(lines[at:end]))
+            )
             files[-1] = replace(files[-1], hunks=(*files[-1].hunks, hunk))
             at = end
         elif files:
@@ -106,7 +108,7 @@ def _runs(lines: list[bytes]) -> Iterator[Run]:
     for sign, group in groupby(
         (line for line in lines if line[:1] != b"\\"), key=lambda line: line[:1]
     ):
-        yield Run(sign.decode("ascii", "replace"), "\n".join(_text(line[1:]) for line in group))
+        yield Run(sign.decode("ascii", "replace"), "\n".join(decoded(line[1:]) for line in group))
 
 
 def _with_header(file: FilePatch, line: bytes) -> FilePatch:
@@ -123,7 +125,7 @@ def _with_header(file: FilePatch, line: bytes) -> FilePatch:
     if line.startswith((b"--- ", b"+++ ")) and line[4:] != b"/dev/null":
         return replace(file, path=_shown(line[4:].removesuffix(b"\t"), strip=True))
     if line.startswith((b"old mode ", b"new mode ")):
-        return replace(file, notes=(*file.notes, _text(line)))
+        return replace(file, notes=(*file.notes, decoded(line)))
     return (
         replace(file, notes=(*file.notes, "binary")) if line.startswith(b"Binary files ") else file
     )
@@ -145,5 +147,6 @@ def _unescaped(match: re.Match[bytes]) -> bytes:
     return bytes([int(escape, 8) & 0xFF]) if escape.isdigit() else ESCAPES.get(escape, escape)
 
 
-def _text(line: bytes) -> str:
+def decoded(line: bytes) -> str:
+    """Return a line of a file as text; bytes that are not UTF-8 become escapes."""
     return line.decode("utf-8", "backslashreplace")

@@ -17,20 +17,24 @@ from gitcp.history.chains import Chain, Lines, load
 from gitcp.history.diffstat import FileStat
 from gitcp.model import Checkpoint, Oid
 from gitcp.policy.settings import Settings
-from gitcp.review import interdiff, links
+from gitcp.review import interdiff, links, sources
 from gitcp.review.interdiff import Since
 from gitcp.review.links import Commit, Link
+from gitcp.review.sources import SourcedDiff
 from gitcp.store import Store, subject
 from gitcp.value import Value
 
 
 class ReviewedCommit(Value):
-    """A commit of the change, how it was linked ("" if it was not), and its checkpoints."""
+    """A commit of the change, how it was linked ("" if it was not), its checkpoints, and its diff,
+    which is empty unless requested.
+    """
 
     commit: str
     subject: str
     how: str
     checkpoints: tuple[str, ...]
+    diff: SourcedDiff = SourcedDiff()
 
 
 class ReviewStep(Value):
@@ -38,7 +42,8 @@ class ReviewStep(Value):
     checkpoint before it does not have.
 
     `run` is the command of a `gitcp run` with its exit code. `commits` are the commits it
-    contributed to.
+    contributed to. `restored_from` is the id of the checkpoint that a restore went back to, "" for
+    other checkpoints.
     """
 
     id: str
@@ -54,11 +59,12 @@ class ReviewStep(Value):
     run: tuple[str, int | None] | None
     files: tuple[FileStat, ...]
     commits: tuple[str, ...]
+    restored_from: str = ""
 
 
 class Story(Value):
-    """A change: its commits and checkpoints, oldest first. `since` is set only if a comparison was
-    requested.
+    """A change: its commits and checkpoints, oldest first. `objective` is the last one recorded, ""
+    if there is none. `since` is set only if a comparison was requested.
     """
 
     base: str | None
@@ -67,6 +73,7 @@ class Story(Value):
     commits: tuple[ReviewedCommit, ...]
     steps: tuple[ReviewStep, ...]
     since: Since | None
+    objective: str = ""
 
 
 class ReviewRange(Value):
@@ -82,9 +89,10 @@ class ReviewRange(Value):
     seen: str | None = None
 
 
-def build(store: Store, scope: ReviewRange, policy: Settings) -> Story:
-    """Return the story of a range. A given session is included whole; otherwise, only the part of
-    each session that is related to the commits.
+def build(store: Store, scope: ReviewRange, policy: Settings, *, diffs: bool = False) -> Story:
+    """Return the story of a range, with the commits' `diffs` if a page shall show them. A given
+    session is included whole; otherwise, only the part of each session that is related to the
+    commits.
 
     Raises StoreDamaged where a chain is broken.
     """
@@ -93,11 +101,9 @@ def build(store: Store, scope: ReviewRange, policy: Settings) -> Story:
     lines = Lines(store)
     linked = links.find(commits, chains, lines)
     names = {summary.commit: str(summary.id) for chain in chains for summary in chain.summaries}
-    steps = [
-        step
-        for chain in chains
-        for step in _steps(store, chain, _part(chain, commits, linked, scope), linked, policy)
-    ]
+    parts = [(chain, _part(chain, commits, linked, scope)) for chain in chains]
+    steps = [step for part in parts for step in _steps(store, *part, linked, policy)]
+    shown = sources.diffs(store, commits, linked, chains, lines) if diffs else None
     since = None
     if scope.reviewed is not None or scope.seen is not None:
         since = interdiff.since(
@@ -108,16 +114,29 @@ def build(store: Store, scope: ReviewRange, policy: Settings) -> Story:
         head=scope.head,
         branch=store.repo.head().branch,
         commits=tuple(
-            _reviewed_commit(commit, linked.get(commit.oid), names) for commit in commits
+            _reviewed_commit(commit, linked.get(commit.oid), names, each)
+            for commit, each in zip(commits, shown or [SourcedDiff()] * len(commits), strict=True)
         ),
         steps=tuple(steps),
         since=since,
+        objective=_objective(store, parts),
     )
 
 
-def _reviewed_commit(commit: Commit, link: Link | None, names: Mapping[Oid, str]) -> ReviewedCommit:
+def _reviewed_commit(
+    commit: Commit, link: Link | None, names: Mapping[Oid, str], shown: SourcedDiff
+) -> ReviewedCommit:
     ids = tuple(names[oid] for oid in link.checkpoints) if link else ()
-    return ReviewedCommit(commit.oid, commit.subject, link.how.value if link else "", ids)
+    return ReviewedCommit(commit.oid, commit.subject, link.how.value if link else "", ids, shown)
+
+
+def _objective(store: Store, parts: Sequence[tuple[Chain, range]]) -> str:
+    """Return the objective recorded with the newest checkpoint of the story."""
+    last = [chain.summaries[part[-1]] for chain, part in parts if part]
+    if not last:
+        return ""
+    newest = max(last, key=lambda summary: summary.created)
+    return store.read(newest.commit).note.objective or ""
 
 
 def _part(
@@ -196,6 +215,7 @@ def _step(
         run=(" ".join(run.command), run.code) if run and run.command else None,
         files=files,
         commits=commits,
+        restored_from=str(checkpoint.restored_from or ""),
     )
 
 

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,9 @@ from gitcp.review import review as op
 from gitcp.review.interdiff import CommitStatus, FileDelta, Since
 from gitcp.review.pages import comment
 from gitcp.review.pages import review as page
+from gitcp.review.patches import FilePatch, Hunk, Run
 from gitcp.review.review import ReviewedCommit, ReviewStep, Story
+from gitcp.review.sources import SourcedDiff, SourcedFile
 from gitcp.secrets.scan import fingerprint
 from gitcp.value import replace
 
@@ -351,7 +354,9 @@ def test_without_commits(work: Work) -> None:
     that is said.
     """
     assert work.project.json("review")["steps"] == []
-    assert "no tests ran" in work.project.gitcp("review", check=0).out
+    assert (
+        "No checkpoints are related to these commits." in work.project.gitcp("review", check=0).out
+    )
     work.step("one", a_py=text(l3="one"))
 
     found = work.project.json("review")
@@ -454,6 +459,7 @@ def many(count: int, words: str = "words") -> Story:
             run=(words, 1),
             files=(FileStat(words.encode(), "added", 1, 0),),
             commits=("a" * 40,),
+            restored_from="alpha@1",
         )
         for n in range(count)
     )
@@ -464,13 +470,17 @@ def many(count: int, words: str = "words") -> Story:
         (FileDelta(words.encode(), 1, 2),),
         ("alpha@1",),
     )
+    runs = (Run(" ", words), Run("+", words), Run("-", words))
+    patch = FilePatch(words, "moved", words, (words,), (Hunk(1, 1, words, runs),))
+    shown = SourcedDiff((SourcedFile(patch, (("alpha@1",),)),), (words.encode(),))
     return Story(
         "c" * 40,
         "d" * 40,
         words,
-        (ReviewedCommit("a" * 40, words, "tree", ("alpha@1",)),),
+        (ReviewedCommit("a" * 40, words, "tree", ("alpha@1",), shown),),
         steps,
         since,
+        words,
     )
 
 
@@ -485,9 +495,9 @@ def test_fits(count: int, words: str) -> None:
     story = many(count, words)
     made = comment.render(story)
 
-    shown = made.count("<details>")
+    shown = made.count("<details>") - (count > 0)
     assert len(made.encode()) <= comment.MOST_BYTES
-    assert shown == made.count("</details>")
+    assert made.count("<details>") == made.count("</details>")
     assert shown >= min(count, 5)
     assert (f"{count - shown} of {count} checkpoints do not fit" in made) == (shown < count)
     assert comment.marked(made) == ("d" * 40, f"alpha@{count}")
@@ -498,6 +508,29 @@ def test_marks() -> None:
     assert comment.marked("hello <!-- gitcp:review v1 head= checkpoint= -->") is None
     assert comment.marked("<!-- gitcp:review v1 head=x checkpoint=y -->") is None
     assert comment.marked(comment.render(replace(many(0), head=None))) == (None, "")
+
+
+def test_little_before_the_fold() -> None:
+    """What is seen of a comment without unfolding is at most 25 lines, whatever the size."""
+    story = many(40)
+    commits = tuple(replace(story.commits[0], commit=f"{n:040x}") for n in range(40))
+    for told in (story, replace(story, commits=commits)):
+        before = comment.render(told).partition("<details>")[0].strip().splitlines()
+        assert len(before) <= 25
+        assert "Objective: `words`" in before
+    assert "and 30 more commits" in before
+
+
+def test_terminal() -> None:
+    """On a terminal there is no HTML, and everything that a comment has."""
+    made = comment.terminal(many(3))
+    assert not re.search(r"<[a-z/!]", made)
+    for each in (
+        "Objective: `words`",
+        "#### `alpha@3` `words`, 1 file",
+        "- failed: `pytest words`",
+    ):
+        assert each in made
 
 
 # ---------------------------------------------------------------- nothing in it is alive
@@ -530,6 +563,7 @@ PAYLOADS = (
 )
 OURS = re.compile(
     r"<!-- gitcp:review v1 head=[0-9a-f]* checkpoint=\S* -->\n?|</details>\n?"
+    r"|<details><summary>[\d,]+ checkpoints?</summary>\n?"
     r"|<details><summary><code>[^<>]*</code> <code>[^<>]*</code>[\w ,+−]*</summary>\n?"
 )
 
@@ -548,7 +582,9 @@ def test_nothing_lives_in_the_comment(payload: str) -> None:
 
     found = walk(MarkdownIt("commonmark", {"html": True}).enable("table").parse(made))
     kinds = {token.type for token in found}
-    assert not kinds & {"link_open", "image", "html_inline", "table_open", "blockquote_open"}
+    assert not kinds & {"link_open", "image", "html_inline", "blockquote_open"}
+    cells = [token.type for token in found if token.type in ("table_open", "tr_open", "td_open")]
+    assert Counter(cells) == {"table_open": 1, "tr_open": 2, "td_open": 4}
     assert all(OURS.fullmatch(token.content) for token in found if token.type == "html_block")
     plain = "\n".join(token.content for token in found if token.type == "text")
     assert not re.search(r"[<>@#|!`\[\]\x1b\u202e\u200b]|evil|everyone", plain), plain

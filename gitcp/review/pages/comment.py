@@ -8,6 +8,7 @@ Text from users and agents is only ever put in code spans and fences (gitcp.read
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import NamedTuple
@@ -28,8 +29,12 @@ LONGEST_PROMPT = 600
 MOST_ITEMS = 8
 MOST_FILES = 15
 MOST_COMMITS = 60
+MOST_ROWS = 10
+"""Commits in the table, so that little stands before the fold."""
+
 LONGEST_TITLE = 100
 
+TITLE = "## How this change was made"
 BEGINNING = "<!-- gitcp:review v1"
 MARKER = re.compile(
     rf"\A{re.escape(BEGINNING)} head=([0-9a-f]{{40}})? checkpoint=(\S{{0,200}}) -->"
@@ -58,23 +63,40 @@ def marked(text: str) -> Mark | None:
 
 
 def render(story: Story, most: int = MOST_BYTES) -> str:
-    """Return the comment in at most `most` bytes. Checkpoints that do not fit are counted."""
+    """Return the comment in at most `most` bytes: what a reviewer wants first, then, folded, every
+    checkpoint. Those that do not fit are counted.
+    """
     last = story.steps[-1].id if story.steps else ""
     head = [
         f"{BEGINNING} head={story.head or ''} checkpoint={last} -->",
-        "## How this change came about",
-        totals(story),
+        TITLE,
+        *filter(None, (_objective(story), _paragraph(story), _since_line(story.since))),
+        *filter(None, (_table(story),)),
     ]
-    parts = [*filter(None, (_since(story.since), _commits(story.commits)))]
-    steps = list(map(_block, story.steps))
-    blocks = [*head, *parts, *(["### Checkpoints"] if steps else []), *steps]
-    shown = _fitting(blocks, most - 200)
-    missing = min(len(steps), len(blocks) - len(shown))
+    steps = [_folded(step) for step in story.steps]
+    details = [*filter(None, (_since(story.since), _commits(story.commits[MOST_ROWS:]))), *steps]
+    if details:
+        head.append(f"<details><summary>{_count(len(steps), 'checkpoint')}</summary>")
+        details.append("</details>")
+    shown = _fitting([*head, *details[:-1]], most - 300)
+    missing = min(len(steps), len(head) + len(details) - 1 - len(shown)) if details else 0
     if missing:
         shown.append(
             f"{missing} of {len(steps)} checkpoints do not fit here; the HTML page has all of them."
         )
-    return "\n\n".join(shown) + "\n"
+    return "\n\n".join([*shown, *details[-1:]]) + "\n"
+
+
+def terminal(story: Story) -> str:
+    """Return the story as Markdown without any HTML, to be read on a terminal."""
+    parts = [
+        TITLE,
+        *filter(None, (_objective(story), _paragraph(story))),
+        *filter(None, (_since(story.since), _commits(story.commits))),
+        *(["### Checkpoints"] if story.steps else []),
+        *(f"#### {_heading(step)}\n\n{_body(step)}" for step in story.steps),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def _fitting(blocks: Sequence[str], most: int) -> list[str]:
@@ -102,11 +124,75 @@ def totals(story: Story) -> str:
     )
 
 
+def paragraph(story: Story) -> list[tuple[str, str]]:
+    """Return the change in one paragraph, as ("text", our words) and ("item", somebody's)."""
+    if not story.steps:
+        return [("text", "No checkpoints are related to these commits.")]
+    linked = sum(bool(commit.how) for commit in story.commits)
+    sessions = len({step.id.rpartition("@")[0] for step in story.steps})
+    words = f"{_count(len(story.steps), 'checkpoint')} of {_count(sessions, 'session')}"
+    if story.commits:
+        words = f"{linked} of {_count(len(story.commits), 'commit')} came from {words}"
+    parts = [("text", f"{words}.")]
+    decided = tuple(item for step in story.steps for item in step.decided)
+    failed = tuple(item for step in story.steps for item in step.failed)
+    for title, items in ((" Decided: ", decided), (" Tried and dropped: ", failed)):
+        if items:
+            parts += [("text", title), *_listed(tuple(dict.fromkeys(items)))]
+    if result := _result(story.steps):
+        parts.append(("text", f" The last tests {result}."))
+    return parts
+
+
+def _listed(items: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for number, item in enumerate(items[-MOST_ITEMS:]):
+        if number:
+            yield "text", "; "
+        yield "item", item
+    more = len(items) - MOST_ITEMS
+    yield "text", f"; and {more} earlier." if more > 0 else "."
+
+
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 # ---------------------------------------------------------------- commits
+
+
+def _objective(story: Story) -> str:
+    return f"Objective: {code(story.objective)}" if story.objective else ""
+
+
+def _paragraph(story: Story) -> str:
+    return "".join(words if kind == "text" else code(words) for kind, words in paragraph(story))
+
+
+def _since_line(since: Since | None) -> str:
+    if since is None:
+        return ""
+    states = Counter(each.state for each in since.commits if each.state != "same")
+    facts = [f"{number} {state}" for state, number in states.items()]
+    facts += [_count(len(since.steps), "new checkpoint")] if since.steps else []
+    facts += [f"{_count(len(since.files), 'file')} with other changes"] if since.files else []
+    if since.reviewed and not since.known:
+        facts.append("the reviewed commit is no longer in the repository")
+    return f"Since the last review: {', '.join(facts) or 'nothing changed'}."
+
+
+def _table(story: Story) -> str:
+    """Return the first commits as a table."""
+    if not story.commits:
+        return ""
+    steps = {step.id: step for step in story.steps}
+    rows = ["| commit | subject | checkpoints | tests |", "| --- | --- | --- | --- |"]
+    for commit in story.commits[:MOST_ROWS]:
+        own = [steps[id] for id in commit.checkpoints if id in steps]
+        texts = (code(commit.subject), _checkpoints(commit))
+        cells = (commit.commit[:10], *(text.replace("|", "\\|") for text in texts), _result(own))
+        rows.append(f"| {' | '.join(cells)} |")
+    more = len(story.commits) - MOST_ROWS
+    return "\n".join(rows) + (f"\n\nand {_count(more, 'more commit')}" if more > 0 else "")
 
 
 def _commits(commits: Sequence[ReviewedCommit]) -> str:
@@ -156,44 +242,55 @@ def _since(since: Since | None) -> str:
 # ---------------------------------------------------------------- checkpoints
 
 
-def _step(step: ReviewStep) -> str:
+def _body(step: ReviewStep) -> str:
     activity = step.activity
     parts = [
         _about(step),
         *_prompts(activity.prompts),
         _items("Decided", step.decided),
         _items("Tried and failed", step.failed),
+        _files(step.files),
         *_commands(step),
         _line("Tools", [f"{code(name)} × {count}" for name, count in activity.tools]),
-        _files(step.files),
         _line("Led to", [oid[:10] for oid in step.commits]),
     ]
-    return "\n\n".join([_summary(step), *filter(None, parts), "</details>"])
+    return "\n\n".join(filter(None, parts))
 
 
-def _block(step: ReviewStep) -> str:
-    """Return a checkpoint's block, reduced to its header if it is too long for a comment."""
-    block = _step(step)
-    if len(block.encode("utf-8", "replace")) <= MOST_STEP:
-        return block
-    return f"{_summary(step)}\n\n{_about(step)}, too long to show here\n\n</details>"
+def _folded(step: ReviewStep) -> str:
+    """Return a checkpoint's folded block, reduced to its header if it is too long for a comment."""
+    body = _body(step)
+    if len(body.encode("utf-8", "replace")) > MOST_STEP:
+        body = f"{_about(step)}, too long to show here"
+    texts = " ".join(f"<code>{escape(text)}</code>" for text in (step.id, _title(step)))
+    summary = ", ".join([texts, *_extent(step)])
+    return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
 
 
-def _summary(step: ReviewStep) -> str:
-    """Return the one line of HTML. Its texts are in `<code>`, which forges do not interpret."""
+def _heading(step: ReviewStep) -> str:
+    return ", ".join([f"{code(step.id)} {code(_title(step))}", *_extent(step)])
+
+
+def _title(step: ReviewStep) -> str:
     title = printable(" ".join(step.title.split()))
-    title = title if len(title) <= LONGEST_TITLE else title[:LONGEST_TITLE] + "…"
-    tests = [ran.failed for ran in step.activity.commands if ran.is_test and ran.failed is not None]
-    extra = [
-        *(
-            [f"{_count(len(step.files), 'file')} {_counts(step.files)}".rstrip()]
-            if step.files
-            else []
-        ),
-        *([f"tests {RESULTS[tests[-1]]}"] if tests else []),
+    return title if len(title) <= LONGEST_TITLE else title[:LONGEST_TITLE] + "…"
+
+
+def _extent(step: ReviewStep) -> list[str]:
+    tests = _result([step])
+    files = f"{_count(len(step.files), 'file')} {_counts(step.files)}".rstrip()
+    return [*([files] if step.files else []), *([f"tests {tests}"] if tests else [])]
+
+
+def _result(steps: Sequence[ReviewStep]) -> str:
+    """Return how the last tests with a known result ended, "" if there are none."""
+    results = [
+        ran.failed
+        for step in steps
+        for ran in step.activity.commands
+        if ran.is_test and ran.failed is not None
     ]
-    texts = " ".join(f"<code>{escape(text)}</code>" for text in (step.id, title))
-    return f"<details><summary>{', '.join([texts, *extra])}</summary>"
+    return RESULTS[results[-1]] if results else ""
 
 
 def _about(step: ReviewStep) -> str:

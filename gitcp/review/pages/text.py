@@ -192,6 +192,16 @@ def shortened(patch: FilePatch, most: int) -> tuple[list[Hunk], str]:
     return hunks, f"{count(whole - most, 'line')} more in the checkpoint" if whole > most else ""
 
 
+def shortened_hunk(hunk: Hunk, most: int) -> tuple[list[Hunk], str]:
+    """Truncate one hunk to `most` lines, as `shortened` does."""
+    return shortened(FilePatch("", hunks=(hunk,)), max(most, 0))
+
+
+def line_count(hunk: Hunk) -> int:
+    """Return the number of a hunk's lines."""
+    return sum(run.lines for run in hunk.runs)
+
+
 def _first(run: Run, most: int) -> Run:
     if run.lines <= most:
         return run
@@ -247,11 +257,13 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "is_both": is_both,
     "is_short": is_short,
     "is_word": is_word,
+    "line_count": line_count,
     "lines": lines,
     "numbers": numbers,
     "plain": plain,
     "ran": ran,
     "shortened": shortened,
+    "shortened_hunk": shortened_hunk,
     "signed": signed,
     "size": size,
     "trusted": trusted,

@@ -7,12 +7,7 @@ requests. The output is deterministic.
 
 from __future__ import annotations
 
-from functools import lru_cache
-from importlib.resources import files
-
-import jinja2
-
-from gitcp.review.pages import text
+from gitcp.review.pages.templating import source, templates
 from gitcp.review.view import Story
 
 ROLES = {"user": "User", "assistant": "Agent", "summary": "Summary", "system": "System"}
@@ -47,33 +42,16 @@ def render(story: Story, *, warning: str = "") -> bytes:
         for run in hunk.runs
     )
     page = (
-        _templates()
+        templates()
         .get_template("view.html")
         .render(
             story=story,
             warning=warning,
-            style=_own("view.css"),
-            script=_own("view.js"),
+            style=source("base.css", "view.css"),
+            script=source("view.js"),
             roles=ROLES,
             help=HELP,
             most_lines=MOST_LINES if lines <= FEW_LINES else LEAST_LINES,
         )
     )
     return page.encode("utf-8")
-
-
-def _own(name: str) -> str:
-    return files("gitcp.review.pages").joinpath("templates", name).read_text("utf-8")
-
-
-@lru_cache
-def _templates() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_own),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=text.shown,
-        keep_trailing_newline=True,
-    )
-    environment.filters.update(text.FILTERS)
-    return environment
