@@ -16,6 +16,7 @@ import pytest
 from mcp_client import Called, Tools, with_tools
 from talk import Talk
 
+import gitcp
 from gitcp.cli.mcp_server import hints
 
 from driver import SOURCE, Project
@@ -419,14 +420,19 @@ def test_long_results(project: Project, talk: Talk) -> None:
     project.gitcp("save", check=0)
     for number in range(620):
         project.write(f"many/{number:03}", f"{number}\n" * 60)
+    long = ["--objective", "o" * 120_000, *(f"--fact=f{number}=x" for number in range(600))]
 
     async def work(tools: Tools) -> None:
         found = await tools("diff")
         assert (len(found["changes"]), found["omitted"]) == (500, {"changes": 120})
         assert found["cut"]
         assert len(found["patch"]) <= 100_000
-        await tools("save")
+        await tools("save", facts={f"{n:03}": "x" for n in range(90)}, objective="o" * 9_000)
         assert (await tools("show", path="many"))["omitted"] == {"names": 120}
+        project.gitcp("save", "--force", *long, check=0)
+        found = await tools("show")
+        assert found["omitted"] == {"facts": 600 - 410, "objective": 20_000}
+        assert (len(found["facts"]), len(found["objective"])) == (500, 100_000)
 
     with_tools(project, work)
 
@@ -476,12 +482,9 @@ def test_damage(project: Project, talk: Talk) -> None:
     with_tools(project, work)
 
 
-def test_two_at_once_and_cancelled(project: Project, talk: Talk) -> None:
-    """Calls at once are done one after another; one that is cancelled while it waits never
-    begins; the server goes on.
-    """
+def test_two_at_once(project: Project, talk: Talk) -> None:
+    """Calls at once are each answered."""
     project.gitcp("save", check=0)
-    project.write("app.py", "two\n")
 
     async def work(tools: Tools) -> None:
         seen: list[str] = []
@@ -494,23 +497,62 @@ def test_two_at_once_and_cancelled(project: Project, talk: Talk) -> None:
             for tool in ("list", "diff", "show", "list"):
                 group.start_soon(look, tool)
         assert sorted(seen) == ["diff", "list", "list", "show"]
-        async with anyio.create_task_group() as group:
-            for _ in range(4):
-                group.start_soon(look, "diff")
-            group.start_soon(cancelled, tools)
-        assert len((await tools("list"))["checkpoints"]) == 1
-
-    async def cancelled(tools: Tools) -> None:
-        with anyio.CancelScope() as scope:
-            async with anyio.create_task_group() as group:
-                group.start_soon(tools, "save")
-                await (
-                    anyio.lowlevel.checkpoint()
-                )  # the request is on its way, behind those that run
-                await anyio.wait_all_tasks_blocked()
-                scope.cancel()
 
     with_tools(project, work)
+
+
+def test_cancelled(project: Project, talk: Talk) -> None:
+    """A call that is cancelled while it waits never begins; the one before it is done whole. What
+    is no message disturbs none of them.
+    """
+    client = {"capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    messages = (
+        request(1, "initialize", {"protocolVersion": "2025-06-18", **client}),
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        request(2, "tools/call", {"name": "note", "arguments": {"task": "waits for the lock"}}),
+        request(3, "tools/call", {"name": "save", "arguments": {"label": "cancelled"}}),
+        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}},
+        request(4, "tools/call", {"name": "save", "arguments": {"label": "after it"}}),
+    )
+    lines = [*map(json.dumps, messages), "not JSON", '{"jsonrpc":"2.0"}']
+    lines.append(json.dumps(request(5, "ping", {})))  # is answered at once, after all was read
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "gitcp", "mcp"],
+        cwd=project.root,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        with gitcp.open(project.root).store().lock():  # so that the first call cannot end
+            server.stdin.write("\n".join(lines) + "\n")
+            server.stdin.flush()
+            answered: dict[Any, Any] = {}
+            while 5 not in answered:
+                answer = json.loads(server.stdout.readline())
+                answered[answer.get("id")] = answer
+            assert answered.keys() & {2, 3, 4} == set()
+        while 4 not in answered:
+            answer = json.loads(server.stdout.readline())
+            answered[answer.get("id")] = answer
+        server.stdin.close()
+        errors = server.stderr.read() if server.stderr else ""
+
+    assert server.returncode == 0
+    assert "Traceback" not in errors
+    assert answered[2]["result"]["structuredContent"]["handoff"]["task"] == "waits for the lock"
+    assert 3 not in answered
+    saved = answered[4]["result"]["structuredContent"]["checkpoint"]
+    assert (saved["number"], saved["label"]) == (1, "after it")
+    assert saved["handoff"]["task"] == "waits for the lock"
+
+
+def request(number: int, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    """A request of the protocol."""
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
 
 HINTS = {

@@ -7,6 +7,7 @@ is counted.
 from __future__ import annotations
 
 from functools import cache
+from itertools import islice
 from typing import Any, Literal, NotRequired
 
 from pydantic import TypeAdapter
@@ -138,7 +139,9 @@ class CheckpointFields(TypedDict):
 
 
 class Document(TypedDict):
-    """The base of all documents. `omitted` counts what was left out of long lists, by name."""
+    """The base of all documents. `omitted` counts what was left out of long lists and texts, by
+    name.
+    """
 
     omitted: dict[str, int]
 
@@ -411,18 +414,20 @@ def _untitled(value: Any) -> Any:
 
 
 def bounded(name: str, fields: Json) -> Json:
-    """Return a document in which no list has more than MOST_ITEMS items."""
+    """Return a document with at most MOST_ITEMS in a list, and MOST_BYTES characters in a text."""
     omitted: dict[str, int] = {}
     short = _short(fields, "", omitted)
     return {**document(name, short), "omitted": omitted}
 
 
 def _short(value: Any, name: str, omitted: dict[str, int]) -> Any:
+    most = MOST_BYTES if isinstance(value, str) else MOST_ITEMS
+    if isinstance(value, str | list | dict) and len(value) > most:
+        omitted[name] = omitted.get(name, 0) + len(value) - most
     if isinstance(value, dict):
         within = f"{name}." if name else ""
-        return {key: _short(each, within + key, omitted) for key, each in value.items()}
-    if not isinstance(value, list):
-        return value
-    if len(value) > MOST_ITEMS:
-        omitted[name] = omitted.get(name, 0) + len(value) - MOST_ITEMS
-    return [_short(each, name, omitted) for each in value[:MOST_ITEMS]]
+        some = islice(value.items(), most)
+        return {key: _short(each, within + key, omitted) for key, each in some}
+    if isinstance(value, list):
+        return [_short(each, name, omitted) for each in value[:most]]
+    return value[:most] if isinstance(value, str) else value
