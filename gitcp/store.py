@@ -36,7 +36,7 @@ from gitcp.value import Value, replace
 if TYPE_CHECKING:
     from gitcp.git.freshening import Freshener
     from gitcp.git.reader import ObjectReader
-    from gitcp.git.write_ahead_log import Ahead
+    from gitcp.git.write_ahead_log import WriteAheadLog
     from gitcp.git.writer import ObjectWriter
 
 FALLBACK_NAME = "gitcp"
@@ -86,16 +86,16 @@ class Store:
     def __init__(self, repo: Repository) -> None:
         self.repo = repo
         self.objects = Objects(repo)
-        if (log := self._pending_log()) is not None and log.is_left():
+        if (log := self._pending_log()) is not None and log.has_earlier():
             with suppress(Refused), self.lock():  # a read-only user continues without
                 pass
 
-    def _pending_log(self) -> Ahead | None:
+    def _pending_log(self) -> WriteAheadLog | None:
         """Return the write-ahead log of a framework, None if there is none."""
         if os.path.exists(f"{self.repo.common_dir}/gitcp/ahead"):
-            from gitcp.git.write_ahead_log import Ahead  # rarely needed
+            from gitcp.git.write_ahead_log import WriteAheadLog  # rarely needed
 
-            return Ahead(self.repo.common_dir)
+            return WriteAheadLog(self.repo.common_dir)
         return None
 
     @property

@@ -111,24 +111,24 @@ def update_ref(
     name: str,
     new: Oid,
     old: Oid | None,
-    promise: Callable[[], None] | None = None,
+    make_durable: Callable[[], None] | None = None,
 ) -> bool:
     """Point `name` at `new` if it still points at `old` (None: does not exist). Return False if it
     moved meanwhile.
 
     An invalid ref counts as pointing at NOTHING.
 
-    The new value is durable when this returns, unless `promise` is given: that is called before the
-    ref moves and ensures durability. Raises StoreBusy if the ref stays locked, DiskFull.
+    The new value is durable when this returns, unless `make_durable` is given: that is called
+    before the ref moves, and ensures it. Raises StoreBusy if the ref stays locked, DiskFull.
     """
     lock = _acquire(common_dir, name)
     path, temporary = f"{common_dir}/{name}", f"{common_dir}/{name}{BESIDE}"
     try:
         if _read(common_dir, name, NOTHING) != old:
             return False
-        write_new(temporary, new.encode("ascii") + b"\n", 0o666, durable=promise is None)
-        if promise is not None:
-            promise()
+        write_new(temporary, new.encode("ascii") + b"\n", 0o666, durable=make_durable is None)
+        if make_durable is not None:
+            make_durable()
         os.rename(temporary, path)
     except BaseException as error:
         _remove(temporary)
@@ -137,7 +137,7 @@ def update_ref(
         raise
     finally:
         _remove(lock)
-    if promise is None:
+    if make_durable is None:
         _sync(Path(path).parent, name)
     return True
 

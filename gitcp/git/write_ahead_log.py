@@ -42,7 +42,7 @@ HEADER = re.compile(
 OTHER = re.compile(rb"gitcp-ahead (?!1 )[0-9]+ ")
 
 
-class Promise(NamedTuple):
+class Record(NamedTuple):
     """A ref moves from `old` to `new`, and these packs exist. `boot` identifies the running
     system.
     """
@@ -63,7 +63,7 @@ def running() -> str | None:
         return None
 
 
-class Ahead:
+class WriteAheadLog:
     """The log of one repository. Writers and `settle` hold the store's lock."""
 
     def __init__(self, common_dir: Path) -> None:
@@ -72,28 +72,28 @@ class Ahead:
         self._remember(0, 0, b"")
 
     @cached_property
-    def _run(self) -> str:
+    def _boot(self) -> str:
         """Return the boot id, which does not change while a process runs."""
         return running() or "-"
 
-    def is_left(self) -> bool:
+    def has_earlier(self) -> bool:
         """Return whether there are records from an earlier boot."""
         with suppress(OSError), open(open_own(self._path), "rb") as file:
             header = HEADER.match(file.readline(1 << 10))
             return header is not None and header[1].decode("ascii", "replace") != running()
         return False
 
-    def promise(self, ref: str, old: Oid | None, new: Oid, packs: Iterable[SmallPack]) -> None:
+    def append(self, ref: str, old: Oid | None, new: Oid, packs: Iterable[SmallPack]) -> None:
         """Make the packs and the ref's move to `new` survive a power loss, unless the ref is moved
         again later.
 
         Raises DiskFull or GitcpError; then nothing is recorded.
         """
-        data = encode(Promise(self._run, ref, old, new, tuple(packs)))
+        data = encode(Record(self._boot, ref, old, new, tuple(packs)))
         try:
             descriptor = self._open()
             try:
-                self._look(descriptor)
+                self._find_end(descriptor)
                 _append(descriptor, self._end, data)
             finally:
                 os.close(descriptor)
@@ -119,14 +119,14 @@ class Ahead:
                 return
         except FileNotFoundError:
             return
-        promises = list(decode(read_own(self._path)))
+        records = list(decode(read_own(self._path)))
         now = running()
-        for promise in promises:
-            for pack in promise.packs:
-                pack.ensure(self._common / "objects" / "pack", again=promise.boot != now)
+        for record in records:
+            for pack in record.packs:
+                pack.ensure(self._common / "objects" / "pack", again=record.boot != now)
         sync_directory(self._common / "objects" / "pack")
-        for ref in {promise.ref for promise in promises}:
-            self._settle_ref([promise for promise in promises if promise.ref == ref], now)
+        for ref in {record.ref for record in records}:
+            self._settle_ref([record for record in records if record.ref == ref], now)
         descriptor = self._open()
         try:
             os.ftruncate(descriptor, 0)
@@ -135,14 +135,14 @@ class Ahead:
             os.close(descriptor)
         self._remember(0, 0, b"")
 
-    def _settle_ref(self, promises: list[Promise], now: str | None) -> None:
-        last = promises[-1]
+    def _settle_ref(self, records: list[Record], now: str | None) -> None:
+        last = records[-1]
         if last.boot == now:  # the system has run all the time: it is where it was moved to
             with suppress(FileNotFoundError):  # packed by git, or deleted
                 sync_file(self._common / last.ref)
                 sync_directory((self._common / last.ref).parent)
             return
-        known = {oid for promise in promises for oid in (promise.old, promise.new)}
+        known = {oid for record in records for oid in (record.old, record.new)}
         try:
             current = refs.read_ref(self._common, last.ref)
         except StoreDamaged:  # its bytes were lost, its name was not: whatever is packed is older
@@ -153,24 +153,24 @@ class Ahead:
             refs.update_ref(self._common, last.ref, last.new, current)
 
     def _remember(self, end: int, count: int, last: bytes) -> None:
-        """There are so many promises; `last` ends at `end`."""
+        """Remember that the file has `count` records up to `end`, and the bytes of the last one."""
         self._end, self._count = end, count
         self._last_start, self._line = end - len(last), last.partition(b"\n")[0]
 
-    def _look(self, descriptor: int) -> None:
-        """See where the promises end. One that a crash cut short was none, and goes."""
+    def _find_end(self, descriptor: int) -> None:
+        """Find the end of the records. One that a crash cut short is truncated."""
         size = os.fstat(descriptor).st_size
-        if self._is_as_left(descriptor, size):
+        if self._is_unchanged(descriptor, size):
             return
         data = os.pread(descriptor, size, 0)
-        records = [encode(promise) for promise in decode(data)]
-        self._remember(sum(map(len, records)), len(records), records[-1] if records else b"")
+        encoded = [encode(record) for record in decode(data)]
+        self._remember(sum(map(len, encoded)), len(encoded), encoded[-1] if encoded else b"")
         if data[self._end :].strip(b"\0"):
             os.ftruncate(descriptor, self._end)
 
-    def _is_as_left(self, descriptor: int, size: int) -> bool:
-        """Whether nobody has promised or settled since this did: its last promise stands there, and
-        none after it.
+    def _is_unchanged(self, descriptor: int, size: int) -> bool:
+        """Return whether no other process has written since: the last record is there, and none
+        after it.
         """
         if not self._count:
             return not size
@@ -189,8 +189,8 @@ class Ahead:
             return descriptor
 
 
-def decode(data: bytes) -> Iterator[Promise]:
-    """The promises in a file, up to one that is not whole. Raises FormatTooNew."""
+def decode(data: bytes) -> Iterator[Record]:
+    """Yield the records in a file, up to the first incomplete one. Raises FormatTooNew."""
     offset = 0
     while (header := HEADER.match(data, offset)) is not None:
         sizes = [int(size) for size in re.split(rb"[+,]", header[5]) if size]
@@ -208,7 +208,7 @@ def decode(data: bytes) -> Iterator[Promise]:
             header[number].decode("utf-8", "surrogateescape") for number in range(1, 5)
         )
         packs = tuple(SmallPack(*pair) for pair in zip(parts[::2], parts[1::2], strict=True))
-        yield Promise(boot, ref, None if old == "-" else Oid(old), Oid(new), packs)
+        yield Record(boot, ref, None if old == "-" else Oid(old), Oid(new), packs)
         offset = end
     if OTHER.match(data, offset):
         raise FormatTooNew(
@@ -216,11 +216,12 @@ def decode(data: bytes) -> Iterator[Promise]:
         )
 
 
-def encode(promise: Promise) -> bytes:
-    sizes = ",".join(f"{len(pack.content)}+{len(pack.listing)}" for pack in promise.packs)
-    move = f"{promise.ref} {promise.old or '-'} {promise.new}"
-    head = f"gitcp-ahead 1 {promise.boot} {move} {sizes} ".encode()
-    body = b"".join(part for pack in promise.packs for part in pack)
+def encode(record: Record) -> bytes:
+    """Return a record as it is stored: a header line with a checksum, then the packs."""
+    sizes = ",".join(f"{len(pack.content)}+{len(pack.listing)}" for pack in record.packs)
+    move = f"{record.ref} {record.old or '-'} {record.new}"
+    head = f"gitcp-ahead 1 {record.boot} {move} {sizes} ".encode()
+    body = b"".join(part for pack in record.packs for part in pack)
     return head + _checksum(head, body) + b"\n" + body
 
 

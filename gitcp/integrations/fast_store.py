@@ -10,7 +10,7 @@ from __future__ import annotations
 from gitcp.git import refs
 from gitcp.git.gathering import Gathering, GatheringObjects
 from gitcp.git.repo import Repository
-from gitcp.git.write_ahead_log import Ahead, running
+from gitcp.git.write_ahead_log import WriteAheadLog, running
 from gitcp.model import Checkpoint
 from gitcp.store import Store
 
@@ -25,36 +25,36 @@ class FastStore(Store):
     objects: GatheringObjects
 
     def __init__(self, repo: Repository, gathering: Gathering) -> None:
-        self._ahead: Ahead | None = None  # the first lock settles what an earlier run left
+        self._log: WriteAheadLog | None = None  # the first lock settles what an earlier run left
         super().__init__(repo)
         self.objects = GatheringObjects(repo, gathering)
-        self._ahead = Ahead(repo.common_dir) if running() else None
+        self._log = WriteAheadLog(repo.common_dir) if running() else None
 
     def _settle(self) -> None:
         """With a log, only when it is long. The packs of the last save are joined, and synced, by
         now; before, each would be synced by itself.
         """
-        if self._ahead is None:
+        if self._log is None:
             super()._settle()
-        elif self._ahead.is_due():
-            self._ahead.settle()
+        elif self._log.is_due():
+            self._log.settle()
 
     def _make_durable(self) -> None:
         """Do nothing with a log: `advance` syncs it."""
-        if self._ahead is None:
+        if self._log is None:
             super()._make_durable()
 
     def _move_session(self, name: str, checkpoint: Checkpoint) -> bool:
-        if self._ahead is None:
+        if self._log is None:
             return super()._move_session(name, checkpoint)
-        log = self._ahead
+        log = self._log
 
-        def promise() -> None:
+        def make_durable() -> None:
             """Promise the move with all that was written, and only then make that visible."""
             packs = self.objects.writer.sealed()
-            log.promise(name, checkpoint.parent, checkpoint.commit, packs)
+            log.append(name, checkpoint.parent, checkpoint.commit, packs)
             self.objects.writer.place(packs)
 
         return refs.update_ref(
-            self.repo.common_dir, name, checkpoint.commit, checkpoint.parent, promise
+            self.repo.common_dir, name, checkpoint.commit, checkpoint.parent, make_durable
         )

@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from gitcp.errors import DiskFull, FormatTooNew
 from gitcp.git import write_ahead_log
 from gitcp.git.packs import SmallPack, packed
-from gitcp.git.write_ahead_log import MOST, ROOM, Ahead, Promise, decode, encode
+from gitcp.git.write_ahead_log import MOST, ROOM, Record, WriteAheadLog, decode, encode
 from gitcp.model import Oid
 
 from driver import SOURCE, Project
@@ -67,12 +67,12 @@ def file(project: Project) -> Path:
     return project.root / ".git/gitcp" / write_ahead_log.NAME
 
 
-def promised(project: Project) -> list[Promise]:
+def recorded(project: Project) -> list[Record]:
     return list(decode(file(project).read_bytes()))
 
 
 def whole(project: Project) -> bytes:
-    """The promises as they stand in the file."""
+    """The records as they stand in the file."""
     data = file(project).read_bytes()
     found = b"".join(encode(each) for each in decode(data))
     assert data[: len(found)] == found
@@ -81,9 +81,9 @@ def whole(project: Project) -> bytes:
 
 
 def restarted(project: Project) -> None:
-    """As if the system had been started anew since the promises were made."""
+    """As if the system had been started anew since the records were made."""
     file(project).write_bytes(
-        b"".join(encode(each._replace(boot="before")) for each in promised(project))
+        b"".join(encode(each._replace(boot="before")) for each in recorded(project))
     )
 
 
@@ -92,7 +92,7 @@ def numbers(project: Project, session: str = "s") -> list[int]:
 
 
 def sound(project: Project) -> None:
-    """git and gitcp have nothing to say against the store, and nothing is promised any more."""
+    """git and gitcp have nothing to say against the store, and nothing is recorded any more."""
     assert project.json("check")["ok"]
     project.git("fsck", "--strict", "--no-dangling")
     assert not file(project).read_bytes()
@@ -150,7 +150,7 @@ def test_power_cut(
 ) -> None:
     """Whatever of packs and refs did not reach the disk, the next command has every checkpoint."""
     hurried(project, 3)
-    assert len(promised(project)) == 3
+    assert len(recorded(project)) == 3
     restarted(project)
     packs(project.root / ".git")
     ref(project.root / ".git")
@@ -160,22 +160,22 @@ def test_power_cut(
 
 
 def test_power_cut_with_an_older_ref(project: Project) -> None:
-    """The ref stands at an earlier one of the checkpoints that were promised: it is taken to the
+    """The ref stands at an earlier one of the checkpoints that were recorded: it is taken to the
     last one.
     """
     hurried(project, 3)
     restarted(project)
-    (project.root / ".git" / REF).write_text(promised(project)[0].new + "\n")
+    (project.root / ".git" / REF).write_text(recorded(project)[0].new + "\n")
 
     assert numbers(project) == [3, 2, 1]
     sound(project)
 
 
 def test_power_cut_after_packs_were_put_together(project: Project) -> None:
-    """More saves than are promised at a time: what was settled is on disk where it belongs."""
+    """More saves than are recorded at a time: what was settled is on disk where it belongs."""
     hurried(project, MOST + 3)
-    assert len(promised(project)) == 3
-    late = {f"pack-{pack.content[-20:].hex()}" for each in promised(project) for pack in each.packs}
+    assert len(recorded(project)) == 3
+    late = {f"pack-{pack.content[-20:].hex()}" for each in recorded(project) for pack in each.packs}
     restarted(project)
     for name in late:
         for ending in (".pack", ".idx"):
@@ -202,14 +202,14 @@ def test_what_moved_since_stays(project: Project) -> None:
 
 
 def test_any_command_that_writes_settles(project: Project) -> None:
-    """Whoever takes the store's lock finds nothing promised."""
+    """Whoever takes the store's lock finds nothing recorded."""
     hurried(project, 2)
-    assert promised(project)
+    assert recorded(project)
     with open_store(project).lock():
         assert not file(project).read_bytes()
     hurried(project, 1)
     assert numbers(project) == [3, 2, 1]
-    assert len(promised(project)) == 1
+    assert len(recorded(project)) == 1
 
 
 def test_a_reader_who_may_not_write(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,11 +221,11 @@ def test_a_reader_who_may_not_write(project: Project, monkeypatch: pytest.Monkey
         lambda _: (_ for _ in ()).throw(PermissionError(errno.EACCES, "no")),
     )
     assert open_store(project).tip("s")
-    assert promised(project)
+    assert recorded(project)
 
 
 def test_a_newer_file(project: Project) -> None:
-    """What a newer gitcp promised is not passed over."""
+    """What a newer gitcp recorded is not passed over."""
     hurried(project, 1)
     data = whole(project)
     file(project).write_bytes(data + b"gitcp-ahead 2 something else\n")
@@ -242,7 +242,7 @@ def pack_of(text: bytes) -> SmallPack:
 
 
 PROMISES = st.builds(
-    Promise,
+    Record,
     st.sampled_from(["x", "y-z"]),
     st.sampled_from([REF, REF + "2"]),
     st.sampled_from([None, A]),
@@ -252,27 +252,27 @@ PROMISES = st.builds(
 
 
 @given(st.lists(PROMISES, max_size=4), st.data())
-def test_a_file_that_was_cut_off(promises: list[Promise], data: st.DataObject) -> None:
-    """Wherever it ends, the whole promises are read and nothing else; so too if a byte is another
+def test_a_file_that_was_cut_off(records: list[Record], data: st.DataObject) -> None:
+    """Wherever it ends, the whole records are read and nothing else; so too if a byte is another
     one.
     """
-    written = [encode(each) for each in promises]
+    written = [encode(each) for each in records]
     whole = b"".join(written)
-    assert list(decode(whole)) == promises
+    assert list(decode(whole)) == records
     end = data.draw(st.integers(0, len(whole)))
     count = sum(len(b"".join(written[: n + 1])) <= end for n in range(len(written)))
-    assert list(decode(whole[:end])) == promises[:count]
+    assert list(decode(whole[:end])) == records[:count]
     if end < len(whole):
         wrong = whole[:end] + bytes([whole[end] ^ 1]) + whole[end + 1 :]
         with suppress(FormatTooNew):  # it looks as if a newer gitcp had written it
-            assert list(decode(wrong)) == promises[:count]
+            assert list(decode(wrong)) == records[:count]
 
 
 @pytest.mark.parametrize("sign", [b"+", b","])
 def test_a_sign_between_sizes_that_is_another(sign: bytes) -> None:
     """A header with a damaged sign is no header."""
     packs = (pack_of(b"one"), pack_of(b"two"))
-    data = encode(Promise("x", REF, A, B, packs))
+    data = encode(Record("x", REF, A, B, packs))
 
     at = data.index(sign)
 
@@ -283,18 +283,18 @@ def test_a_promise_that_was_cut_off(project: Project) -> None:
     """The next one takes its place; those before and after it are kept."""
     hurried(project, 2)
     before = whole(project)
-    file(project).write_bytes(before + encode(promised(project)[0])[:-1])
+    file(project).write_bytes(before + encode(recorded(project)[0])[:-1])
     hurried(project, 1)
     assert whole(project).startswith(before)
-    assert len(promised(project)) == 3
+    assert len(recorded(project)) == 3
     assert numbers(project) == [3, 2, 1]
 
 
 def test_a_full_disk(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A promise that cannot be written is none, and what was promised before stays."""
+    """A record that cannot be written is none, and what was recorded before stays."""
     (project.root / ".git/gitcp").mkdir(mode=0o700)
-    given = Ahead(project.root / ".git")
-    given.promise(REF, None, A, [pack_of(b"one")])
+    given = WriteAheadLog(project.root / ".git")
+    given.append(REF, None, A, [pack_of(b"one")])
     before = whole(project)
     pwrite = os.pwrite
 
@@ -306,54 +306,54 @@ def test_a_full_disk(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", full)
         with pytest.raises(DiskFull):
-            given.promise(REF, A, B, [pack_of(b"two")])
+            given.append(REF, A, B, [pack_of(b"two")])
     assert whole(project) == before
-    given.promise(REF, A, B, [pack_of(b"two")])
-    assert [each.new for each in promised(project)] == [A, B]
+    given.append(REF, A, B, [pack_of(b"two")])
+    assert [each.new for each in recorded(project)] == [A, B]
 
 
 def test_room(project: Project) -> None:
-    """The file grows once in many promises, and has room for the next ones."""
+    """The file grows once in many records, and has room for the next ones."""
     (project.root / ".git/gitcp").mkdir(mode=0o700)
-    given, sizes = Ahead(project.root / ".git"), []
+    given, sizes = WriteAheadLog(project.root / ".git"), []
     for number in range(30):
-        given.promise(REF, None, A, [pack_of(os.urandom(8000))])
-        assert len(promised(project)) == number + 1
+        given.append(REF, None, A, [pack_of(os.urandom(8000))])
+        assert len(recorded(project)) == number + 1
         sizes.append(file(project).stat().st_size)
     assert {size % ROOM for size in sizes} == {0}
     assert len(set(sizes)) == -(-len(whole(project)) // ROOM) < 4
 
 
 STEPS = st.lists(
-    st.tuples(st.integers(0, 2), st.sampled_from(["promise", "settle", "crash", "full"])),
+    st.tuples(st.integers(0, 2), st.sampled_from(["record", "settle", "crash", "full"])),
     max_size=25,
 )
 
 
 @given(STEPS, st.randoms(use_true_random=False))
 def test_several_programs(steps: list[tuple[int, str]], chance: Random) -> None:
-    """Whoever promises, settles or dies in between: what stands in the file is all that was
-    promised since.
+    """Whoever records, settles or dies in between: what stands in the file is all that was
+    recorded since.
     """
     with TemporaryDirectory() as place:
         common = Path(place)
         (common / "gitcp").mkdir()
         (common / "objects/pack").mkdir(parents=True)
         path, wanted = common / "gitcp" / write_ahead_log.NAME, []
-        programs = [Ahead(common) for _ in range(3)]
+        programs = [WriteAheadLog(common) for _ in range(3)]
         for number, (who, what) in enumerate(steps):
             pack, oid = (
                 pack_of(chance.randbytes(chance.choice((10, 50_000)))),
                 Oid(f"{number:040x}"),
             )
-            if what == "promise":
-                programs[who].promise(REF, None, oid, [pack])
+            if what == "record":
+                programs[who].append(REF, None, oid, [pack])
                 wanted.append(oid)
             elif what == "settle":
                 programs[who].settle()
                 wanted = []
             elif path.exists():
-                data = encode(Promise("x", REF, None, oid, (pack,)))
+                data = encode(Record("x", REF, None, oid, (pack,)))
                 half = data[: chance.randrange(len(data))]
                 end = len(b"".join(encode(each) for each in decode(path.read_bytes())))
                 with path.open("r+b") as file:
@@ -378,7 +378,7 @@ def run(project: Project, count: int, fault: Fault | None = None) -> tracer.Trac
 
 @traced
 def test_promised_before_the_ref_moves(project: Project) -> None:
-    """On the strictest disk: when a ref moves, and when a save is reported, the promise could not
+    """On the strictest disk: when a ref moves, and when a save is reported, the record could not
     be lost.
     """
     hurried(project, 1)
