@@ -9,9 +9,10 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from gitcp.api.checkpoints import Checkpoints
-from gitcp.api.opened import SaveOptions
+from gitcp.api.opened import Files, SaveOptions
 from gitcp.api.session import Session
 from gitcp.api.transaction import TransactionBlock
+from gitcp.model import Checkpoint
 from gitcp.restoring.restore import Report
 from gitcp.running.steps import StepPlan
 from gitcp.saving.save import Saved
@@ -122,9 +123,17 @@ class AsyncSession:
         """See Session.save."""
         return await asyncio.to_thread(self.blocking.save, label, **given)
 
-    async def resume(self, **given: Any) -> Report | None:
+    async def last(self) -> Checkpoint | None:
+        """See Session.last."""
+        return await asyncio.to_thread(lambda: self.blocking.last)
+
+    async def position(self) -> Mapping[str, Any]:
+        """See Session.position."""
+        return await asyncio.to_thread(lambda: self.blocking.position)
+
+    async def resume(self, *, outputs: Files = ()) -> Report | None:
         """See Session.resume."""
-        return await asyncio.to_thread(self.blocking.resume, **given)
+        return await asyncio.to_thread(self.blocking.resume, outputs=outputs)
 
     async def plan(self, inputs: Mapping[str | tuple[str, str], object] = EMPTY) -> StepPlan:
         """See Session.plan."""

@@ -272,6 +272,8 @@ def test_asyncio(project: Project) -> None:
         async with checkpoints.session("s") as session:
             assert [await session.step("add", add), await session.step("add")] == [[1], [1]]
             await session.save("one", position={"p": 1})
+            assert await session.position() == {"p": 1}
+            assert await session.last() == session.blocking.last
         project.write("a.txt", "two\n")
         assert (await checkpoints.show("s")).note.position == {"p": 1}
         assert [change.path for change in await checkpoints.diff("s")] == [b"a.txt"]
@@ -298,6 +300,8 @@ def test_async_is_complete() -> None:
     }
 
     assert names - set(vars(gitcp.AsyncCheckpoints)) == {"store", "request"}
+    own = {name for name in vars(gitcp.Session) if not name.startswith("_")}
+    assert own <= set(vars(gitcp.AsyncSession))
 
 
 # ---------------------------------------------------------------- forks, reverts, prunes

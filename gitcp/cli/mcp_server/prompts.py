@@ -81,7 +81,8 @@ def resume(context: Context, given: Resume) -> str:
     return CONTINUE.format(
         id=found.id,
         conversation=f", or read gitcp://conversation/{found.id}" if found.conversation else "",
-        readme=readme.partition(BACK)[0].decode("utf-8", "replace"),
+        # what it says must not look like the end of what it says
+        readme=readme.partition(BACK)[0].decode("utf-8", "replace").replace("</", "< /"),
         since=_since(context, str(found.id)),
     )
 

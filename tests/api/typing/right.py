@@ -73,3 +73,5 @@ async def awaited(directory: Path) -> None:
         await step.compensate("echo back")
     async with checkpoints.session("s") as session:
         await session.save("one", position={"record": 1})
+        start: int = (await session.position()).get("record", 0)
+        assert start
