@@ -9,10 +9,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from textual import events
 from textual.app import App, ComposeResult, SuspendNotSupported
 from textual.containers import Container
 from textual.content import Content
-from textual.css.query import NoMatches
 from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
@@ -21,7 +21,7 @@ from gitcp.errors import BadValue
 from gitcp.store import Store, Summary
 from gitcp.tui import acts, keys, reading
 from gitcp.tui.acts import Perform, Proposal
-from gitcp.tui.bars import Bar, Keybar, bindings
+from gitcp.tui.bars import Bar, Field, Keybar, Typed, bindings
 from gitcp.tui.lines import Empty, Line, Lines, shown
 from gitcp.tui.preview import (
     BASES,
@@ -40,8 +40,7 @@ from gitcp.tui.sessions import Sessions
 from gitcp.worktree.paths import display
 
 if TYPE_CHECKING:
-    from textual.widgets import Input
-
+    from gitcp.tui.dialogs import Dialog
     from gitcp.worktree.snapshot import Limits
 
 URGENT = ("watch", "pages", "preview", "counts", "sessions")
@@ -55,6 +54,8 @@ PAUSE = 0.3
 
 SHORTEST = 2
 """Characters from which conversations and paths are searched."""
+
+HINT = "labels, prompts, answers, paths; tag: phase: trigger:"
 
 WATCHED = 1.0
 """Seconds between two looks for new checkpoints."""
@@ -112,17 +113,24 @@ class Panes(Screen[None], inherit_bindings=False):
         self._waiting: dict[str, Timer] = {}
         self.reader = Reader(given.open_store, self._deliver, URGENT)
         self.searcher = Reader(given.open_store, self._deliver, ("found",))
+        typed = Typed(
+            self._searched, lambda _: self._stop_typing(), self._end_search, self.action_move
+        )
+        self._search = Field(HINT, typed, id="search")
+        self._search.display = False
 
     def compose(self) -> ComposeResult:
         with Container(id="panes"):
             yield Lines(id="sessions", source=Empty("reading …"))
             yield Lines(id="timeline", source=self.timeline)
             yield Lines(id="preview")
-        yield Bar()
+        yield self._search
+        yield Bar(id="status")
         yield Keybar()
 
     def on_mount(self) -> None:
         self.reader.start()
+        self._look()
         self.reader.ask("pages", lambda store: reading.pages(store, self.timeline.session))
         self._ask_sessions()
         self.set_interval(WATCHED, self._look)
@@ -136,6 +144,11 @@ class Panes(Screen[None], inherit_bindings=False):
     def idle(self) -> bool:
         """Whether everything that was asked for is on the screen."""
         return not self._waiting and self.reader.idle and self.searcher.idle
+
+    @property
+    def _app(self) -> Interface:
+        assert isinstance(self.app, Interface)
+        return self.app
 
     def _pane(self, name: str) -> Lines:
         return self.query_one(f"#{name}", Lines)
@@ -342,6 +355,8 @@ class Panes(Screen[None], inherit_bindings=False):
         pane.border_subtitle = Content(shown(said))
         above = self._above()
         new = f"▲ {above} newer" if above else ""
+        if self._search.text:
+            new = f"{len(self.timeline.entries):,} match"
         self._pane("timeline").border_subtitle = Content(new)
         self._keys()
 
@@ -358,9 +373,11 @@ class Panes(Screen[None], inherit_bindings=False):
         table = [key for key in keys.of_pane(pane) if key.footer and key not in keys.APP]
         self.query_one(Keybar).show(table, keys.APP[1:])
 
-    def tell(self, text: str, *, failed: bool = False) -> None:
-        """Say what the last act did."""
-        self.query_one(Bar).tell(Line(((" ", ""), (text, "error" if failed else ""))))
+    def tell(self, text: str, undo: str = "", *, failed: bool = False) -> None:
+        """Say what the last act did, and how to undo it."""
+        said = ((" ", ""), (text, "error" if failed else ""))
+        right = ((f" {undo} ", "accent"),) if undo else ()
+        self.query_one("#status", Bar).tell(Line(said, right))
 
     def on_descendant_focus(self) -> None:
         self.set_class(self._focused == "sessions", "-choosing")
@@ -384,7 +401,7 @@ class Panes(Screen[None], inherit_bindings=False):
             self.add_class("-choosing")  # a pane that is not displayed gets no focus
         for each in keys.PANES:
             self._pane(each).set_class(each == name, "-shown")
-        self.call_after_refresh(self._pane(name).focus)
+        self.set_focus(self._pane(name))
 
     def action_next_pane(self, way: int) -> None:
         place = keys.PANES.index(self._focused) + way
@@ -455,7 +472,7 @@ class Panes(Screen[None], inherit_bindings=False):
         self._show_preview(reset=False)
 
     def action_back(self) -> None:
-        if self._search is not None:
+        if self._search.display:
             self._end_search()
         elif self.path is not None:
             self.path = None
@@ -467,33 +484,23 @@ class Panes(Screen[None], inherit_bindings=False):
 
     # ------------------------------------------------------------ searching and comparing
 
-    @property
-    def _search(self) -> Input | None:
-        try:
-            return self.query_one("#search")  # type: ignore[return-value]
-        except NoMatches:
-            return None
-
     def action_search(self) -> None:
-        from textual.widgets import Input  # when it is first needed
+        self._search.display = True
+        self._app.typing = self._search
+        self.action_pane("timeline")
 
-        if self._search is None:
-            field = Input(placeholder="search; tag: phase: trigger:", id="search", compact=True)
-            _ = self.mount(field, after="#panes")
-        self.call_after_refresh(lambda: self._search and self._search.focus())
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        self._filter(event.value, frozenset())
-        if len(event.value) >= SHORTEST:
-            self._later("search", PAUSE, lambda: self._find(event.value))
+    def _searched(self, text: str) -> None:
+        """Filter as one types; conversations and paths once there is a pause."""
+        self._filter(text, frozenset())
+        if len(text) >= SHORTEST:
+            self._later("search", PAUSE, lambda: self._find(text))
 
     def _filter(self, text: str, found: frozenset[str]) -> None:
         self.timeline.filter(text, found)
         pane = self._pane("timeline")
         pane.show(self.timeline)
         self._count()
-        rows = sum(entry.kind == "row" for entry in self.timeline.entries)
-        self.tell(f"{rows:,} checkpoints match" if text else "")
+        self._titles()
 
     def _find(self, text: str) -> None:
         from gitcp.tui.rows import Query
@@ -512,17 +519,16 @@ class Panes(Screen[None], inherit_bindings=False):
 
     def _found(self, result: tuple[str, frozenset[str]]) -> None:
         text, found = result
-        if self._search is not None and self._search.value == text:
+        if self._search.display and self._search.text == text:
             self._filter(text, found)
 
-    def on_input_submitted(self) -> None:
-        self._pane("timeline").focus()
+    def _stop_typing(self) -> None:
+        self._app.typing = None
 
     def _end_search(self) -> None:
-        if self._search is not None:
-            _ = self._search.remove()
-        self._filter("", frozenset())
-        self._pane("timeline").focus()
+        self._stop_typing()
+        self._search.display = False
+        self._search.set("")
 
     def action_mark(self) -> None:
         summary = self.summary
@@ -553,14 +559,19 @@ class Panes(Screen[None], inherit_bindings=False):
     def _propose(self, proposal: Proposal, **more: Any) -> None:
         from gitcp.tui.dialogs import PlanDialog  # when it is first needed
 
-        _ = self.app.push_screen(PlanDialog(self.given.perform, proposal, **more))
+        self._open(PlanDialog(self.given.perform, proposal, **more))
 
     def _ask_text(
         self, title: str, hint: str, done: Callable[[str], object], *, needed: bool = True
     ) -> None:
         from gitcp.tui.dialogs import TextDialog  # when it is first needed
 
-        _ = self.app.push_screen(TextDialog(title, hint, done, needed=needed))
+        self._open(TextDialog(title, hint, done, needed=needed))
+
+    def _open(self, dialog: Dialog) -> None:
+        """Open a dialog. What is typed from now on is for its field, if it has one."""
+        self._app.typing = dialog.field
+        _ = self.app.push_screen(dialog)
 
     def action_restore(self) -> None:
         revision = self.revision
@@ -647,7 +658,7 @@ class Panes(Screen[None], inherit_bindings=False):
 
     def on_done(self, message: Any) -> None:
         """An act is over."""
-        self.tell(message.text, failed=message.failed)
+        self.tell(message.text, message.undo, failed=message.failed)
         self.read_again()
         self._ask_preview()
 
@@ -678,7 +689,7 @@ class Panes(Screen[None], inherit_bindings=False):
     def action_acts(self) -> None:
         from gitcp.tui.dialogs import KeysDialog  # when it is first needed
 
-        _ = self.app.push_screen(KeysDialog(self._focused, self._run_act))
+        self._open(KeysDialog(self._focused, self._run_act))
 
     def _run_act(self, action: str) -> None:
         self.call_after_refresh(self.run_action, action)
@@ -686,7 +697,7 @@ class Panes(Screen[None], inherit_bindings=False):
     def action_keys(self) -> None:
         from gitcp.tui.dialogs import KeysDialog  # when it is first needed
 
-        _ = self.app.push_screen(KeysDialog(self._focused))
+        self._open(KeysDialog(self._focused))
 
     def action_quit(self) -> None:
         self.app.exit()
@@ -703,6 +714,18 @@ class Interface(App[None]):
         super().__init__()
         self.given = given
         self.theme = "ansi-light" if light else "ansi-dark"
+        self.typing: Field | None = None
+
+    async def on_event(self, event: events.Event) -> None:
+        """While a field is typed in, it gets every key: also those typed ahead."""
+        if (
+            self.typing is not None
+            and isinstance(event, events.Key | events.Paste)
+            and not event.is_forwarded
+        ):
+            self.typing.type(event)
+        else:
+            await super().on_event(event)
 
     def get_default_screen(self) -> Screen[None]:
         return Panes(self.given)

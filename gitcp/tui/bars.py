@@ -1,10 +1,12 @@
-"""The lines below the panes: what the last act did, and the keys of the focused pane."""
+"""The lines below the panes: what the last act did, the keys of the pane, and a field for text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from rich.segment import Segment
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.strip import Strip
 from textual.widget import Widget
@@ -14,9 +16,17 @@ from gitcp.tui.lines import STYLES, Line, Part, fitted
 
 
 def bindings(table: Iterable[Key]) -> list[BindingType]:
-    """Return textual's bindings for keys."""
+    """Return textual's bindings for keys. They are checked when a key arrives, before any widget
+    sees it: so what is typed ahead meets the screen that the keys before it have made.
+    """
     unique = {(each.names, each.action): each for each in table}
-    return [Binding(each.names, each.action, each.about, show=False) for each in unique.values()]
+    return [
+        Binding(each.names, each.action, each.about, show=False, priority=True)
+        for each in unique.values()
+    ]
+
+
+MOVES = {"down": 1, "up": -1, "ctrl+n": 1, "ctrl+p": -1}
 
 
 class Bar(Widget):
@@ -56,3 +66,52 @@ def _words(keys: Sequence[Key]) -> tuple[Part, ...]:
         for key in keys
         for part in ((key.written.split(" ")[0], "accent"), (f" {key.footer}  ", "dim"))
     )
+
+
+class Typed(NamedTuple):
+    """What a field calls: with the text after each change, at Enter and Esc, and to move a list."""
+
+    changed: Callable[[str], object]
+    entered: Callable[[str], object]
+    left: Callable[[], object]
+    moved: Callable[[int], object] = lambda _: None
+
+
+class Field(Bar):
+    """A line of text that is typed. While it is the `typing` of the app, it gets every key."""
+
+    DEFAULT_CSS = "Field { height: 1; }"
+
+    def __init__(self, hint: str, typed: Typed, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._hint, self._typed = hint, typed
+        self.text = ""
+        self._show()
+
+    def type(self, event: events.Key | events.Paste) -> None:
+        """Take a key, or pasted text."""
+        if isinstance(event, events.Paste):
+            self.set(self.text + " ".join(event.text.split()))
+        elif event.key in ("enter", "escape"):
+            self._typed.entered(self.text) if event.key == "enter" else self._typed.left()
+        elif event.key in MOVES:
+            self._typed.moved(MOVES[event.key])
+        elif event.key == "backspace":
+            self.set(self.text[:-1])
+        elif event.key == "ctrl+w":
+            self.set(self.text.rstrip().rpartition(" ")[0])
+        elif event.key in ("ctrl+u", "ctrl+c"):
+            self.set("")
+        elif event.character is not None and event.is_printable:
+            self.set(self.text + event.character)
+
+    def set(self, text: str) -> None:
+        """Change the text."""
+        if text != self.text:
+            self.text = text
+            self._show()
+            self._typed.changed(text)
+
+    def _show(self) -> None:
+        hint = () if self.text else ((self._hint, "dim"),)
+        self.tell(Line(((" › ", "accent"), (self.text, ""), ("▏", "accent"), *hint)))

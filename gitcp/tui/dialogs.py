@@ -8,16 +8,14 @@ from typing import ClassVar
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.screen import ModalScreen
-from textual.widgets import Input
 
 from gitcp.tui import keys
 from gitcp.tui.acts import Perform, Proposal
-from gitcp.tui.bars import Keybar, bindings
+from gitcp.tui.bars import Field, Keybar, Typed, bindings
 from gitcp.tui.keys import Key
 from gitcp.tui.lines import Line, Lines, Prepared, shown, wrapped
 
@@ -25,8 +23,12 @@ from gitcp.tui.lines import Line, Lines, Prepared, shown, wrapped
 class Dialog(ModalScreen[object]):
     """A box with a title, over the panes."""
 
+    field: Field | None = None
+    """Where text is typed."""
+
     def leave(self) -> None:
         """Close the dialog."""
+        self.app.typing = None  # type: ignore[attr-defined]  # our app's
         _ = self.dismiss(None)
 
     def titled(self, box: Vertical, title: str) -> Vertical:
@@ -88,11 +90,11 @@ class Ended(Message):
 
 
 class Done(Message):
-    """An act is over: what the status line says, and whether it failed."""
+    """An act is over: what it did or why it failed, and how to undo it."""
 
-    def __init__(self, text: str, *, failed: bool) -> None:
+    def __init__(self, text: str, undo: str, *, failed: bool) -> None:
         super().__init__()
-        self.text, self.failed = text, failed
+        self.text, self.undo, self.failed = text, undo, failed
 
 
 class Quiet(Act):
@@ -106,17 +108,17 @@ class Quiet(Act):
 
     def run(self) -> None:
         failed = bool(self._perform(self._args, self))
-        self._tell(Done(said(self, self._proposal, failed=failed), failed=failed))
+        self._tell(done(self, self._proposal, failed=failed))
 
     def ask(self, question: str) -> bool:  # noqa: ARG002
         return False
 
 
-def said(act: Act | None, proposal: Proposal, *, failed: bool, changed: bool = True) -> str:
+def done(act: Act | None, proposal: Proposal, *, failed: bool, changed: bool = True) -> Done:
     """Return what the status line says of an act that is over."""
     lines = [line.strip() for line in (act.report if act else []) if line.strip()]
-    undo = f" · {proposal.undo}" if proposal.undo and changed and not failed else ""
-    return (" · ".join(lines[:2]) or proposal.title) + undo
+    undo = proposal.undo if changed and not failed else ""
+    return Done(" · ".join(lines[:2]) or proposal.title, undo, failed=failed)
 
 
 class PlanDialog(Dialog):
@@ -138,7 +140,7 @@ class PlanDialog(Dialog):
         self._perform, self._proposal = perform, proposal
         self._scopes, self._elsewhere = scopes, elsewhere
         self._act: Act | None = None
-        self._state = "planning"
+        self._state = "new"
 
     def compose(self) -> ComposeResult:
         with self.titled(Vertical(id="box"), self._proposal.title):
@@ -191,8 +193,8 @@ class PlanDialog(Dialog):
 
     def _tell(self, *, failed: bool) -> None:
         changed = self._state != "nothing"
-        text = said(self._act, self._proposal, failed=failed, changed=changed)
-        self.app.screen_stack[0].post_message(Done(text, failed=failed))
+        told = done(self._act, self._proposal, failed=failed, changed=changed)
+        self.app.screen_stack[0].post_message(told)
 
     def _show(self) -> None:
         width = max(self.query_one(Lines).size.width - 2, 40)
@@ -239,7 +241,7 @@ class PlanDialog(Dialog):
             self._act.answer(agreed=False)
 
     def action_scope(self, scope: str) -> None:
-        if self._scopes is not None and self._state != "working":
+        if self._scopes is not None and self._state not in ("new", "working"):
             self._withdraw()
             self._proposal = self._scopes(scope)
             self._begin()
@@ -261,94 +263,88 @@ class PlanDialog(Dialog):
 
 
 class TextDialog(Dialog):
-    """Asks for one line of text. `check` returns why a text is refused."""
-
-    BINDINGS: ClassVar = [Binding("escape", "cancel", "cancel", show=False)]
+    """Asks for one line of text; with `needed`, not an empty one."""
 
     def __init__(
         self, title: str, hint: str, done: Callable[[str], object], *, needed: bool = True
     ) -> None:
         super().__init__()
-        self._title, self._hint, self._done, self._needed = title, hint, done, needed
+        self._title, self._done, self._needed = title, done, needed
+        self.field = self._text = Field(hint, Typed(lambda _: None, self._entered, self.leave))
 
     def compose(self) -> ComposeResult:
         with self.titled(Vertical(id="box"), self._title):
-            yield Input(placeholder=self._hint, select_on_focus=False)
+            yield self._text
             yield Keybar([Key("enter", "Enter", "", "", "go on"), keys.PLAN[1]])
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        text = event.value.strip()
-        if text or not self._needed:
+    def _entered(self, text: str) -> None:
+        if text.strip() or not self._needed:
             self.leave()
-            self._done(text)
-
-    def action_cancel(self) -> None:
-        self.leave()
+            self._done(text.strip())
 
 
 class KeysDialog(Dialog):
-    """Lists keys; with `choose`, Enter runs the one under the cursor, and typing filters them."""
+    """Lists keys; with `choose`, typing filters them, and Enter runs the one under the cursor."""
 
-    BINDINGS: ClassVar = [
-        *bindings(keys.MOVING[:6]),
-        Binding("escape,q,question_mark", "cancel", "close", show=False),
-        Binding("enter", "choose", "run", show=False),
-    ]
+    BINDINGS: ClassVar = bindings(
+        (*keys.MOVING[:6], Key("escape,q,question_mark", "Esc", "leave", "close"))
+    )
 
     def __init__(self, pane: str, choose: Callable[[str], object] | None = None) -> None:
         super().__init__()
         self._pane, self._choose = pane, choose
+        self._lines = Lines(id="list", marks=choose is not None)
+        self.field = self._field = (
+            Field("an act", Typed(self._show, self._chosen, self.leave, self.action_move))
+            if choose
+            else None
+        )
 
     def compose(self) -> ComposeResult:
         with self.titled(Vertical(id="box"), "Acts" if self._choose else "Keys"):
-            if self._choose:
-                yield Input(placeholder="an act")
-            yield Lines(id="list")
+            if self._field is not None:
+                yield self._field
+            yield self._lines
             enter = [Key("enter", "Enter", "", "", "run")] if self._choose else []
             yield Keybar([*enter, Key("escape", "Esc", "", "", "close")])
 
     def on_mount(self) -> None:
         self._show("")
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        self._show(event.value.lower())
-
-    def on_input_submitted(self) -> None:
-        self.action_choose()
+        self._lines.focus()
 
     def on_lines_opened(self) -> None:
-        self.action_choose()
+        self._chosen("")
 
     def _show(self, words: str) -> None:
         lines: list[tuple[str | None, Line]] = []
         for title, table in keys.SECTIONS:
-            found = [each for each in table if self._is_shown(each, words)]
+            found = [each for each in table if self._is_shown(each, words.lower())]
             if found:
                 lines.append((None, Line(((title, "head"),))))
                 lines += [(f"{each.action}", _key_line(each)) for each in found]
-        self.query_one(Lines).show(Prepared(lines), reset=True)
+        self._lines.show(Prepared(lines or [(None, Line((("no act", "dim"),)))]), reset=True)
 
     def _is_shown(self, key: Key, words: str) -> bool:
         text = f"{key.about} {key.command} {key.footer}".lower()
         can_run = self._choose is None or (key not in keys.MOVING and self._pane in key.panes)
         return can_run and words in text
 
-    def action_move(self, steps: int) -> None:
-        self.query_one(Lines).move(steps)
-
-    def action_page(self, way: int) -> None:
-        self.query_one(Lines).page(way)
-
-    def action_end(self, way: int) -> None:
-        self.query_one(Lines).end(way)
-
-    def action_choose(self) -> None:
-        key = self.query_one(Lines).key
+    def _chosen(self, text: str) -> None:  # noqa: ARG002 -- the text has filtered the list
+        key = self._lines.key
         if self._choose is not None and key is not None:
             self.leave()
             self._choose(key)
 
-    def action_cancel(self) -> None:
+    def action_move(self, steps: int) -> None:
+        self._lines.move(steps)
+
+    def action_page(self, way: int) -> None:
+        self._lines.page(way)
+
+    def action_end(self, way: int) -> None:
+        self._lines.end(way)
+
+    def action_leave(self) -> None:
         self.leave()
 
 

@@ -152,6 +152,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         self._marks = marks
         self.source: Source = source or Empty()
         self.cursor = 0
+        self._selected: str | None = None
         self._painted: OrderedDict[tuple[int, bool, int], Strip] = OrderedDict()
 
     # ------------------------------------------------------------ what it shows
@@ -171,7 +172,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         """Show another source, or this one after it changed. The item under the cursor keeps its
         place on the screen, unless `reset`, which goes to the first item.
         """
-        key, before = self.key, self.cursor
+        key, before = self._selected, self.cursor  # the source may have changed already
         self.source = source
         self._resized()
         if reset:
@@ -179,6 +180,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
             self.scroll_to(y=0, animate=False, force=True, immediate=True)
         else:
             self._keep(key, before)
+        self._selected = self.key
         self.repaint()
         if reset or self.key != key:
             self.post_message(self.Moved(self, self.key))
@@ -280,8 +282,9 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
 
     def go(self, index: int) -> None:
         """Put the cursor on a line."""
-        before = self.key
+        before = self._selected
         self.cursor = index
+        self._selected = self.key
         self._reveal()
         self.repaint()
         if self.key != before:

@@ -148,7 +148,9 @@ class Timeline:
         self.entries: list[Entry] = []
         self.complete = False
         self._query = Query()
+        self._whole: list[Entry] = []
         self._texts: dict[Oid, str] = {}
+        self._found_at: dict[str | None, tuple[Row, Summary]] = {}
 
     # ------------------------------------------------------------ what it holds
 
@@ -156,21 +158,38 @@ class Timeline:
         """Add older rows."""
         before = self.rows[-1] if self.rows else None
         self.rows += rows
-        self.entries += self._arranged(rows, before)
+        self._index(rows)
+        self._whole += self._arranged(rows, before)
+        self._select()
 
     def replace(self, rows: list[Row]) -> None:
         """Hold these rows instead."""
         self.rows = rows
+        self._found_at.clear()
+        self._index(rows)
         self.arrange()
+
+    def _index(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            for each in (row.newest, *row.folded):
+                self._found_at[each.commit] = row, each
 
     def arrange(self) -> None:
         """Make the lines anew, after something other than the rows changed."""
-        self.entries = list(self._arranged(self.rows, None))
+        self._whole = list(self._arranged(self.rows, None))
+        self._select()
 
     def filter(self, text: str, found: Collection[str] = ()) -> None:
         """Show only rows that match, or that have one of the commits `found`."""
         self._query, self.found = Query.parse(text), found
-        self.arrange()
+        self._select()
+
+    def _select(self) -> None:
+        if self._query == Query():
+            self.entries = self._whole
+        else:
+            matching = filter(self._matches, self.rows)
+            self.entries = [Entry("row", row.newest.commit, row) for row in matching]
 
     def joint(self, older: Timeline) -> tuple[int, int] | None:
         """Return where these rows continue as those of `older` do: an index here, and one there."""
@@ -178,34 +197,30 @@ class Timeline:
         places = ((n, known.get(span(row))) for n, row in enumerate(self.rows))
         return next(((n, place) for n, place in places if place is not None), None)
 
-    def is_folded(self, key: str) -> bool:
-        """Return whether a line stands for several checkpoints."""
-        return any(row.newest.commit == key and row.folded for row in self.rows)
-
-    def oldest(self, summary: Summary) -> Oid:
-        """Return the commit of the oldest checkpoint that the line of this one stands for."""
-        if summary.commit in self.unfolded:
-            return summary.commit
-        rows = (row for row in self.rows if row.newest is summary)
-        return next((row.oldest.commit for row in rows), summary.commit)
+    def row(self, key: str | None) -> Row | None:
+        """Return the row that has a checkpoint; None for a fork and a heading."""
+        return self._found_at[key][0] if key in self._found_at else None
 
     def summary(self, key: str | None) -> Summary | None:
         """Return the checkpoint of a line; None for a fork and a heading."""
-        for row in self.rows if key else ():
-            for each in (row.newest, *row.folded):
-                if each.commit == key:
-                    return each
-        return None
+        return self._found_at[key][1] if key in self._found_at else None
+
+    def is_folded(self, key: str) -> bool:
+        """Return whether a line stands for several checkpoints."""
+        row = self.row(key)
+        return row is not None and bool(row.folded) and row.newest.commit == key
+
+    def oldest(self, summary: Summary) -> Oid:
+        """Return the commit of the oldest checkpoint that the line of this one stands for."""
+        row = self.row(summary.commit)
+        if row is None or row.newest is not summary or summary.commit in self.unfolded:
+            return summary.commit
+        return row.oldest.commit
 
     # ------------------------------------------------------------ arranging
 
     def _arranged(self, rows: Sequence[Row], before: Row | None) -> Iterator[Entry]:
-        filtered = self._query != Query()
         for row in rows:
-            if filtered:
-                if self._matches(row):
-                    yield Entry("row", row.newest.commit, row)
-                continue
             yield from self._headings(row, before)
             yield from self._row(row)
             before = row
@@ -334,7 +349,7 @@ class Timeline:
 
 def _heading(text: str, width: int) -> Line:
     day, _, phase = text.partition("\n")
-    rest = "─" * max(width - cell_len(text) - (5 if day and phase else 4), 0)
+    rest = "─" * max(width - cell_len(day) - cell_len(phase) - (6 if day and phase else 4), 0)
     join = (("  ", ""),) if day and phase else ()
     return Line((("── ", "dim"), (day, "bold"), *join, (phase, "head"), (f" {rest}", "dim")))
 

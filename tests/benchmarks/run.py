@@ -15,6 +15,7 @@ import json
 import os
 import random
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import interface
 from measure import Pair, command, in_turn, peak_memory, timed
 
 SOURCE = Path(__file__).parents[2]
@@ -294,6 +296,25 @@ def listing(bench: Bench) -> Iterator[Row]:
         yield row(f"{looked} / python -c pass", pair, 6.0)
 
 
+def looking(bench: Bench) -> Iterator[Row]:
+    """The terminal interface over 10,000 checkpoints and 300 sessions, in processor time."""
+    repo = bench.scratch / "many"
+    interface.furnish(repo, 10_000, 300, bench.env)
+    imports, paints = [], []
+    for _ in range(bench.runs):
+        imports.append(interface.imported("textual.app", bench.env))
+        paints.append(interface.first_paint(bench.program, repo, bench.env, b"prompt number"))
+    ours = statistics.median(each.processor for each in paints)
+    theirs = statistics.median(imports)
+    name = "ui, first paint, 10,000 checkpoints, 300 sessions / import textual.app"
+    yield Row(name, f"{ours * 1000:.0f} ms", f"{theirs * 1000:.0f} ms", ours / theirs, 2.0)
+    peak = max(each.memory for each in paints) / 1e6
+    yield Row("memory of ui, the same", f"{peak:.0f} MB", "150 MB", peak / 150, 1.0)
+    longest = interface.steps(repo).processor * 1000
+    name = "ui, longest step of scrolling, filtering and searching"
+    yield Row(name, f"{longest:.0f} ms", "100 ms", longest / 100, 1.0)
+
+
 FLAGS = (
     (),
     ("--quiet",),
@@ -459,9 +480,9 @@ def main() -> int:
     parser.add_argument("--save-only", action="store_true", help="of trees: saves alone")
     parser.add_argument("--growing", type=Path)
     parser.add_argument("--runs", type=int, default=11)
-    parser.add_argument("--only", choices=("trees", "log", "growing"), action="append")
+    parser.add_argument("--only", choices=("trees", "log", "ui", "growing"), action="append")
     options = parser.parse_args()
-    wanted = options.only or ["trees", "log", "growing"]
+    wanted = options.only or ["trees", "log", "ui", "growing"]
     over = False
     with tempfile.TemporaryDirectory(prefix="gitcp-bench-") as scratch:
         bench = Bench(Path(scratch), options.runs)
@@ -486,6 +507,8 @@ def _figures(bench: Bench, options: argparse.Namespace, wanted: list[str]) -> It
     if "log" in wanted:
         yield from small(bench)
         yield from listing(bench)
+    if "ui" in wanted:
+        yield from looking(bench)
     if "growing" in wanted:
         yield from growing(bench, options.growing)
 
