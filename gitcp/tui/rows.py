@@ -173,6 +173,7 @@ class Timeline:
         for row in rows:
             for each in (row.newest, *row.folded):
                 self._found_at[each.commit] = row, each
+                self._texts[each.commit] = self._text(each)
 
     def arrange(self) -> None:
         """Make the lines anew, after something other than the rows changed."""
@@ -227,23 +228,15 @@ class Timeline:
 
     def _matches(self, row: Row) -> bool:
         return any(
-            self._query.matches(each, self.tags.get(each.commit, ()), self._text(each))
+            self._query.matches(each, self.tags.get(each.commit, ()), self._texts[each.commit])
             or each.commit in self.found
             for each in (row.newest, *row.folded)
         )
 
     def _text(self, summary: Summary) -> str:
-        text = self._texts.get(summary.commit)
-        if text is None:
-            trailer = summary.trailers.get
-            words = (
-                f"#{summary.id.number}",
-                summary.subject,
-                *self.tags.get(summary.commit, ()),
-                trailer("Gitcp-Phase", ""),
-            )
-            text = self._texts[summary.commit] = " ".join(words).lower()
-        return text
+        """Return what is searched of a checkpoint, in lower case."""
+        phase, tags = summary.trailers.get("Gitcp-Phase", ""), self.tags.get(summary.commit, ())
+        return " ".join((f"#{summary.id.number}", summary.subject, *tags, phase)).lower()
 
     def _headings(self, row: Row, before: Row | None) -> Iterator[Entry]:
         """Yield one heading where the day or the phase is another one than above."""

@@ -19,7 +19,15 @@ from typing import NamedTuple
 
 COLUMNS, ROWS = 120, 40
 TICK = os.sysconf("SC_CLK_TCK")
-KEYS = ("j",) * 20 + ("G", "g", "pagedown", "pagedown", "slash", *"number 77", "escape")
+KEYS: tuple[str, ...] = ("j",) * 20 + (
+    "G",
+    "g",
+    "pagedown",
+    "pagedown",
+    "slash",
+    *"number 77",
+    "escape",
+)
 START = 1_700_000_000
 
 
@@ -176,7 +184,7 @@ def steps(repo: Path) -> Steps:
             await asyncio.sleep(0.1)
             longest[:] = [0.0, 0.0]
             for key in KEYS:
-                await pilot.press({" ": "space"}.get(key, key))
+                await pilot.press("space" if key == " " else key)
                 await pilot.pause(0.05)
             watcher.cancel()
 
