@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,11 +53,14 @@ class Gathering:
 class GatheringObjects(Objects):
     """An object store whose writer is a GatheringWriter."""
 
-    writer: GatheringWriter
-
     def __init__(self, repo: Repository, gathering: Gathering) -> None:
         super().__init__(repo)
-        self.writer = GatheringWriter(self._parts, gathering)
+        self._gathering = gathering
+
+    @cached_property
+    def writer(self) -> GatheringWriter:
+        """Return what writes objects."""
+        return GatheringWriter(self.parts(), self._gathering)
 
 
 class GatheringWriter(ObjectWriter):

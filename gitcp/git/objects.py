@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from gitcp.git.freshening import Freshener
 from gitcp.git.pending import Pending
 from gitcp.git.reader import ObjectReader
 from gitcp.git.stored import StoredObjects
-from gitcp.git.writer import ObjectWriter, Parts
 
 if TYPE_CHECKING:
+    from gitcp.git.freshening import Freshener
     from gitcp.git.repo import Repository
+    from gitcp.git.writer import ObjectWriter, Parts
 
 
 class Objects:
@@ -24,8 +25,28 @@ class Objects:
     def __init__(
         self, repo: Repository, *, dry: bool = False, reader: type[ObjectReader] = ObjectReader
     ) -> None:
-        self.stored, pending = StoredObjects(repo.common_dir / "objects"), Pending()
-        self.reader = reader(repo, self.stored, pending)
-        self.freshener = Freshener(repo, self.stored, pending, self.reader)
-        self._parts = Parts(repo, self.stored, pending, self.reader, self.freshener)
-        self.writer = ObjectWriter(self._parts, dry=dry)
+        self.repo = repo
+        self.dry = dry
+        self.stored = StoredObjects(repo.common_dir / "objects")
+        self.pending = Pending()
+        self.reader = reader(repo, self.stored, self.pending)
+
+    @cached_property
+    def freshener(self) -> Freshener:
+        """Return what tells which objects can be relied on."""
+        from gitcp.git.freshening import Freshener  # not for who only reads
+
+        return Freshener(self.repo, self.stored, self.pending, self.reader)
+
+    @cached_property
+    def writer(self) -> ObjectWriter:
+        """Return what writes objects."""
+        from gitcp.git.writer import ObjectWriter
+
+        return ObjectWriter(self.parts(), dry=self.dry)
+
+    def parts(self) -> Parts:
+        """Return what a writer works with."""
+        from gitcp.git.writer import Parts
+
+        return Parts(self.repo, self.stored, self.pending, self.reader, self.freshener)

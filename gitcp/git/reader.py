@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 class ObjectReader:
-    """Reads the objects of one repository. Trees are cached, since plans and diffs read the same
-    ones again.
+    """Reads the objects of one repository. Trees and commits are cached, since plans, diffs and
+    listings read the same ones again.
     """
 
     def __init__(self, repo: Repository, stored: StoredObjects, pending: Pending) -> None:
@@ -28,6 +28,7 @@ class ObjectReader:
         self._stored = stored
         self._pending = pending
         self._trees: dict[Oid, list[TreeEntry]] = {EMPTY_TREE: []}
+        self._commits: dict[Oid, bytes] = {}
         self._compared: tuple[Oid | None, Oid | None, tuple[FileChange, ...]] = (None, None, ())
 
     def exists(self, oid: Oid) -> bool:
@@ -55,7 +56,10 @@ class ObjectReader:
         """Return the raw bytes of a commit. Raises StoreDamaged."""
         if oid == NOTHING:
             raise StoreDamaged("its ref does not contain an object name", hint="gitcp check")
-        return self._read_kind(oid, "commit")
+        data = self._commits.get(oid)
+        if data is None:
+            data = self._commits[oid] = self._read_kind(oid, "commit")
+        return data
 
     def stream_blob(self, oid: Oid) -> Iterator[bytes]:
         """Yield a blob in chunks; a large one is never held in memory as a whole.

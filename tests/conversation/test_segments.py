@@ -51,7 +51,7 @@ class Meddling(Objects):
 
     def __init__(self, repo: Repository) -> None:
         super().__init__(repo)
-        self.writer = MeddlingWriter(self._parts)
+        self.writer = MeddlingWriter(self.parts())
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_odd_bytes_come_back(objects: Objects, data: bytes) -> None:
     done = given_bytes(objects, data)
     objects.writer.flush()
 
-    assert joined(Objects(objects._parts.repo), done) == data
+    assert joined(Objects(objects.repo), done) == data
     assert (done.bytes, done.sha256, done.torn) == (len(data), hashlib.sha256(data).hexdigest(), 0)
     assert all(0 < s.size <= segments.LARGEST for s in done.segments) or data == b""
 
@@ -267,7 +267,7 @@ def test_shared_segments_that_were_lost(
         project.root.joinpath(".git/objects", segment.oid[:2], segment.oid[2:]).unlink()
 
     lines[2] = b"changed\n"
-    later = Objects(objects._parts.repo)
+    later = Objects(objects.repo)
     second = given_bytes(later, b"".join(lines), first.segments)
     later.writer.flush()
 
@@ -275,7 +275,7 @@ def test_shared_segments_that_were_lost(
         segment.oid for segment in second.segments
     }
     assert shared > {first.segments[0].oid, first.segments[-1].oid}
-    assert joined(Objects(objects._parts.repo), second) == b"".join(lines)
+    assert joined(Objects(objects.repo), second) == b"".join(lines)
 
 
 def test_truncation_shares_the_front(objects: Objects) -> None:

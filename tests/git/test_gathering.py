@@ -47,7 +47,7 @@ def test_packs_stay_few(project: Project) -> None:
     objects = writing(project)
     oids = flushed(objects, MANY * MANY + 3)
     assert packs(project) == MANY + 3
-    repo = objects._parts.repo
+    repo = objects.repo
     assert repack.is_due(repo)
     assert objects.reader.read_blob(oids[0]) == b"00"
 

@@ -666,7 +666,7 @@ def test_file_replaced_by_symlink_while_read(
     assert [(skip.path, skip.reason) for skip in snapshot.skipped] == [
         (b"tracked", SkipReason.UNSTABLE)
     ]
-    assert all(data != b"secret" for _, data in objects._parts.pending.objects.values())
+    assert all(data != b"secret" for _, data in objects.pending.objects.values())
 
 
 def test_reserved(camera: Camera) -> None:
