@@ -82,14 +82,14 @@ class PackIndex:
             return self._found_between(names, oid)
         # Names are as good as random: it is where they would be if they were spread evenly, give or
         # take a little.
-        place = len(names) * int.from_bytes(oid[1:5]) >> 32
-        near = names[max(0, place - SEARCHED // 2) : place + SEARCHED // 2]
+        guess = len(names) * int.from_bytes(oid[1:5]) >> 32
+        near = names[max(0, guess - SEARCHED // 2) : guess + SEARCHED // 2]
         if not near:
             return None  # the fan-out is damaged
         if self._name(near[0]) <= oid <= self._name(near[-1]):
             return self._found_between(near, oid)
-        place = bisect_left(names, oid, key=self._name)
-        return names[place] if place < len(names) and self._name(names[place]) == oid else None
+        at = bisect_left(names, oid, key=self._name)
+        return names[at] if at < len(names) and self._name(names[at]) == oid else None
 
     def _found_between(self, names: range, oid: bytes) -> int | None:
         """Return the position of `oid` in the range, as a bisection would, with one search instead
@@ -133,21 +133,21 @@ class PackWriter:
         )
         self._file: BinaryIO = open(self._path, "w+b")
         self._file.write(b"PACK" + struct.pack(">II", 2, 0))
-        self._places: dict[bytes, tuple[int, int]] = {}
+        self._entries: dict[bytes, tuple[int, int]] = {}
 
     def __contains__(self, oid: bytes) -> bool:
-        return oid in self._places
+        return oid in self._entries
 
     def add(self, oid: bytes, kind: str, data: bytes) -> None:
         """Append one object; `oid` is its 20-byte id."""
         packed = _entry_header(KINDS[kind], len(data)) + deflated(data)
-        self._places[oid] = (self._file.tell(), zlib.crc32(packed))
+        self._entries[oid] = (self._file.tell(), zlib.crc32(packed))
         self._file.write(packed)
 
     def read(self, oid: bytes) -> tuple[str, bytes]:
         """Return the kind and content of an object written before."""
         end = self._file.tell()
-        self._file.seek(self._places[oid][0])
+        self._file.seek(self._entries[oid][0])
         byte = self._file.read(1)[0]
         kind = next(name for name, number in KINDS.items() if number == byte >> 4 & 7)
         while byte & 0x80:
@@ -165,12 +165,12 @@ class PackWriter:
         `held` means that no ref reaches its objects yet: `git repack -ad` skips it until `let_go`.
         """
         self._file.seek(8)
-        self._file.write(struct.pack(">I", len(self._places)))
+        self._file.write(struct.pack(">I", len(self._entries)))
         self._file.flush()
         checksum = _sha1_of(self._file)
         self._file.seek(0, os.SEEK_END)
         self._file.write(checksum)
-        index = index_of(self._places, checksum)
+        index = index_of(self._entries, checksum)
         # Named by its bytes: who packs the same objects in another order must not replace it under
         # its index.
         name = f"pack-{checksum.hex()}"
@@ -279,33 +279,33 @@ def packed(
     """
     deflate = deflate or _stored
     parts = [b"PACK" + struct.pack(">II", 2, len(objects))]
-    places, place = {}, len(parts[0])
+    entries, offset = {}, len(parts[0])
     for oid, (kind, content) in objects.items():
         entry = _entry_header(KINDS[kind], len(content)) + deflate(content)
-        places[bytes.fromhex(oid)] = (place, zlib.crc32(entry))
-        place += len(entry)
+        entries[bytes.fromhex(oid)] = (offset, zlib.crc32(entry))
+        offset += len(entry)
         parts.append(entry)
     data = b"".join(parts)
     checksum = hashlib.sha1(data, usedforsecurity=False).digest()
-    return SmallPack(data + checksum, index_of(places, checksum))
+    return SmallPack(data + checksum, index_of(entries, checksum))
 
 
-def index_of(places: Mapping[bytes, tuple[int, int]], checksum: bytes) -> bytes:
+def index_of(entries: Mapping[bytes, tuple[int, int]], checksum: bytes) -> bytes:
     """Return the index of a pack, given the offset and CRC of each object."""
-    names = sorted(places)
+    names = sorted(entries)
     counts = [0] * 256
     for name in names:
         counts[name[0]] += 1
-    offsets = [places[name][0] for name in names]
-    large = [place for place in offsets if place >= 1 << 31]
-    rank = {place: number for number, place in enumerate(large)}
-    listed = (1 << 31 | rank[place] if place in rank else place for place in offsets)
+    offsets = [entries[name][0] for name in names]
+    large = [offset for offset in offsets if offset >= 1 << 31]
+    rank = {offset: number for number, offset in enumerate(large)}
+    listed = (1 << 31 | rank[offset] if offset in rank else offset for offset in offsets)
     body = b"".join(
         (
             b"\xfftOc\0\0\0\2",
             struct.pack(">256I", *accumulate(counts)),
             *names,
-            struct.pack(f">{len(names)}I", *(places[name][1] for name in names)),
+            struct.pack(f">{len(names)}I", *(entries[name][1] for name in names)),
             struct.pack(f">{len(names)}I", *listed),
             struct.pack(f">{len(large)}Q", *large),
             checksum,
@@ -320,13 +320,13 @@ def indexes(objects_dir: Path) -> list[PackIndex]:
         names = [name for name in os.listdir(objects_dir / "pack") if name.endswith(".idx")]
     except FileNotFoundError:
         return []
-    found = []
+    readable = []
     for name in names:
         try:
-            found.append(PackIndex(objects_dir / "pack" / name))
+            readable.append(PackIndex(objects_dir / "pack" / name))
         except (FileNotFoundError, ValueError):
             continue  # a repack took it away just now, or it is empty
-    return found
+    return readable
 
 
 def pack_times(directories: Iterable[Path]) -> list[float]:

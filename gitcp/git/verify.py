@@ -34,7 +34,7 @@ NAMES, END = 8 + 4 * 256, 20
 class Fault(NamedTuple):
     """A file, relative to the git directory, and its problem."""
 
-    place: str
+    path: str
     what: str
 
 
@@ -58,36 +58,40 @@ def read_refs(common_dir: Path, prefix: str) -> Refs:
     """Return every ref below `prefix`, each read separately: an invalid one is a fault and does not
     hide others.
     """
-    found = Refs({}, {}, {}, [])
+    result = Refs({}, {}, {}, [])
     hidden = set()
-    for path in _files(common_dir / prefix, found.faults):
+    for path in _files(common_dir / prefix, result.faults):
         data = _read(path)
         if data is None:
             continue  # packed just now
         name = os.path.relpath(path, common_dir)
         hidden.add(name)
         if match := VALUE.fullmatch(data):
-            found.refs[name] = _oid(match[1])
+            result.refs[name] = _oid(match[1])
         else:
-            found.faults.append(Fault(name, "does not hold an object's name"))
-    _read_packed(common_dir, prefix, hidden, found)
-    return found
+            result.faults.append(Fault(name, "does not hold an object's name"))
+    _read_packed(common_dir, prefix, hidden, result)
+    return result
 
 
 def unshared(repo: Repository) -> Fault | None:
     """Return the first of gitcp's paths that other members of a shared repository cannot use, with
     the number of others; None if there is none.
     """
-    places = (repo.common_dir / "refs" / "gitcp", repo.common_dir / "gitcp", repo.git_dir / "gitcp")
-    found = list(dict.fromkeys(path for place in places for path in shared.unshared(place)))
-    if not found:
+    directories = (
+        repo.common_dir / "refs" / "gitcp",
+        repo.common_dir / "gitcp",
+        repo.git_dir / "gitcp",
+    )
+    paths = list(dict.fromkeys(path for each in directories for path in shared.unshared(each)))
+    if not paths:
         return None
     what = (
-        f"has permissions (with {len(found) - 1} other paths) that shut out members of this shared "
+        f"has permissions (with {len(paths) - 1} other paths) that shut out members of this shared "
         "repository: their "
         "`git gc` may delete checkpoints, and their saves fail. The owner's next save repairs it"
     )
-    return Fault(os.path.relpath(found[0], repo.common_dir), what)
+    return Fault(os.path.relpath(paths[0], repo.common_dir), what)
 
 
 def _files(directory: Path, faults: list[Fault]) -> Iterator[Path]:
@@ -95,8 +99,8 @@ def _files(directory: Path, faults: list[Fault]) -> Iterator[Path]:
         if not isinstance(error, FileNotFoundError):
             faults.append(Fault(str(error.filename), f"cannot be read: {error.strerror}"))
 
-    for place, _, names in os.walk(directory, onerror=unreadable):
-        yield from (Path(place, name) for name in sorted(names) if not name.endswith(".lock"))
+    for parent, _, names in os.walk(directory, onerror=unreadable):
+        yield from (Path(parent, name) for name in sorted(names) if not name.endswith(".lock"))
 
 
 def _read(path: Path) -> bytes | None:
@@ -109,27 +113,27 @@ def _read(path: Path) -> bytes | None:
         return b""
 
 
-def _read_packed(common_dir: Path, prefix: str, hidden: Collection[str], found: Refs) -> None:
+def _read_packed(common_dir: Path, prefix: str, hidden: Collection[str], result: Refs) -> None:
     """Add the packed refs that no ref file overrides."""
     name = ""
     data = _read(common_dir / "packed-refs") or b"\n"
     if not data.endswith(b"\n"):
-        found.faults.append(Fault("packed-refs", "is cut off in its last line"))
+        result.faults.append(Fault("packed-refs", "is cut off in its last line"))
     for number, line in enumerate(data.removesuffix(b"\n").split(b"\n"), 1):
         if match := PACKED.fullmatch(line):
             name = os.fsdecode(match[2])
             if name.startswith(prefix) and name not in hidden:
-                found.refs[name] = _oid(match[1])
+                result.refs[name] = _oid(match[1])
             elif (
                 len(name) > len(prefix)
                 and sum(a != b for a, b in zip(name, prefix, strict=False)) == 1
             ):
-                found.near[name] = _oid(match[1])
+                result.near[name] = _oid(match[1])
         elif match := PEELED.fullmatch(line):
-            if found.refs.get(name) and name not in hidden:
-                found.peeled[name] = _oid(match[1])
+            if result.refs.get(name) and name not in hidden:
+                result.peeled[name] = _oid(match[1])
         elif line and not HEADER.fullmatch(line):
-            found.faults.append(Fault("packed-refs", f"line {number} is not one that git writes"))
+            result.faults.append(Fault("packed-refs", f"line {number} is not one that git writes"))
 
 
 def _oid(digits: bytes) -> Oid:
@@ -213,31 +217,31 @@ def _changed_in(pack: Path) -> Iterator[bytes]:
     with file:
         if not index.startswith(b"\xfftOc\0\0\0\2"):
             return
-        places = list(_places(index))
-        ends = [place for place, _, _ in places[1:]] + [os.fstat(file.fileno()).st_size - END]
-        for (place, name, expected), end in zip(places, ends, strict=True):
-            found, left = 0, end - place
-            file.seek(place)
+        entries = list(_entries(index))
+        ends = [offset for offset, _, _ in entries[1:]] + [os.fstat(file.fileno()).st_size - END]
+        for (offset, name, expected), end in zip(entries, ends, strict=True):
+            actual, left = 0, end - offset
+            file.seek(offset)
             while left > 0 and (block := file.read(min(BLOCK, left))):
-                found, left = zlib.crc32(block, found), left - len(block)
-            if found != expected:
+                actual, left = zlib.crc32(block, actual), left - len(block)
+            if actual != expected:
                 yield name
 
 
-def _places(index: bytes) -> list[tuple[int, bytes, int]]:
+def _entries(index: bytes) -> list[tuple[int, bytes, int]]:
     """Return the offset, id and CRC of each object in a version 2 index, in pack order."""
     [count] = struct.unpack_from(">I", index, NAMES - 4)
     checks, offsets, large = (NAMES + count * width for width in (20, 24, 28))
 
-    def place(number: int) -> int:
-        [found] = struct.unpack_from(">I", index, offsets + 4 * number)
-        if found >> 31:
-            [found] = struct.unpack_from(">Q", index, large + 8 * (found & 0x7FFFFFFF))
-        return int(found)
+    def offset(number: int) -> int:
+        [value] = struct.unpack_from(">I", index, offsets + 4 * number)
+        if value >> 31:
+            [value] = struct.unpack_from(">Q", index, large + 8 * (value & 0x7FFFFFFF))
+        return int(value)
 
     names = (index[start : start + 20] for start in range(NAMES, checks, 20))
     crcs = struct.unpack_from(f">{count}I", index, checks)
     return sorted(
-        (place(number), name, crc)
+        (offset(number), name, crc)
         for number, (name, crc) in enumerate(zip(names, crcs, strict=True))
     )

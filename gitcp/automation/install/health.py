@@ -182,8 +182,8 @@ def _store(store: Store, problems: list[Problem]) -> StoreHealth:
     if unreadable is not None:
         problems.append(
             Problem(
-                f"{unreadable.place} {unreadable.what}",
-                shared.fix(store.repo.common_dir / unreadable.place),
+                f"{unreadable.path} {unreadable.what}",
+                shared.fix(store.repo.common_dir / unreadable.path),
             )
         )
     try:
