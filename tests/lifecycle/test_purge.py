@@ -99,6 +99,7 @@ def everywhere(project: Project) -> Store:
         {"main": b"".join(lines[:2]), "agents/one": b"none\n"},
         note=note,
         run=run,
+        step=StepName(TEXT, TEXT),
         steps=found,
         extra={"later": [TEXT, {TEXT: 1}]},
     )
