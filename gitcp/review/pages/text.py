@@ -18,6 +18,7 @@ from markupsafe import Markup
 from gitcp import wire
 from gitcp.model import Run as Ran
 from gitcp.review.pages.prose import blocks
+from gitcp.review.pages.rows import parts, prompts, rows
 from gitcp.review.patches import FilePatch, Hunk, Run
 from gitcp.review.view import Story, ViewStep
 
@@ -260,8 +261,11 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "line_count": line_count,
     "lines": lines,
     "numbers": numbers,
+    "parts": parts,
     "plain": plain,
+    "prompts": prompts,
     "ran": ran,
+    "rows": rows,
     "shortened": shortened,
     "shortened_hunk": shortened_hunk,
     "signed": signed,

@@ -5,7 +5,7 @@
   const one = (selector) => document.querySelector(selector);
   const all = (selector) => [...document.querySelectorAll(selector)];
   const steps = all(".step");
-  const links = all(".timeline a");
+  const links = all(".timeline .step-link");
   const prompts = all(".message.user");
   const field = one("#search");
   const count = one("#count");
@@ -77,6 +77,13 @@
     if (narrow.matches) menu.open = false;
     go(place);
   }));
+  for (const link of all(".timeline .prompt-link")) {
+    link.addEventListener("click", (event) => {
+      event.preventDefault();
+      if (narrow.matches) menu.open = false;
+      show(document.getElementById(link.getAttribute("href").slice(1)));
+    });
+  }
   const unfoldMenu = () => { menu.open = !narrow.matches; };
   narrow.addEventListener("change", unfoldMenu);
   unfoldMenu();
