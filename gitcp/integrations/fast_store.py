@@ -50,7 +50,7 @@ class FastStore(Store):
         log = self._log
 
         def make_durable() -> None:
-            """Promise the move with all that was written, and only then make that visible."""
+            """Record the move with all that was written, and only then make that visible."""
             packs = self.objects.writer.sealed()
             log.append(name, checkpoint.parent, checkpoint.commit, packs)
             self.objects.writer.place(packs)
