@@ -31,6 +31,7 @@ from gitcp.model import FILE, Entry, Oid, Source
 
 if TYPE_CHECKING:
     from gitcp.git.objects import Objects
+    from gitcp.git.writer import ObjectWriter
 
 LARGEST = 256 << 10
 """Maximum bytes of a segment. Measured: 64 to 256 KiB cost the same."""
@@ -94,13 +95,13 @@ class _Missing(_Changed):
 # ---------------------------------------------------------------- reading back
 
 
-def read_segments(objects: trees.TreeReader, tree: Oid, size: int) -> tuple[Segment, ...]:
+def read_segments(reader: trees.TreeReader, tree: Oid, size: int) -> tuple[Segment, ...]:
     """Return the segments of a stream's tree, in order. `size` is the stream's length. Reads no
     blob.
 
     Raises StoreDamaged if the names do not cover the stream without gap or overlap.
     """
-    listed = [(_start(path, tree), entry.oid) for path, entry in trees.walk(objects, tree)]
+    listed = [(_start(path, tree), entry.oid) for path, entry in trees.walk(reader, tree)]
     starts = [start for start, _ in listed]
     ends = [*starts[1:], size]
     complete = starts[:1] == [0] and all(
@@ -192,7 +193,7 @@ def shorten(objects: Objects, segments: Sequence[Segment], size: int) -> Cut:
     digest = sha256()
     for chunk in content(objects.reader, parts):
         digest.update(chunk)
-    return Cut(write_tree(objects, parts), tuple(parts), size, digest.hexdigest(), 0, 0)
+    return Cut(write_tree(objects.writer, parts), tuple(parts), size, digest.hexdigest(), 0, 0)
 
 
 @contextmanager
@@ -261,10 +262,12 @@ def _cut(objects: Objects, read: Read, size: int, live: bool, parent: Sequence[S
     if front and front[-1].size < SMALL and start < stop:
         head, start = last, front.pop().start
     blocks = chain((head,), _blocks(read, start + len(head), stop, digest.update))
-    new = store(objects, blocks, start)
+    new = store(objects.writer, blocks, start)
     _hash_back(read, back, digest.update)
     segments = (*front, *new, *back) or (Segment(objects.writer.write_blob(b""), 0, 0),)
-    return Cut(write_tree(objects, segments), segments, end, digest.hexdigest(), shared, size - end)
+    return Cut(
+        write_tree(objects.writer, segments), segments, end, digest.hexdigest(), shared, size - end
+    )
 
 
 def append(
@@ -278,7 +281,7 @@ def append(
     if parts and parts[-1].size < SMALL:
         start = parts.pop().start
         data = last + data
-    new = store(objects, (data,), start)
+    new = store(objects.writer, (data,), start)
     for number, segment in enumerate(new, len(parts)):
         tree = trees.put(objects, tree, _path(number, segment.start), Entry(FILE, segment.oid))
     return tree, (*parts, *new), data[len(data) - new[-1].size :] if new else last
@@ -360,11 +363,11 @@ def _blocks(read: Read, start: int, end: int, update: Update) -> Iterator[bytes]
         yield data
 
 
-def store(objects: Objects, blocks: Iterable[bytes], start: int) -> list[Segment]:
+def store(writer: ObjectWriter, blocks: Iterable[bytes], start: int) -> list[Segment]:
     """Write bytes as segments from offset `start` on."""
     new: list[Segment] = []
     for piece in _pieces(blocks):
-        new.append(Segment(objects.writer.write_blob(piece, new=True), start, len(piece)))
+        new.append(Segment(writer.write_blob(piece, new=True), start, len(piece)))
         start += len(piece)
     return new
 
@@ -382,10 +385,10 @@ def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:
         yield rest
 
 
-def write_tree(objects: Objects, segments: Sequence[Segment]) -> Oid:
+def write_tree(writer: trees.TreeWriter, segments: Sequence[Segment]) -> Oid:
     """Write the tree of a stream."""
     return trees.build(
-        objects.writer,
+        writer,
         trees.nest(
             {_path(number, s.start): Entry(FILE, s.oid) for number, s in enumerate(segments)}
         ),

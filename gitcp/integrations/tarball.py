@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any
 
 from gitcp.git import trees
-from gitcp.git.objects import Objects
+from gitcp.git.reader import ObjectReader
+from gitcp.git.writer import ObjectWriter
 from gitcp.model import EXECUTABLE, FILE, SYMLINK, Entry, Oid
 from gitcp.value import Value
 from gitcp.worktree.paths import problem
@@ -32,8 +33,8 @@ class Unpacked(Value):
     rest: bytes
 
 
-def unpack(objects: Objects, archive: IO[bytes]) -> Unpacked:
-    """Store an archive's files. Writes to `objects`, which the caller flushes. Raises
+def unpack(writer: ObjectWriter, archive: IO[bytes]) -> Unpacked:
+    """Store an archive's files. Writes to `writer`, which the caller flushes. Raises
     tarfile.TarError.
     """
     with tarfile.open(fileobj=archive, mode="r:*") as tar:
@@ -45,21 +46,25 @@ def unpack(objects: Objects, archive: IO[bytes]) -> Unpacked:
             line = _line(member)
             path = _path(member)
             if path in storable:
-                entries[path] = _entry(objects, tar, member)
+                entries[path] = _entry(writer, tar, member)
             elif member.isreg():
                 line["at"] = len(rest)
                 rest += _content(tar, member)
             lines.append(line)
     return Unpacked(
-        trees.build(objects.writer, trees.nest(entries)), len(entries), tuple(lines), bytes(rest)
+        trees.build(writer, trees.nest(entries)), len(entries), tuple(lines), bytes(rest)
     )
 
 
 def pack(
-    objects: Objects, tree: Oid, lines: Iterable[Mapping[str, Any]], rest: bytes, archive: IO[bytes]
+    reader: ObjectReader,
+    tree: Oid,
+    lines: Iterable[Mapping[str, Any]],
+    rest: bytes,
+    archive: IO[bytes],
 ) -> None:
     """Write the archive for a tree, a list and the rest."""
-    entries = dict(trees.walk(objects.reader, tree))
+    entries = dict(trees.walk(reader, tree))
     with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for line in lines:
             member = tarfile.TarInfo()
@@ -70,9 +75,7 @@ def pack(
             if "at" in line:
                 data = rest[line["at"] : line["at"] + line["size"]]
             else:
-                data = (
-                    objects.reader.read_blob(entries[_path(member)].oid) if member.isreg() else b""
-                )
+                data = reader.read_blob(entries[_path(member)].oid) if member.isreg() else b""
             tar.addfile(member, io.BytesIO(data))
 
 
@@ -103,14 +106,12 @@ def _path(member: tarfile.TarInfo) -> bytes:
     return name.removeprefix(b"./")
 
 
-def _entry(objects: Objects, tar: tarfile.TarFile, member: tarfile.TarInfo) -> Entry:
+def _entry(writer: ObjectWriter, tar: tarfile.TarFile, member: tarfile.TarInfo) -> Entry:
     if member.issym():
-        return Entry(
-            SYMLINK, objects.writer.write_blob(member.linkname.encode("utf-8", "surrogateescape"))
-        )
+        return Entry(SYMLINK, writer.write_blob(member.linkname.encode("utf-8", "surrogateescape")))
     return Entry(
         EXECUTABLE if member.mode & 0o100 else FILE,
-        objects.writer.write_blob(_content(tar, member)),
+        writer.write_blob(_content(tar, member)),
     )
 
 

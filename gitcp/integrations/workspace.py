@@ -35,7 +35,7 @@ def save(opened: Opened, name: str, agent: Agent, archive: IO[bytes]) -> Checkpo
     with tempfile.TemporaryFile() as file:
         shutil.copyfileobj(archive, file)
         file.seek(0)
-        unpacked = tarball.unpack(store.objects, file)
+        unpacked = tarball.unpack(store.writer, file)
     snapshot = Snapshot(tree=unpacked.tree, base=store.repo.head(), total=unpacked.files)
     sources = (Source(MAIN, data=encode(unpacked.lines)), Source(REST, data=unpacked.rest))
     with store.lock():
@@ -53,7 +53,7 @@ def content(opened: Opened, name: str) -> io.IOBase:
     checkpoint = store.read(tip)
     lines, rest = (b"".join(show.stream(store, checkpoint, stream)) for stream in (MAIN, REST))
     file = tempfile.SpooledTemporaryFile(SPOOLED)
-    tarball.pack(store.objects, checkpoint.snapshot.tree, parsed(lines), rest, file)
+    tarball.pack(store.reader, checkpoint.snapshot.tree, parsed(lines), rest, file)
     file.seek(0)
     return file
 

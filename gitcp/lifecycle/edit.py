@@ -310,7 +310,7 @@ class Editor:
             return before
         written = {
             stream.name.encode(): Entry(
-                TREE, segments.write_tree(self.store.objects, edited[old.name])
+                TREE, segments.write_tree(self.store.writer, edited[old.name])
             )
             for old, stream in zip(before.streams, streams, strict=True)
         }
@@ -363,7 +363,7 @@ class Editor:
             if len(oids) > 1 or bytes.fromhex(oids[0]) not in self.edit.clean:
                 data = b"".join(segments.content(self.store.reader, stored))
                 edited = self.edit.text(data)
-                new = segments.store(self.store.objects, (edited,), 0) if edited != data else stored
+                new = segments.store(self.store.writer, (edited,), 0) if edited != data else stored
             self._groups[oids] = tuple((segment.oid, segment.size) for segment in new)
         return self._groups[oids]
 

@@ -24,7 +24,7 @@ from gitcp.worktree.reading import Unstable, content, read, settled_ctime
 from gitcp.worktree.records import Line, Past, Record, is_absent
 
 if TYPE_CHECKING:
-    from gitcp.git.objects import Objects
+    from gitcp.git.reader import ObjectReader
     from gitcp.git.repo import Repository
     from gitcp.worktree.attributes import ConversionHints
     from gitcp.worktree.basis import Basis
@@ -124,13 +124,13 @@ class Rules:
         self,
         root: bytes,
         basis: Basis,
-        objects: Objects,
+        reader: ObjectReader,
         hints: ConversionHints,
         past: Past,
     ) -> None:
         self._root = root
         self._basis = basis
-        self._objects = objects
+        self._reader = reader
         self._hints = hints
         self._past = past
         self._rules_by_directory: dict[bytes, Ignore] = {}
@@ -224,7 +224,7 @@ class Rules:
         if not slots or not is_absent(slots):
             return None
         try:
-            return self._objects.reader.read_blob(Oid(slots[0][1].hex()))
+            return self._reader.read_blob(Oid(slots[0][1].hex()))
         except StoreDamaged:
             return None
 

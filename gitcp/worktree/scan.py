@@ -79,7 +79,7 @@ class Scan:
         self.records: dict[bytes, Record] = {}
         self.gone: list[bytes] = []
         self._scope = scope
-        self._rules = Rules(scope.root, basis, objects, hints, scope.past)
+        self._rules = Rules(scope.root, basis, objects.reader, hints, scope.past)
         self._blobs = blobs
         self._jobs: list[Job] = []
         self._pending: list[tuple[bytes, bool, bool]] = []

@@ -346,7 +346,7 @@ def test_appended(objects: Objects, monkeypatch: pytest.MonkeyPatch, parts: list
     """What is appended bit by bit is the stream that it would be if it had been given whole."""
     monkeypatch.setattr(segments, "LARGEST", 64)
     monkeypatch.setattr(segments, "SMALL", 16)
-    tree, last = segments.write_tree(objects, ()), b""
+    tree, last = segments.write_tree(objects.writer, ()), b""
     known: tuple[Segment, ...] = ()
     for data in parts:
         tree, known, last = segments.append(objects, tree, known, last, data)

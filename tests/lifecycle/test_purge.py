@@ -452,7 +452,7 @@ def test_streams(sealed_project: Project, parts: list[bytes], data: st.DataObjec
             b"secret", b"[PURGED]"
         )
         found = segments.read_segments(
-            store.reader, segments.write_tree(store.objects, edited), sum(edited[-1][1:])
+            store.reader, segments.write_tree(store.writer, edited), sum(edited[-1][1:])
         )
         assert found == edited
 
