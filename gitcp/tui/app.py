@@ -714,7 +714,7 @@ class Interface(App[None]):
     TITLE = "gitcp"
 
     def __init__(self, given: Given, *, light: bool = False) -> None:
-        super().__init__()
+        super().__init__(ansi_color=True)
         self.given = given
         self.theme = "ansi-light" if light else "ansi-dark"
         self.typing: Field | None = None

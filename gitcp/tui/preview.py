@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gitcp import wire
 from gitcp.errors import GitcpError
 from gitcp.model import Checkpoint, Oid
 from gitcp.store import Store
@@ -203,13 +204,23 @@ def _spoken(key: str, message: Message, width: int) -> Block:
 
 def _tool(key: str, call: Message, result: Message | None, width: int) -> Block:
     failed = call.failed or (result is not None and result.failed)
-    first = call.text.strip().partition("\n")[0]
+    first = _gist(call.text).strip().partition("\n")[0]
     about = ((f" {first}", "dim"),)
     state = (("failed ", "error"),) if failed else ()
     body = [*_body(call.text, width, "dim")]
     if result is not None and result.text.strip():
         body += [Line((("  result", "head"),)), *_body(result.text, width, "")]
     return Block(key, Line(((call.tool or "tool", "head"), *about), state), body, open=False)
+
+
+def _gist(text: str) -> str:
+    """Return what a call is about: the first text of its input, as its command or path."""
+    try:
+        found = wire.loads(text.encode("utf-8", "replace"))
+    except ValueError:
+        return text
+    values = found.values() if isinstance(found, dict) else ()
+    return next((value for value in values if isinstance(value, str)), text)
 
 
 def _body(text: str, width: int, role: str) -> Iterator[Line]:

@@ -227,9 +227,12 @@ class Timeline:
             before = row
 
     def _matches(self, row: Row) -> bool:
+        """Return whether a checkpoint of a row matches: its words may be in what was `found`."""
+        named = self._query._replace(words="")
         return any(
-            self._query.matches(each, self.tags.get(each.commit, ()), self._texts[each.commit])
-            or each.commit in self.found
+            (named if each.commit in self.found else self._query).matches(
+                each, self.tags.get(each.commit, ()), self._texts[each.commit]
+            )
             for each in (row.newest, *row.folded)
         )
 

@@ -13,6 +13,9 @@ from typing import NamedTuple
 from gitcp.tui.lines import Line, Part
 from gitcp.tui.rows import age
 
+NAMED = 30
+"""Columns from which a session's name is beside its agent's."""
+
 
 class Known(NamedTuple):
     """What is known of a session. `about` is its title, last prompt or label; `place` the other
@@ -65,13 +68,13 @@ class Sessions:
         kind, known = self._lines[index]
         if known is None:
             return Line((("── ", "dim"), (kind, "head"), (" " + "─" * width, "dim")))
-        return self._head(known) if kind == "head" else self._about(known)
+        return self._head(known, width) if kind == "head" else self._about(known)
 
-    def _head(self, known: Known) -> Line:
+    def _head(self, known: Known, width: int) -> Line:
         own = known.name == self.current
         sign = ("●", "added") if known.running else ("○", "dim")
         name: Part = (known.agent or known.name, "bold" if own else "")
-        short = ((f" {known.name}", "dim"),) if known.agent else ()
+        short = ((f" {known.name}", "dim"),) if known.agent and width >= NAMED else ()
         marks: tuple[Part, ...] = (("*" if own else " ", "accent"), sign, (" ", ""), name)
         return Line((*marks, *short), ((f" {age(known.when, self.now):>4}", "dim"),))
 

@@ -52,10 +52,28 @@ class Seen:
             await self.pilot.pause(0.02)
         raise AssertionError(f"{words!r} is not on the screen:\n{self.text()}")
 
+    async def gone(self, words: str) -> None:
+        """Wait until the screen no longer has these words."""
+        for _ in range(500):
+            if words not in self.text():
+                return
+            await self.pilot.pause(0.02)
+        raise AssertionError(f"{words!r} is still on the screen:\n{self.text()}")
+
     def text(self) -> str:
         """The screen, one line a row."""
         strips = self.app.screen._compositor.render_strips()
         return "\n".join("".join(part.text for part in strip).rstrip() for strip in strips)
+
+    def colors(self) -> set[str]:
+        """The names of the colors of the text that is painted, as the terminal gets them."""
+        styles = [
+            part.style
+            for strip in self.app.screen._compositor.render_strips()
+            for part in strip
+            if part.style is not None
+        ]
+        return {style.color.name for style in styles if style.color is not None}
 
 
 def watched(shop: Shop, act: Act, size: tuple[int, int] = (120, 40), **more: Any) -> None:

@@ -85,7 +85,11 @@ def furnished(project: Project) -> Shop:
     project.write("app/shop.py", SHOP)
     project.write("README.md", "# Shop\n\nSells things.\n")
     project.write("schema.sql", "create table items (id integer primary key, price integer);\n")
+    dates = dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), NOW.isoformat())
+    os.environ.update(dates)  # so that the commit's name is always the same
     project.commit("the shop")
+    for name in dates:
+        del os.environ[name]
     shop.at(days=1, hours=3)
     shop.talk.say("Set up the shop and its schema.", "Done: a module, a schema and a README.")
     objective = "Move the shop to Postgres"
