@@ -323,7 +323,9 @@ def test_help_of_a_command(name: str) -> None:
     assert (command.help or "").splitlines()[0] == section[name]
     assert not section[name].endswith(".")
     assert f"\n    gitcp {name}" in shown.output
-    assert ("--json" in shown.output) is (name not in {"completion", "demo", "help", "hook", "mcp"})
+    assert ("--json" in shown.output) is (
+        name not in {"completion", "demo", "help", "hook", "mcp", "ui"}
+    )
     whole = CliRunner().invoke(root, [name, "--help"], obj=Context([])).output
     options = [spelled for option in command.params for spelled in option.opts]
     assert [each for each in options if each.startswith("-") and each not in whole] == []
