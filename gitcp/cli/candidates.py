@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from gitcp.cli import humanize
+from gitcp import humanize
 from gitcp.cli.context import Context
 from gitcp.store import Summary
 

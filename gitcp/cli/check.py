@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gitcp.cli import humanize, objects
+from gitcp import humanize
+from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import CODES, end
 from gitcp.cli.options import json_option, session_option, takes

@@ -282,7 +282,7 @@ class Context:
 
     def say_meant(self, what: str, checkpoint: Checkpoint) -> None:
         """Print on stderr which checkpoint a time or a phase matches."""
-        from gitcp.cli import humanize
+        from gitcp import humanize
 
         label = f' "{checkpoint.note.label}"' if checkpoint.note.label else ""
         self.output.say(f"{what}: {checkpoint.id}{label}, {humanize.moment(checkpoint.created)}")

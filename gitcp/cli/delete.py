@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gitcp.cli import confirm, humanize, objects
+from gitcp import humanize
+from gitcp.cli import confirm, objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     SESSION,

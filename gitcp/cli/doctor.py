@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gitcp import __version__, wire
+from gitcp import __version__, humanize, wire
 from gitcp.automation.install.health import AgentHealth, Health, examine
-from gitcp.cli import humanize, objects
+from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import end
 from gitcp.cli.options import json_option, takes

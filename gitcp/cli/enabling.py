@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from gitcp import humanize
 from gitcp.automation.install import command, scripts
 from gitcp.automation.install.agents import GIT, NAMES, TARGETS, Target, detected, named
 from gitcp.automation.install.plan import Change, InstallPlan, Left, Report, Scope, apply
-from gitcp.cli import confirm, humanize, objects
+from gitcp.cli import confirm, objects
 from gitcp.cli.agent_names import canonical
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end

@@ -7,8 +7,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from gitcp import wire
-from gitcp.cli import humanize, objects, output_file
+from gitcp import humanize, wire
+from gitcp.cli import objects, output_file
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     REVISION,

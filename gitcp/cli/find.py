@@ -6,7 +6,8 @@ import re
 from contextlib import nullcontext
 from typing import Any
 
-from gitcp.cli import humanize, objects
+from gitcp import humanize
+from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     NUMBER,

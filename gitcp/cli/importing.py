@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gitcp import wire
-from gitcp.cli import humanize, objects
+from gitcp import humanize, wire
+from gitcp.cli import objects
 from gitcp.cli.agent_names import RECORDED_NAME
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end

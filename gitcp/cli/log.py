@@ -9,7 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gitcp.cli import filters, humanize, rendering
+from gitcp import humanize
+from gitcp.cli import filters, rendering
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     NUMBER,

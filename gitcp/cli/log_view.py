@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from gitcp.cli import humanize, rendering
+from gitcp import humanize
+from gitcp.cli import rendering
 from gitcp.cli.context import Context
 from gitcp.cli.output import BOLD, DIM, GREEN, RED, YELLOW, Part, Styled
 from gitcp.history.rows import NO_LABEL, Counted, changed_in, title

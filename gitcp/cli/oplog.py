@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gitcp import wire
-from gitcp.cli import humanize, objects
+from gitcp import humanize, wire
+from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import NUMBER, json_option, option, session_option, takes
 from gitcp.state import oplog

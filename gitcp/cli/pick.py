@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from itertools import islice
 
-from gitcp.cli import humanize, rendering
+from gitcp import humanize
+from gitcp.cli import rendering
 from gitcp.cli.context import Context
 from gitcp.cli.output import DIM, YELLOW, Styled
 from gitcp.errors import RevisionNotFound

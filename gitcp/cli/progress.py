@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gitcp.cli import humanize
+from gitcp import humanize
 from gitcp.progress import BYTES
 
 if TYPE_CHECKING:

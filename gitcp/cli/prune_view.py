@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gitcp.cli import confirm, humanize, objects
+from gitcp import humanize
+from gitcp.cli import confirm, objects
 from gitcp.cli.context import Context
 from gitcp.cli.output import GREEN, Styled
 from gitcp.lifecycle.prune import PrunePlan, Report

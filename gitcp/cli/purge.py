@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from gitcp import wire
-from gitcp.cli import confirm, humanize, objects
+from gitcp import humanize, wire
+from gitcp.cli import confirm, objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     PATH,

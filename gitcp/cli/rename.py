@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gitcp.cli import humanize, objects
+from gitcp import humanize
+from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import SESSION, WORDS, argument, json_option, takes
 from gitcp.cli.output import BOLD, GREEN, Styled

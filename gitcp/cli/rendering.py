@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from gitcp import wire
-from gitcp.cli import humanize
+from gitcp import humanize, wire
 from gitcp.cli.output import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Output, Styled
 from gitcp.model import FileChange, Handoff, Kind, Note, Run, Skip
 from gitcp.worktree.paths import display

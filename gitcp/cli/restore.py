@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gitcp.cli import humanize, restore_view
+from gitcp import humanize
+from gitcp.cli import restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     PATHS,

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gitcp.cli import confirm, humanize, rendering
+from gitcp import humanize
+from gitcp.cli import confirm, rendering
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.output import BOLD, GREEN, RED, YELLOW, Styled

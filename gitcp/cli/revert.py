@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gitcp.cli import confirm, humanize, objects, restore_view
+from gitcp import humanize
+from gitcp.cli import confirm, objects, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import (

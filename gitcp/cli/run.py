@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gitcp.cli import child, effects, humanize, objects, restore_view, steps
+from gitcp import humanize
+from gitcp.cli import child, effects, objects, restore_view, steps
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import (

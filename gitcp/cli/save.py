@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gitcp import wire
-from gitcp.cli import humanize, rendering
+from gitcp import humanize, wire
+from gitcp.cli import rendering
 from gitcp.cli.agent_names import RECORDED_NAME
 from gitcp.cli.context import Context
 from gitcp.cli.options import (

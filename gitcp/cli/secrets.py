@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gitcp import wire
-from gitcp.cli import humanize, objects
+from gitcp import humanize, wire
+from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     REVISION,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import islice
 
-from gitcp import wire
-from gitcp.cli import filters, humanize, objects
+from gitcp import humanize, wire
+from gitcp.cli import filters, objects
 from gitcp.cli.agent_names import RECORDED_NAME
 from gitcp.cli.context import Context
 from gitcp.cli.options import NUMBER, WORDS, flag, json_option, option, session_option, takes

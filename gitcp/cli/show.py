@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from gitcp import wire
-from gitcp.cli import humanize, objects, rendering
+from gitcp import humanize, wire
+from gitcp.cli import objects, rendering
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     PATHS,

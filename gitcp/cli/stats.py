@@ -2,38 +2,82 @@
 
 from __future__ import annotations
 
-from gitcp import wire
-from gitcp.cli import humanize, objects
+from collections.abc import Sequence
+from typing import Any
+
+from gitcp import humanize, wire
+from gitcp.cli import objects, output_file
 from gitcp.cli.context import Context
-from gitcp.cli.options import json_option, session_option, takes
-from gitcp.lifecycle.stats import Stats, stats
+from gitcp.cli.options import flag, json_option, option, session_option, takes
+from gitcp.cli.output import CYAN, Styled
+from gitcp.lifecycle.stats import Share, Stats, stats
 from gitcp.worktree.paths import display
+
+MOST_LARGEST = 5
+MOST_PATHS = 40
+MOST = 14
+"""Days and sessions that are printed; the page and JSON have all of them."""
+
+WIDTH = 24
 
 
 @takes(
+    option("-o", target="file", metavar="FILE", help="write a page with plots to FILE.html"),
+    flag("--force", help="replace FILE if it exists"),
     session_option,
     json_option,
 )
-def command(context: Context, session: str | None, *, as_json: bool) -> None:  # noqa: ARG001
+def command(context: Context, /, **given: Any) -> None:
     """Show the disk usage of checkpoints
 
-    Objects shared with the project's own history cost nothing and are counted separately. Sizes are
-    as stored now; `git gc` reduces them.
+    Objects shared with the project's own history cost nothing and are counted separately. A day and
+    a session are counted with the data that no earlier checkpoint has. Sizes are as stored now;
+    `git gc` reduces them.
 
       gitcp stats
+      gitcp stats -o stats.html
       gitcp stats --json
     """
-    statistics = stats(context.store)
-    if as_json:
+    path = context.cwd / given["file"] if given["file"] is not None else None
+    if path is not None:
+        output_file.require_free(path, force=given["force"])
+    statistics = stats(context.store, MOST_PATHS if path is not None else MOST_LARGEST)
+    if path is not None:
+        from gitcp.review.pages.stats import render  # jinja2: only for the page
+
+        output_file.write(path, render(statistics).encode("utf-8"), force=given["force"])
+        context.output.say(f"wrote {given['file']}")
+    elif given["as_json"]:
         context.output.document(objects.document("stats", _fields(statistics)))
-        return
+    else:
+        _print(context, statistics)
+
+
+def _print(context: Context, statistics: Stats) -> None:
     for title, text in _rows(statistics):
         context.output.line(f"{title:<15}{text}")
+    _print_shares(context, "growth", statistics.days[-MOST:])
+    _print_shares(context, "sessions", statistics.by_session[:MOST])
+    if statistics.largest:
+        context.output.line("largest")
     for each in statistics.largest:
         versions = humanize.count(each.versions, "version")
         context.output.line(
             f"  {humanize.size(each.bytes):>10}  {display(each.path)}  ({versions})"
         )
+
+
+def _print_shares(context: Context, title: str, shares: Sequence[Share]) -> None:
+    """Print one bar for each day or session."""
+    if not shares:
+        return
+    most = max(share.bytes for share in shares)
+    room = max(len(share.name) for share in shares)
+    context.output.line(title)
+    for share in shares:
+        bar = Styled(humanize.bar(share.bytes, most, WIDTH), CYAN)
+        size, count = humanize.size(share.bytes), humanize.count(share.checkpoints, "checkpoint")
+        context.output.line(f"  {size:>10}  {share.name:<{room}}  ", bar, f"  {count}")
 
 
 def _rows(statistics: Stats) -> list[tuple[str, str]]:
@@ -44,7 +88,7 @@ def _rows(statistics: Stats) -> list[tuple[str, str]]:
     recent = count(statistics.recent, "checkpoint")
     trash = count(statistics.trash, "entry", "entries")
     prune = f"would drop {statistics.prune:,} and free {size(statistics.prune_bytes)}"
-    rows = [
+    return [
         ("checkpoints", f"{checkpoints} in {sessions}, {tags}"),
         ("size", f"{size(statistics.bytes)}, including conversations {conversations}"),
         ("shared", f"{size(statistics.shared)} with the project's own history"),
@@ -52,7 +96,6 @@ def _rows(statistics: Stats) -> list[tuple[str, str]]:
         ("trash", f"{trash}, {size(statistics.trash_bytes)}"),
         ("gitcp prune", f"{prune} when the trash expires"),
     ]
-    return [*rows, ("largest", "")] if statistics.largest else rows
 
 
 def _fields(statistics: Stats) -> wire.Json:
@@ -69,5 +112,13 @@ def _fields(statistics: Stats) -> wire.Json:
         "largest": [
             {"path": wire.encode_path(each.path), "bytes": each.bytes, "versions": each.versions}
             for each in statistics.largest
+        ],
+        "days": [
+            {"date": each.name, "checkpoints": each.checkpoints, "bytes": each.bytes}
+            for each in statistics.days
+        ],
+        "by_session": [
+            {"session": each.name, "checkpoints": each.checkpoints, "bytes": each.bytes}
+            for each in statistics.by_session
         ],
     }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gitcp import wire
-from gitcp.cli import humanize, objects, rendering
+from gitcp import humanize, wire
+from gitcp.cli import objects, rendering
 from gitcp.cli.context import Context
 from gitcp.cli.options import json_option, session_option, takes
 from gitcp.cli.output import BOLD, YELLOW, Output, Styled

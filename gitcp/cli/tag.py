@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gitcp.cli import humanize, objects
+from gitcp import humanize
+from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     REVISION,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gitcp.cli import humanize, objects, restore_view
+from gitcp import humanize
+from gitcp.cli import objects, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.options import Number, argument, json_option, session_option, takes, yes_option
 from gitcp.cli.output import GREEN, Styled

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gitcp import wire
-from gitcp.cli import humanize, objects
+from gitcp import humanize, wire
+from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     REVISION,

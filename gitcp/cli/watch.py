@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from gitcp import humanize
 from gitcp.automation import watch as op
-from gitcp.cli import humanize, objects
+from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import describe
 from gitcp.cli.options import SECONDS, exact_session_option, json_option, option, takes

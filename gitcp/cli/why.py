@@ -6,7 +6,8 @@ import os
 import re
 import shlex
 
-from gitcp.cli import humanize, objects
+from gitcp import humanize
+from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import REVISION, argument, json_option, session_option, takes
 from gitcp.cli.output import BOLD, YELLOW, Styled

@@ -7,8 +7,10 @@ walk over the trees per figure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import timedelta
+from typing import NamedTuple
 
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import damage, refs
@@ -23,7 +25,7 @@ from gitcp.value import Value
 RECENT = timedelta(days=7)
 CONVERSATION = b".gitcp/conversation/"
 LISTED = ("rev-list", "--objects", AS_FAR_AS_HERE)
-SHAPE = "--batch-check=%(objecttype) %(objectsize:disk) %(rest)"
+SHAPE = "--batch-check=%(objectname) %(objecttype) %(objectsize:disk) %(rest)"
 
 
 class Large(Value):
@@ -34,13 +36,33 @@ class Large(Value):
     versions: int
 
 
+class Share(Value):
+    """The checkpoints of one day or session, and the bytes that they added: data that no earlier
+    checkpoint has.
+    """
+
+    name: str
+    checkpoints: int
+    bytes: int
+
+
+class _Object(NamedTuple):
+    """An object as git lists it: id, type, bytes on disk, and the path it was found at."""
+
+    oid: str
+    kind: bytes
+    size: int
+    path: bytes
+
+
 class Stats(Value):
     """Disk usage. `bytes` is data that only checkpoints have, `shared` data that is
     also in the project's own history.
 
     `conversations` is a part of `bytes`. `recent` and `recent_bytes` are the checkpoints of the
     last seven days and the data they added. `prune` and `prune_bytes` are what a `gitcp prune`
-    would drop, and the data only these checkpoints have.
+    would drop, and the data only these checkpoints have. `days` are those with checkpoints, by UTC,
+    oldest first; `by_session` has the largest first.
     """
 
     sessions: int
@@ -56,6 +78,8 @@ class Stats(Value):
     prune: int
     prune_bytes: int
     largest: tuple[Large, ...]
+    days: tuple[Share, ...]
+    by_session: tuple[Share, ...]
 
 
 def stats(store: Store, most: int = 5) -> Stats:
@@ -76,19 +100,16 @@ def _stats(store: Store, most: int, counts: Callable[[Summary], bool]) -> Stats:
     forest = rewrite.read(store, despite_damage=True)
     roots = {commit: node.root for commit, node in forest.nodes.items() if counts(node)}
     project = project_trees(store, forest)
-    weighed = _weigh(store, roots.values(), project)
-    size = sum(each.bytes for each in weighed.values())
+    counted = sorted((forest.nodes[commit] for commit in roots), key=lambda node: node.created)
+    objects = _objects(store, [node.root for node in counted], project)
+    weighed = _by_path(objects)
+    size = sum(each.size for each in objects)
     horizon = store.repo.host.now() - RECENT
-    old = [
-        node.root
-        for commit, node in forest.nodes.items()
-        if node.created < horizon and commit in roots
-    ]
+    old = [node.root for node in counted if node.created < horizon]
     dropped = {node.commit for node, _ in prune.plan(store, prune.PruneRequest()).dropped}
     entries = trash.entries(store)
     forests = (entry.read(store, despite_damage=True) for entry in entries)
     in_trash = [node.root for each in forests for node in each.nodes.values() if counts(node)]
-    conversations = [each for path, each in weighed.items() if path.startswith(CONVERSATION)]
     largest = sorted(weighed.values(), key=lambda each: (-each.bytes, each.path))
     return Stats(
         sessions=len(forest.sessions),
@@ -96,7 +117,7 @@ def _stats(store: Store, most: int, counts: Callable[[Summary], bool]) -> Stats:
         tags=len(forest.tags),
         bytes=size,
         shared=usage(store, roots.values()) - usage(store, roots.values(), project),
-        conversations=sum(each.bytes for each in conversations),
+        conversations=sum(e.bytes for path, e in weighed.items() if path.startswith(CONVERSATION)),
         recent=len(roots) - len(old),
         recent_bytes=size - usage(store, old, project),
         trash=len(entries),
@@ -107,7 +128,27 @@ def _stats(store: Store, most: int, counts: Callable[[Summary], bool]) -> Stats:
         largest=tuple(
             each for each in largest if each.path and not each.path.startswith(b".gitcp/")
         )[:most],
+        days=_shares(counted, objects, lambda node: f"{node.created:%Y-%m-%d}"),
+        by_session=_largest_first(_shares(counted, objects, lambda node: node.id.session)),
     )
+
+
+def _largest_first(shares: Iterable[Share]) -> tuple[Share, ...]:
+    return tuple(sorted(shares, key=lambda share: (-share.bytes, share.name)))
+
+
+def _shares(
+    counted: Sequence[Summary], objects: Iterable[_Object], name_of: Callable[[Summary], str]
+) -> tuple[Share, ...]:
+    """Return the shares by name, in the order of their first checkpoint."""
+    added = _by_tree(objects, {node.root for node in counted})
+    shares: dict[str, Share] = {}
+    for node in counted:
+        name = name_of(node)
+        share = shares.get(name, Share(name, 0, 0))
+        new = added.pop(node.root, 0)
+        shares[name] = Share(name, share.checkpoints + 1, share.bytes + new)
+    return tuple(shares.values())
 
 
 def usage(store: Store, trees: Iterable[Oid], without: Iterable[Oid] = ()) -> int:
@@ -130,22 +171,42 @@ def is_whole(store: Store, trees: Iterable[Oid]) -> bool:
     return not known or known.isdisjoint(line[:40].decode() for line in listing.splitlines())
 
 
-def _weigh(store: Store, trees: Iterable[Oid], without: Iterable[Oid]) -> Mapping[bytes, Large]:
-    """Return the bytes on disk of these objects by path; trees have the path b""."""
+def _objects(store: Store, trees: Iterable[Oid], without: Iterable[Oid]) -> list[_Object]:
+    """Return the objects in `trees` that are not in `without`, each with the first tree that has
+    it: git lists a tree, then what is new in it, then the next tree.
+    """
     revisions = _rev_list_input(trees, without)
     listed = store.repo.git(*LISTED, "--stdin", input=revisions) if revisions else b""
+    lines = store.repo.git("cat-file", SHAPE, input=listed).splitlines()
+    fields = (line.split(b" ", 3) for line in lines)
+    return [_Object(oid.decode(), kind, int(size), path) for oid, kind, size, path in fields]
+
+
+def _by_path(objects: Iterable[_Object]) -> Mapping[bytes, Large]:
+    """Return the bytes on disk by path; trees have the path b""."""
     sizes: dict[bytes, Large] = {}
-    for line in store.repo.git("cat-file", SHAPE, input=listed).splitlines():
-        kind, size, path = line.split(b" ", 2)
-        key = path if kind == b"blob" else b""
+    for each in objects:
+        key = each.path if each.kind == b"blob" else b""
         current = sizes.get(key, Large(key, 0, 0))
-        sizes[key] = Large(key, current.bytes + int(size), current.versions + 1)
+        sizes[key] = Large(key, current.bytes + each.size, current.versions + 1)
     return sizes
+
+
+def _by_tree(objects: Iterable[_Object], roots: AbstractSet[Oid]) -> dict[Oid, int]:
+    """Return the bytes that each root added to those before it."""
+    added: dict[Oid, int] = {}
+    current: Oid | None = None
+    for each in objects:
+        if each.oid in roots:
+            current = Oid(each.oid)
+        if current is not None:
+            added[current] = added.get(current, 0) + each.size
+    return added
 
 
 def _rev_list_input(trees: Iterable[Oid], without: Iterable[Oid]) -> bytes:
     """Return the standard input for git; empty if there is nothing to count."""
-    listed = sorted(set(trees))
+    listed = list(dict.fromkeys(trees))
     lines = (*listed, *(f"^{oid}" for oid in sorted(set(without)))) if listed else ()
     return "".join(f"{line}\n" for line in lines).encode("ascii")
 

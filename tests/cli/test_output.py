@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from terminal import SGR
 
-from gitcp.cli import humanize, rendering, table
+from gitcp import humanize
+from gitcp.cli import rendering, table
 from gitcp.cli.output import RED, Output, Styled
 from gitcp.cli.table import Column
 from gitcp.safe import flat, safe

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
+from datetime import timedelta
+from pathlib import Path
 
+from hypothesis import given
+from hypothesis import strategies as st
 from pruned import story
 
+from gitcp import humanize
 from gitcp.lifecycle import prune
-from gitcp.lifecycle.stats import stats
+from gitcp.lifecycle.stats import Share, stats
+from gitcp.review.pages.stats import columns
 
 from driver import Project
-from samples import open_store
+from samples import START, open_store, save
 
 
 def test_counts(project: Project) -> None:
@@ -72,3 +79,64 @@ def test_nothing(project: Project) -> None:
     assert project.gitcp("stats", check=0).out.startswith(
         "checkpoints    0 checkpoints in 0 sessions, 0 tags\n"
     )
+
+
+def test_growth(project: Project) -> None:
+    """Each day and session is counted with what no earlier checkpoint has; together they are the
+    whole.
+    """
+    store = open_store(project)
+    noise = [os.urandom(size) for size in (10_000, 20_000, 40_000)]
+    for day, session in ((0, "a"), (0, "b"), (1, "a"), (2, "b")):
+        files = {b"f%d" % n: data for n, data in enumerate(noise[: day + 1])}
+        save(store, session, files, None, created=START + timedelta(days=day))
+    found = stats(store)
+
+    assert sum(each.bytes for each in found.days) == found.bytes
+    assert sum(each.bytes for each in found.by_session) == found.bytes
+    assert [each.checkpoints for each in found.days] == [2, 1, 1]
+    for share, size in zip(found.days, (10_000, 20_000, 40_000), strict=True):
+        assert size < share.bytes < size + 3000
+    assert [each.name for each in found.by_session] == ["b", "a"]
+    assert 40_000 < found.by_session[0].bytes < 44_000
+
+
+def test_page(project: Project, tmp_path: Path) -> None:
+    """The page has a column for each day and a bar for each session and path; it loads and runs
+    nothing, and is not written over another file.
+    """
+    project.write("<b>&.txt", os.urandom(3000))
+    project.gitcp("save", check=0)
+    with project.guard():
+        project.gitcp("stats", "-o", "../s.html", check=0)
+    made = (tmp_path / "s.html").read_text("utf-8")
+
+    assert "&lt;b&gt;&amp;.txt" in made
+    assert "<b>" not in made
+    assert "default-src 'none'" in made
+    assert made.count("<polyline") == 1
+    assert not re.search(r"<script|src=|https?:", made)
+    assert project.gitcp("stats", "-o", "../s.html").code == 12
+
+
+def test_plot_of_a_year() -> None:
+    """Days without a checkpoint have a column; older ones count for the total alone."""
+    days = (Share("2020-01-01", 1, 500), Share("2026-11-01", 2, 300), Share("2026-11-04", 1, 200))
+    made = columns(days)
+
+    assert len(made) == 366
+    assert [each.share.bytes for each in made[-4:]] == [300, 0, 0, 200]
+    assert (made[0].total, made[-1].total) == (500, 1000)
+    assert (made[-4].height, made[-1].y) == (180, 0)
+    assert columns(()) == []
+
+
+@given(st.integers(0, 10**9), st.integers(1, 10**9))
+def test_bars(value: int, most: int) -> None:
+    """A bar is as wide as its share, to an eighth; nothing is empty, anything is not."""
+    value = min(value, most)
+    drawn = humanize.bar(value, most, 24)
+    assert len(drawn) == 24
+    eighths = sum(" ▏▎▍▌▋▊▉█".index(each) for each in drawn)
+    assert abs(eighths - 192 * value / most) <= 1
+    assert bool(drawn.strip()) == (value > 0)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from gitcp.history.activity import CommandRun
 from gitcp.history.diffstat import FileStat
+from gitcp.humanize import count
 from gitcp.readme import code, fence, printable
 from gitcp.review.interdiff import Since
 from gitcp.review.review import ReviewedCommit, ReviewStep, Story
@@ -76,7 +77,7 @@ def render(story: Story, most: int = MOST_BYTES) -> str:
     steps = [_folded(step) for step in story.steps]
     details = [*filter(None, (_since(story.since), _commits(story.commits[MOST_ROWS:]))), *steps]
     if details:
-        head.append(f"<details><summary>{_count(len(steps), 'checkpoint')}</summary>")
+        head.append(f"<details><summary>{count(len(steps), 'checkpoint')}</summary>")
         details.append("</details>")
     shown = _fitting([*head, *details[:-1]], most - 300)
     missing = min(len(steps), len(head) + len(details) - 1 - len(shown)) if details else 0
@@ -116,10 +117,10 @@ def totals(story: Story) -> str:
     linked = sum(bool(commit.how) for commit in story.commits)
     return ", ".join(
         (
-            _count(len(story.steps), "checkpoint"),
-            _count(sum(len(step.activity.prompts) for step in story.steps), "prompt"),
-            f"{linked} of {_count(len(story.commits), 'commit')} linked",
-            f"tests ran {_count(len(runs), 'time')}, {failed} failed" if runs else "no tests ran",
+            count(len(story.steps), "checkpoint"),
+            count(sum(len(step.activity.prompts) for step in story.steps), "prompt"),
+            f"{linked} of {count(len(story.commits), 'commit')} linked",
+            f"tests ran {count(len(runs), 'time')}, {failed} failed" if runs else "no tests ran",
         )
     )
 
@@ -130,9 +131,9 @@ def paragraph(story: Story) -> list[tuple[str, str]]:
         return [("text", "No checkpoints are related to these commits.")]
     linked = sum(bool(commit.how) for commit in story.commits)
     sessions = len({step.id.rpartition("@")[0] for step in story.steps})
-    words = f"{_count(len(story.steps), 'checkpoint')} of {_count(sessions, 'session')}"
+    words = f"{count(len(story.steps), 'checkpoint')} of {count(sessions, 'session')}"
     if story.commits:
-        words = f"{linked} of {_count(len(story.commits), 'commit')} came from {words}"
+        words = f"{linked} of {count(len(story.commits), 'commit')} came from {words}"
     parts = [("text", f"{words}.")]
     decided = tuple(item for step in story.steps for item in step.decided)
     failed = tuple(item for step in story.steps for item in step.failed)
@@ -153,10 +154,6 @@ def _listed(items: Sequence[str]) -> Iterator[tuple[str, str]]:
     yield "text", f"; and {more} earlier." if more > 0 else "."
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 # ---------------------------------------------------------------- commits
 
 
@@ -173,8 +170,8 @@ def _since_line(since: Since | None) -> str:
         return ""
     states = Counter(each.state for each in since.commits if each.state != "same")
     facts = [f"{number} {state}" for state, number in states.items()]
-    facts += [_count(len(since.steps), "new checkpoint")] if since.steps else []
-    facts += [f"{_count(len(since.files), 'file')} with other changes"] if since.files else []
+    facts += [count(len(since.steps), "new checkpoint")] if since.steps else []
+    facts += [f"{count(len(since.files), 'file')} with other changes"] if since.files else []
     if since.reviewed and not since.known:
         facts.append("the reviewed commit is no longer in the repository")
     return f"Since the last review: {', '.join(facts) or 'nothing changed'}."
@@ -192,7 +189,7 @@ def _table(story: Story) -> str:
         cells = (commit.commit[:10], *(text.replace("|", "\\|") for text in texts), _result(own))
         rows.append(f"| {' | '.join(cells)} |")
     more = len(story.commits) - MOST_ROWS
-    return "\n".join(rows) + (f"\n\nand {_count(more, 'more commit')}" if more > 0 else "")
+    return "\n".join(rows) + (f"\n\nand {count(more, 'more commit')}" if more > 0 else "")
 
 
 def _commits(commits: Sequence[ReviewedCommit]) -> str:
@@ -220,7 +217,7 @@ def _since(since: Since | None) -> str:
     lines = []
     if since.steps is not None:
         lines.append(
-            f"- {_count(len(since.steps), 'new checkpoint')}"
+            f"- {count(len(since.steps), 'new checkpoint')}"
             + (f", the last {code(since.steps[-1])}" if since.steps else "")
         )
     if since.reviewed and not since.known:
@@ -231,7 +228,7 @@ def _since(since: Since | None) -> str:
         if each.state != "same"
     ]
     same = sum(each.state == "same" for each in since.commits)
-    lines += [f"- unchanged except for a rebase: {_count(same, 'commit')}"] if same else []
+    lines += [f"- unchanged except for a rebase: {count(same, 'commit')}"] if same else []
     lines += [
         f"- {code(display(each.path))}: {each.more} changed lines new, {each.less} gone"
         for each in since.files
@@ -278,7 +275,7 @@ def _title(step: ReviewStep) -> str:
 
 def _extent(step: ReviewStep) -> list[str]:
     tests = _result([step])
-    files = f"{_count(len(step.files), 'file')} {_counts(step.files)}".rstrip()
+    files = f"{count(len(step.files), 'file')} {_counts(step.files)}".rstrip()
     return [*([files] if step.files else []), *([f"tests {tests}"] if tests else [])]
 
 

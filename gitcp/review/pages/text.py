@@ -15,7 +15,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from gitcp import wire
+from gitcp import humanize, wire
+from gitcp.humanize import count
 from gitcp.model import Run as Ran
 from gitcp.review.pages.prose import blocks
 from gitcp.review.pages.rows import parts, prompts, rows
@@ -62,11 +63,6 @@ def _visible(match: re.Match[str]) -> str:
     if code < 0x20 or code == 0x7F:
         return chr(0x2421 if code == 0x7F else 0x2400 + code)
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def count(number: int, noun: str) -> str:
-    """`1 file`, `3 files`."""
-    return f"{number:,} {noun if number == 1 else noun + 's'}"
 
 
 def cut(text: str) -> tuple[str, str]:
@@ -190,7 +186,10 @@ def shortened(patch: FilePatch, most: int) -> tuple[list[Hunk], str]:
         if runs:
             hunks.append(Hunk(hunk.old, hunk.new, hunk.heading, tuple(runs)))
     whole = sum(run.lines for hunk in patch.hunks for run in hunk.runs)
-    return hunks, f"{count(whole - most, 'line')} more in the checkpoint" if whole > most else ""
+    return (
+        hunks,
+        f"{count(whole - most, 'line')} more in the checkpoint" if whole > most else "",
+    )
 
 
 def shortened_hunk(hunk: Hunk, most: int) -> tuple[list[Hunk], str]:
@@ -249,6 +248,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "about": about,
     "blocks": blocks,
     "brief": brief,
+    "bytes": humanize.size,
     "clock": clock,
     "count": count,
     "cut": cut,

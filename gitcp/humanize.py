@@ -48,3 +48,12 @@ def listed(items: list[str], most: int) -> list[str]:
 def cut(text: str, room: int) -> str:
     """Return the text, shortened to `room` characters with an ellipsis if it is longer."""
     return text[: room - 1] + "…" if len(text) > room > 1 else text
+
+
+def bar(value: int, most: int, width: int) -> str:
+    """Return a bar of up to `width` cells for a value of at most `most`, to an eighth of a cell.
+    What is not nothing is at least an eighth.
+    """
+    eighths = -(-value * width * 8 // most) if most else 0
+    text = "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+    return text.ljust(width)
