@@ -112,7 +112,7 @@ def _quiet(context: Context, store: Store | None = None) -> Context:
 
 def _context(context: Context, args: Sequence[str], console: Console) -> Context:
     found = Context(args)
-    found.directory = os.fspath(context.cwd)
+    found.host, found.directory = context.host, os.fspath(context.cwd)
     found.output = _Shown(context.host.env, console)
     return found
 

@@ -15,6 +15,9 @@ from gitcp.cli import ui
 from gitcp.cli.context import Context
 from gitcp.tui.app import Interface, Panes
 
+UPDATE = "UPDATE_SCREENS" in os.environ
+"""Read before the environment is sealed."""
+
 Act = Callable[["Seen"], Awaitable[Any]]
 
 
@@ -94,7 +97,7 @@ def watched(shop: Shop, act: Act, size: tuple[int, int] = (120, 40), **more: Any
 def golden(text: str, name: str) -> None:
     """Compare a screen with tests/tui/screens/NAME.txt; UPDATE_SCREENS=1 writes it."""
     file = Path(__file__).parents[1] / "tui" / "screens" / f"{name}.txt"
-    if os.environ.get("PYTEST_UPDATE_SCREENS") or os.environ.get("UPDATE_SCREENS"):
+    if UPDATE:
         file.parent.mkdir(exist_ok=True)
         file.write_text(text + "\n", "utf-8")
     assert text + "\n" == file.read_text("utf-8")

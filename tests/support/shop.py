@@ -140,3 +140,5 @@ def _second_day(shop: Shop) -> None:
     project.write("docs/ü name.md", "Übersicht\n")
     shop.save("driver in place", tags=("works",))
     shop.time = NOW
+    moment_ago = NOW.timestamp() - 60
+    os.utime(shop.talk.path, (moment_ago, moment_ago))  # the agent is at work
