@@ -29,8 +29,8 @@ Perform = Callable[[Sequence[str], Console], int]
 class Proposal(NamedTuple):
     """An act that is proposed: its title and its command line.
 
-    `asks`: the command shows its plan and asks. Otherwise `first` is a command that shows what
-    would happen, and `about` says it in words.
+    `asks`: the command shows its plan and asks. `first` is a command that shows what would happen,
+    for one that asks nothing, or not if nothing would change. `about` says it in words.
     """
 
     title: str
@@ -58,13 +58,14 @@ def restore(revision: str, scope: str) -> Proposal:
     """Restore files, conversation, or both."""
     words, options = SCOPES[scope]
     args = ("restore", revision, *options)
-    return Proposal(f"Restore {revision}: {words}", args, asks=True, undo=UNDO)
+    return Proposal(f"Restore {revision}: {words}", args, True, (*args, "--dry-run"), undo=UNDO)
 
 
 def restore_file(revision: str, path: str, shown: str) -> Proposal:
     """Restore one file; `path` is relative to the current directory."""
     args = ("restore", revision, "--", path)
-    return Proposal(f"Restore {shown} from {revision}", args, asks=True, undo=UNDO)
+    first = ("restore", revision, "--dry-run", "--", path)
+    return Proposal(f"Restore {shown} from {revision}", args, True, first, undo=UNDO)
 
 
 def to_directory(revision: str, directory: str) -> Proposal:
@@ -87,10 +88,11 @@ def fork(revision: str, name: str) -> Proposal:
     return Proposal(f"Fork {revision}", args, about=about)
 
 
-def save(label: str) -> Proposal:
-    """Save files and conversation."""
-    args = ("save", *((label,) if label else ()))
-    return Proposal("Save a checkpoint", args, first=("status",))
+def save(label: str, session: str | None) -> Proposal:
+    """Save files and conversation, in a session if one is named."""
+    where = ("--session", session) if session else ()
+    args = ("save", *((label,) if label else ()), *where)
+    return Proposal("Save a checkpoint", args, first=("status", *where))
 
 
 def tag(revision: str, name: str) -> Proposal:

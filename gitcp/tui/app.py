@@ -608,12 +608,13 @@ class Panes(Screen[None], inherit_bindings=False):
             )
 
     def action_save(self) -> None:
-        self._ask_text(
-            "Save",
-            "a label (Enter: none)",
-            lambda text: self._propose(acts.save(text)),
-            needed=False,
-        )
+        session = self.timeline.session
+        into = session if session == self.current and "/" not in session else None
+
+        def save(text: str) -> None:
+            self._propose(acts.save(text, into))
+
+        self._ask_text("Save", "a label (Enter: none)", save, needed=False)
 
     def action_tag(self) -> None:
         if (revision := self.revision) is not None:

@@ -19,6 +19,9 @@ from gitcp.tui.bars import Field, Keybar, Typed, bindings
 from gitcp.tui.keys import Key
 from gitcp.tui.lines import Line, Lines, Prepared, shown, wrapped
 
+NOTHING = "nothing:"
+"""How a plan begins that would change nothing."""
+
 
 class Dialog(ModalScreen[object]):
     """A box with a title, over the panes."""
@@ -141,6 +144,7 @@ class PlanDialog(Dialog):
         self._scopes, self._elsewhere = scopes, elsewhere
         self._act: Act | None = None
         self._state = "new"
+        self._agreed: list[str] = []
 
     def compose(self) -> ComposeResult:
         with self.titled(Vertical(id="box"), self._proposal.title):
@@ -157,7 +161,7 @@ class PlanDialog(Dialog):
         self._state = "planning"
         self.titled(self.query_one("#box", Vertical), proposal.title)
         if proposal.asks or proposal.first:
-            self._run(proposal.args if proposal.asks else proposal.first)
+            self._run(proposal.first or proposal.args)
         else:
             self._act = None
             self._ready()
@@ -172,17 +176,22 @@ class PlanDialog(Dialog):
         self._show()
 
     def on_asked(self, message: Asked) -> None:
-        if message.act is self._act:
-            self._ready()
-        else:
+        """Agree to the plan that was agreed to; show another one."""
+        if message.act is not self._act:
             message.act.answer(agreed=False)
+        elif self._state == "working" and message.act.lines == self._agreed:
+            message.act.answer(agreed=True)
+        else:
+            self._ready()
 
     def on_ended(self, message: Ended) -> None:
         if message.act is not self._act:
             return
         proposal = self._proposal
         if self._state == "planning" and proposal.first and not message.code:
-            self._ready()
+            empty = any(line.strip().startswith(NOTHING) for line in message.act.lines)
+            self._state = "nothing" if empty else "ready"
+            self._show()
         elif message.code or (self._state == "planning" and proposal.asks):
             self._state = "failed" if message.code else "nothing"
             self._show()
@@ -226,9 +235,10 @@ class PlanDialog(Dialog):
             return
         self._state = "working"
         self._show()
-        if self._proposal.asks and self._act is not None:
+        if self._act is not None and self._act.asked_at is not None:
             self._act.answer(agreed=True)
         else:
+            self._agreed = list(self._act.lines) if self._act is not None else []
             self._run(self._proposal.args)
 
     def action_cancel(self) -> None:
