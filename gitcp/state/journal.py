@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
@@ -21,6 +20,7 @@ from gitcp import wire
 from gitcp.errors import DiskFull, GitcpError, StoreBusy, StoreDamaged
 from gitcp.git.fsync import FULL, open_shared, read_own, replace_file, sync_directory, write_all
 from gitcp.git.repo import Repository
+from gitcp.git.shared import quoted
 from gitcp.model import CheckpointId
 from gitcp.state import oplog
 from gitcp.state.extent import (
@@ -249,7 +249,7 @@ def read_fields(path: Path) -> dict[str, Any] | None:
     except OSError as error:
         raise StoreDamaged(
             f"{path} cannot be read: {error.strerror}",
-            hint=f"ls -ld {shlex.quote(str(path.parent))}",
+            hint=f"ls -ld {quoted(str(path.parent))}",
         ) from None
     except ValueError:
         raise damaged(path, "not JSON") from None
@@ -261,7 +261,7 @@ def read_fields(path: Path) -> dict[str, Any] | None:
 def damaged(path: Path, how: str) -> StoreDamaged:
     """Return the error for one of gitcp's files with invalid content."""
     return StoreDamaged(
-        f"{path} is damaged: {how}", hint=f"inspect it, then remove it: rm {shlex.quote(str(path))}"
+        f"{path} is damaged: {how}", hint=f"inspect it, then remove it: rm {quoted(str(path))}"
     )
 
 
