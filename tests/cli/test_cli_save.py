@@ -18,7 +18,7 @@ from driver import SOURCE, Project
 CHECKPOINT = (
     "id session number commit tree parent created label phase objective trigger agent tags base "
     "branch conversation "
-    "files facts handoff position restored_from forked_from reverted compensations run"
+    "files facts handoff position restored_from forked_from reverted compensations run step"
 ).split()
 
 
