@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
+from gitcp.errors import GitFailed
 from gitcp.history import diff
 from gitcp.history.chains import Chain, Lines
 from gitcp.model import Entry, Oid
@@ -44,10 +45,13 @@ def diffs(
     lines: Lines,
 ) -> list[SourcedDiff]:
     """Return the diff of each commit with its parent; an empty one for a merge, and where a tree is
-    missing.
+    missing. All are empty if git cannot read everything.
     """
     pairs = [_trees(store, commit) for commit in commits]
-    shown = iter(page_diffs(store, [pair for pair in pairs if pair is not None]))
+    try:
+        shown = iter(page_diffs(store, [pair for pair in pairs if pair is not None]))
+    except GitFailed:  # an object is missing; `gitcp check` reports it
+        return [SourcedDiff()] * len(commits)
     return [
         SourcedDiff()
         if pair is None

@@ -433,6 +433,10 @@ def test_lost_objects(work: Work) -> None:
     project.remove(f".git/objects/{oid[:2]}/{oid[2:]}")
 
     assert linked(project, "main..") == {"first": ("tree", ["1"])}
+    project.gitcp("review", "main..", "-o", "../r.html", check=0)
+    page = (project.root.parent / "r.html").read_text("utf-8")
+    assert "Please do one." in page
+    assert 'class="hunk"' not in page
 
 
 # ---------------------------------------------------------------- large
