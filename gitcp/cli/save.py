@@ -114,11 +114,11 @@ def command(context: Context, /, **given: Any) -> None:
     saved = save(context.store, _request(context, given))
     if saved.damage:
         context.output.say(f"note: {saved.damage}; gitcp check lists the damaged objects")
-    inner = _in_other_repositories(context, saved)
     if given["as_json"]:
+        inner = _in_other_repositories(context, saved)
         context.output.data(_json_text(context, saved, inner).encode("utf-8"))
     elif not given["quiet"]:
-        _print(context, saved, inner)
+        _print(context, saved, _in_other_repositories(context, saved))
     if saved.saved:
         retain(context, saved.checkpoint.id)
     if context.look is None or saved.saved:
