@@ -356,13 +356,44 @@ class Run(Value):
     output: str = ""
 
 
+class Claim(NamedTuple):
+    """Who changed a path: each of `sessions`, and perhaps those in `possible`: if `sessions` is
+    empty, at least one of them. NOBODY stands for a person, or a program that no agent started.
+    """
+
+    sessions: frozenset[str] = frozenset()
+    possible: frozenset[str] = frozenset()
+
+    def joined(self, other: Claim) -> Claim:
+        """Return who changed a path that was changed twice."""
+        sessions = self.sessions | other.sessions
+        return Claim(sessions, (self.possible | other.possible) - sessions)
+
+
+NOBODY = ""
+
+
+class Authors(Value):
+    """Who changed the files since the last checkpoint of the working tree, of any session.
+
+    `previous` is that checkpoint if it is not the parent. `own` is the number of paths that only
+    the checkpoint's session changed; `claims` has the others. A path that ends in "/" stands for
+    every changed path below it.
+    """
+
+    own: int = 0
+    claims: Mapping[bytes, Claim] = EMPTY
+    previous: CheckpointId | None = None
+
+
 class Checkpoint(Value):
     """A checkpoint. `commit`, `root` and `parent` are its storage, the rest its content.
 
     `root` is the commit's tree: the files plus `.gitcp`. `step` is the step that this checkpoint
     records, `steps` the tree of all recorded step results, `state` a framework's data.
     `compensated` has the outcomes of this session's compensations, by key
-    (gitcp.running.compensate). `extra` are metadata fields that this version does not know.
+    (gitcp.running.compensate). `authors` is None if it is not recorded who changed the files.
+    `extra` are metadata fields that this version does not know.
     """
 
     id: CheckpointId
@@ -384,6 +415,7 @@ class Checkpoint(Value):
     state: State | None = None
     compensated: Mapping[str, str] = EMPTY
     reverted: Span | None = None
+    authors: Authors | None = None
     extra: Mapping[str, Any] = EMPTY
 
 

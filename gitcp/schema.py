@@ -17,6 +17,7 @@ TEXTS = [str]
 PAIRS = {str: str}
 SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 ID = re.compile(rf"{SESSION.pattern}@[1-9][0-9]{{0,17}}")
+NAMES = [re.compile(rf"(?:{SESSION.pattern})?")]
 SPAN = re.compile(rf"{ID.pattern}\.\.{ID.pattern}")
 
 INDEX = [
@@ -85,6 +86,11 @@ CHECKPOINT = {
     "restored_from": ID,
     "forked_from": ID,
     "reverted": SPAN,
+    "authors": {
+        "own": NATURAL,
+        "others": [{"sessions": NAMES, "possible": NAMES, "paths": [PATH]}],
+        "previous": ID,
+    },
 }
 
 

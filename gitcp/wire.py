@@ -19,9 +19,11 @@ from typing import Any
 from gitcp.errors import BadValue, FormatTooNew, StoreDamaged
 from gitcp.model import (
     Agent,
+    Authors,
     Base,
     Checkpoint,
     CheckpointId,
+    Claim,
     Conversation,
     Conversion,
     Digest,
@@ -163,6 +165,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
             "step": _present(checkpoint.step._asdict()) if checkpoint.step else None,
             "compensated": dict(checkpoint.compensated),
             "reverted": str(checkpoint.reverted) if checkpoint.reverted else None,
+            "authors": _encode_authors(checkpoint.authors),
             **encode_note(checkpoint.note),
             "state": {"key": checkpoint.state.key} if checkpoint.state else None,
         }
@@ -214,6 +217,7 @@ def decode_checkpoint(
             steps=held.get(b"steps"),
             compensated=fields.get("compensated", {}),
             reverted=Span.parse(fields.get("reverted")),
+            authors=_decode_authors(fields.get("authors")),
             extra={key: value for key, value in fields.items() if key not in KNOWN},
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -274,6 +278,36 @@ def _decode_run(fields: Json | None) -> Run | None:
 
 def _decode_step(fields: Json | None) -> StepName | None:
     return StepName(fields.get("name", ""), fields.get("key", "")) if fields is not None else None
+
+
+def _encode_authors(authors: Authors | None) -> Json | None:
+    """Encode the claims, those of equal content together."""
+    if authors is None:
+        return None
+    paths: dict[Claim, list[bytes]] = {}
+    for path, claim in sorted(authors.claims.items()):
+        paths.setdefault(claim, []).append(path)
+    others = [{**encode_claim(claim), "paths": _paths(those)} for claim, those in paths.items()]
+    previous = str(authors.previous) if authors.previous else None
+    return _present({"own": authors.own, "others": others, "previous": previous})
+
+
+def encode_claim(claim: Claim) -> Json:
+    """Encode who changed a path: two lists of session names, "" for nobody known."""
+    return {"sessions": sorted(claim.sessions), "possible": sorted(claim.possible)}
+
+
+def _decode_authors(fields: Json | None) -> Authors | None:
+    if fields is None:
+        return None
+    claims = {
+        decode_path(path): Claim(
+            frozenset(group.get("sessions", ())), frozenset(group.get("possible", ()))
+        )
+        for group in fields.get("others", ())
+        for path in group.get("paths", ())
+    }
+    return Authors(fields.get("own", 0), claims, parse_id(fields.get("previous")))
 
 
 def encode_note(note: Note) -> Json:

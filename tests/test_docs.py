@@ -36,8 +36,10 @@ from gitcp.cli.group import root
 from gitcp.history import dates
 from gitcp.model import (
     Agent,
+    Authors,
     Base,
     CheckpointId,
+    Claim,
     Conversation,
     Conversion,
     Digest,
@@ -733,6 +735,9 @@ def everything() -> Any:
         state=State(Oid("f" * 40), "put/t//1//"),
         compensated={"alpha@1:0": "done"},
         reverted=Span(CheckpointId("alpha", 1), CheckpointId("alpha", 2)),
+        authors=Authors(
+            1, {b"a": Claim(frozenset({"beta"}), frozenset({"alpha"}))}, CheckpointId("beta", 1)
+        ),
     )
 
 

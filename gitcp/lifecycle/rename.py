@@ -16,7 +16,18 @@ from gitcp.errors import AlreadyExists, Refused, RevisionNotFound, StoreDamaged
 from gitcp.git import refs
 from gitcp.git.repo import Repository
 from gitcp.git.trees import TreeEntry
-from gitcp.model import FILE, RESERVED, TREE, Checkpoint, CheckpointId, Entry, Oid, Span
+from gitcp.model import (
+    FILE,
+    RESERVED,
+    TREE,
+    Authors,
+    Checkpoint,
+    CheckpointId,
+    Claim,
+    Entry,
+    Oid,
+    Span,
+)
 from gitcp.saving.save import changes_between
 from gitcp.state import journal, oplog, rename_state, rewrite
 from gitcp.state.oplog import Operation
@@ -133,6 +144,24 @@ def _renamed(checkpoint: Checkpoint, old: str, new: str) -> Checkpoint:
         forked_from=renamed(checkpoint.forked_from) if checkpoint.forked_from else None,
         reverted=Span(renamed(span.after), renamed(span.last)) if span else None,
         compensated=rename_state.followed(dict(checkpoint.compensated), old, new),
+        authors=_renamed_authors(checkpoint.authors, old, new),
+    )
+
+
+def _renamed_authors(authors: Authors | None, old: str, new: str) -> Authors | None:
+    if authors is None:
+        return None
+
+    def renamed(names: frozenset[str]) -> frozenset[str]:
+        return frozenset(new if name == old else name for name in names)
+
+    previous = authors.previous
+    return Authors(
+        own=authors.own,
+        claims={path: Claim(*map(renamed, claim)) for path, claim in authors.claims.items()},
+        previous=previous._replace(session=new)
+        if previous and previous.session == old
+        else previous,
     )
 
 

@@ -16,6 +16,7 @@ from gitcp.state import journal
 
 TEXTS = ("current", "manual")
 DOCUMENTS = ("restores.json", "untold", "note")
+LATEST = "latest"
 COMPENSATIONS = "compensations"
 
 
@@ -54,6 +55,10 @@ def follow(repo: Repository, old: str, new: str) -> None:
             with suppress(OSError, ValueError):
                 if read_own(directory / name).decode("utf-8").strip() == old:
                     replace_file(directory / name, f"{new}\n".encode())
+        with suppress(OSError, ValueError):
+            text = read_own(directory / LATEST).decode("ascii")
+            if text.startswith(f"{old}@"):
+                replace_file(directory / LATEST, (new + text.removeprefix(old)).encode("ascii"))
         for name in DOCUMENTS:
             with suppress(OSError, StoreDamaged):
                 _follow_document(directory / name, old, new)

@@ -20,9 +20,11 @@ from gitcp.model import (
     FILE,
     SYMLINK,
     Agent,
+    Authors,
     Base,
     Checkpoint,
     CheckpointId,
+    Claim,
     Conversation,
     Conversion,
     Digest,
@@ -107,6 +109,10 @@ notes = st.builds(
 )
 
 
+claims = st.builds(Claim, st.frozensets(names | st.just("")), st.frozensets(names | st.just("")))
+authors = st.builds(Authors, sizes, st.dictionaries(paths, claims, max_size=3), st.none() | ids)
+
+
 @st.composite
 def checkpoints(draw: st.DrawFn) -> Checkpoint:
     """Any checkpoint. A conversation's version and model are its agent's."""
@@ -139,6 +145,7 @@ def checkpoints(draw: st.DrawFn) -> Checkpoint:
         changed=draw(sizes),
         restored_from=draw(st.none() | ids),
         forked_from=draw(st.none() | ids),
+        authors=draw(st.none() | authors),
         extra=draw(
             st.dictionaries(some.filter(lambda key: key not in wire.KNOWN), values, max_size=3)
         ),

@@ -1,0 +1,191 @@
+"""Who changed what, where several sessions work in one working tree.
+
+All checkpoints of a working tree form one line, whatever their session: each names the one made
+before it (`model.Authors.previous`; without it, that is its parent). A step of this line is a
+transition, and the checkpoint that ends it recorded who made each of its changes. What a checkpoint
+changed since its parent is the union of the transitions in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from gitcp.errors import Refused
+from gitcp.git import trees
+from gitcp.history.diff import base_tree
+from gitcp.model import NOBODY, Authors, Checkpoint, CheckpointId, Claim, FileChange, Oid, Snapshot
+from gitcp.state import latest
+from gitcp.store import Store, Summary
+from gitcp.value import Value
+
+LONGEST = 1000
+"""Checkpoints of other sessions between one and its parent that are read for `changed_by`."""
+
+
+class Transition(Value):
+    """What changed between two checkpoints of a working tree that follow each other, for a session.
+
+    `checkpoint` is the one that ends it, made by whichever session. `own` are the paths that only
+    this session changed, and `others` those that only others did, with their names (NOBODY for a
+    person or a script). `uncertain` are those that this session may have changed, or changed
+    together with others.
+    """
+
+    checkpoint: CheckpointId
+    before: Snapshot
+    after: Snapshot
+    own: frozenset[bytes]
+    others: Mapping[bytes, tuple[str, ...]]
+    uncertain: frozenset[bytes]
+
+
+def transitions(store: Store, session: str, since: Oid) -> list[Transition]:
+    """Return what changed in this working tree, oldest first: from the checkpoint with the commit
+    `since` to the newest one of any session, as seen by `session`.
+
+    Raises Refused if the newest does not follow `since`, StoreDamaged if one cannot be read.
+    """
+    line = Line(store)
+    newest = line.newest() or store.tip(session)
+    steps: list[Transition] = []
+    for step in line.steps(newest) if newest else ():
+        if step.after.commit == since:
+            return steps[::-1]
+        if step.before is not None:
+            steps.append(_transition(step, session))
+    raise Refused(
+        f"checkpoint {since[:10]} was not made in this working tree, or what came after it is "
+        "no longer known; nothing was changed"
+    )
+
+
+def changed_by(store: Store, checkpoint: Checkpoint) -> dict[bytes, Claim]:
+    """Return who changed the paths that differ from the checkpoint's parent (for a first one: from
+    its base). Paths of which nothing is recorded are left out.
+    """
+    return Line(store).changed_by(checkpoint)
+
+
+class Step(Value):
+    """One step of the line, `before` None for its first checkpoint. `is_whole` is False if
+    checkpoints in between were dropped.
+    """
+
+    before: Checkpoint | None
+    after: Checkpoint
+    changes: tuple[FileChange, ...]
+    is_whole: bool
+
+    def claims(self) -> dict[bytes, Claim]:
+        """Return who made the changes. What is not recorded, the session may have changed."""
+        authors, session = self.after.authors, self.after.id.session
+        unknown = Claim(possible=frozenset((session, NOBODY)))
+        if authors is None or not self.is_whole:
+            return {change.path: unknown for change in self.changes}
+        own = Claim(frozenset((session,)))
+        claims = {change.path: _claim(authors, change.path) for change in self.changes}
+        is_complete = sum(claim is None for claim in claims.values()) == authors.own
+        default = own if is_complete else unknown
+        return {path: claim or default for path, claim in claims.items()}
+
+
+class Line:
+    """The checkpoints of a working tree in the order in which they were made, read backwards."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._read: dict[Oid, Checkpoint] = {}
+        self._sessions: dict[str, tuple[dict[int, Oid], Iterator[Summary]]] = {}
+
+    def newest(self) -> Oid | None:
+        """Return the last checkpoint made in this working tree, None if it is not known."""
+        last = latest.read(self._store.repo)
+        return latest.commit_of(self._store, last.id) if last else None
+
+    def steps(self, newest: Oid) -> Iterator[Step]:
+        """Yield the steps that lead to `newest`, the last one first."""
+        seen: set[Oid] = set()
+        commit: Oid | None = newest
+        while commit is not None and commit not in seen:
+            seen.add(commit)
+            step = self._step(self.read(commit))
+            yield step
+            commit = step.before.commit if step.before else None
+
+    def changed_by(self, checkpoint: Checkpoint) -> dict[bytes, Claim]:
+        """Return who changed the paths since the checkpoint's parent, as far as recorded."""
+        claims: dict[bytes, Claim] = {}
+        if checkpoint.authors is None:
+            return claims
+        base = checkpoint.snapshot.base.commit
+        for number, step in enumerate(self.steps(checkpoint.commit)):
+            if step.after.commit == checkpoint.parent or number == LONGEST:
+                break
+            if checkpoint.parent is None and step.after.snapshot.base.commit != base:
+                break
+            for path, claim in step.claims().items():
+                claims[path] = claims[path].joined(claim) if path in claims else claim
+        return claims
+
+    def read(self, commit: Oid) -> Checkpoint:
+        """Return a checkpoint, each of which is read once."""
+        if commit not in self._read:
+            self._read[commit] = self._store.read(commit)
+        return self._read[commit]
+
+    def _step(self, after: Checkpoint) -> Step:
+        previous = after.authors.previous if after.authors else None
+        commit = self._commit(previous) if previous else after.parent
+        is_whole = previous is None or commit is not None
+        commit = commit or after.parent
+        before = self.read(commit) if commit else None
+        old = before.snapshot.tree if before else base_tree(self._store, after.snapshot.base.commit)
+        changes = trees.diff(self._store.reader, old, after.snapshot.tree)
+        return Step(before, after, tuple(changes), is_whole)
+
+    def _commit(self, id: CheckpointId) -> Oid | None:
+        """Return the commit of a checkpoint, None if its session no longer has it. Each session is
+        read once, and only as far back as needed.
+        """
+        if id.session not in self._sessions:
+            chain = self._store.readable(self._store.tip(id.session))
+            self._sessions[id.session] = ({}, chain)
+        commits, rest = self._sessions[id.session]
+        while id.number not in commits:
+            summary = next(rest, None)
+            if summary is None or summary.id.number < id.number:
+                return commits.get(id.number)
+            commits[summary.id.number] = summary.commit
+        return commits[id.number]
+
+
+def _claim(authors: Authors, path: bytes) -> Claim | None:
+    """Return who else changed a path, None if only the session did."""
+    if path in authors.claims:
+        return authors.claims[path]
+    directory = path
+    while directory:
+        directory = directory.rpartition(b"/")[0]
+        if directory + b"/" in authors.claims:
+            return authors.claims[directory + b"/"]
+    return None
+
+
+def _transition(step: Step, session: str) -> Transition:
+    assert step.before is not None
+    own, others, uncertain = set[bytes](), dict[bytes, tuple[str, ...]](), set[bytes]()
+    for path, claim in step.claims().items():
+        if claim == Claim(frozenset((session,))):
+            own.add(path)
+        elif session in claim.sessions | claim.possible:
+            uncertain.add(path)
+        else:
+            others[path] = tuple(sorted(claim.sessions | claim.possible))
+    return Transition(
+        checkpoint=step.after.id,
+        before=step.before.snapshot,
+        after=step.after.snapshot,
+        own=frozenset(own),
+        others=others,
+        uncertain=frozenset(uncertain),
+    )

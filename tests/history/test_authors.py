@@ -1,0 +1,84 @@
+"""Who changed what, read back: the line of all sessions' checkpoints, and its transitions."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from gitcp.errors import Refused
+from gitcp.history import authors
+from gitcp.history.live import is_live
+from gitcp.model import NOBODY, Authors, CheckpointId, Claim
+from gitcp.state import latest
+
+from driver import Project
+from samples import START, open_store, save
+
+BY_BETA = Claim(frozenset({"beta"}))
+EITHER = Claim(possible=frozenset({"alpha", "beta"}))
+
+
+def test_transitions(project: Project) -> None:
+    """alpha and beta take turns: each step says what alpha did, what beta, and what either."""
+    store = open_store(project)
+    first = save(store, "alpha", {b"a": b"1"}, authors=Authors(own=1))
+    other = Authors(own=1, previous=first.id)
+    second = save(store, "beta", {b"a": b"1", b"b": b"1"}, authors=other)
+    claims = {b"c": BY_BETA, b"d/": EITHER, b"e": Claim(frozenset({NOBODY}))}
+    mixed = Authors(own=1, claims=claims, previous=second.id)
+    files = {b"a": b"2", b"b": b"1", b"c": b"1", b"d/x/y": b"1", b"d/z": b"1", b"e": b"1"}
+    third = save(store, "alpha", files, authors=mixed)
+    latest.write(store.repo, latest.Latest(third.id, 0))
+
+    two, three = authors.transitions(store, "alpha", first.commit)
+    assert (two.checkpoint, three.checkpoint) == (second.id, third.id)
+    assert (two.before.tree, two.after.tree) == (first.snapshot.tree, second.snapshot.tree)
+    assert (two.own, two.others, two.uncertain) == (frozenset(), {b"b": ("beta",)}, frozenset())
+    assert three.own == {b"a"}
+    assert three.others == {b"c": ("beta",), b"e": (NOBODY,)}
+    assert three.uncertain == {b"d/x/y", b"d/z"}
+    assert authors.transitions(store, "beta", second.commit)[0].others[b"a"] == ("alpha",)
+    assert authors.transitions(store, "alpha", third.commit) == []
+
+
+def test_changed_since_parent(project: Project) -> None:
+    """A checkpoint's changes since its parent are those of all transitions in between."""
+    store = open_store(project)
+    first = save(store, "alpha", {b"a": b"1", b"b": b"1"}, authors=Authors(own=2))
+    second = save(store, "beta", {b"a": b"2", b"b": b"2"}, authors=Authors(2, previous=first.id))
+    files = {b"a": b"2", b"b": b"3", b"c": b"1"}
+    third = save(store, "alpha", files, authors=Authors(2, previous=second.id))
+
+    assert authors.changed_by(store, third) == {
+        b"a": BY_BETA,
+        b"b": Claim(frozenset({"alpha", "beta"})),
+        b"c": Claim(frozenset({"alpha"})),
+    }
+
+
+def test_not_recorded(project: Project) -> None:
+    """Of a checkpoint by an older gitcp, and where one in between is gone, nothing is claimed."""
+    store = open_store(project)
+    first = save(store, "alpha", {b"a": b"1"})
+    second = save(store, "alpha", {b"a": b"2"})
+    latest.write(store.repo, latest.Latest(second.id, 0))
+    assert authors.changed_by(store, second) == {}
+    (only,) = authors.transitions(store, "alpha", first.commit)
+    assert (only.own, only.others, only.uncertain) == (frozenset(), {}, {b"a"})
+
+    gone = Authors(own=1, previous=CheckpointId("beta", 7))
+    third = save(store, "alpha", {b"a": b"3"}, authors=gone)
+    latest.write(store.repo, latest.Latest(third.id, 0))
+    assert authors.transitions(store, "alpha", second.commit)[0].uncertain == {b"a"}
+    with pytest.raises(Refused, match="was not made in this working tree"):
+        authors.transitions(store, "alpha", save(store, "beta").commit)
+
+
+def test_live(project: Project) -> None:
+    """A session is live for ten minutes after its last checkpoint."""
+    store = open_store(project)
+    save(store, "alpha", created=START)
+    assert is_live(store, "alpha", START + timedelta(minutes=9))
+    assert not is_live(store, "alpha", START + timedelta(minutes=11))
+    assert not is_live(store, "beta", START)
