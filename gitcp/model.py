@@ -325,7 +325,11 @@ class Handoff(Value):
 
 
 class Note(Value):
-    """What a person or an agent wrote about a checkpoint. The values of `position` are JSON."""
+    """What a person or an agent wrote about a checkpoint.
+
+    The values of `position` are JSON. `position_from` is the checkpoint whose files belong to an
+    inherited position; None where it was set.
+    """
 
     label: str | None = None
     phase: str | None = None
@@ -334,6 +338,7 @@ class Note(Value):
     handoff: Handoff = Handoff()
     position: Mapping[str, Any] = EMPTY
     compensations: tuple[str, ...] = ()
+    position_from: CheckpointId | None = None
 
 
 class State(Value):

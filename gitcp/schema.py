@@ -73,6 +73,7 @@ CHECKPOINT = {
     "handoff": {"task": str, "decisions": TEXTS, "failed": TEXTS, "next": TEXTS, "active": TEXTS},
     "position": PAIRS,
     "position_json": TEXTS,
+    "position_from": ID,
     "compensations": TEXTS,
     "run": {
         "command": TEXTS,

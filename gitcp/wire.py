@@ -319,6 +319,7 @@ def encode_note(note: Note) -> Json:
         "facts": dict(note.facts),
         "position": position_texts(note.position),
         "position_json": sorted(k for k, v in note.position.items() if not isinstance(v, str)),
+        "position_from": str(note.position_from) if note.position_from else None,
         "compensations": list(note.compensations),
         "handoff": _present(
             {"task": handoff.task, **{name: list(getattr(handoff, name)) for name in LISTS}}
@@ -352,6 +353,7 @@ def decode_note(fields: Json) -> Note:
         facts=fields.get("facts", {}),
         handoff=Handoff(handoff.get("task"), *(tuple(handoff.get(name, ())) for name in LISTS)),
         position=_decode_position(fields),
+        position_from=parse_id(fields.get("position_from")),
         compensations=tuple(fields.get("compensations", ())),
     )
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self, TypeVar, Unpack, overload
 
 from gitcp.api.opened import Files, Opened, SaveOptions, inside, numbered, with_housekeeping
 from gitcp.errors import BadValue, RevisionNotFound
-from gitcp.model import Checkpoint, StepName, Trigger
+from gitcp.model import Checkpoint, CheckpointId, StepName, Trigger
 from gitcp.restoring import restore
 from gitcp.restoring.restore import Report
 from gitcp.running.steps import (
@@ -31,7 +31,7 @@ from gitcp.saving.session import GIVEN, Choice
 from gitcp.state import journal, settings, steps
 from gitcp.state.steps import Result, only, place
 from gitcp.store import Store
-from gitcp.value import EMPTY
+from gitcp.value import EMPTY, replace
 
 T = TypeVar("T")
 
@@ -77,19 +77,21 @@ class Session:
         return self.opened.save(label, session=self.name, **given)
 
     def resume(self, *, outputs: Files = ()) -> Report | None:
-        """Restore the files of the last checkpoint, for the program to continue at its position.
+        """Restore the files that belong to the position, for the program to continue there.
 
-        The current state is saved first, and an interrupted restore is finished. Safety
-        checkpoints (before a restore) are skipped. If there is no checkpoint yet, one
-        is made, and None is returned. `outputs` are files that the program writes: see
-        Checkpoints.save. Raises Refused, with nothing changed, if another file that changed since
-        is left out of checkpoints: it would stay as it is.
+        They are those of the checkpoint that set it, whatever was saved since; without a position,
+        those of the last checkpoint that is not a safety checkpoint (before a restore). Results of
+        steps stay. The current state is saved first, and an interrupted restore is finished. If
+        there is no checkpoint yet, one is made, and None is returned. `outputs` are files that the
+        program writes: see Checkpoints.save. Raises Refused, with nothing changed, if another file
+        that changed since is left out of checkpoints: it would stay as it is; and
+        RevisionNotFound if the checkpoint that set the position no longer exists.
         """
         store = self.opened.store()
         position.name_outputs(store.repo, inside(self.opened, outputs))
         if journal.unfinished(store.repo) is not None:
             restore.finish(
-                store, lambda id: self.opened.request(store, numbered(store, id)), forward=True
+                store, lambda id: self.opened.request(store, self._resumed(store, id)), forward=True
             )
         target = self._last_intended(store)
         if target is None:
@@ -100,14 +102,24 @@ class Session:
         return restore.restore(store, request)
 
     def _last_intended(self, store: Store) -> Checkpoint | None:
-        """Return the last checkpoint that is not a safety checkpoint."""
+        """Return the checkpoint that set the position; without one, the last that is not a safety
+        checkpoint.
+        """
         tip = store.tip(self.name)
         safety = Trigger.BEFORE_RESTORE.value
         history = store.history(tip) if tip else iter(())
         commit = next(
             (s.commit for s in history if s.trailers.get("Gitcp-Trigger") != safety), None
         )
-        return store.read(commit) if commit else None
+        last = store.read(commit) if commit else None
+        return self._resumed(store, last.note.position_from or last.id) if last else None
+
+    def _resumed(self, store: Store, id: CheckpointId) -> Checkpoint:
+        """Return a checkpoint with the step results that are recorded now. Raises
+        RevisionNotFound.
+        """
+        tip, target = store.tip(self.name), numbered(store, id)
+        return replace(target, steps=store.read(tip).steps) if tip else target
 
     # ------------------------------------------------------------ steps
 

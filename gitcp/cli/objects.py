@@ -65,6 +65,7 @@ def checkpoint(checkpoint: Checkpoint, tags: Sequence[str]) -> Json:
         "facts": dict(note.facts),
         "handoff": handoff(note.handoff),
         "position": wire.position_texts(note.position),
+        "position_from": str(note.position_from) if note.position_from else None,
         "restored_from": str(checkpoint.restored_from) if checkpoint.restored_from else None,
         "forked_from": str(checkpoint.forked_from) if checkpoint.forked_from else None,
         "reverted": str(checkpoint.reverted) if checkpoint.reverted else None,

@@ -7,7 +7,8 @@ dropped that was not in the plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -31,6 +32,7 @@ Judge = Callable[[tuple[Candidate, ...]], tuple[Verdict, ...]]
 UNFINISHED = "needed by an unfinished restore"
 UNDONE = "its compensation has not run"
 DAMAGED = "its session is damaged"
+POSITION = "its files belong to the current position"
 
 
 class PruneRequest(Value):
@@ -209,6 +211,7 @@ def candidates(store: Store, forest: Forest) -> dict[str, list[tuple[Summary, Ca
         tags[commit] = (*tags.get(commit, ()), name)
     forks, firsts = _forks(forest)
     (needed, safeties), tips = needed_checkpoints(store), set(forest.sessions.values())
+    needed |= dict.fromkeys(_positions(store, tips), POSITION)
     by_session: dict[str, list[tuple[Summary, Candidate]]] = {}
     for commit, node in forest.nodes.items():
         candidate = Candidate(
@@ -228,6 +231,14 @@ def candidates(store: Store, forest: Forest) -> dict[str, list[tuple[Summary, Ca
     for each in by_session.values():
         each.sort(key=lambda pair: pair[0].id.number, reverse=True)
     return dict(sorted(by_session.items()))
+
+
+def _positions(store: Store, tips: Iterable[Oid]) -> Iterator[CheckpointId]:
+    """Yield the checkpoints that set the positions of these last ones, where those inherit them."""
+    for tip in tips:
+        with suppress(StoreDamaged):
+            if (origin := store.read(tip).note.position_from) is not None:
+                yield origin
 
 
 def _blocked(store: Store, forest: Forest, node: Summary) -> str:

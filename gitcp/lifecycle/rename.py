@@ -136,10 +136,13 @@ def _renamed(checkpoint: Checkpoint, old: str, new: str) -> Checkpoint:
     def renamed(id: CheckpointId) -> CheckpointId:
         return id._replace(session=new) if id.session == old else id
 
-    span = checkpoint.reverted
+    span, note = checkpoint.reverted, checkpoint.note
+    if note.position_from:
+        note = replace(note, position_from=renamed(note.position_from))
     return replace(
         checkpoint,
         id=renamed(checkpoint.id),
+        note=note,
         restored_from=renamed(checkpoint.restored_from) if checkpoint.restored_from else None,
         forked_from=renamed(checkpoint.forked_from) if checkpoint.forked_from else None,
         reverted=Span(renamed(span.after), renamed(span.last)) if span else None,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 from gitcp.errors import ConversationUnreadable, Refused
 from gitcp.git.objects import Objects
 from gitcp.history import log
-from gitcp.model import Checkpoint, CheckpointId, Snapshot, Trigger, path_text
+from gitcp.model import Checkpoint, CheckpointId, Note, Snapshot, Trigger, path_text
 from gitcp.restoring import index as index_op
 from gitcp.restoring import permissions, placing, restore_notice, trust, written
 from gitcp.restoring.apply import EDITED, apply_files, leave_edited, still_wrong
@@ -27,7 +27,7 @@ from gitcp.restoring.worktree_view import WorktreeDisk
 from gitcp.restoring.written import CompletedSnapshot, Written
 from gitcp.saving import session
 from gitcp.saving.save import Saved, SaveRequest, live_trees, save
-from gitcp.state import effects, journal, oplog, undo_stack
+from gitcp.state import effects, journal, note, oplog, undo_stack
 from gitcp.state.extent import Extent, Restores
 from gitcp.state.journal import RestoreKind, Unfinished
 from gitcp.store import Store, Summary
@@ -499,9 +499,9 @@ def _save_after(
     that the restore changed.
     """
     safety = before.checkpoint
-    stored, note = (safety.conversation, safety.agent), safety.note
+    stored, words = (safety.conversation, safety.agent), note.inherited(safety)
     if request.conversation:
-        note = request.target.note
+        words = _restored_note(request)
     if placed is not None:
         conversation, agent = request.stored
         conversation = conversation and replace(conversation, worktree=store.repo.worktree_name)
@@ -520,11 +520,17 @@ def _save_after(
             reverted=request.span,
             choice=session.Choice(_session_after(store, request, safety), None, "restored"),
             stored=stored,
-            words=replace(note, label=None, compensations=()),
+            words=replace(words, label=None, compensations=()),
             steps_of=request.target if request.conversation else None,
             since=Since(before.taken, changed),
         ),
     )
+
+
+def _restored_note(request: RestoreRequest) -> Note:
+    """Return the target's note. A position needs all files of the target."""
+    whole = request.files and not request.paths
+    return request.target.note if whole else note.inherited(request.target)
 
 
 def _session_after(store: Store, request: RestoreRequest, safety: Checkpoint) -> str:

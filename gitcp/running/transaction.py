@@ -32,9 +32,10 @@ from gitcp.saving import save
 from gitcp.saving.session import GIVEN, Choice
 from gitcp.state import effects, journal, settings
 from gitcp.state.masking import command as maskable
+from gitcp.state.note import inherited
 from gitcp.state.steps import Result
 from gitcp.store import Store, one_line
-from gitcp.value import EMPTY, Value, replace
+from gitcp.value import Value, replace
 
 LONGEST_REASON = 300
 
@@ -250,15 +251,21 @@ def _restore_results(store: Store, transaction: Transaction) -> None:
             continue
         last = store.read(tip)
         earlier = _checkpoint(store, before) if before else None
-        steps, position = (earlier.steps, earlier.note.position) if earlier else (None, EMPTY)
-        if (last.steps, last.note.position) == (steps, position):
+        steps, old = (earlier.steps, inherited(earlier)) if earlier else (None, Note())
+        if (last.steps, inherited(last).position_from) == (steps, old.position_from):
             continue
         label = f"{transaction.label}: restored results"
         request = save.SaveRequest(
             cwd=store.repo.root,
             limits=settings.limits(store.repo),
             choice=Choice(session, None, GIVEN),
-            words=replace(last.note, label=label, position=position, compensations=()),
+            words=replace(
+                last.note,
+                label=label,
+                position=old.position,
+                position_from=old.position_from,
+                compensations=(),
+            ),
             steps_of=replace(last, steps=steps),
         )
         save.save(store, request)

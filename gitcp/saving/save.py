@@ -317,8 +317,8 @@ def _sets_position(request: SaveRequest, draft: Checkpoint, parent: Checkpoint |
 
 def _enlist(store: Store, draft: Checkpoint, parent: Checkpoint | None) -> None:
     """Tell the transactions in progress that step results or the position are about to change."""
-    before = (parent.steps, parent.note.position) if parent else (None, EMPTY)
-    if (draft.steps, draft.note.position) != before:
+    before = (parent.steps, note.inherited(parent).position_from) if parent else (None, None)
+    if (draft.steps, note.inherited(draft).position_from) != before:
         journal.enlist(store.repo, draft.id.session, parent.id if parent else None)
 
 
@@ -373,7 +373,10 @@ def _draft(
 
 def _note(store: Store, given: Note, name: str, parent: Checkpoint | None) -> Note:
     """Return the inherited note, merged with the pending note, then with the given one."""
-    inherited, pending = parent.note if parent else Note(), note.pending_for(store.repo, name)
+    inherited, pending = (
+        note.inherited(parent) if parent else Note(),
+        note.pending_for(store.repo, name),
+    )
     return note.inherit(
         note.inherit(inherited, pending) if pending is not None else inherited, given
     )
@@ -410,7 +413,10 @@ def _is_saved(
         return False
     # as it is stored: a position may change from 1 to true, which Python takes for equal
     inherited = replace(parent.note, label=None, compensations=())
-    if wire.encode_note(draft.note) != wire.encode_note(inherited):
+    noted = draft.note
+    if noted.position_from == parent.id:  # its files are those of the parent
+        noted = replace(noted, position_from=None)
+    if wire.encode_note(noted) != wire.encode_note(inherited):
         return False
     return change_scope is ChangeScope.FILES or _same_conversation(draft, parent, change_scope)
 

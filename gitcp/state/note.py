@@ -16,7 +16,7 @@ from typing import Any
 from gitcp import wire
 from gitcp.errors import BadValue, GitcpError, StoreDamaged
 from gitcp.git.repo import Repository
-from gitcp.model import Handoff, Note
+from gitcp.model import Checkpoint, Handoff, Note
 from gitcp.store import Store
 from gitcp.value import Value, replace
 
@@ -38,6 +38,14 @@ def inherit(inherited: Note, given: Note) -> Note:
     return replace(combined, facts=_filled(combined.facts), position=_filled(combined.position))
 
 
+def inherited(checkpoint: Checkpoint) -> Note:
+    """Return the note of a checkpoint as one with other files inherits it."""
+    note = checkpoint.note
+    return (
+        replace(note, position_from=note.position_from or checkpoint.id) if note.position else note
+    )
+
+
 def combine(earlier: Note, given: Note) -> Note:
     """Merge two notes, keeping empty facts as deletions."""
     old, new = earlier.handoff, given.handoff
@@ -47,6 +55,7 @@ def combine(earlier: Note, given: Note) -> Note:
         objective=given.objective or earlier.objective,
         facts={**earlier.facts, **given.facts},
         position={**earlier.position, **given.position},
+        position_from=None if given.position else earlier.position_from,
         handoff=Handoff(
             task=new.task or old.task,
             decisions=_added(old.decisions, new.decisions),

@@ -18,7 +18,8 @@ from driver import SOURCE, Project
 CHECKPOINT = (
     "id session number commit tree parent created label phase objective trigger agent tags base "
     "branch conversation "
-    "files facts handoff position restored_from forked_from reverted compensations run step"
+    "files facts handoff position position_from restored_from forked_from reverted compensations "
+    "run step"
 ).split()
 
 

@@ -214,3 +214,107 @@ def test_killed_with_one_growing_file(session: gitcp.Session, project: Project) 
 
     assert project.read("out.txt") == b"".join(b"%d\n" % record for record in range(4000))
     assert gitcp.open(project.root).check().ok
+
+
+def append(project: Project, text: str) -> None:
+    """Append to out.txt, as a batch does."""
+    with (project.root / "out.txt").open("a") as out:
+        out.write(text)
+
+
+def test_resume_goes_by_the_position(session: gitcp.Session, project: Project) -> None:
+    """A save without a position inherits the last one, with newer files: a resume restores those
+    that the position was saved with. What a step recorded since stays recorded.
+    """
+    append(project, "1\n")
+    set_at = session.save(position={"record": 1}).checkpoint
+    append(project, "2\n")
+    session.step("mail", lambda: "sent", key="2")
+    append(project, "3\n")
+    session.save("by hand")
+    assert session.position == {"record": 1}
+    assert project.json("show", "work")["position_from"] == str(set_at.id)
+
+    report = session.resume()
+    assert report is not None
+    assert report.target.id == set_at.id
+    assert project.read("out.txt") == b"1\n"
+    assert session.position == {"record": 1}
+    assert session.step("mail", key="2") == "sent"
+    gitcp.open(project.root).undo()
+    assert project.read("out.txt") == b"1\n2\n3\n"
+    session.resume()
+    assert project.read("out.txt") == b"1\n"
+
+
+def test_same_position_set_again(session: gitcp.Session, project: Project) -> None:
+    """The same position with newer files is a new one; without anything new nothing is saved."""
+    session.save(position={"record": 1})
+    append(project, "2\n")
+    inherited = session.save().checkpoint
+    assert inherited.note.position_from == inherited.id._replace(number=1)
+    assert not session.save().saved
+    again = session.save(position={"record": 1})
+    assert again.saved
+    assert again.checkpoint.note.position_from is None
+    assert not session.save(position={"record": 1}).saved
+    assert not session.save().saved
+    session.resume()
+    assert project.read("out.txt") == b"2\n"
+
+
+def test_position_of_a_restored_line(session: gitcp.Session, project: Project) -> None:
+    """After a restore of a checkpoint that inherited its position, a resume goes to the one that
+    set it, not to later ones; a rename is followed.
+    """
+    append(project, "1\n")
+    session.save(position={"record": 1})
+    append(project, "2\n")
+    inherited = session.save().checkpoint
+    append(project, "3\n")
+    session.save(position={"record": 3})
+    opened = gitcp.open(project.root)
+    opened.restore(str(inherited.id))
+    assert project.read("out.txt") == b"1\n2\n"
+    project.gitcp("rename", "work", "other", check=0)
+
+    renamed = opened.session("other")
+    renamed.resume()
+    assert project.read("out.txt") == b"1\n"
+    assert renamed.position == {"record": 1}
+
+
+def test_position_after_a_rollback(session: gitcp.Session, project: Project) -> None:
+    """A transaction that fails takes back the positions saved in it, also one set again."""
+    append(project, "1\n")
+    session.save(position={"record": 1})
+    opened = gitcp.open(project.root)
+
+    def work() -> None:
+        with opened.transaction("risky", session="others"):
+            append(project, "2\n")
+            session.save(position={"record": 1})
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        work()
+    append(project, "4\n")
+    session.resume()
+    assert project.read("out.txt") == b"1\n"
+    assert opened.check().ok
+
+
+def test_position_is_not_pruned(session: gitcp.Session, project: Project) -> None:
+    """A prune keeps the checkpoint that set the current position."""
+    append(project, "1\n")
+    session.save(position={"record": 1})
+    for number in range(2, 6):
+        append(project, f"{number}\n")
+        session.save()
+    project.gitcp("prune", "--keep-last", "1", "--yes", check=0)
+
+    assert [each.id.number for each in gitcp.open(project.root).log("work")] == [5, 1]
+    session.resume()
+    assert project.read("out.txt") == b"1\n"
+    assert session.last is not None
+    assert (session.last.note.position, session.last.note.position_from) == ({"record": 1}, None)

@@ -106,6 +106,7 @@ notes = st.builds(
     st.builds(Handoff, maybe, tuples(text), tuples(text), tuples(text), tuples(text)),
     pairs,
     tuples(text),
+    st.none() | ids,
 )
 
 
@@ -308,7 +309,14 @@ FULL = replace(
     plain(),
     agent=Agent("claude-code", "5e55", "2", "m"),
     note=Note(
-        "l", "p", "o", {"k": "v"}, Handoff("t", ("d",), ("f",), ("n",), ("a",)), {"x": "1"}, ("c",)
+        "l",
+        "p",
+        "o",
+        {"k": "v"},
+        Handoff("t", ("d",), ("f",), ("n",), ("a",)),
+        {"x": "1"},
+        ("c",),
+        CheckpointId("s", 1),
     ),
     snapshot=Snapshot(
         TREE,
@@ -376,6 +384,7 @@ def is_well_typed(checkpoint: Checkpoint) -> bool:
         *note.facts.values(),
         *wire.position_texts(note.position).values(),
         *note.compensations,
+        *([note.position_from.session] if note.position_from else []),
         *note.handoff.decisions,
         *note.handoff.failed,
         *note.handoff.next,

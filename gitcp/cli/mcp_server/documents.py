@@ -130,6 +130,7 @@ class CheckpointFields(TypedDict):
     facts: dict[str, str]
     handoff: Handoff
     position: dict[str, Any]
+    position_from: str | None
     restored_from: str | None
     forked_from: str | None
     reverted: str | None
