@@ -272,7 +272,15 @@ def test_every_page_is_found() -> None:
     assert {page.name for page in PAGES[1:]} - {"index.md"} <= linked
 
 
-GUIDES = ("save-and-restore", "agents", "go-back", "share-and-review", "programs", "operate")
+GUIDES = (
+    "save-and-restore",
+    "agents",
+    "go-back",
+    "share-and-review",
+    "programs",
+    "operate",
+    "without-git",
+)
 
 
 @pytest.mark.parametrize("name", GUIDES)

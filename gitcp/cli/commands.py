@@ -75,6 +75,7 @@ COMMANDS = {
     "Set up": {
         "enable": "Set up agents to save automatically",
         "disable": "Remove what enable installed",
+        "init": "Save checkpoints in a directory without git",
         "doctor": "Check the installation",
         "hook": "Handle an event from an agent (agents call this)",
         "mcp": "Serve checkpoints to MCP clients on stdin and stdout",

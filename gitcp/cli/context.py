@@ -18,6 +18,7 @@ from gitcp.model import Checkpoint, CheckpointId, Host, Oid
 
 if TYPE_CHECKING:
     from gitcp.fastpath.stat_check import Look
+    from gitcp.git.repo import Repository
     from gitcp.store import Store
     from gitcp.worktree.snapshot import Limits
 
@@ -57,7 +58,21 @@ class Context:
         self._finish_moves(store)
         if not self.finishing:
             self._mention_unfinished(store)
+            self._mention_own_store(repo)
         return store
+
+    def _mention_own_store(self, repo: Repository) -> None:
+        from gitcp.fastpath import discovery
+
+        if (
+            not repo.is_own
+            and discovery.own_store(str(repo.root))
+            and "--join" not in self.arguments
+        ):
+            self.output.say(
+                "note: checkpoints made here before git init are in .gitcp/store.git; move them "
+                "into the repository with gitcp init --join"
+            )
 
     def _finish_moves(self, store: Store) -> None:
         """Finish an interrupted prune, delete or purge. Prints a note on success and on failure."""

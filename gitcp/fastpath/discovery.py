@@ -11,23 +11,47 @@ import os
 LONGEST_FILE = 1 << 20
 """Maximum bytes of a `.git` file that git reads."""
 
+STORE = os.path.join(".gitcp", "store.git")
+"""The git directory of a directory without git (gitcp.git.own_store)."""
 
-def discover(start: str) -> tuple[str, str] | None:
+
+def discover(start: str, home: str | None = None) -> tuple[str, str] | None:
     """Return the working tree around `start` and its git directory. Return None if there is none,
     also above a `.git` file that names no git directory: git stops there too.
+
+    A git repository comes before gitcp's own store, even further up: a store inside a repository
+    may be a stranger's file that was checked out. One at `home` (default: HOME) or above does not
+    count, because gitcp saves nothing there.
     """
     try:
         directory = os.path.realpath(start)
     except (OSError, ValueError):
         return None
+    store = None
     while True:
         git_dir = named(directory)
         if git_dir is not None and os.path.exists(os.path.join(git_dir, "HEAD")):
-            return directory, git_dir
+            return store if store and is_above_home(directory, home) else (directory, git_dir)
+        store = store or own_store(directory)
         above = os.path.dirname(directory)
-        if above == directory or os.path.isfile(os.path.join(directory, ".git")):
+        if os.path.isfile(os.path.join(directory, ".git")):
             return None
+        if above == directory:
+            return store
         directory = above
+
+
+def own_store(directory: str) -> tuple[str, str] | None:
+    """Return a directory and its store, None if it has none. Links are not followed."""
+    path = os.path.join(directory, STORE)
+    is_own = os.path.exists(os.path.join(path, "HEAD")) and os.path.realpath(path) == path
+    return (directory, path) if is_own else None
+
+
+def is_above_home(directory: str, home: str | None = None) -> bool:
+    """Return whether a directory is `home` (default: HOME) or above it."""
+    home = os.path.realpath(os.environ.get("HOME", "") if home is None else home)
+    return home == directory or home.startswith(directory.rstrip("/") + "/")
 
 
 def named(directory: str) -> str | None:

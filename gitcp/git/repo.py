@@ -59,17 +59,25 @@ class Repository:
         """Return the repository that contains `start`. Raises RepositoryNotFound or Refused; writes
         nothing.
         """
-        root, git_dir = _discover(os.path.realpath(start))
-        repo = cls(root, git_dir, host)
+        repo = cls.at(*_discover(os.path.realpath(start), host.home), host)
+        root, git_dir = repo.root, repo.git_dir
         repo._check_owner()
         repo._check_format()
         _check_own(repo)
         worktree = repo.config.get("core.worktree")
-        if worktree and git_dir == repo.common_dir:
+        if worktree and git_dir == repo.common_dir and not repo.is_own:
             repo.root = Path(os.path.realpath(git_dir / worktree))
             if root not in (repo.root, *repo.root.parents):
                 repo.git_options = (f"--git-dir={git_dir}", f"--work-tree={repo.root}")
-        _refuse_dangerous(repo.root, host.home)
+        refuse_dangerous(repo.root, host.home)
+        return repo
+
+    @classmethod
+    def at(cls, root: Path, git_dir: Path, host: Host) -> Repository:
+        """Return the repository with this working tree and git directory, unchecked."""
+        repo = cls(root, git_dir, host)
+        if repo.is_own:
+            repo.git_options = (f"--git-dir={git_dir}", f"--work-tree={root}")
         return repo
 
     def git(
@@ -169,6 +177,11 @@ class Repository:
         return _own_directory(self.common_dir / "gitcp")
 
     @property
+    def is_own(self) -> bool:
+        """Return whether this is gitcp's own store in a directory without git."""
+        return self.git_dir == self.root / discovery.STORE
+
+    @property
     def worktree_name(self) -> str | None:
         """Return the name of a linked working tree, None for the main one."""
         return None if self.git_dir == self.common_dir else self.git_dir.name
@@ -233,8 +246,8 @@ class Repository:
             )
 
 
-def _discover(start: str) -> tuple[Path, Path]:
-    discovered = discovery.discover(start)
+def _discover(start: str, home: Path) -> tuple[Path, Path]:
+    discovered = discovery.discover(start, str(home))
     root = discovered[0] if discovered else ""
     for directory in (Path(start), *Path(start).parents):
         if str(directory) == root:
@@ -247,7 +260,9 @@ def _discover(start: str) -> tuple[Path, Path]:
         if directory.joinpath(".git").is_file():
             raise RepositoryNotFound(f"{directory}/.git does not name a git directory")
     if discovered is None:
-        raise RepositoryNotFound(f"no git repository at {start} or above", hint="git init")
+        raise RepositoryNotFound(
+            f"no git repository at {start} or above", hint="git init  (or, without git: gitcp init)"
+        )
     return Path(root), Path(discovered[1])
 
 
@@ -255,7 +270,7 @@ def _is_git_directory(directory: Path) -> bool:
     return all(directory.joinpath(name).exists() for name in ("HEAD", "objects", "refs"))
 
 
-def _refuse_dangerous(root: Path, home: Path) -> None:
+def refuse_dangerous(root: Path, home: Path) -> None:
     home = Path(os.path.realpath(home))
     if root == home or root in home.parents:
         raise Refused(

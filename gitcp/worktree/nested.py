@@ -58,3 +58,15 @@ def _is_git_dir(path: str) -> bool:
     return (points or HEX.match(head[:40]) is not None) and all(
         os.path.isdir(common + name) for name in ("/objects", "/refs")
     )
+
+
+def holds_own_store(path: bytes) -> bool:
+    """Return whether a directory `.gitcp` has nothing but gitcp's own store (gitcp.git.own_store),
+    in use or joined.
+    """
+    try:
+        names = set(os.listdir(path))
+    except OSError:
+        return False
+    stores = {name for name in names if name.endswith(b".git")}
+    return bool(stores) and names - stores <= {b".gitignore"}

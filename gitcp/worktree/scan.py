@@ -181,7 +181,9 @@ class Scan:
                 # it may become a repository any time
                 record.stamp = UNSETTLED if path else record.stamp
             elif name == RESERVED and not path:
-                record.skip(name, SkipReason.RESERVED, "gitcp keeps its own things under this name")
+                if not nested.holds_own_store(full + b"/" + name):
+                    reason_text = "gitcp keeps its own things under this name"
+                    record.skip(name, SkipReason.RESERVED, reason_text)
             elif entry.is_dir(follow_symlinks=False):
                 self._directory(record, name)
             elif (

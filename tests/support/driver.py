@@ -41,6 +41,11 @@ compared as refs.
 """
 
 
+OWN = ".gitcp/store.git"
+OWN_STORE = bool(os.environ.get("GITCP_TEST_OWN_STORE"))
+"""Whether projects of tests have no git, but a store of gitcp's own."""
+
+
 class Result(NamedTuple):
     """How a process ended: its exit code and what it said."""
 
@@ -61,13 +66,21 @@ class File(NamedTuple):
 
 class Project:
     """A repository and its working tree at `root`; made (git init, branch main) unless there is
-    one.
+    one. With `own_store`, a directory without git that has gitcp's own store.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, own_store: bool = OWN_STORE) -> None:
         self.root = root
-        if not root.joinpath(".git").exists():
-            root.mkdir(parents=True, exist_ok=True)
+        self.git_dir = root / (OWN if own_store else ".git")
+        self._where: tuple[str, ...] = ()
+        if self.git_dir.exists():
+            return
+        root.mkdir(parents=True, exist_ok=True)
+        if own_store:
+            self.gitcp("init", check=0)
+            self._where = (f"--git-dir={self.git_dir}", f"--work-tree={root}")
+            self.git("symbolic-ref", "HEAD", "refs/heads/main")
+        else:
             self.git("init", "--quiet", "--initial-branch=main")
 
     def path(self, name: str | bytes) -> bytes:
@@ -109,7 +122,11 @@ class Project:
         """
         env = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
         done = subprocess.run(
-            ["git", *IDENTITY, *args], cwd=self.root, env=env, input=input, capture_output=True
+            ["git", *IDENTITY, *self._where, *args],
+            cwd=self.root,
+            env=env,
+            input=input,
+            capture_output=True,
         )
         if check:
             assert done.returncode == 0, f"git {args!r}: {done.stderr.decode(errors='replace')}"
@@ -161,7 +178,7 @@ class Project:
         return [json.loads(line) for line in self.gitcp(*args, "--json", check=0).out.splitlines()]
 
     def files(self) -> dict[bytes, File]:
-        """The whole working tree by path, directories too; of the project's own `.git` nothing."""
+        """The whole working tree by path, directories too; of the git directory nothing."""
         found: dict[bytes, File] = {}
         self._collect(b"", found)
         return found
@@ -169,7 +186,7 @@ class Project:
     def _collect(self, directory: bytes, found: dict[bytes, File]) -> None:
         for name in sorted(os.listdir(self.path(directory))):
             path = os.path.join(directory, name)
-            if path == b".git":
+            if path in (b".git", os.fsencode(self.git_dir.relative_to(self.root).parts[0])):
                 continue
             found[path] = _file(self.path(path))
             if found[path].kind == "directory":
@@ -197,7 +214,7 @@ class Project:
 
     def loosen(self) -> None:
         """Give each object a file of its own."""
-        for pack in self.root.glob(".git/objects/pack/*.pack"):
+        for pack in self.git_dir.glob("objects/pack/*.pack"):
             data = pack.read_bytes()
             for path in pack.parent.glob(f"{pack.stem}.*"):
                 path.unlink()

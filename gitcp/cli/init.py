@@ -1,0 +1,83 @@
+"""`gitcp init`."""
+
+from __future__ import annotations
+
+import os
+
+from gitcp import humanize
+from gitcp.cli import objects
+from gitcp.cli.context import Context
+from gitcp.cli.options import flag, json_option, takes
+from gitcp.cli.output import GREEN, Styled
+from gitcp.fastpath import discovery
+from gitcp.git import own_store
+from gitcp.git.repo import Repository, refuse_dangerous
+from gitcp.sharing import join as join_op
+
+
+@takes(
+    flag("--join", help="move the checkpoints into the git repository made here since"),
+    json_option,
+)
+def command(context: Context, *, join: bool, as_json: bool) -> None:
+    """Save checkpoints here without git
+
+    Creates a store in `.gitcp/store.git`, in a directory that is in no git repository. Every
+    command works then. git takes no notice of it.
+
+    If the directory becomes a git repository later, `--join` moves the sessions, tags and undo
+    history into it.
+
+      gitcp init
+      git init && gitcp init --join
+    """
+    if join:
+        _report_join(context, join_op.join(context.store), as_json=as_json)
+        return
+    repo = _repository(context)
+    is_new = repo is None
+    if repo is None:
+        refuse_dangerous(context.cwd, context.host.home)
+        own_store.create(context.cwd, context.host)
+        repo = Repository.open(context.cwd, context.host)
+    _report(context, repo, is_new=is_new, as_json=as_json)
+
+
+def _repository(context: Context) -> Repository | None:
+    """Return the repository here, None if there is none. One that cannot be used is an error."""
+    home = str(context.host.home)
+    location = discovery.discover(str(context.cwd), home)
+    if location and not discovery.is_above_home(location[0], home):
+        return Repository.open(context.cwd, context.host)
+    if any(os.path.isfile(each / ".git") for each in (context.cwd, *context.cwd.parents)):
+        return Repository.open(context.cwd, context.host)  # raises: it names no git directory
+    return None
+
+
+def _report(context: Context, repo: Repository, *, is_new: bool, as_json: bool) -> None:
+    if as_json:
+        fields = {"root": str(repo.root), "store": str(repo.git_dir), "created": is_new}
+        context.output.document(objects.document("init", fields))
+    elif is_new:
+        context.output.line(Styled("created", GREEN), f" {repo.git_dir}")
+        context.output.line("save with: gitcp save")
+    else:
+        what = "gitcp's own store" if repo.is_own else "the git repository"
+        context.output.line(f"nothing to do: gitcp saves into {what} at {repo.root}")
+
+
+def _report_join(context: Context, done: join_op.Joined, *, as_json: bool) -> None:
+    if as_json:
+        fields = {
+            "sessions": list(done.sessions),
+            "renamed": dict(done.renamed),
+            "tags": done.tags,
+            "store": str(done.store),
+        }
+        context.output.document(objects.document("join", fields))
+        return
+    sessions, tags = humanize.count(len(done.sessions), "session"), humanize.count(done.tags, "tag")
+    context.output.line(Styled("joined", GREEN), f" {sessions} and {tags}")
+    for old, new in sorted(done.renamed.items()):
+        context.output.line(f"  {old} is {new} here, because the repository has a session {old}")
+    context.output.line(f"the old store is no longer used: {done.store}")

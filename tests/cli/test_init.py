@@ -1,0 +1,263 @@
+"""`gitcp init`: a store of its own where there is no git, and the way into a repository later."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from driver import OWN, Project
+
+
+class Directory(Project):
+    """A directory without git, and without a store yet."""
+
+    def __init__(self, root: Path) -> None:
+        root.mkdir(parents=True, exist_ok=True)
+        self.root, self.git_dir, self._where = root, root / OWN, ()
+
+    def store_git(self, *args: str) -> str:
+        """Run plain git on the store."""
+        return self.git(f"--git-dir={self.git_dir}", *args)
+
+
+def _skipped(directory: Directory) -> list[object]:
+    directory.write("new", "1\n")
+    skipped: list[object] = directory.json("save")["checkpoint"]["files"]["skipped"]
+    return skipped
+
+
+@pytest.fixture
+def directory(tmp_path: Path, sealed: Path) -> Directory:
+    return Directory(tmp_path / "notes")
+
+
+def test_a_directory_without_git_says_how_to_begin(directory: Directory) -> None:
+    """The hint names both ways, and nothing is written."""
+    done = directory.gitcp("save", check=10)
+    assert done.err.splitlines()[-1] == "hint: git init  (or, without git: gitcp init)"
+    assert os.listdir(directory.root) == []
+
+
+def test_every_step_of_a_life_without_git(directory: Directory) -> None:
+    """Save, look, restore, undo and check, byte for byte."""
+    directory.write("a", "one\n")
+    directory.write("sub/b", "two\n")
+    store = directory.root / ".gitcp" / "store.git"
+    assert directory.gitcp("init", check=0).out.splitlines()[0] == f"created {store}"
+    assert sorted(os.listdir(directory.root)) == [".gitcp", "a", "sub"]
+    first = directory.files()
+
+    saved = json.loads(directory.gitcp("save", "one", "--json", check=0).out)
+    assert saved["checkpoint"]["files"]["skipped"] == []
+    directory.write("a", "changed\n")
+    directory.remove("sub/b")
+    second = directory.files()
+    directory.gitcp("save", "two", cwd=directory.root / "sub", check=0)
+    assert "no unsaved changes" in directory.gitcp("status", check=0).out
+
+    directory.gitcp("restore", "1", "--yes", check=0)
+    assert directory.files() == first
+    directory.gitcp("undo", "--yes", check=0)
+    assert directory.files() == second
+    assert "two" in directory.gitcp("log", check=0).out
+    assert directory.gitcp("check", check=0).out.startswith("OK")
+    directory.store_git("fsck", "--strict")
+
+
+def test_git_takes_no_notice_of_it(directory: Directory) -> None:
+    """Neither before nor after `git init`."""
+    directory.write("a", "one\n")
+    directory.gitcp("init", check=0)
+    directory.gitcp("save", check=0)
+    outside = directory.git("rev-parse", "--git-dir", check=False)
+    assert outside == ""
+    directory.git("init", "--quiet")
+    assert directory.git("status", "--porcelain", "--untracked-files=all") == "?? a"
+
+
+def test_it_is_made_once(directory: Directory) -> None:
+    """A second `init` changes nothing."""
+    directory.gitcp("init", check=0)
+    directory.write("a", "one\n")
+    directory.gitcp("save", check=0)
+    again = json.loads(directory.gitcp("init", "--json", check=0).out)
+    assert again["created"] is False
+    assert "1" in directory.gitcp("log", "--oneline", check=0).out
+
+
+def test_in_a_repository_there_is_nothing_to_do(project: Project) -> None:
+    """gitcp saves into the repository around."""
+    project.write("sub/a", "one\n")
+    output = project.gitcp("init", cwd=project.root / "sub", check=0).out
+    assert output == f"nothing to do: gitcp saves into the git repository at {project.root}\n"
+    assert sorted(os.listdir(project.root)) == [".git", "sub"]
+
+
+def test_a_repository_comes_before_a_store_that_was_checked_out_with_it(project: Project) -> None:
+    """A stranger's commit can bring a `.gitcp/store.git`, whose settings must not count."""
+    inner = Directory(project.root / "sub")
+    other = Directory(project.root.parent / "other")
+    other.write("x", "1\n")
+    other.gitcp("init", check=0)
+    other.gitcp("save", check=0)
+    other.root.joinpath(".gitcp").rename(inner.root / ".gitcp")
+    saved = json.loads(inner.gitcp("save", "--json", check=0).out)
+    assert project.git("rev-parse", f"refs/gitcp/sessions/{saved['checkpoint']['session']}")
+
+
+def test_a_link_is_no_store(directory: Directory) -> None:
+    """A link to somebody else's store is not followed."""
+    other = Directory(directory.root.parent / "other")
+    other.gitcp("init", check=0)
+    directory.symlink(".gitcp", os.fsencode(other.root / ".gitcp"))
+    directory.gitcp("save", check=10)
+
+
+def test_home_and_root_are_refused(sealed: Path) -> None:
+    """As they are with git."""
+    home = Directory(sealed)
+    for where in (sealed, Path("/")):
+        done = home.gitcp("init", cwd=where, check=12)
+        assert "gitcp does not save that, nothing was changed" in done.err
+    assert not sealed.joinpath(".gitcp").exists()
+
+
+def test_below_a_home_that_is_a_repository(sealed: Path) -> None:
+    """Dotfiles in git must not keep the directories below from having a store."""
+    Project(sealed)
+    notes = Directory(sealed / "notes")
+    notes.write("a", "one\n")
+    notes.gitcp("init", check=0)
+    notes.gitcp("save", "one", check=0)
+    assert "one" in notes.gitcp("log", check=0).out
+
+
+def test_a_directory_that_cannot_be_written(directory: Directory) -> None:
+    """The message names the store, without a traceback."""
+    if os.geteuid() == 0:
+        directory.write(".gitcp", "a file\n")
+    else:
+        directory.root.chmod(0o500)
+    done = directory.gitcp("init", check=1)
+    assert "cannot be created" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_kill_leaves_no_half_store(directory: Directory) -> None:
+    """An unfinished store has another name."""
+    program = (
+        "import os, sys; from gitcp.git import own_store; "
+        "own_store.SETTINGS = property(); "
+        "own_store._init.__globals__['SETTINGS'] = iter(lambda: os.kill(os.getpid(), 9), 0); "
+        "from gitcp.__main__ import main; sys.argv[1:] = ['init']; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=directory.root)
+    assert done.returncode == -9
+    directory.gitcp("save", check=10)
+    directory.gitcp("init", check=0)
+    directory.gitcp("save", check=0)
+
+
+# ---------------------------------------------------------------- join
+
+
+def test_the_history_moves_into_the_repository(directory: Directory) -> None:
+    """Checkpoints, tags and undo are what they were."""
+    directory.write("a", "one\n")
+    directory.gitcp("init", check=0)
+    directory.gitcp("save", "one", check=0)
+    directory.gitcp("tag", "good", check=0)
+    first = directory.files()
+    directory.write("a", "two\n")
+    directory.gitcp("save", "two", check=0)
+    directory.gitcp("restore", "1", "--yes", check=0)
+    before = directory.gitcp("log", "--all", "--json", check=0).out
+
+    directory.git("init", "--quiet", "--initial-branch=main")
+    assert "gitcp init --join" in directory.gitcp("status", check=0).err
+    joined = json.loads(directory.gitcp("init", "--join", "--json", check=0).out)
+    assert (len(joined["sessions"]), joined["tags"], joined["renamed"]) == (1, 1, {})
+
+    assert directory.gitcp("log", "--all", "--json", check=0).out == before
+    assert "--join" not in directory.gitcp("status", check=0).err
+    directory.gitcp("undo", "--yes", check=0)
+    assert directory.read("a") == b"two\n"
+    directory.gitcp("restore", "good", "--yes", check=0)
+    assert directory.files() == first
+    assert directory.gitcp("check", check=0).out.startswith("OK")
+    assert _skipped(directory) == []
+    assert Path(joined["store"]).is_dir()  # and nothing of it was deleted
+
+
+def test_a_session_of_both_is_renamed(directory: Directory) -> None:
+    """Both can be restored."""
+    directory.write("a", "one\n")
+    directory.gitcp("init", check=0)
+    directory.gitcp("save", "one", "--session", "work", check=0)
+    directory.git("init", "--quiet", "--initial-branch=main")
+    directory.write("a", "two\n")
+    directory.gitcp("save", "two", "--session", "work", check=0)
+    done = directory.gitcp("init", "--join", check=0)
+    assert "  work is work-before-git here" in done.out
+    directory.gitcp("restore", "work-before-git@1", "--yes", check=0)
+    assert directory.read("a") == b"one\n"
+    directory.gitcp("restore", "work@1", "--yes", check=0)
+    assert directory.read("a") == b"two\n"
+
+
+def test_a_tag_of_both_is_refused_whole(directory: Directory) -> None:
+    """No ref and no store is touched."""
+    directory.write("a", "one\n")
+    directory.gitcp("init", check=0)
+    directory.gitcp("save", "--tag", "good", check=0)
+    directory.git("init", "--quiet", "--initial-branch=main")
+    directory.gitcp("save", "--tag", "good", check=0)
+    before = directory.git("for-each-ref")
+    done = directory.gitcp("init", "--join", check=12)
+    assert "tag good exists in the repository and in the store" in done.err
+    assert directory.git("for-each-ref") == before
+    assert directory.root.joinpath(".gitcp/store.git").is_dir()
+
+
+def test_nothing_to_join(project: Project) -> None:
+    """The message says so."""
+    done = project.gitcp("init", "--join", check=10)
+    assert "has no store of its own to join; nothing was changed" in done.err
+
+
+def test_a_join_that_was_cut_off_is_done_again(directory: Directory) -> None:
+    """Refs that arrived before are no obstacle."""
+    directory.write("a", "one\n")
+    directory.gitcp("init", check=0)
+    directory.gitcp("save", "one", check=0)
+    directory.git("init", "--quiet", "--initial-branch=main")
+    ref = directory.store_git("for-each-ref", "--format=%(refname)", "refs/gitcp/sessions")
+    directory.git("fetch", "--quiet", ".gitcp/store.git", f"{ref}:{ref}")
+    done = directory.gitcp("init", "--join", check=0)
+    assert done.out.splitlines()[0] == "joined 1 session and 0 tags"
+    assert directory.gitcp("check", check=0).out.startswith("OK")
+
+
+def test_what_is_saved_is_the_same_with_git_and_without(tmp_path: Path, sealed: Path) -> None:
+    """The same entries, whatever the store."""
+    listings = []
+    for kind in (Directory, Project):
+        project = kind(tmp_path / kind.__name__)
+        project.write(".gitignore", "*.o\n/build/\n")
+        project.write("a.o", "left out\n")
+        project.write("build/b", "left out\n")
+        project.write(b"sub/\xff name", b"\0binary")
+        project.write("sub/tool", "#!/bin/sh\n", 0o755)
+        project.symlink("link", "sub/tool")
+        if kind is Directory:
+            project.gitcp("init", check=0)
+        commit = project.json("save")["checkpoint"]["commit"]
+        listed = project.git(f"--git-dir={project.git_dir}", "ls-tree", "-r", "-z", commit)
+        listings.append([line for line in listed.split("\0") if "\t.gitcp/" not in line])
+    assert listings[0] == listings[1]
+    assert len(listings[0]) == 5  # and an empty name after the last NUL
