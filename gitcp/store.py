@@ -20,6 +20,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, timezone
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,6 +64,10 @@ NEAR = 64
 """Number of checkpoints that can be read in the time git takes to start. Damage
 beyond these does not affect them.
 """
+
+
+TOGETHER = 500
+"""Number of checkpoints whose objects are read together, and held in memory meanwhile."""
 
 
 class Summary(Value):
@@ -284,11 +289,13 @@ class Store:
 
     def _reserved(self, root: Oid) -> list[TreeEntry]:
         """Return the entries of `.gitcp` in a checkpoint's tree."""
-        holder = next(
-            (e for e in self.reader.read_tree(root) if e.name == RESERVED and e.mode == TREE),
-            None,
-        )
+        holder = self._holder(root)
         return self.reader.read_tree(holder.oid) if holder else []
+
+    def _holder(self, root: Oid) -> TreeEntry | None:
+        """Return the entry `.gitcp` of a checkpoint's tree."""
+        entries = self.reader.read_tree(root)
+        return next((e for e in entries if e.name == RESERVED and e.mode == TREE), None)
 
     def _commit_object(self, checkpoint: Checkpoint, root: Oid) -> bytes:
         identity = signature(self.repo, checkpoint.created)
@@ -335,7 +342,24 @@ class Store:
 
     def read(self, commit: Oid) -> Checkpoint:
         """Return the checkpoint of a commit. Raises StoreDamaged and FormatTooNew."""
-        summary = self.summary(commit)
+        return self._checkpoint(self.summary(commit))
+
+    def read_all(self, summaries: Iterable[Summary]) -> Iterator[Checkpoint]:
+        """Yield the checkpoint of each summary, reading objects of many together. Raises as `read`
+        does.
+        """
+        every = iter(summaries)
+        while some := list(islice(every, TOGETHER)):
+            roots = [summary.root for summary in some]
+            self.reader.read_ahead(roots)
+            holders = [self._holder(root) for root in roots]
+            self.reader.read_ahead(holder.oid for holder in holders if holder)
+            reserved = [entry for root in roots for entry in self._reserved(root)]
+            self.reader.read_ahead(entry.oid for entry in reserved if entry.name == METADATA)
+            yield from map(self._checkpoint, some)
+
+    def _checkpoint(self, summary: Summary) -> Checkpoint:
+        commit = summary.commit
         entries = {e.name: e for e in self._reserved(summary.root)}
         if METADATA not in entries:
             raise StoreDamaged(

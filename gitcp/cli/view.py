@@ -70,7 +70,7 @@ def command(context: Context, /, revision: str, session: str | None, **given: An
     allowed = settings.allowed_secrets(context.store.repo) | set(given["allow"])
     leaves = given["redact"] or given["file"] is not None
     sieve = (
-        checkpoint_scan.sieve(context.store, (), allowed, [op.texts(story)])
+        checkpoint_scan.sieve(context.store, (), allowed, map(op.texts, [story]))
         if leaves
         else Sieve(allowed)
     )

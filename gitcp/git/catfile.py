@@ -49,6 +49,11 @@ STALL = 5000
 its answer becomes complete all the same.
 """
 
+AT_ONCE = 90
+"""So many objects are asked for at once by `read_many`: their names fit in the smallest pipe, so
+git and we never wait for each other.
+"""
+
 KINDS = frozenset(("blob", "commit", "tag", "tree"))
 COMMAND = ("-c", f"core.bigFileThreshold={MOST_WHOLE}", "cat-file", "--batch")
 """Blobs above the threshold are streamed by git too, unless they are deltas, instead of being held
@@ -89,6 +94,19 @@ class CatFile:
                 return self._whole(earlier, oid)
         return self._whole(self._start(), oid)
 
+    def read_many(self, oids: Sequence[Oid]) -> dict[Oid, tuple[str, bytes]]:
+        """Return the kind and content of as many of these objects as git gives without trouble: up
+        to the first that is missing or damaged. Each costs a quarter of a `read`.
+        """
+        objects: dict[Oid, tuple[str, bytes]] = {}
+        with suppress(StoreDamaged, GitFailed):
+            git = self._take() or self._start()
+            with _stopped_on_error(git):
+                for start in range(0, len(oids), AT_ONCE):
+                    objects.update(git.all_of(oids[start : start + AT_ONCE]))
+            self._give_back(git)
+        return objects
+
     def stream(self, oid: Oid) -> Iterator[bytes]:
         """Yield a blob in chunks of at most MOST_WHOLE bytes. Raises as `read` does, possibly after
         the last chunk: all of them are invalid then.
@@ -128,12 +146,9 @@ class CatFile:
 
     def _whole(self, git: _Git, oid: Oid) -> tuple[str, bytes]:
         with _stopped_on_error(git):
-            kind, size = git.ask(oid)
-            data = git.content(oid, size)
-            if oid_of(kind, data) != oid:
-                raise _damaged(oid)
+            ((_, whole),) = git.all_of([oid])
         self._give_back(git)
-        return kind, data
+        return whole
 
     def _ask(self, oid: Oid) -> tuple[_Git, tuple[str, int]]:
         """Return a process that is about to send this object."""
@@ -197,8 +212,26 @@ class _Git:
         """Request an object, and return its kind and size. Raises StoreDamaged if it is missing or
         unreadable.
         """
+        self._request([oid])
+        return self._answer(oid)
+
+    def all_of(self, oids: Sequence[Oid]) -> Iterator[tuple[Oid, tuple[str, bytes]]]:
+        """Request at most AT_ONCE objects, and yield each with its kind and content. Raises
+        StoreDamaged for one that is missing or does not match its name.
+        """
+        self._request(oids)
+        for oid in oids:
+            kind, size = self._answer(oid)
+            data = self.content(oid, size)
+            if oid_of(kind, data) != oid:
+                raise _damaged(oid)
+            yield oid, (kind, data)
+
+    def _request(self, oids: Sequence[Oid]) -> None:
         with suppress(BrokenPipeError):  # it has ended: there is no answer then
-            os.write(self._requests, oid.encode("ascii") + b"\n")
+            os.write(self._requests, "".join(f"{oid}\n" for oid in oids).encode("ascii"))
+
+    def _answer(self, oid: Oid) -> tuple[str, int]:
         self._pipe.patience = None  # git answers or ends
         line = self._answers.readline()
         if not line.endswith(b"\n"):

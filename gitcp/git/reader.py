@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from gitcp.errors import StoreDamaged
@@ -29,6 +29,7 @@ class ObjectReader:
         self._pending = pending
         self._trees: dict[Oid, list[TreeEntry]] = {EMPTY_TREE: []}
         self._commits: dict[Oid, bytes] = {}
+        self._ahead: dict[Oid, tuple[str, bytes]] = {}
         self._compared: tuple[Oid | None, Oid | None, tuple[FileChange, ...]] = (None, None, ())
 
     def exists(self, oid: Oid) -> bool:
@@ -39,7 +40,7 @@ class ObjectReader:
         """Return an object's kind and content. Raises StoreDamaged if it is missing or its hash is
         wrong.
         """
-        waiting = self._pending.read(oid)
+        waiting = self._ahead.pop(oid, None) or self._pending.read(oid)
         if waiting is not None:
             return waiting
         try:
@@ -47,6 +48,14 @@ class ObjectReader:
         except StoreDamaged as error:
             error.objects = (oid,)
             raise
+
+    def read_ahead(self, oids: Iterable[Oid]) -> None:
+        """Read packed objects together, each for the one `read` that is about to follow. Those that
+        cannot be read are left to it.
+        """
+        wanted = [oid for oid in dict.fromkeys(oids) if oid not in self._trees]
+        packed = [oid for oid in wanted if self._stored.is_packed(oid)]
+        self._ahead = self._repo.cat_file.read_many(packed) if packed else {}
 
     def read_blob(self, oid: Oid) -> bytes:
         """Return the bytes of a blob. Raises StoreDamaged."""

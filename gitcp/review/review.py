@@ -174,7 +174,7 @@ def _steps(
     summaries = [chain.summaries[index] for index in part]
     parent = summaries[0].parent
     before = store.read(parent) if parent is not None else None
-    checkpoints = [store.read(summary.commit) for summary in summaries]
+    checkpoints = list(store.read_all(summaries))
     activities = activity.read(store, checkpoints, before, policy)
     changes = [
         (summary.commit, chain.changes[index])

@@ -5,7 +5,7 @@ Every text written by a user or an agent goes through `mapped`, so redaction can
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from gitcp import progress
@@ -53,20 +53,27 @@ def story(store: Store, after: Oid | None, last: Oid) -> Story:
 
     Raises RevisionNotFound for an empty range and StoreDamaged.
     """
-    chain = [store.read(s.commit) for s in log.select(store, [last], log.Selection(after=after))]
+    chain = list(store.read_all(log.select(store, [last], log.Selection(after=after))))
     chain.reverse()
     if not chain:
         raise RevisionNotFound("no checkpoint in this range; nothing was written", hint="gitcp log")
     earlier = [store.read(after).conversation] if after else []
     story_turns = turns(store, [*earlier, *(each.conversation for each in chain)])[len(earlier) :]
-    compared = progress.each(chain, "comparing", "checkpoints", len(chain))
-    diffs = page_diffs(store, [(tree_before(store, each), each.root) for each in compared])
+    diffs = page_diffs(store, _pairs(store, chain))
     tags = log.tags(store)
     steps = [
         _step(each, tags.get(each.commit, ()), turn, diff)
         for each, turn, diff in zip(chain, story_turns, diffs, strict=True)
     ]
     return Story(chain[-1].id.session, _title(chain[-1], steps), tuple(steps))
+
+
+def _pairs(store: Store, chain: Sequence[Checkpoint]) -> Iterator[tuple[Oid | None, Oid]]:
+    """Yield what to compare for each checkpoint: the tree before, and its own."""
+    roots = {each.commit: each.root for each in chain}
+    for each in progress.each(chain, "comparing", "checkpoints", len(chain)):
+        before = roots[each.parent] if each.parent in roots else tree_before(store, each)
+        yield before, each.root
 
 
 def _title(last: Checkpoint, steps: Iterable[ViewStep]) -> str:
@@ -122,13 +129,19 @@ def _parts(story: Story, step: ViewStep) -> Iterator[tuple[str, bytes, object]]:
 
 
 def _texts(value: object) -> list[str]:
+    """Return every text that `mapped` would change. Makes no copies, for pages of many steps."""
     collected: list[str] = []
-
-    def collect(text: str) -> str:
-        collected.append(text)
-        return text
-
-    mapped(value, collect)
+    waiting = [value]
+    while waiting:
+        given = waiting.pop()
+        if type(given) is str:
+            collected.append(given)
+        elif isinstance(given, Value):
+            waiting += filter(None, given.__dict__.values())
+        elif type(given) is tuple:
+            waiting += filter(None, given)
+        elif isinstance(given, Mapping):
+            waiting += (*given, *given.values())
     return collected
 
 

@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from measure import command, processed
+
 COLUMNS, ROWS = 120, 40
 TICK = os.sysconf("SC_CLK_TCK")
 KEYS: tuple[str, ...] = ("j",) * 20 + (
@@ -194,7 +196,4 @@ def steps(repo: Path) -> Steps:
 
 def imported(module: str, env: Mapping[str, str]) -> float:
     """Return the processor time of a Python process that imports a module, in seconds."""
-    before = os.times()
-    subprocess.run([sys.executable, "-c", f"import {module}"], env=env, check=True)
-    after = os.times()
-    return after[2] + after[3] - before[2] - before[3]
+    return processed(command([sys.executable, "-c", f"import {module}"], Path.cwd(), env))

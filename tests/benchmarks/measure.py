@@ -57,6 +57,14 @@ def timed(action: Action) -> float:
     return time.perf_counter() - start
 
 
+def processed(action: Action) -> float:
+    """How much processor time the processes of an action take, in seconds."""
+    before = os.times()
+    action()
+    after = os.times()
+    return after[2] + after[3] - before[2] - before[3]
+
+
 def command(args: Sequence[str | Path], cwd: Path, env: Mapping[str, str]) -> Action:
     """A command as an action. An exit code other than 0 ends the benchmark: a crash is not a
     time.

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import interface
-from measure import Pair, command, in_turn, peak_memory, timed
+from measure import Pair, command, in_turn, peak_memory, processed, timed
 
 SOURCE = Path(__file__).parents[2]
 IDENTITY = {
@@ -318,6 +318,10 @@ def looking(bench: Bench) -> Iterator[Row]:
     longest = interface.steps(repo).processor * 1000
     name = "ui, longest step of scrolling, filtering and searching"
     yield Row(name, f"{longest:.0f} ms", "100 ms", longest / 100, 1.0)
+    page = bench.gitcp(repo, "view", "--session", "long", "-o", os.fspath(bench.scratch / "page"))
+    name = "view, 10,000 checkpoints"
+    taken = statistics.median(processed(page) for _ in range(bench.runs))
+    yield Row(name, f"{taken:.1f} s", "5 s", taken / 5, 1.0)
 
 
 FLAGS = (

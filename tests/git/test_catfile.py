@@ -19,7 +19,7 @@ import pytest
 import gitcp
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import catfile, process
-from gitcp.git.catfile import MOST_IDLE, MOST_WHOLE
+from gitcp.git.catfile import AT_ONCE, MOST_IDLE, MOST_WHOLE
 from gitcp.git.gathering import MANY, Gathering, GatheringObjects
 from gitcp.git.objects import Objects
 from gitcp.git.packs import indexes, oid_of
@@ -147,6 +147,23 @@ def test_every_object_of_a_pack(history: Project, started: list[int]) -> None:
     assert len(started) == 1
 
 
+def test_many_at_once(history: Project, started: list[int]) -> None:
+    """Objects that are read together are the same; one that is missing ends it, without an error,
+    and those before it are read.
+    """
+    expected = every_object(history)
+    names = sorted(expected)
+    assert len(names) > 2 * AT_ONCE
+    store = open_store(history)
+    store.reader.read_ahead(names)
+    assert len(started) == 1
+    assert {oid: store.reader.read(oid) for oid in names} == expected
+
+    some = store.repo.cat_file.read_many([*names[:100], Oid("1" * 40), *names[100:]])
+    assert some == {oid: expected[oid] for oid in names[:100]}
+    assert store.reader.read(names[200]) == expected[names[200]]
+
+
 def test_whatever_size_it_has(project: Project, started: list[int]) -> None:
     """A packed blob comes back whole, and in chunks that are bounded."""
     expected, objects = packed(project), open_store(project).objects
@@ -245,7 +262,9 @@ def test_a_damaged_pack_gives_nothing_wrong(history: Project) -> None:
         changed[place] ^= rng.randrange(1, 256)
         index.pack.write_bytes(changed)
         objects = open_store(history).objects
-        for oid in rng.sample(sorted(expected), 30):
+        some = rng.sample(sorted(expected), 30)
+        objects.reader.read_ahead(some)
+        for oid in some:
             problem = problem_of(objects, oid, expected[oid])
             damaged += problem is not None
     assert damaged

@@ -18,7 +18,7 @@ from tokens import tokens
 from gitcp.review.pages.prose import blocks
 from gitcp.review.pages.view import render
 from gitcp.review.patches import FilePatch, parse
-from gitcp.review.view import Story, story
+from gitcp.review.view import Story, mapped, story, texts
 
 from driver import Project
 from samples import open_store, save
@@ -112,6 +112,18 @@ def test_nothing_to_view(project: Project) -> None:
 
     assert done.code == 16
     assert "gitcp save" in done.err
+
+
+def test_every_text_is_scanned(worked: Project) -> None:
+    """What is scanned are the texts that redaction would change, each of them."""
+    store = open_store(worked)
+    made = story(store, None, next(iter(store.sessions().values())))
+    changed: list[str] = []
+    mapped(made, lambda text: changed.append(text) or text)  # type: ignore[func-returns-value]
+    assert len(changed) > 50
+    assert sorted(texts(made).decode().split("\n")) == sorted(
+        "\n".join(filter(None, changed)).split("\n")
+    )
 
 
 def test_secrets(worked: Project, tmp_path: Path) -> None:

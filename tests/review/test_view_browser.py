@@ -15,7 +15,7 @@ import pytest
 from browser import CHROMIUM, Browser
 from payloads import PAYLOADS
 
-from gitcp.model import Agent, Base, Handoff, Note, Run, Trigger
+from gitcp.model import Agent, Base, CheckpointId, Handoff, Note, Run, Trigger
 from gitcp.review.pages.view import render
 from gitcp.review.view import story
 from gitcp.store import Store
@@ -448,3 +448,41 @@ def test_large(project: Project, browser: Browser, tmp_path: Path) -> None:
     assert opened - before < 5
     assert scrolled - opened < 5
     assert searched - scrolled < 5
+
+
+def test_many_checkpoints(project: Project, browser: Browser, tmp_path: Path) -> None:
+    """Three thousand checkpoints: quickly there, scrolled through and found in, however far away.
+
+    Judged is processor time, ten times what it takes: the machine may be busy.
+    """
+    store = open_store(project)
+    save(store, "many", {b"a.py": b"one\n"}, {"main": talk("Prompt", "Answer")})
+    one = story(store, None, store.sessions()["many"])
+    steps = tuple(
+        replace(
+            one.steps[0],
+            checkpoint=replace(one.steps[0].checkpoint, id=CheckpointId("many", number)),
+            subject=f"subject {number}",
+        )
+        for number in range(1, 3001)
+    )
+    made = tmp_path / "many.html"
+    made.write_bytes(render(replace(one, steps=steps)))
+    browser.resize(1500, 900)
+    before = browser.spent()
+
+    browser.open(made)
+    for place in range(60):
+        browser.run(f"scrollTo(0, {place} * 400); document.elementFromPoint(400, 400).tagName")
+    browser.press("G")
+    browser.until("document.querySelector('[aria-current]')?.textContent.startsWith('3000')")
+    browser.until(
+        "scrollY > 1000 && document.querySelector('#c3000').getBoundingClientRect().top < 300"
+    )
+    browser.press("Escape")  # which ends the jump
+    browser.run("getSelection().collapse(document.querySelector('main'), 0)")  # after the index
+    assert browser.run("find('subject 1717')")
+    browser.until(
+        "Math.abs(document.querySelector('#c1717').getBoundingClientRect().top) < innerHeight"
+    )
+    assert browser.spent() - before < 10

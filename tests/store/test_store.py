@@ -408,6 +408,26 @@ def test_history_and_summaries_agree(store: Store) -> None:
     assert [s.created for s in listed] == sorted((s.created for s in listed), reverse=True)
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_read_all(project: Project, packed: bool) -> None:
+    """Checkpoints that are read together are those that are read one by one, damage included."""
+    store = open_store(project)
+    for number in range(5):
+        streams = {"main": b"prompt %d" % number} if number % 2 else None
+        save(store, "many", {b"f": b"%d\n" % number}, streams)
+    if packed:
+        project.git("repack", "-adq")
+    tip = store.sessions()["many"]
+    expected = [open_store(project).read(each.commit) for each in store.history(tip)]
+
+    fresh = open_store(project)
+    assert list(fresh.read_all(fresh.history(tip))) == expected
+    summaries = list(store.history(tip))
+    broken = replace(summaries[2], root=trees.EMPTY_TREE)
+    with pytest.raises(StoreDamaged, match="has no checkpoint"):
+        list(fresh.read_all([*summaries[:2], broken]))
+
+
 def test_find(store: Store) -> None:
     """A checkpoint is found by session and number; another is not."""
     commits = [save(store, "alpha", number=n).commit for n in (1, 2, 7)]

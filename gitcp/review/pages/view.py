@@ -24,6 +24,9 @@ HELP = (
     (("?",), "this help"),
 )
 
+TOGETHER = 16
+"""So many checkpoints of a page are laid out together, when they come near."""
+
 FEW_LINES = 60_000
 """Up to this many changed lines in a story, each file shows up to MOST_LINES; above it,
 LEAST_LINES.
@@ -51,6 +54,7 @@ def render(story: Story, *, warning: str = "") -> bytes:
             script=source("view.js"),
             roles=ROLES,
             help=HELP,
+            together=TOGETHER,
             most_lines=MOST_LINES if lines <= FEW_LINES else LEAST_LINES,
         )
     )

@@ -5,6 +5,7 @@
   const one = (selector) => document.querySelector(selector);
   const all = (selector) => [...document.querySelectorAll(selector)];
   const steps = all(".step");
+  const groups = all(".steps");
   const links = all(".timeline .step-link");
   const prompts = all(".message.user");
   const field = one("#search");
@@ -40,13 +41,19 @@
     }
     return low - 1;
   };
+  // Only the group that is reached is laid out: asking a step of another one where it is would lay that out, too.
+  const reachedStep = () => {
+    const group = groups[Math.max(0, reached(groups))];
+    const first = steps.indexOf(group.firstElementChild);
+    return Math.max(0, first + reached([...group.children]));
+  };
   let asked = false;
   const follow = () => {
     if (asked) return;
     asked = true;
     requestAnimationFrame(() => {
       asked = false;
-      mark(Math.max(0, reached(steps)));
+      mark(reachedStep());
     });
   };
   addEventListener("scroll", follow, { passive: true });
@@ -64,7 +71,7 @@
     };
     settle(10);
   };
-  for (const name of ["wheel", "touchstart", "pointerdown"]) addEventListener(name, () => { aim = null; }, { passive: true });
+  for (const name of ["wheel", "touchstart", "pointerdown", "keydown"]) addEventListener(name, () => { aim = null; }, { passive: true, capture: true });
   const go = (place) => {
     const wanted = Math.max(0, Math.min(steps.length - 1, place));
     if (steps[wanted]) {
