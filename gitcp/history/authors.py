@@ -45,14 +45,21 @@ def transitions(store: Store, session: str, since: Oid) -> list[Transition]:
 
     Raises Refused if the newest does not follow `since`, StoreDamaged if one cannot be read.
     """
+    return [transition(step, session) for step in steps_since(store, session, since)]
+
+
+def steps_since(store: Store, session: str, since: Oid) -> list[Step]:
+    """Return the steps of this working tree's line after the checkpoint with the commit `since`,
+    oldest first. Without a record of the newest checkpoint, that is the last one of `session`.
+    Raises as `transitions`.
+    """
     line = Line(store)
     newest = line.newest() or store.tip(session)
-    steps: list[Transition] = []
+    steps: list[Step] = []
     for step in line.steps(newest) if newest else ():
         if step.after.commit == since:
             return steps[::-1]
-        if step.before is not None:
-            steps.append(_transition(step, session))
+        steps.append(step)
     raise Refused(
         f"checkpoint {since[:10]} was not made in this working tree, or what came after it is "
         "no longer known; nothing was changed"
@@ -171,7 +178,8 @@ def _claim(authors: Authors, path: bytes) -> Claim | None:
     return None
 
 
-def _transition(step: Step, session: str) -> Transition:
+def transition(step: Step, session: str) -> Transition:
+    """Return a step as `session` sees it. It must not be the first of its line."""
     assert step.before is not None
     own, others, uncertain = set[bytes](), dict[bytes, tuple[str, ...]](), set[bytes]()
     for path, claim in step.claims().items():

@@ -92,13 +92,13 @@ def merge(
     entries: dict[bytes, Entry | None] = {}
     conflicts: list[Conflict] = []
     for change in step:
-        merged = _merge_path(objects, change, ours.entry(change.path), lines, markers=markers)
+        merged = merge_entry(objects, change, ours.entry(change.path), lines, markers=markers)
         if isinstance(merged, str):
             conflicts.append(Conflict(change.path, merged))
         elif merged is not None:
             entries[change.path] = merged[0]
             conflicts += [Conflict(change.path, merged[1])] if merged[1] else []
-    for path, why in _blocked(objects, ours, entries):
+    for path, why in blocked(objects, ours, entries):
         conflicts.append(Conflict(path, why))
         del entries[path]
     snapshot = _snapshot(
@@ -107,14 +107,15 @@ def merge(
     return Merged(snapshot, tuple(sorted(conflicts)), tuple(change.path for change in step))
 
 
-def _merge_path(
+def merge_entry(
     objects: Objects, change: FileChange, ours: Entry | None, lines: Lines, *, markers: bool
 ) -> tuple[Entry | None, str] | str | None:
-    """Return the new entry of a path with the reason it still is a conflict ("" if none); only the
-    reason where the path is kept; None where there is nothing to do.
+    """Return the entry of a path without a change of it (`change.old`: after the change,
+    `change.new`: before), with the reason it still is a conflict ("" if none); only the reason
+    where the path is kept; None where there is nothing to do. Writes a merged blob to `objects`.
     """
     after, before = change.old, change.new
-    # _blocked checks whether a directory is in the way
+    # blocked checks whether a directory is in the way
     ours = None if ours is not None and ours.mode == TREE else ours
     if ours == before or GITLINK in (after and after.mode, before and before.mode):
         return None
@@ -123,9 +124,9 @@ def _merge_path(
     if ours is None:
         return "removed since"
     if before is None:
-        return "added by the step, and changed since"
+        return "added, and changed since"
     if after is None:
-        return "removed by the step, and added again since"
+        return "removed, and added again since"
     if ours.mode >> 12 != before.mode >> 12:
         return "changed to another file type since"
     mode = before.mode if ours.mode == after.mode else ours.mode
@@ -146,7 +147,7 @@ def _merge_path(
     return (Entry(mode, objects.writer.write_blob(text)), why) if markers or not marked else why
 
 
-def _blocked(
+def blocked(
     objects: Objects, ours: Side, entries: Mapping[bytes, Entry | None]
 ) -> Iterator[tuple[bytes, str]]:
     """Yield the files that cannot be restored because a file or a directory is in their place, with
@@ -254,14 +255,18 @@ def _converted(
     )
 
 
-def by_git(repo: Repository) -> Lines:
-    """Return a line merge that runs `git merge-file` on temporary files."""
+STEP = ("now", "after the step", "before the step")
+"""What conflict markers call the sides (ours, base, theirs) of a revert."""
+
+
+def by_git(repo: Repository, sides: tuple[str, str, str] = STEP) -> Lines:
+    """Return a line merge that runs `git merge-file` on temporary files. `sides` is what conflict
+    markers call ours, base and theirs.
+    """
     import tempfile  # takes 3 ms, and is needed for this alone
 
     def lines(path: bytes, base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, bool] | None:
-        labels = (
-            f"{display(path)} ({when})" for when in ("now", "after the step", "before the step")
-        )
+        labels = (f"{display(path)} ({side})" for side in sides)
         label_options = [part for label in labels for part in ("-L", label)]
         with tempfile.TemporaryDirectory(prefix="gitcp-") as directory:
             files = [os.path.join(directory, side) for side in ("ours", "base", "theirs")]

@@ -148,6 +148,7 @@ class Side:
         }
         self.foreign |= {submodule.path: "a submodule" for submodule in snapshot.submodules}
         self.conversions = {conversion.path: conversion for conversion in snapshot.converted}
+        self.raw = frozenset(snapshot.raw)
 
     def entry(self, path: bytes) -> Entry | None:
         """Return the file, link or directory that the tree has at `path`; None if it has none."""
