@@ -212,6 +212,11 @@ class Snapshot(Value):
     conflicts: tuple[IndexEntry, ...] = ()
     outputs: tuple[bytes, ...] = ()
 
+    @property
+    def has_files(self) -> bool:
+        """Whether the files were captured at all: not if only a conversation or a state was."""
+        return not any(skip.reason is SkipReason.NOT_HELD for skip in self.skipped)
+
 
 # ---------------------------------------------------------------- conversation
 

@@ -489,6 +489,15 @@ class Store:
                 yield from self.readable(tip)
 
 
+def require_files(checkpoint: Checkpoint) -> None:
+    """Raise Refused if a checkpoint was made without the files."""
+    if not checkpoint.snapshot.has_files:
+        raise Refused(
+            f"{checkpoint.id} has no files, only the conversation was stored; nothing was changed",
+            hint=f"gitcp restore {checkpoint.id} --conversation",
+        )
+
+
 def _open_lock(directory: Path) -> int:
     try:
         return open_shared(directory / "lock", os.O_RDWR)

@@ -520,6 +520,20 @@ def _rolled_back(project: Project) -> list[str]:
     return [other.gitcp("rollback", how, "--json", check=0).out for how in ("--dry-run", "--yes")]
 
 
+def _adopted(project: Project) -> list[str]:
+    """What is printed about conversations that agents keep, also those that cannot be stored."""
+    other = Project(project.root.parent / "kept")
+    Talk(other).say("Begin.", "I begin.")
+    gone = Project(project.root.parent / "gone" / "kept")
+    Talk(gone, "11111111-5d1c-4f0a-9b3e-2c6d8f1a7b90").say("Begin.", "I begin.")
+    shutil.rmtree(gone.root.parent)
+    chats = Path(os.environ["HOME"], ".gemini/tmp/kept/chats")
+    chats.mkdir(parents=True)
+    chats.joinpath("session-1.json").write_text("{}")
+    how = ("--dry-run", "--yes")
+    return [other.gitcp("adopt", each, "--json", check=0).out for each in how]
+
+
 def _printed(project: Project) -> dict[str, set[str]]:
     """The keys of the documents that the commands print, by schema; `a.b` for the key b of the
     object a.
@@ -597,6 +611,7 @@ def _printed(project: Project) -> dict[str, set[str]]:
         done = project.gitcp(*command, "--json")
         assert done.code in (0, failure.IN_PART), done
         texts.append(done.out)
+    texts += _adopted(project)
     texts.append(project.gitcp("doctor", "--json", check=1).out)
     texts.append(project.gitcp("compensate", "--list", "--json", check=0).out)
     gitcp.open(project.root).session("steps").step("load", lambda: 1)

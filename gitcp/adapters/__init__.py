@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gitcp import wire
 from gitcp.adapters import base, installed
-from gitcp.adapters.base import Adapter, Found, Running
+from gitcp.adapters.base import Adapter, Found, Listed, Origin, Running
 from gitcp.errors import BadValue
 from gitcp.model import Host
 
@@ -109,6 +109,27 @@ def located(agent: str, session_id: str, host: Host) -> Found | None:
     except BadValue:
         return None
     return lookup(session_id, host) if lookup else None
+
+
+def list_all(host: Host, agent: str | None = None) -> Iterator[Listed]:
+    """Yield every session on this machine, of all agents or of one. An adapter that cannot list
+    its sessions has none.
+    """
+    for adapter in _present(host):
+        list_sessions: Callable[[Host], Iterable[Listed]] | None = getattr(
+            adapter, "list_all", None
+        )
+        if list_sessions is not None and agent in (None, adapter.NAME):
+            yield from list_sessions(host)
+
+
+def origin(found: Found) -> Origin:
+    """Return where a session ran, as its transcript says; nothing if that cannot be read."""
+    try:
+        origin_of: Callable[[Found], Origin] = load(found.agent).origin  # type: ignore[attr-defined]
+        return origin_of(found)
+    except (BadValue, AttributeError, OSError):
+        return Origin()
 
 
 def watched(cwd: Path, host: Host) -> tuple[Path, ...]:

@@ -12,6 +12,8 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, Protocol
 
@@ -61,6 +63,36 @@ class Found(Value):
     session_id: str
     path: Path
     modified: float
+
+
+class Listed(NamedTuple):
+    """A session of an agent, wherever it was started.
+
+    `bytes` is the size of its files, and `stamp` changes whenever one of them does. `capture` is
+    the adapter's capture of it. `deleted` is when the agent will delete it, in seconds since 1970,
+    None for never. `unread` is why the adapter cannot read it, "" if it can.
+    """
+
+    found: Found
+    bytes: int
+    stamp: str
+    capture: Callable[[], Capture]
+    deleted: float | None = None
+    unread: str = ""
+
+
+class Origin(Value):
+    """Where a session ran, by its own account.
+
+    `directories` are absolute paths, where it started first. `remotes` are URLs, `commits` oids and
+    `roots` the oids of root commits, `branches` names, each list with the latest last.
+    """
+
+    directories: tuple[str, ...] = ()
+    remotes: tuple[str, ...] = ()
+    commits: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
+    branches: tuple[str, ...] = ()
 
 
 class Running(NamedTuple):
@@ -261,6 +293,15 @@ def image_at(url: str, media: str | None = None) -> Image:
     return Image(media or IMAGES.get(ending, "image"), place=url)
 
 
+def settings(path: Path) -> dict[str, Any]:
+    """Return an agent's settings from a JSON file; {} if it cannot be read."""
+    try:
+        value = wire.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 def objects(value: Any) -> list[dict[str, Any]]:
     """Return the objects in a list; nothing if `value` is no list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
@@ -316,6 +357,45 @@ def found(agent: str, session_id: str, path: Path) -> Found | None:
     except OSError:
         return None
     return Found(agent, session_id, path, status.st_mtime) if stat.S_ISREG(status.st_mode) else None
+
+
+def listed(
+    found: Found,
+    paths: Iterable[Path],
+    capture: Callable[[], Capture],
+    *,
+    deleted: float | None = None,
+    unread: str = "",
+) -> Listed:
+    """Return a session that consists of these files."""
+    statuses = []
+    for path in paths:
+        with suppress(OSError):
+            statuses.append(os.lstat(path))
+    size = sum(status.st_size for status in statuses)
+    newest = max((status.st_mtime for status in statuses), default=0.0)
+    return Listed(found, size, f"{len(statuses)}-{size}-{newest}", capture, deleted, unread)
+
+
+@contextmanager
+def mapped(path: Path) -> Iterator[mmap | bytes]:
+    """Yield a file's content without reading all of it into memory; b"" if it cannot be read."""
+    try:
+        with open(path, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+            yield content
+    except (OSError, ValueError):  # unreadable, or empty
+        yield b""
+
+
+def quoted_values(pattern: re.Pattern[bytes], content: mmap | bytes) -> tuple[str, ...]:
+    """Return the different JSON strings that are the first group of a pattern, in order of their
+    first match.
+    """
+    values = []
+    for quoted in dict.fromkeys(match[1] for match in pattern.finditer(content)):
+        with suppress(ValueError):
+            values.append(wire.loads(quoted))
+    return tuple(value for value in values if isinstance(value, str) and "\0" not in value)
 
 
 def modified(path: Path) -> float:

@@ -15,13 +15,24 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from gitcp import wire
 from gitcp.adapters import base
-from gitcp.adapters.base import Found, Image, Latest, Message, Placement, Stored, Write
+from gitcp.adapters.base import (
+    Found,
+    Image,
+    Latest,
+    Listed,
+    Message,
+    Origin,
+    Placement,
+    Stored,
+    Write,
+)
 from gitcp.model import Agent, Capture, Digest, Host, LastMessage, Source
 from gitcp.value import replace
 
@@ -36,8 +47,11 @@ BESIDE = ("subagents", "tool-results")
 LONGEST = 200
 HEAD = 64 << 10
 TAIL = 64 << 10
+DAYS = 30
+"""Days until Claude Code deletes a transcript, unless cleanupPeriodDays is set."""
 
 CWD = re.compile(rb'"cwd":\s*("(?:[^"\\]|\\.)*")')
+BRANCH = re.compile(rb'"gitBranch":\s*("(?:[^"\\]|\\.)*")')
 SUBAGENT = re.compile(r"agent-([^/]+)\.jsonl")
 SUBAGENT_META = re.compile(r"agent-([^/]+)\.meta\.json")
 
@@ -79,6 +93,47 @@ def located(session_id: str, host: Host) -> Found | None:
     paths = _projects(host).glob(f"*/{session_id}.jsonl")
     sessions = [session for session in map(_found, paths) if session is not None]
     return max(sessions, key=lambda session: session.modified, default=None)
+
+
+def list_all(host: Host) -> Iterator[Listed]:
+    """Yield the sessions of all directories."""
+    lifetime = _lifetime(host)
+    for directory in sorted(_directories_in(_projects(host))):
+        beside = _directories_in(directory)
+        for path in _transcripts(directory):
+            session = _found(path)
+            if session is not None:
+                folder = path.with_suffix("")
+                kinds = BESIDE if folder in beside else ()
+                extra = (file for kind in kinds for file in _files(folder / kind))
+                paths = (path, *extra)
+                deleted = session.modified + lifetime if lifetime else None
+                yield base.listed(session, paths, partial(capture, session), deleted=deleted)
+
+
+def _lifetime(host: Host) -> float | None:
+    """Return the seconds after which Claude Code deletes a transcript that is not written to; None
+    for never. It deletes nothing if the setting is invalid or 0.
+    """
+    days = base.settings(_projects(host).parent / "settings.json").get("cleanupPeriodDays", DAYS)
+    return days * 86400.0 if type(days) in (int, float) and days > 0 else None
+
+
+def _directories_in(directory: Path) -> set[Path]:
+    try:
+        with os.scandir(directory) as entries:
+            return {Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)}
+    except OSError:
+        return set()
+
+
+def origin(found: Found) -> Origin:
+    """Return where a session ran: each directory and branch that its lines name."""
+    start = _cwd(found.path)
+    with base.mapped(found.path) as content:
+        directories = (*([start] if start else ()), *base.quoted_values(CWD, content))
+        branches = base.quoted_values(BRANCH, content)
+    return Origin(tuple(dict.fromkeys(directories)), branches=branches)
 
 
 def watched(cwd: Path, host: Host) -> tuple[Path, ...]:

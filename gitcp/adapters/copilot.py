@@ -16,13 +16,24 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from gitcp import wire
 from gitcp.adapters import base
-from gitcp.adapters.base import Found, Image, Message, Placement, Reader, Stored, Write
+from gitcp.adapters.base import (
+    Found,
+    Image,
+    Listed,
+    Message,
+    Origin,
+    Placement,
+    Reader,
+    Stored,
+    Write,
+)
 from gitcp.model import Agent, Capture, Digest, Host, LastMessage, Source
 from gitcp.value import replace
 
@@ -62,6 +73,35 @@ def find(cwd: Path, host: Host) -> tuple[Found, ...]:
 def located(session_id: str, host: Host) -> Found | None:
     """Return the session with this id, in any directory."""
     return base.found(NAME, session_id, _state(host) / session_id / EVENTS)
+
+
+def list_all(host: Host) -> Iterator[Listed]:
+    """Yield the sessions of all directories."""
+    for name in _names(_state(host)):
+        found = base.found(NAME, name, _state(host) / name / EVENTS)
+        if found is not None:
+            directory = found.path.parent
+            extra = (directory / relative for relative in _files(directory))
+            yield base.listed(found, (found.path, *extra), partial(capture, found))
+
+
+def origin(found: Found) -> Origin:
+    """Return where a session ran: its directory, and the repository that its start names."""
+    start = base.first_line(found.path)
+    given = _data(start).get("context")
+    context = given if isinstance(given, dict) else {}
+    directory = _workplace(found.path.parent) if found.path.name == EVENTS else None
+    named = {
+        name: (value,) if (value := base.string(context, name)) else ()
+        for name in ("cwd", "gitRoot", "repository", "headCommit", "branch")
+    }
+    directories = (*((directory,) if directory else ()), *named["cwd"], *named["gitRoot"])
+    return Origin(
+        tuple(dict.fromkeys(directories)),
+        remotes=named["repository"],
+        commits=named["headCommit"],
+        branches=named["branch"],
+    )
 
 
 def watched(cwd: Path, host: Host) -> tuple[Path, ...]:

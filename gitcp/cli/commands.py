@@ -19,6 +19,7 @@ from gitcp.errors import BadValue
 COMMANDS = {
     "Save": {
         "save": "Save files and conversation as a checkpoint",
+        "adopt": "Store the conversations that agents keep",
     },
     "Look": {
         "ui": "Show sessions and checkpoints in the terminal",

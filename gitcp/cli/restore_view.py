@@ -128,6 +128,8 @@ def print_plan(
         quoted(plan.target),
         f"  ({_when(context, plan.target)})",
     )
+    if request.files and not plan.target.snapshot.has_files:
+        line("  the checkpoint has no files: yours stay as they are")
     changes(plan.files, line)
     kept(line, "kept", plan.files.kept)
     if request.index:

@@ -20,7 +20,7 @@ from gitcp.git.trees import TreeReader
 from gitcp.history import show
 from gitcp.model import RESERVED, Capture, Checkpoint, Conversation, Entry, FileChange, Oid
 from gitcp.saving.save import live_trees
-from gitcp.store import Store
+from gitcp.store import Store, require_files
 from gitcp.value import Value
 from gitcp.worktree.snapshot import Limits, take
 
@@ -57,6 +57,7 @@ def compare_with_now(
     """Compare a checkpoint's files with the working tree. Without `text`, no file content is
     copied.
     """
+    require_files(old)
     live = live_trees(store, old.id.session)
     if not text:
         objects = Objects(store.repo, dry=True)

@@ -62,7 +62,10 @@ def status(store: Store, cwd: Path, session: str | None, limits: Limits) -> Stat
     current = take(
         store.repo, objects, limits, live_trees(store, name) if name else frozenset()
     ).snapshot
-    last_tree = last.snapshot.tree if last else base_tree(store, current.base.commit)
+    is_compared = last is not None and (last.snapshot.has_files or last.snapshot.total)
+    last_tree = (
+        last.snapshot.tree if last and is_compared else base_tree(store, current.base.commit)
+    )
     if last_tree is not None:
         objects.reader.name_tree(store.reader.read_tree(last_tree))
     stack = undo_stack.restores(store.repo)

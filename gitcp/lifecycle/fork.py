@@ -22,7 +22,7 @@ from gitcp.restoring.plan import Kept
 from gitcp.restoring.restore import RestoreRequest
 from gitcp.saving import session
 from gitcp.state import numbers, oplog
-from gitcp.store import Store
+from gitcp.store import Store, require_files
 from gitcp.value import Value, replace
 
 
@@ -141,6 +141,8 @@ def _check_base(store: Store, request: ForkRequest) -> Oid | None:
     if request.worktree is None and request.branch is None:
         return None
     point, base = request.point, request.point.snapshot.base.commit
+    if request.worktree is not None:
+        require_files(point)
     if base is None:
         raise Refused(
             f"{point.id} was saved before the first commit, so git cannot create a working tree or "

@@ -15,7 +15,7 @@ from gitcp.restoring.apply import apply_files
 from gitcp.restoring.contents import Contents
 from gitcp.restoring.plan import FilePlan, FileStep, Kept, Side, within
 from gitcp.restoring.restore import Report, RestoreRequest
-from gitcp.store import Store
+from gitcp.store import Store, require_files
 from gitcp.worktree.paths import display
 from gitcp.worktree.writer import Writer
 
@@ -29,6 +29,8 @@ def materialise(store: Store, request: RestoreRequest, directory: Path) -> Repor
     """
     trust.require(store, request.target, trusted=request.trust)
     require_empty(directory)
+    if request.files:
+        require_files(request.target)
     plan = whole(store, request.target.snapshot, request.paths) if request.files else FilePlan()
     _check_paths(store, request)
     contents = Contents(store)

@@ -23,7 +23,6 @@ from gitcp.model import (
     Entry,
     FileChange,
     Oid,
-    SkipReason,
     Snapshot,
 )
 from gitcp.value import Value
@@ -222,7 +221,7 @@ def plan_files(
     save created it.
     """
     now, target = Side(reader, sides[0], facts.recovered), Side(reader, sides[1], facts.existing)
-    if SkipReason.NOT_HELD.value in target.unseen.values():
+    if not target.snapshot.has_files:
         return FilePlan()
     changes = [change for change in _changes(reader, now, target) if within(change.path, scope)]
     created = (change.path for change in changes if change.new is not None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gitcp.errors import BadValue
 from gitcp.model import Agent, Checkpoint, Conversation, Snapshot, Span
 from gitcp.restoring.plan import ALONE, Side
-from gitcp.store import Store
+from gitcp.store import Store, require_files
 from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
 from gitcp.worktree.snapshot import Limits
@@ -79,7 +79,12 @@ def merged_into(store: Store, request: RestoreRequest, ours: Snapshot) -> Restor
 
 
 def check_paths(store: Store, request: RestoreRequest) -> None:
-    """Raise BadValue for a path that is neither in the target nor on disk: probably a typo."""
+    """Raise BadValue for a path that is neither in the target nor on disk: probably a typo; Refused
+    for files or an index that the target does not have.
+    """
+    only_files = request.files and not (request.conversation and request.target.conversation)
+    if request.paths or request.index or (only_files and request.target.state is None):
+        require_files(request.target)
     existing = existing_paths(store, request)
     unknown = next((path for path in request.paths if path not in existing), None)
     if unknown is not None:

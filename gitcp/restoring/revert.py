@@ -21,7 +21,7 @@ from gitcp.restoring.plan import FilePlan, plan_files
 from gitcp.restoring.request import RestoreRequest, check_paths
 from gitcp.restoring.worktree_view import WorktreeDisk
 from gitcp.saving.save import live_trees
-from gitcp.store import Store, Summary
+from gitcp.store import Store, Summary, require_files
 from gitcp.value import Value
 from gitcp.worktree.snapshot import take
 from gitcp.worktree.writer import Writer
@@ -82,6 +82,8 @@ def plan(store: Store, request: RestoreRequest) -> RevertPlan:
     temporary one.
     """
     assert request.reverted is not None
+    require_files(request.target)
+    require_files(request.reverted)
     check_paths(store, request)
     with tempfile.TemporaryDirectory(prefix="gitcp-") as directory:
         objects = Objects(scratch(store.repo, Path(directory)))

@@ -23,7 +23,6 @@ from gitcp.model import (
     Note,
     Oid,
     Run,
-    SkipReason,
     Snapshot,
     Source,
     Span,
@@ -444,9 +443,9 @@ def _same_conversation(a: Checkpoint, b: Checkpoint, change_scope: ChangeScope) 
 
 def _changes(store: Store, draft: Checkpoint, parent: Checkpoint | None) -> tuple[FileChange, ...]:
     """Return the changes since the parent, none if the snapshot has no files."""
-    if any(skip.reason is SkipReason.NOT_HELD for skip in draft.snapshot.skipped):
+    if not draft.snapshot.has_files:
         return ()
-    if parent is not None:
+    if parent is not None and (parent.snapshot.has_files or parent.snapshot.total):
         return changes_between(store, parent.snapshot.tree, draft.snapshot)
     try:
         return changes_between(store, _base_tree(store, draft), draft.snapshot)

@@ -17,13 +17,14 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from gitcp import wire
 from gitcp.adapters import base
-from gitcp.adapters.base import Found, Placement, Stored
+from gitcp.adapters.base import Found, Listed, Origin, Placement, Stored
 from gitcp.adapters.codex import placing, rollouts
 from gitcp.adapters.codex.placing import MAIN
 from gitcp.adapters.codex.rollouts import ROLLOUT, Rollout
@@ -37,8 +38,10 @@ __all__ = [
     "capture",
     "digest",
     "find",
+    "list_all",
     "located",
     "messages",
+    "origin",
     "place",
     "running",
     "watched",
@@ -55,6 +58,8 @@ PLACED = 0o600
 """File mode of restored rollouts; Codex's own follow the umask."""
 
 CWD = re.compile(rb'"cwd":\s*("(?:[^"\\]|\\.)*")')
+TURN_CWD = re.compile(rb'"type":\s*"turn_context"[^\n]{0,400}?"cwd":\s*("(?:[^"\\]|\\.)*")')
+ROOT = re.compile(rb'"session_id":\s*"([A-Za-z0-9_-]+)"')
 SUBAGENT = re.compile(rb'"thread_source":\s*"subagent"|"source":\s*\{\s*"subagent"')
 
 
@@ -83,6 +88,49 @@ def located(thread: str, host: Host) -> Found | None:
         path for path in active if (match := ROLLOUT.fullmatch(path.name)) and match[4] == thread
     )
     return next(filter(None, (base.found(NAME, thread, path) for path in matching)), None)
+
+
+def list_all(host: Host) -> Iterator[Listed]:
+    """Yield the threads of all directories, archived ones too, each with its sub-agents."""
+    sessions = rollouts.sessions(host)
+    threads: list[Rollout] = []
+    children: dict[str, list[Rollout]] = {}
+    for rollout in (*rollouts.rollouts(sessions), *rollouts.archived(sessions)):
+        head = rollouts.part(rollout.path, 0, HEAD)
+        if not SUBAGENT.search(head):
+            threads.append(rollout)
+        elif root := ROOT.search(head):
+            children.setdefault(root[1].decode("ascii"), []).append(rollout)
+    for thread in threads:
+        found = Found(NAME, thread.thread, thread.path, thread.status.st_mtime)
+        agents = [(child.thread, child.path) for child in children.get(thread.thread, ())]
+        paths = (thread.path, *(path for _, path in agents))
+        yield base.listed(found, paths, partial(_captured, found, agents))
+    for path in rollouts.packed(sessions):
+        match = rollouts.named(path.name)
+        found = Found(NAME, match[4], path, base.modified(path))
+        yield base.listed(found, (path,), partial(capture, found), unread="compressed by Codex")
+
+
+def origin(found: Found) -> Origin:
+    """Return where a thread ran: its start, each later turn, and the repository it names."""
+    meta = rollouts.meta(found.path)
+    named = meta.get("git")
+    git = named if isinstance(named, dict) else {}
+    with base.mapped(found.path) as content:
+        turns = base.quoted_values(TURN_CWD, content)
+    start = base.string(meta, "cwd")
+    return Origin(
+        tuple(dict.fromkeys(filter(None, (start, *turns)))),
+        remotes=_named(git, "repository_url"),
+        commits=_named(git, "commit_hash"),
+        branches=_named(git, "branch"),
+    )
+
+
+def _named(git: dict[str, Any], name: str) -> tuple[str, ...]:
+    value = base.string(git, name)
+    return (value,) if value else ()
 
 
 def watched(cwd: Path, host: Host) -> tuple[Path, ...]:
@@ -144,6 +192,11 @@ def _real(quoted: bytes, cache: dict[bytes, str]) -> str:
 
 def capture(found: Found) -> Capture:
     """Capture the rollout, the threads it was forked from, and its sub-agents."""
+    return _captured(found, None)
+
+
+def _captured(found: Found, agents: Iterable[tuple[str, Path]] | None) -> Capture:
+    """Capture a rollout; `agents` are its sub-agents, None to look for them."""
     meta = rollouts.meta(found.path)
     match = ROLLOUT.fullmatch(found.path.name)
     thread = base.string(meta, "id") or (match[4] if match else found.session_id)
@@ -156,9 +209,9 @@ def capture(found: Found) -> Capture:
         sources += [
             _source(f"parents/{name}", path) for name, path in _ancestors(sessions, meta, thread)
         ]
-        sources += [
-            _source(f"agents/{name}", path) for name, path in _children(sessions, day, thread)
-        ]
+        if agents is None:
+            agents = _children(sessions, day, thread)
+        sources += [_source(f"agents/{name}", path) for name, path in agents]
     return Capture(
         Agent(NAME, thread), NAME, tuple(sources), Path(directory) if directory else None
     )

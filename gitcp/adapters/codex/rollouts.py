@@ -68,6 +68,22 @@ def rollouts(sessions: Path, since: Path | None = None) -> Iterator[Rollout]:
                 yield Rollout(path, match[4], status)
 
 
+def archived(sessions: Path) -> Iterator[Rollout]:
+    """Yield every rollout that Codex has archived."""
+    for path in sorted((sessions.parent / "archived_sessions").glob("**/rollout-*.jsonl")):
+        match = ROLLOUT.fullmatch(path.name)
+        if match and (status := _status(path)):
+            yield Rollout(path, match[4], status)
+
+
+def packed(sessions: Path) -> Iterator[Path]:
+    """Yield every rollout that Codex has compressed."""
+    for directory in (sessions, sessions.parent / "archived_sessions"):
+        for path in sorted(directory.glob(f"**/rollout-*.jsonl{PACKED}")):
+            if ROLLOUT.fullmatch(path.name.removesuffix(PACKED)) and _status(path):
+                yield path
+
+
 def _status(path: Path) -> os.stat_result | None:
     try:
         status = os.lstat(path)

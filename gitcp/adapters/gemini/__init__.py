@@ -27,13 +27,14 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 
 from gitcp import wire
 from gitcp.adapters import base
-from gitcp.adapters.base import Found, Latest, Placement, Reader, Stored, Write
+from gitcp.adapters.base import Found, Latest, Listed, Origin, Placement, Reader, Stored, Write
 from gitcp.adapters.gemini import lines
 from gitcp.adapters.gemini.lines import before, digest, messages
 from gitcp.adapters.gemini.places import existing, names_in, project_directory, root_of, workplace
@@ -45,8 +46,10 @@ __all__ = [
     "capture",
     "digest",
     "find",
+    "list_all",
     "located",
     "messages",
+    "origin",
     "place",
     "running",
     "watched",
@@ -68,7 +71,12 @@ BESIDE = {
 
 TIME = r"(?:([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}-[0-9]{2}|[0-9]{10,15})-)?"
 CHAT = re.compile(rf"session-{TIME}[A-Za-z0-9_-]{{1,80}}\.jsonl")
+OLD_CHAT = re.compile(r"session-[A-Za-z0-9_-]{1,80}\.json")
 PLACE = re.compile(rf"{CHATS}/session-{TIME}\{{short\}}\.jsonl")
+AGE = re.compile(r"([0-9]{1,6})([hdwm])")
+AGE_UNITS = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0, "m": 30 * 86400.0}
+"""Units of the setting sessionRetention.maxAge in seconds; `m` is a month."""
+
 TAIL = 1 << 20
 
 
@@ -94,6 +102,50 @@ def located(session_id: str, host: Host) -> Found | None:
     chats = (path for path in paths if CHAT.fullmatch(path.name) and session_of(path) == session_id)
     sessions = [session for path in chats if (session := base.found(NAME, session_id, path))]
     return max(sessions, key=lambda session: session.modified, default=None)
+
+
+def list_all(host: Host) -> Iterator[Listed]:
+    """Yield the chats of all directories; of several with one id, each."""
+    places, lifetime = root_of(host) / "tmp", _lifetime(host)
+    for directory in (places / name for name in names_in(places)):
+        for path in _chats(directory):
+            session_id = session_of(path)
+            if session_id is not None:
+                found = Found(NAME, session_id, path, _modified(path))
+                folders = (_below(directory, group, session_id) for group in BESIDE)
+                extra = (file for folder in folders for file in _files(folder))
+                deleted = found.modified + lifetime if lifetime else None
+                capturing = partial(capture, found)
+                yield base.listed(found, (path, *extra), capturing, deleted=deleted)
+        yield from _old_chats(directory)
+
+
+def _old_chats(directory: Path) -> Iterator[Listed]:
+    for name in names_in(directory / CHATS):
+        if OLD_CHAT.fullmatch(name):
+            path = directory / CHATS / name
+            found = Found(NAME, path.stem, path, _modified(path))
+            unread = "in an old format"
+            yield base.listed(found, (path,), partial(capture, found), unread=unread)
+
+
+def _lifetime(host: Host) -> float | None:
+    """Return the seconds after which Gemini CLI deletes a chat that is not written to; None for
+    never.
+    """
+    general = base.settings(root_of(host) / "settings.json").get("general")
+    retention = general.get("sessionRetention") if isinstance(general, dict) else None
+    fields = retention if isinstance(retention, dict) else {}
+    age = AGE.fullmatch(str(fields.get("maxAge", "30d")))
+    if fields.get("enabled", True) is not True or age is None:
+        return None
+    return int(age[1]) * AGE_UNITS[age[2]]
+
+
+def origin(found: Found) -> Origin:
+    """Return where a chat ran: the directory that its project directory belongs to."""
+    directory = workplace(found.path.parent.parent)
+    return Origin((directory,) if directory else ())
 
 
 def watched(cwd: Path, host: Host) -> tuple[Path, ...]:

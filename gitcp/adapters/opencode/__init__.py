@@ -11,14 +11,16 @@ runs: opencode may load code from the project, and that may come from a checkpoi
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from gitcp import wire
 from gitcp.adapters import base
-from gitcp.adapters.base import Found, Placement, Reader, Stored
+from gitcp.adapters.base import Found, Listed, Origin, Placement, Reader, Stored
 from gitcp.adapters.opencode import database, documents, lines
 from gitcp.adapters.opencode.lines import before, digest, messages
 from gitcp.errors import ConversationUnreadable, Refused, StoreDamaged
@@ -31,8 +33,10 @@ __all__ = [
     "capture",
     "digest",
     "find",
+    "list_all",
     "located",
     "messages",
+    "origin",
     "place",
     "running",
     "watched",
@@ -41,6 +45,7 @@ __all__ = [
 NAME = "opencode"
 
 MAIN, SESSIONS, AGENTS = "main", "sessions", "agents/"
+ROOT_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 class StoredSession(NamedTuple):
@@ -79,6 +84,34 @@ def located(session_id: str, host: Host) -> Found | None:
     except database.Unreadable:
         return None
     return None if updated is None else Found(NAME, session_id, path, updated)
+
+
+def list_all(host: Host) -> Iterator[Listed]:
+    """Yield the sessions of all directories, each with its sub-agents."""
+    path = database.path_of(host)
+    try:
+        sessions = database.all_sessions(path) if path.exists() else []
+    except database.Unreadable:
+        return
+    for id, modified, size, stamp in sessions:
+        if base.SESSION_ID.fullmatch(id):
+            found = Found(NAME, id, path, modified)
+            yield Listed(found, size, stamp, partial(capture, found))
+
+
+def origin(found: Found) -> Origin:
+    """Return where a session ran: its directory, and the root commit that opencode calls its
+    project.
+    """
+    try:
+        row = database.row(found.path, found.session_id)
+    except database.Unreadable:
+        return Origin()
+    directory, project = base.string(row, "directory"), base.string(row, "project_id") or ""
+    return Origin(
+        (directory,) if directory else (),
+        roots=(project,) if ROOT_COMMIT.fullmatch(project) else (),
+    )
 
 
 # one database for all directories

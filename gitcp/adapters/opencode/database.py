@@ -27,6 +27,21 @@ DESCENDANTS = """
 """
 
 
+SIZES = """
+    with recursive line(id, root, depth) as (
+        select id, id, 0 from session where parent_id is null
+        union select session.id, line.root, depth + 1
+        from session join line on session.parent_id = line.id where depth < 100
+    ), part_size(id, bytes, parts) as (
+        select session_id, sum(length(cast(data as blob))), count(*) from part group by session_id
+    )
+    select line.root as id, max(session.time_updated) as updated,
+        coalesce(sum(part_size.bytes), 0) as bytes, coalesce(sum(part_size.parts), 0) as parts
+    from line join session on session.id = line.id left join part_size on part_size.id = line.id
+    group by line.root order by updated, line.root
+"""
+
+
 class Unreadable(Exception):
     """The database, or the file in its place, cannot be read."""
 
@@ -71,6 +86,26 @@ def updated(path: Path, session_id: str) -> float | None:
             "select time_updated from session where id = ?", (session_id,)
         ).fetchone()
         return None if row is None else row[0] / 1000
+
+
+def all_sessions(path: Path) -> list[tuple[str, float, int, str]]:
+    """Return id, modification time (seconds), size and stamp of each session with its sub-agents,
+    oldest first. The stamp changes with the session.
+
+    Raises Unreadable.
+    """
+    with _open(path) as database:
+        return [
+            (id, updated / 1000, size, f"{parts}-{size}-{updated}")
+            for id, updated, size, parts in database.execute(SIZES)
+        ]
+
+
+def row(path: Path, session_id: str) -> dict[str, Any]:
+    """Return the row of a session by column, empty if there is none. Raises Unreadable."""
+    with _open(path) as database:
+        match = database.execute("select * from session where id = ?", (session_id,)).fetchone()
+        return dict(match) if match else {}
 
 
 def read(path: Path, session_id: str) -> list[Session]:

@@ -1,0 +1,1 @@
+"""Adopting: store the conversations that agents keep on this machine before they delete them."""

@@ -1,0 +1,307 @@
+"""Store conversations: one session for each agent's session, in batches with one disk sync each.
+
+A batch is written as one pack, and then its refs move. A crash loses at most the batch, which the
+next run stores again; no ref names an object that is not on disk.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from hashlib import sha256
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple
+
+from gitcp import progress, readme
+from gitcp.adopting import personal
+from gitcp.adopting.base_commit import base_of
+from gitcp.adopting.memory import Memory
+from gitcp.adopting.ownership import Directories, Tree
+from gitcp.adopting.plan import STORED, AdoptPlan, Holdings, Item, Share
+from gitcp.conversation import segments
+from gitcp.errors import ConversationUnreadable, StoreBusy, StoreDamaged
+from gitcp.git import refs
+from gitcp.git.fsync import sync_paths
+from gitcp.git.trees import EMPTY_TREE
+from gitcp.model import (
+    Agent,
+    Base,
+    Checkpoint,
+    CheckpointId,
+    Conversation,
+    Host,
+    Note,
+    Skip,
+    SkipReason,
+    Snapshot,
+    Trigger,
+)
+from gitcp.saving import conversation
+from gitcp.saving.conversation import MAIN
+from gitcp.saving.save import UNKNOWN
+from gitcp.state import oplog
+from gitcp.store import Store
+from gitcp.value import replace
+
+BATCH = 48 << 20
+"""Bytes of new objects after which a batch ends: as long as a save of somebody else may wait."""
+
+SHORTEST = 8
+ADOPTED = "adopted"
+
+
+class Adopted(NamedTuple):
+    """What became of one conversation: its checkpoint, None if there was nothing new; `failed` is
+    why it could not be stored, "" if it was.
+    """
+
+    item: Item
+    store: Path
+    checkpoint: Checkpoint | None
+    failed: str = ""
+
+
+class BatchStore(Store):
+    """A store whose checkpoints become durable, and its refs move, batch by batch."""
+
+    def _make_durable(self) -> None:
+        pass  # `land` does it
+
+    def land(self, checkpoints: list[Checkpoint]) -> list[Checkpoint]:
+        """Make checkpoints durable and move their refs. Return those that could be: another process
+        may have moved a session.
+        """
+        self.writer.flush(held=True)
+        landed = [each for each in checkpoints if self._move(each)]
+        names = [f"{self.repo.common_dir}/{refs.SESSIONS}{c.id.session}" for c in landed]
+        sync_paths([*names, f"{self.repo.common_dir}/{refs.SESSIONS}"])
+        self.writer.let_go()
+        return landed
+
+    def _move(self, checkpoint: Checkpoint) -> bool:
+        name = refs.SESSIONS + checkpoint.id.session
+        common_dir, new, old = self.repo.common_dir, checkpoint.commit, checkpoint.parent
+        try:
+            return refs.update_ref(common_dir, name, new, old, make_durable=lambda: None)
+        except StoreBusy:
+            return False
+
+
+def apply(host: Host, plan: AdoptPlan, memory: Memory) -> list[Adopted]:
+    """Store the conversations of a plan. Return what became of each that was not known to be
+    stored.
+
+    Writes objects, refs below `refs/gitcp/sessions/`, the operation log, the memory, and the
+    personal store.
+    """
+    total = sum(item.listed.bytes for item in plan.items if item.state != STORED)
+    results: list[Adopted] = []
+    with progress.task("storing", progress.BYTES, total) as advance:
+        for share in plan.shares:
+            items = [item for item in share.items if item.state != STORED]
+            if items:
+                stored = _Share(host, share, memory).store(items, advance)
+                results += stored
+                _log(share.store or personal.make(host), stored)
+    return results
+
+
+def _log(store: Store, stored: list[Adopted]) -> None:
+    made = [each.checkpoint.id for each in stored if each.checkpoint]
+    if made:
+        noun = "conversation" if len(made) == 1 else "conversations"
+        oplog.record(store.repo, "adopt", f"{len(made):,} {noun}", checkpoints=tuple(made[-1:]))
+
+
+class _Share:
+    """Stores the conversations of one store."""
+
+    def __init__(self, host: Host, share: Share, memory: Memory) -> None:
+        plain = share.store or personal.make(host)
+        self._store = BatchStore(plain.repo)
+        self._held = Holdings(self._store)
+        self._memory = memory
+        self._path = share.path
+        self._numbers: dict[str, int] | None = None
+        self._directories = Directories(host)
+        self._waiting: list[tuple[Item, Checkpoint]] = []
+        self._results: list[Adopted] = []
+
+    def store(self, items: Iterable[Item], advance: progress.Advance) -> list[Adopted]:
+        """Store conversations, oldest first, and return what became of each."""
+        remaining = iter(items)
+        item = next(remaining, None)
+        while item is not None:
+            with self._store.lock():
+                try:
+                    item = self._fill(item, remaining, advance)
+                    self._land()
+                except BaseException:
+                    self._store.writer.discard()
+                    raise
+            self._memory.save()
+        return self._results
+
+    def _fill(
+        self, item: Item | None, remaining: Iterator[Item], advance: progress.Advance
+    ) -> Item | None:
+        """Write conversations until the batch is full. Return the first one that is left."""
+        start, names = self._store.writer.new_bytes, set[tuple[str, str]]()
+        while item is not None and self._store.writer.new_bytes - start < BATCH:
+            name = (item.listed.found.agent, item.listed.found.session_id)
+            if name in names:  # another copy of it goes on top
+                return item
+            names.add(name)
+            self._write(item)
+            advance(item.listed.bytes)
+            item = next(remaining, None)
+        return item
+
+    def _write(self, item: Item) -> None:
+        try:
+            checkpoint = self._checkpoint(item)
+        except (ConversationUnreadable, StoreDamaged) as error:
+            self._results.append(Adopted(item, self._path, None, str(error)))
+            return
+        if checkpoint is None:
+            holding = self._held.of(item.listed.found.agent, item.listed.found.session_id)
+            session = holding.session if holding else ""
+            self._memory.store(item.listed, self._store.repo.common_dir, session)
+            self._results.append(Adopted(item, self._path, None))
+        else:
+            self._held.sessions[checkpoint.id.session] = checkpoint.commit
+            self._waiting.append((item, checkpoint))
+
+    def _land(self) -> None:
+        """End the batch."""
+        landed = {each.id for each in self._store.land([c for _, c in self._waiting])}
+        for item, checkpoint in self._waiting:
+            if checkpoint.id in landed:
+                self._held.add(checkpoint.id.session, checkpoint.commit)
+                session = checkpoint.id.session
+                self._memory.store(item.listed, self._store.repo.common_dir, session)
+                self._results.append(Adopted(item, self._path, checkpoint))
+            else:
+                busy = f"session {checkpoint.id.session} moved in the meantime"
+                self._results.append(Adopted(item, self._path, None, busy))
+        self._waiting.clear()
+
+    # ------------------------------------------------------------ one conversation
+
+    def _checkpoint(self, item: Item) -> Checkpoint | None:
+        """Write the checkpoint of a conversation; None if it is stored, or empty."""
+        found = item.listed.found
+        holding = self._held.of(found.agent, found.session_id)
+        parent = self._store.read(holding.tip) if holding else None
+        capture = item.listed.capture()
+        stored, agent = conversation.store_capture(self._store, capture, parent)
+        if stored is None or not stored.digest.messages or self._has(parent, stored):
+            return None
+        tree = self._directories.of(item.origin)
+        if tree is not None and tree.common_dir == str(self._store.repo.common_dir):
+            stored = _located(stored, tree, capture.directory)
+        draft = self._draft(item, parent, stored, agent, tree)
+        return self._store.commit(draft, readme.render(draft, ()), parent)
+
+    def _has(self, parent: Checkpoint | None, stored: Conversation) -> bool:
+        """Return whether a session has this conversation: as its last one, or within it, or as an
+        earlier one.
+        """
+        if parent is None or parent.conversation is None:
+            return False
+        if parent.conversation.tree == stored.tree:
+            return True
+        main = _main(stored)
+        if _is_beginning(self._store, main, parent.conversation):
+            return {s.name for s in stored.streams} <= {s.name for s in parent.conversation.streams}
+        if parent.conversation.bytes and main and main[0] > (_main(parent.conversation) or (0,))[0]:
+            return False
+        earlier = (self._store.read(s.commit) for s in self._store.history(parent.commit))
+        return any(_main(e.conversation) == main for e in earlier if e.conversation)
+
+    def _draft(
+        self,
+        item: Item,
+        parent: Checkpoint | None,
+        stored: Conversation,
+        agent: Agent | None,
+        tree: Tree | None,
+    ) -> Checkpoint:
+        time = datetime.fromtimestamp(
+            item.listed.found.modified, self._store.repo.host.now().tzinfo
+        )
+        name = parent.id.session if parent else self._new_name(item.listed.found.session_id)
+        own = tree if tree and tree.common_dir == str(self._store.repo.common_dir) else None
+        base = base_of(self._store, own, item.origin, item.listed.found.modified)
+        return Checkpoint(
+            id=CheckpointId(name, parent.id.number + 1 if parent else self._first_number(name)),
+            commit=UNKNOWN,
+            root=UNKNOWN,
+            parent=parent.commit if parent else None,
+            created=max(time, parent.created) if parent else time,
+            trigger=Trigger.SESSION_END,
+            agent=agent,
+            note=replace(parent.note, label=None, compensations=()) if parent else Note(),
+            snapshot=_snapshot(parent, base),
+            conversation=stored,
+            changed=0,
+            steps=parent.steps if parent else None,
+            compensated=parent.compensated if parent else {},
+        )
+
+    def _new_name(self, session_id: str) -> str:
+        """Return a name for a new session, as a save would choose it."""
+        plain = re.sub(r"[^A-Za-z0-9]", "", session_id) or "session"
+        lengths = (plain[:length] for length in (SHORTEST, 12, 20, 64))
+        numbered = (f"{plain[:64]}-{number}" for number in count(2))
+        free = (name for names in (lengths, numbered) for name in names)
+        return next(name for name in free if name not in self._held.sessions)
+
+    def _first_number(self, name: str) -> int:
+        """Return the number after the highest one that any ref has for this name."""
+        if self._numbers is None:
+            self._numbers = {}
+            tips = set(refs.list_refs(self._store.repo.common_dir, refs.PREFIX).values())
+            for summary in self._store.forest(sorted(tips)) if tips else ():
+                highest = self._numbers.get(summary.id.session, 0)
+                self._numbers[summary.id.session] = max(summary.id.number, highest)
+        return self._numbers.get(name, 0) + 1
+
+
+def _snapshot(parent: Checkpoint | None, base: Base) -> Snapshot:
+    """Return a snapshot that claims no files. On top of another checkpoint it has that one's tree,
+    so that nothing seems to have changed.
+    """
+    skip = Skip(b".", SkipReason.NOT_HELD, ADOPTED)
+    if parent is None:
+        return Snapshot(EMPTY_TREE, base, 0, (skip,))
+    others = (each for each in parent.snapshot.skipped if each.reason is not SkipReason.NOT_HELD)
+    return replace(parent.snapshot, base=base, skipped=(skip, *others))
+
+
+def _located(stored: Conversation, tree: Tree, directory: Path | None) -> Conversation:
+    """Return the conversation with the directory in the working tree where it ran."""
+    relative = conversation.relative_directory(Path(tree.root), directory) if directory else None
+    name = None if tree.git_dir == tree.common_dir else Path(tree.git_dir).name
+    return replace(stored, directory=relative, worktree=name)
+
+
+def _main(stored: Conversation) -> tuple[int, str] | None:
+    """Return size and checksum of the main stream."""
+    return next(((s.bytes, s.sha256) for s in stored.streams if s.name == MAIN), None)
+
+
+def _is_beginning(store: Store, main: tuple[int, str] | None, whole: Conversation) -> bool:
+    """Return whether a main stream of this size and checksum is how that of `whole` begins."""
+    longer = _main(whole)
+    if main is None or longer is None or longer[0] < main[0]:
+        return False
+    digest, left = sha256(), main[0]
+    for chunk in segments.content(store.reader, conversation.stored(store, whole, MAIN)):
+        digest.update(chunk[:left])
+        left -= len(chunk[:left])
+        if not left:
+            break
+    return digest.hexdigest() == main[1]

@@ -1,0 +1,96 @@
+"""What is known of the agents' transcripts: which repository each belongs to, and where it is
+stored.
+
+One file of the user's, since the transcripts are the user's: `<state>/gitcp/transcripts.json`,
+where `<state>` is `~/.local/state` or XDG_STATE_HOME. It has paths and no text of a conversation,
+and nothing is lost with it: the next run reads every transcript again.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from gitcp import wire
+from gitcp.adapters.base import Listed, Origin
+from gitcp.git.fsync import read_own, replace_file
+from gitcp.model import Host
+
+VERSION = 1
+NAME = "transcripts.json"
+
+
+class Memory:
+    """What earlier runs learned, by transcript. An entry counts while the transcript's files have
+    the same size and time.
+    """
+
+    def __init__(self, host: Host) -> None:
+        state = Path(host.env.get("XDG_STATE_HOME") or host.home / ".local" / "state")
+        self._path = state / "gitcp" / NAME
+        self._entries = _read(self._path)
+        self._changed = False
+
+    def origin(self, listed: Listed) -> Origin | None:
+        """Return where a session ran, None if that is to be read again."""
+        fields = self._current(listed).get("origin")
+        if not isinstance(fields, dict):
+            return None
+        lists = {name: tuple(v) for name, v in fields.items() if isinstance(v, list)}
+        known = {name: value for name, value in lists.items() if name in Origin.fields}
+        return Origin(**known)
+
+    def learn(self, listed: Listed, origin: Origin) -> None:
+        """Remember where a session ran."""
+        fields = {name: list(getattr(origin, name)) for name in Origin.fields}
+        self._entry(listed)["origin"] = {name: value for name, value in fields.items() if value}
+
+    def stored_in(self, listed: Listed, common_dir: Path) -> str | None:
+        """Return the session that has all of a transcript in this repository, "" if there was
+        nothing to store, None if unknown.
+        """
+        stored = self._current(listed).get("stored")
+        known = stored.get(str(common_dir)) if isinstance(stored, dict) else None
+        return known if isinstance(known, str) else None
+
+    def store(self, listed: Listed, common_dir: Path, session: str) -> None:
+        """Remember that a session has all of a transcript."""
+        self._entry(listed).setdefault("stored", {})[str(common_dir)] = session
+
+    def save(self) -> None:
+        """Write the file if anything changed. It is a cache: errors are ignored."""
+        if self._changed:
+            with suppress(OSError):
+                self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                document = {"version": VERSION, "transcripts": self._entries}
+                replace_file(self._path, wire.dumps(document), durable=False, private=True)
+            self._changed = False
+
+    def _current(self, listed: Listed) -> dict[str, Any]:
+        entry = self._entries.get(_key(listed))
+        return entry if entry is not None and entry.get("stamp") == listed.stamp else {}
+
+    def _entry(self, listed: Listed) -> dict[str, Any]:
+        self._changed = True
+        entry = self._current(listed)
+        if not entry:
+            entry = self._entries[_key(listed)] = {"stamp": listed.stamp}
+        return entry
+
+
+def _key(listed: Listed) -> str:
+    return f"{listed.found.agent} {listed.found.session_id} {listed.found.path}"
+
+
+def _read(path: Path) -> dict[str, dict[str, Any]]:
+    try:
+        document = wire.loads(read_own(path))
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(document, dict) or document.get("version") != VERSION:
+        return {}
+    entries = document.get("transcripts")
+    if not isinstance(entries, dict):
+        return {}
+    return {key: entry for key, entry in entries.items() if isinstance(entry, dict)}

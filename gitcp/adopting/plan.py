@@ -1,0 +1,247 @@
+"""Plan which conversations to store where. Reads transcripts and repositories; writes nothing but
+the memory of what it read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from gitcp import adapters, progress
+from gitcp.adapters.base import Listed, Origin
+from gitcp.adopting import personal
+from gitcp.adopting.memory import Memory
+from gitcp.adopting.ownership import Directories, Repo, Tree
+from gitcp.errors import StoreDamaged
+from gitcp.model import Host, Oid
+from gitcp.store import Store
+from gitcp.value import Value
+
+NEW, GROWN, LIKELY, STORED = "new", "grown", "likely", "stored"
+"""The states of a conversation: not stored; with newer messages than its session; with as many,
+which is verified; known to be stored.
+"""
+
+
+class AdoptRequest(Value):
+    """What to adopt: the conversations of one repository, or of `everywhere`; of one agent; written
+    since a time. `former` are earlier directories of the repository.
+    """
+
+    everywhere: bool = False
+    agent: str | None = None
+    since: datetime | None = None
+    former: tuple[str, ...] = ()
+
+
+class Item(NamedTuple):
+    """One transcript: where its session ran, why it belongs to its store, and the session that has
+    its agent's session already, if any.
+    """
+
+    listed: Listed
+    origin: Origin
+    reason: str
+    state: str
+    session: str | None
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether there is something to store, as far as the plan can tell."""
+        return self.state in (NEW, GROWN)
+
+
+class Share(NamedTuple):
+    """The conversations that go to one store. `store` is None for a personal store that does not
+    exist yet; `path` is where it is.
+    """
+
+    path: Path
+    store: Store | None
+    is_personal: bool
+    items: tuple[Item, ...]
+
+
+class AdoptPlan(NamedTuple):
+    """What adopting would do. `unread` are transcripts that no adapter reads. `possible` has the
+    number of conversations by directory that may be a former place of this repository.
+    """
+
+    shares: tuple[Share, ...]
+    unread: tuple[Listed, ...]
+    possible: Mapping[str, int]
+
+    @property
+    def items(self) -> list[Item]:
+        """The conversations of all stores."""
+        return [item for share in self.shares for item in share.items]
+
+
+def plan(host: Host, store: Store | None, request: AdoptRequest, memory: Memory) -> AdoptPlan:
+    """Return what to store where. `store` is that of the current repository; it may be None with
+    `everywhere`.
+    """
+    listed = [each for each in adapters.list_all(host, request.agent) if _is_wanted(each, request)]
+    readable = [each for each in listed if not each.unread]
+    origins = [(each, _origin(each, memory)) for each in _shown(readable)]
+    memory.save()
+    search = _Search(host, store, request)
+    search.sort(origins)
+    unread = tuple(each for each in listed if each.unread)
+    return AdoptPlan(tuple(search.shares(memory)), unread, search.possible)
+
+
+def _is_wanted(listed: Listed, request: AdoptRequest) -> bool:
+    return request.since is None or listed.found.modified >= request.since.timestamp()
+
+
+def _shown(listed: list[Listed]) -> Iterator[Listed]:
+    return progress.each(listed, "reading", "conversations", len(listed))
+
+
+def _origin(listed: Listed, memory: Memory) -> Origin:
+    origin = memory.origin(listed)
+    if origin is None:
+        origin = adapters.origin(listed.found)
+        memory.learn(listed, origin)
+    return origin
+
+
+class _Search:
+    """Sorts conversations by the repository that they belong to."""
+
+    def __init__(self, host: Host, store: Store | None, request: AdoptRequest) -> None:
+        self.possible: dict[str, int] = {}
+        self._host = host
+        self._request = request
+        self._directories = Directories(host)
+        self._own = Repo(store) if store else None
+        self._repos = {self._own.common_dir: self._own} if self._own else {}
+        self._unusable: set[str] = set()
+        self._sorted: dict[str, list[tuple[Listed, Origin, str]]] = {}
+
+    def sort(self, origins: list[tuple[Listed, Origin]]) -> None:
+        """Find the repository of each conversation: first by directories on disk, which also shows
+        which repositories there are.
+        """
+        homeless = []
+        for listed, origin in origins:
+            tree = self._directories.of(origin)
+            if tree is not None and self._is_ours(tree):
+                self._add(tree.common_dir, listed, origin, "its directory")
+            elif tree is None or self._request.former:
+                homeless.append((listed, origin))
+        for listed, origin in homeless:
+            self._place(listed, origin)
+
+    def _is_ours(self, tree: Tree) -> bool:
+        """Return whether conversations of a working tree are to be stored in its repository."""
+        if tree.common_dir in self._repos:
+            return True
+        if not self._request.everywhere or tree.common_dir in self._unusable:
+            return False
+        repo = Repo.open(tree, self._host)
+        if repo is None:
+            self._unusable.add(tree.common_dir)
+            return False
+        self._repos[tree.common_dir] = repo
+        return True
+
+    def _place(self, listed: Listed, origin: Origin) -> None:
+        """Sort a conversation whose directories are in no repository, or in one that gitcp cannot
+        use.
+        """
+        for repo in self._repos.values():
+            former = self._request.former if repo is self._own else ()
+            if reason := repo.claim(origin, former):
+                self._add(repo.common_dir, listed, origin, reason)
+                return
+        if self._request.everywhere:
+            self._add("", listed, origin, "no repository")
+        elif self._own and (directory := self._own.may_own(origin)):
+            self.possible[directory] = self.possible.get(directory, 0) + 1
+
+    def _add(self, common_dir: str, listed: Listed, origin: Origin, reason: str) -> None:
+        self._sorted.setdefault(common_dir, []).append((listed, origin, reason))
+
+    def shares(self, memory: Memory) -> Iterator[Share]:
+        """Yield the share of each store, this repository's first, the personal one last."""
+        order = [*self._repos, ""]
+        for common_dir in sorted(self._sorted, key=order.index):
+            repo = self._repos.get(common_dir)
+            store = repo.store if repo else personal.find(self._host)
+            path = repo.root if repo else personal.place(self._host)
+            held = Holdings(store) if store else None
+            sorted_items = sorted(self._sorted[common_dir], key=lambda each: each[0].found.modified)
+            items = tuple(_item(held, memory, *each) for each in sorted_items)
+            yield Share(path, store, repo is None, items)
+
+
+class Holding(NamedTuple):
+    """A session of gitcp's that ends in a conversation of an agent's session."""
+
+    session: str
+    tip: Oid
+
+
+class Holdings:
+    """The agents' sessions that a store has, by agent and id."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.sessions = store.sessions()
+        self._by_agent: dict[tuple[str, str], Holding] = {}
+        for name, tip in self.sessions.items():
+            self.add(name, tip)
+
+    def add(self, name: str, tip: Oid) -> None:
+        """Note a session and its last checkpoint."""
+        self.sessions[name] = tip
+        try:
+            trailers = self.store.summary(tip).trailers
+        except StoreDamaged:
+            return
+        key = (trailers.get("Gitcp-Agent", ""), trailers.get("Gitcp-Agent-Session", ""))
+        if all(key):
+            self._by_agent[key] = Holding(name, tip)
+
+    def of(self, agent: str, session_id: str) -> Holding | None:
+        """Return the session that continues an agent's session, None if there is none."""
+        return self._by_agent.get((agent, session_id))
+
+
+def _item(
+    held: Holdings | None, memory: Memory, listed: Listed, origin: Origin, reason: str
+) -> Item:
+    found = listed.found
+    if held is None:
+        return Item(listed, origin, reason, NEW, None)
+    known = memory.stored_in(listed, held.store.repo.common_dir)
+    if known is not None and (not known or known in held.sessions):
+        return Item(listed, origin, reason, STORED, known or None)
+    holding = held.of(found.agent, found.session_id)
+    if holding is None:
+        return Item(listed, origin, reason, NEW, None)
+    state = LIKELY if _seems_complete(held.store, holding, listed) else GROWN
+    return Item(listed, origin, reason, state, holding.session)
+
+
+def _seems_complete(store: Store, holding: Holding, listed: Listed) -> bool:
+    """Return whether a session's last checkpoint has as much as the agent does; the bytes are not
+    compared.
+    """
+    try:
+        checkpoint = store.read(holding.tip)
+    except StoreDamaged:
+        return False
+    if checkpoint.conversation is None:
+        return False
+    size = sum(stream.bytes + stream.torn for stream in checkpoint.conversation.streams)
+    return size >= listed.bytes or checkpoint.created.timestamp() >= listed.found.modified
+
+
+def pending(items: Iterable[Item]) -> list[Item]:
+    """Return the conversations that have something to store."""
+    return [item for item in items if item.is_pending]

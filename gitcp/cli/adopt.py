@@ -1,0 +1,83 @@
+"""`gitcp adopt`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from gitcp.adopting.apply import apply
+from gitcp.adopting.memory import Memory
+from gitcp.adopting.plan import STORED, AdoptRequest, pending, plan
+from gitcp.cli import adopt_view, confirm
+from gitcp.cli.agent_names import RECORDED_NAME
+from gitcp.cli.context import Context
+from gitcp.cli.failure import IN_PART, end
+from gitcp.cli.options import PATH, WORDS, flag, json_option, option, takes, yes_option
+from gitcp.fastpath import discovery
+
+NO_CHANGE = "nothing was stored"
+
+
+@takes(
+    flag("--all", target="everywhere", help="adopt for every repository on this machine"),
+    option("--agent", metavar="NAME", kind=RECORDED_NAME, help="only this agent's conversations"),
+    option(
+        "--since",
+        metavar="TIME",
+        kind=WORDS,
+        help="only conversations written since then (7 days ago)",
+    ),
+    option(
+        "--from",
+        target="former",
+        metavar="DIR",
+        kind=PATH,
+        multiple=True,
+        help="a former directory of this repository (repeatable)",
+    ),
+    flag("--dry-run", "-n", help="show the plan and change nothing"),
+    yes_option,
+    json_option,
+)
+def command(context: Context, /, **given: Any) -> None:
+    """Store the conversations that agents keep
+
+    Agents delete their history: after 30 days, with an update, when a directory moves. This stores
+    every conversation about this repository, also from its moved and removed working trees, as
+    sessions that find, view and resume know. Files are not stored: only the conversation can be
+    restored. A later run stores what is new.
+
+      gitcp adopt --dry-run
+      gitcp adopt --all --yes
+      gitcp adopt --agent codex --since "7 days ago"
+    """
+    memory = Memory(context.host)
+    request = _request(context, given)
+    store = None if request.everywhere and not _is_inside(context) else context.store
+    planned = plan(context.host, store, request, memory)
+    if given["dry_run"]:
+        adopt_view.show(context, planned, as_json=given["as_json"])
+        return
+    unknown = [item for item in planned.items if item.state != STORED]
+    if pending(unknown) and not given["yes"]:
+        lines = adopt_view.lines(context, planned)
+        confirm.ask(context, "Store?", lines, nobody=NO_CHANGE, no=f"not stored: {NO_CHANGE}")
+    results = apply(context.host, planned, memory) if unknown else []
+    adopt_view.report(context, planned, results, as_json=given["as_json"])
+    end(IN_PART if any(each.failed for each in results) else 0)
+
+
+def _is_inside(context: Context) -> bool:
+    return discovery.discover(str(context.cwd)) is not None
+
+
+def _request(context: Context, given: dict[str, Any]) -> AdoptRequest:
+    since = None
+    if given["since"] is not None:
+        from gitcp.history import dates
+
+        since = dates.parse(given["since"], context.host.now(), end=False)
+    former = (os.path.join(context.cwd, os.fsdecode(path)) for path in given["former"])
+    return AdoptRequest(
+        given["everywhere"], given["agent"], since, tuple(map(os.path.normpath, former))
+    )

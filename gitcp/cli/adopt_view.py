@@ -1,0 +1,166 @@
+"""What `gitcp adopt` prints: the plan, and what was stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from gitcp import humanize
+from gitcp.adopting.apply import Adopted
+from gitcp.adopting.plan import AdoptPlan, Item, Share, pending
+from gitcp.cli import objects
+from gitcp.cli.context import Context
+from gitcp.cli.output import GREEN, RED, Styled
+from gitcp.wire import Json, encode_time
+
+HEADINGS = ("store", "agent", "to store", "size", "oldest", "agent deletes", "stored")
+PERSONAL = "personal"
+MOST = 5
+
+
+def show(context: Context, plan: AdoptPlan, *, as_json: bool) -> None:
+    """Print the plan."""
+    if as_json:
+        context.output.document(objects.document("adopt-plan", _plan_fields(plan)))
+        return
+    for line in lines(context, plan):
+        context.output.line(line)
+
+
+def lines(context: Context, plan: AdoptPlan) -> list[str]:
+    """Return the plan as lines: a table by store and agent, and remarks."""
+    rows = [_row(context, share, *group) for share in plan.shares for group in _groups(share.items)]
+    if not rows:
+        return ["no conversations found", *_remarks(plan)]
+    table = [HEADINGS, *rows]
+    if [share.is_personal for share in plan.shares] == [False]:
+        table = [row[1:] for row in table]
+    return [*_aligned(table), *_remarks(plan)]
+
+
+def report(context: Context, plan: AdoptPlan, results: list[Adopted], *, as_json: bool) -> None:
+    """Print what was stored, and what could not be."""
+    if as_json:
+        fields = {**_plan_fields(plan), "adopted": [_result(each) for each in results]}
+        context.output.document(objects.document("adopt", fields))
+        return
+    output = context.output
+    stored = [each for each in results if each.checkpoint]
+    already = len(plan.items) - sum(1 for each in results if each.checkpoint or each.failed)
+    if not stored:
+        output.line(f"nothing new: {humanize.count(already, 'conversation')} stored already")
+    for share in plan.shares:
+        number = sum(each.store == share.path for each in stored)
+        if number:
+            what = humanize.count(number, "conversation")
+            output.line(Styled("stored", GREEN), f" {what} in {share.path}")
+    for each in results:
+        if each.failed:
+            name = f"{each.item.listed.found.agent} {each.item.listed.found.session_id}"
+            output.say(Styled("not stored", RED), f": {name}: {each.failed}")
+    if any(share.is_personal for share in plan.shares):
+        path = next(share.path for share in plan.shares if share.is_personal)
+        output.line(f"show conversations of no repository: gitcp -C {path} log --all")
+    for line in _remarks(plan):
+        output.say(line)
+
+
+def _groups(items: Iterable[Item]) -> list[tuple[str, list[Item]]]:
+    """Return the conversations by agent."""
+    agents: dict[str, list[Item]] = {}
+    for item in items:
+        agents.setdefault(item.listed.found.agent, []).append(item)
+    return sorted(agents.items())
+
+
+def _row(context: Context, share: Share, agent: str, items: list[Item]) -> tuple[str, ...]:
+    new, now = pending(items), context.host.now()
+    oldest = min((item.listed.found.modified for item in new), default=None)
+    swept = min((item.listed.deleted for item in new if item.listed.deleted), default=None)
+    return (
+        PERSONAL if share.is_personal else str(share.path),
+        agent,
+        f"{len(new):,}",
+        humanize.size(sum(item.listed.bytes for item in new)) if new else "",
+        humanize.ago(_time(oldest, now), now) if oldest is not None else "",
+        _date(swept, now) if swept is not None else "",
+        f"{len(items) - len(new):,}" if len(items) > len(new) else "",
+    )
+
+
+def _time(seconds: float, now: datetime) -> datetime:
+    return datetime.fromtimestamp(seconds, now.tzinfo)
+
+
+def _date(seconds: float, now: datetime) -> str:
+    """Return when an agent deletes a conversation."""
+    days = round((seconds - now.timestamp()) / 86400)
+    return f"in {humanize.count(days, 'day')}" if days > 0 else "at its next start"
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    used = [n for n, _ in enumerate(rows[0]) if any(row[n] for row in rows[1:])]
+    widths = {n: max(len(row[n]) for row in rows) for n in used}
+    return ["  ".join(row[n].ljust(widths[n]) for n in used).rstrip() for row in rows]
+
+
+def _remarks(plan: AdoptPlan) -> list[str]:
+    remarks = [
+        f"skipped: {each.found.agent} {each.found.path.name}: {each.unread}" for each in plan.unread
+    ]
+    remarks = humanize.listed(remarks, MOST)
+    for directory, number in sorted(plan.possible.items()):
+        what = humanize.count(number, "conversation")
+        remarks.append(f"{what} ran in {directory}, which is gone. If that was this repository:")
+        remarks.append(f"  gitcp adopt --from {directory}")
+    return remarks
+
+
+# ---------------------------------------------------------------- JSON
+
+
+def _plan_fields(plan: AdoptPlan) -> Json:
+    return {
+        "stores": [_share_fields(share) for share in plan.shares],
+        "skipped": [
+            {"agent": each.found.agent, "path": str(each.found.path), "reason": each.unread}
+            for each in plan.unread
+        ],
+        "possible": [
+            {"directory": d, "conversations": n} for d, n in sorted(plan.possible.items())
+        ],
+    }
+
+
+def _share_fields(share: Share) -> Json:
+    return {
+        "path": str(share.path),
+        "personal": share.is_personal,
+        "conversations": [_item_fields(item) for item in share.items],
+    }
+
+
+def _item_fields(item: Item) -> Json:
+    found, deleted = item.listed.found, item.listed.deleted
+    return {
+        "agent": found.agent,
+        "agent_session": found.session_id,
+        "bytes": item.listed.bytes,
+        "modified": encode_time(datetime.fromtimestamp(found.modified).astimezone()),
+        "deleted": encode_time(datetime.fromtimestamp(deleted).astimezone()) if deleted else None,
+        "directories": list(item.origin.directories),
+        "reason": item.reason,
+        "state": item.state,
+        "session": item.session,
+    }
+
+
+def _result(adopted: Adopted) -> Json:
+    checkpoint = adopted.checkpoint
+    return {
+        "agent": adopted.item.listed.found.agent,
+        "agent_session": adopted.item.listed.found.session_id,
+        "store": str(adopted.store),
+        "id": str(checkpoint.id) if checkpoint else None,
+        "failed": adopted.failed or None,
+    }
