@@ -1,7 +1,7 @@
 """The values that all layers share: immutable, compared by content, independent of storage.
 
 Paths in a working tree are `bytes`, relative to its root, separated by "/", as git stores them.
-Oids are 40 hex digits. Times are aware `datetime`s. Sizes are bytes.
+Oids are 40 hex digits, or 64 in a SHA-256 repository. Times are aware `datetime`s. Sizes are bytes.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from gitcp import wire
 from gitcp.errors import AlreadyExists, DiskFull, GitFailed, Refused, StoreBusy, StoreDamaged
 from gitcp.git import locks, refs, shared, trees
 from gitcp.git.fsync import FULL, make_own_directory, open_shared
+from gitcp.git.object_format import FULL_NAME
 from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
 from gitcp.git.trees import PartOfTree, TreeEntry
@@ -50,7 +51,9 @@ STATE = b"state"
 STAGED = b"staged"
 CONFLICTS = b"conflicts"
 
-HEAD = re.compile(rb"tree ([0-9a-f]{40})\n(?:parent ([0-9a-f]{40})\n)?author ([^\n]*)")
+_OID = FULL_NAME.encode("ascii")
+HEAD = re.compile(rb"tree (%s)\n(?:parent (%s)\n)?author ([^\n]*)" % (_OID, _OID))
+OBJECT = re.compile(rb"object (%s)\n" % _OID)
 NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 LISTED = (
     "rev-list",
@@ -100,7 +103,7 @@ class Store:
         if os.path.exists(f"{self.repo.common_dir}/gitcp/ahead"):
             from gitcp.git.write_ahead_log import WriteAheadLog  # rarely needed
 
-            return WriteAheadLog(self.repo.common_dir)
+            return WriteAheadLog(self.repo)
         return None
 
     @property
@@ -132,7 +135,7 @@ class Store:
         """Return every fetched or imported session, as `REMOTE/SESSION`, with its last commit; with
         `kind` "tags", every such tag and its object.
         """
-        listed = refs.list_refs(self.repo.common_dir, refs.REMOTES, refs.NOTHING)
+        listed = self.repo.refs.list(refs.REMOTES, refs.NOTHING)
         parts = ((ref.removeprefix(refs.REMOTES).split("/"), tip) for ref, tip in listed.items())
         return {
             f"{part[0]}/{part[2]}": tip for part, tip in parts if len(part) == 3 and part[1] == kind
@@ -143,12 +146,12 @@ class Store:
         refs.NOTHING if the ref is unreadable.
         """
         try:
-            return refs.read_ref(self.repo.common_dir, refs.SESSIONS + session)
+            return self.repo.refs.read(refs.SESSIONS + session)
         except StoreDamaged:
             return refs.NOTHING
 
     def _list_refs(self, prefix: str, garbage: Oid | None = None) -> dict[str, Oid]:
-        listed = refs.list_refs(self.repo.common_dir, prefix, garbage)
+        listed = self.repo.refs.list(prefix, garbage)
         return {name.removeprefix(prefix): oid for name, oid in listed.items()}
 
     def peel(self, oid: Oid) -> Oid:
@@ -158,7 +161,7 @@ class Store:
         kind, data = self.reader.read(oid)
         if kind != "tag":
             return oid
-        target = re.match(rb"object ([0-9a-f]{40})\n", data)
+        target = OBJECT.match(data)
         if target is None:
             raise StoreDamaged(f"tag object {oid} has no object", hint="gitcp check")
         return Oid(target[1].decode("ascii"))
@@ -199,7 +202,7 @@ class Store:
             )
 
     def _move_session(self, name: str, checkpoint: Checkpoint) -> bool:
-        return refs.update_ref(self.repo.common_dir, name, checkpoint.commit, checkpoint.parent)
+        return self.repo.refs.update(name, checkpoint.commit, checkpoint.parent)
 
     def _settle(self) -> None:
         """Make pending writes of a framework durable (gitcp.git.write_ahead_log)."""
@@ -212,7 +215,7 @@ class Store:
         """
         name = checkpoint.id.session
         self.writer.flush(held=True)
-        if not refs.update_ref(self.repo.common_dir, refs.SESSIONS + name, checkpoint.commit, None):
+        if not self.repo.refs.update(refs.SESSIONS + name, checkpoint.commit, None):
             raise AlreadyExists(
                 f"session {name} already exists; nothing was changed",
                 hint="choose another name with --name",
@@ -223,13 +226,8 @@ class Store:
         Return False if it is not at `old`.
         """
         if new is not None:
-            return refs.update_ref(self.repo.common_dir, name, new, old)
-        if old is None or refs.delete_ref(self.repo.common_dir, name, old):
-            return True
-        if old == refs.NOTHING or refs.read_ref(self.repo.common_dir, name) != old:
-            return False
-        self.repo.git("update-ref", "-d", name, old)  # packed: only git rewrites packed-refs
-        return True
+            return self.repo.refs.update(name, new, old)
+        return old is None or self.repo.refs.delete(name, old)
 
     # ------------------------------------------------------------ writing
 
@@ -335,7 +333,7 @@ class Store:
         if kind != "tag":
             return commit
         return self.writer.write(
-            "tag", re.sub(rb"\Aobject [0-9a-f]{40}", b"object " + commit.encode("ascii"), data)
+            "tag", OBJECT.sub(b"object %s\n" % commit.encode("ascii"), data, count=1)
         )
 
     # ------------------------------------------------------------ reading

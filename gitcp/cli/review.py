@@ -23,6 +23,7 @@ from gitcp.cli.options import (
     takes,
 )
 from gitcp.errors import BadValue
+from gitcp.git.object_format import FULL_NAME
 from gitcp.model import Oid
 from gitcp.review import links
 from gitcp.review import review as op
@@ -31,7 +32,7 @@ from gitcp.secrets import checkpoint_scan
 from gitcp.state import settings
 
 KINDS = (".md", ".html", ".json")
-HEX = re.compile(r"[0-9a-f]{40}")
+HEX = re.compile(FULL_NAME)
 
 
 @takes(

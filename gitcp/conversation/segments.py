@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gitcp.errors import ConversationUnreadable, StoreDamaged
 from gitcp.git import trees
-from gitcp.git.packs import oid_of
+from gitcp.git.object_format import format_of
 from gitcp.model import FILE, Entry, Oid, Source
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def read_segments(reader: trees.TreeReader, tree: Oid, size: int) -> tuple[Segme
     complete = starts[:1] == [0] and all(
         start < end for start, end in zip(starts, ends, strict=True)
     )
-    if not complete and (size, listed) != (0, [(0, trees.EMPTY_BLOB)]):
+    if not complete and (size, listed) != (0, [(0, format_of(tree).empty_blob)]):
         raise _damaged(tree)
     return tuple(
         Segment(oid, start, end - start) for (start, oid), end in zip(listed, ends, strict=True)
@@ -353,7 +353,7 @@ def _match(read: Read, segment: Segment, start: int, end: int) -> bytes | None:
     if segment.size > LARGEST or start + segment.size > end:
         return None
     data = read(start, segment.size)
-    return data if oid_of("blob", data) == segment.oid else None
+    return data if format_of(segment.oid).oid_of("blob", data) == segment.oid else None
 
 
 def _blocks(read: Read, start: int, end: int, update: Update) -> Iterator[bytes]:

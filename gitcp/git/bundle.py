@@ -15,12 +15,16 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gitcp import progress
-from gitcp.errors import BadValue, GitFailed, StoreDamaged
+from gitcp.errors import BadValue, GitFailed, Refused, StoreDamaged
+from gitcp.git.object_format import FORMATS, SHA1, SHA256, ObjectFormat
 from gitcp.git.repo import Repository
 from gitcp.model import Oid
 
-SIGNATURE = b"# v2 git bundle\n"
-SIGNATURES = (SIGNATURE, b"# v3 git bundle\n")
+SIGNATURES = (b"# v2 git bundle\n", b"# v3 git bundle\n")
+HEADS = {SHA1: SIGNATURES[0], SHA256: SIGNATURES[1] + b"@object-format=sha256\n"}
+"""How a bundle begins, by the format of its objects. Every git reads the first."""
+
+FORMAT = b"@object-format="
 LONGEST_HEAD = 1 << 20
 CHUNK = 1 << 16
 
@@ -36,7 +40,7 @@ def write(repo: Repository, names: Mapping[str, Oid]) -> bytes:
     options = ("--revs", "--stdout", "--delta-base-offset", shown)
     pack = repo.git_shown("pack-objects", *options, input=tips)
     head = "".join(f"{oid} {name}\n" for name, oid in names.items()).encode("utf-8")
-    return SIGNATURE + head + b"\n" + pack
+    return HEADS[repo.object_format] + head + b"\n" + pack
 
 
 def import_objects(repo: Repository, path: Path) -> None:
@@ -54,6 +58,20 @@ def import_objects(repo: Repository, path: Path) -> None:
             raise StoreDamaged(f"git rejects the bundle: nothing was imported ({error})") from None
 
 
+def check_format(path: Path, expected: ObjectFormat) -> None:
+    """Raise Refused if the objects of a bundle cannot be in a repository of the `expected` format,
+    and BadValue if it is not a bundle. git only says that such a pack is damaged.
+    """
+    with path.open("rb") as file:
+        actual = _skip_header(file)
+    if actual != expected:
+        raise Refused(
+            f"the bundle names its objects by {actual.title}, and this repository by "
+            f"{expected.title}: nothing was imported",
+            hint=f"git init --object-format={actual.name} ../{actual.name}",
+        )
+
+
 def check_sizes(path: Path, *, largest: int, most: int) -> None:
     """Raise StoreDamaged if an object of a bundle is, or claims to be, larger than `largest` bytes,
     or all together larger than `most`.
@@ -62,8 +80,7 @@ def check_sizes(path: Path, *, largest: int, most: int) -> None:
     not a bundle.
     """
     with path.open("rb") as file:
-        _skip_header(file)
-        pack = _Pack(file, largest)
+        pack = _Pack(file, _skip_header(file).raw, largest)
         total = 0
         for _ in range(pack.count()):
             total += pack.next_size()
@@ -73,20 +90,31 @@ def check_sizes(path: Path, *, largest: int, most: int) -> None:
                 )
 
 
-def _skip_header(file: BinaryIO) -> None:
+def _skip_header(file: BinaryIO) -> ObjectFormat:
+    """Read the header, and return the format of the objects."""
     if file.readline(64) not in SIGNATURES:
         raise BadValue("not a bundle: nothing was imported")
+    object_format = SHA1
     while file.tell() < LONGEST_HEAD:
-        if file.readline(LONGEST_HEAD) in {b"\n", b""}:
-            return
+        line = file.readline(LONGEST_HEAD)
+        if line in {b"\n", b""}:
+            return object_format
+        if line.startswith(FORMAT):
+            name = line.removeprefix(FORMAT).strip().decode("ascii", "replace")
+            if name not in FORMATS:
+                raise BadValue(
+                    f"the bundle's object format {name!r} is unknown: nothing was imported"
+                )
+            object_format = FORMATS[name]
     raise StoreDamaged("the bundle contains too many refs: nothing was imported")
 
 
 class _Pack:
     """A pack, read sequentially, one object at a time."""
 
-    def __init__(self, file: BinaryIO, largest: int) -> None:
+    def __init__(self, file: BinaryIO, raw: int, largest: int) -> None:
         self.file = file
+        self.raw = raw
         self.largest = largest
         self.rest = b""
 
@@ -109,7 +137,7 @@ class _Pack:
             while self._byte() & 128:
                 pass
         elif kind == REF_DELTA:
-            self._read_bytes(20)
+            self._read_bytes(self.raw)
         self._check_size(size)
         begin = self._skip_compressed(size)
         if kind not in (OFS_DELTA, REF_DELTA):

@@ -14,7 +14,6 @@ git ends with its pipe.
 from __future__ import annotations
 
 import atexit
-import hashlib
 import io
 import os
 import select
@@ -30,8 +29,7 @@ from typing import Any
 
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import process
-from gitcp.git.packs import oid_of
-from gitcp.git.trees import EMPTY_TREE
+from gitcp.git.object_format import ObjectFormat, format_of
 from gitcp.model import Oid
 
 CHUNK = 1 << 20
@@ -75,8 +73,15 @@ class CatFile:
     `options` are those by which git finds the repository from `cwd`.
     """
 
-    def __init__(self, options: Sequence[str], cwd: str, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        options: Sequence[str],
+        cwd: str,
+        env: Mapping[str, str],
+        object_format: ObjectFormat,
+    ) -> None:
         self._args = (*options, *COMMAND)
+        self._format = object_format
         self._cwd = cwd
         self._env = env
         self._idle: list[_Git] = []
@@ -142,7 +147,7 @@ class CatFile:
             git.stop()
 
     def _start(self) -> _Git:
-        return _Git(self._args, self._cwd, self._env)
+        return _Git(self._args, self._cwd, self._env, self._format)
 
     def _whole(self, git: _Git, oid: Oid) -> tuple[str, bytes]:
         with _stopped_on_error(git):
@@ -164,7 +169,9 @@ class CatFile:
 class _Git:
     """One running process. Who gets an error from it stops it."""
 
-    def __init__(self, args: Sequence[str], cwd: str, env: Mapping[str, str]) -> None:
+    def __init__(
+        self, args: Sequence[str], cwd: str, env: Mapping[str, str], object_format: ObjectFormat
+    ) -> None:
         self._messages = process.scratch()
         requests, self._requests = os.pipe()
         answers, answering = os.pipe()
@@ -193,16 +200,16 @@ class _Git:
         self.is_running = True
         _running.add(self)
         with _stopped_on_error(self):
-            self._greet(args)
+            self._greet(args, object_format.empty_tree)
 
-    def _greet(self, args: Sequence[str]) -> None:
+    def _greet(self, args: Sequence[str], known: Oid) -> None:
         """See that git works in this repository at all: only then does it say something about an
-        object that it does not answer later. The empty tree is known everywhere.
+        object that it does not answer later. The empty tree, `known`, is known everywhere.
         """
         try:
-            _, size = self.ask(EMPTY_TREE)
+            _, size = self.ask(known)
             self._pipe.patience = None  # however slow it starts
-            self.content(EMPTY_TREE, size)
+            self.content(known, size)
         except StoreDamaged:
             code = self._wait() or 0
             self._messages.seek(0)
@@ -223,7 +230,7 @@ class _Git:
         for oid in oids:
             kind, size = self._answer(oid)
             data = self.content(oid, size)
-            if oid_of(kind, data) != oid:
+            if format_of(oid).oid_of(kind, data) != oid:
                 raise _damaged(oid)
             yield oid, (kind, data)
 
@@ -365,11 +372,11 @@ class _stopped_on_error:  # noqa: N801 -- reads as a statement
 def _chunks(git: _Git, oid: Oid, size: int) -> Iterator[bytes]:
     if size <= MOST_WHOLE:
         data = git.content(oid, size)
-        if oid_of("blob", data) != oid:
+        if format_of(oid).oid_of("blob", data) != oid:
             raise _damaged(oid)
         yield data
         return
-    digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+    digest = format_of(oid).hasher(b"blob %d\0" % size)
     for chunk in git.parts(oid, size):
         digest.update(chunk)
         yield chunk

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -26,6 +27,9 @@ SETTLED_NS = 2_000_000_000
 """A file younger than this many nanoseconds may change without a new timestamp; then nothing is
 cached.
 """
+
+SECTION = re.compile(r"\s*\[([^]]*)\]")
+COMMENT = re.compile("[#;]")
 
 WANTED = ("author.", "core.", "extensions.", "filter.", "gitcp.", "i18n.", "user.")
 """The settings that gitcp uses. Others may contain secrets (http.extraHeader) and are not
@@ -82,6 +86,24 @@ def load(repo: ConfigScope) -> dict[str, str]:
     shared.learn(repo.common_dir, settings.get(SHARED))
     _remember(repo, key, _files(repo, read | included), settings)
     return settings
+
+
+def extensions(common_dir: Path) -> dict[str, str]:
+    """Return the `extensions` of a repository, in lower case: what git must know to use it. Read
+    from its own file, which alone counts for git; an older git only says that one is unknown.
+    """
+    try:
+        text = common_dir.joinpath("config").read_text("utf-8", "surrogateescape")
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    values, section = {}, ""
+    for line in text.splitlines() if "extensions" in text.lower() else ():
+        match = SECTION.match(line)
+        section = match[1].strip().lower() if match else section
+        key, equals, value = line[match.end() if match else 0 :].partition("=")
+        if section == "extensions" and equals:
+            values[key.strip().lower()] = COMMENT.split(value)[0].strip(' \t"').lower()
+    return values
 
 
 def files(git_dir: Path) -> list[str]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gitcp.errors import StoreDamaged
 from gitcp.git.fsync import open_own, replace_file
+from gitcp.git.object_format import SHA256
 from gitcp.git.refs import HEX
 from gitcp.git.trees import TreeReader, is_content
 from gitcp.model import TREE
@@ -35,7 +36,7 @@ def content(common_dir: Path) -> bytes:
     """Return the raw list, b"" if there is none. Reads one file, never raises."""
     try:
         with open(open_own(f"{common_dir}/gitcp/{NAME}"), "rb") as file:
-            return file.read(41 * MOST)
+            return file.read((SHA256.digits + 1) * MOST)
     except OSError:
         return b""
 

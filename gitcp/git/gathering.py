@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from gitcp.git import multipack
 from gitcp.git.loose import failures_named
+from gitcp.git.object_format import ObjectFormat
 from gitcp.git.objects import Objects
 from gitcp.git.packs import PackIndex, SmallPack, deflated, packed
 from gitcp.git.repack import note
@@ -36,7 +37,7 @@ class Gathering:
     def __init__(self) -> None:
         self._packs: dict[Path, Contents] = {}
 
-    def add(self, pack: Path, contents: Contents) -> list[Path] | None:
+    def add(self, pack: Path, contents: Contents, object_format: ObjectFormat) -> list[Path] | None:
         """Add a pack that is on disk. Return None, or the joined pack, if any, when there were
         enough to join.
 
@@ -46,7 +47,7 @@ class Gathering:
         if len(self._packs) < MANY:
             return None
         packs, self._packs = self._packs, {}
-        joined = _join(packs)
+        joined = _join(packs, object_format)
         return [joined] if joined else []
 
 
@@ -83,7 +84,7 @@ class GatheringWriter(ObjectWriter):
         """
         if self._pending.pack is not None or self._pending.streamed:
             self.flush()
-        return (packed(self._pending.objects),) if self._pending.objects else ()
+        return (packed(self._pending.objects, self._format),) if self._pending.objects else ()
 
     def place(self, packs: Iterable[SmallPack]) -> None:
         """Make sealed packs visible, without syncing them."""
@@ -91,7 +92,7 @@ class GatheringWriter(ObjectWriter):
             with failures_named(self.discard):
                 pack = small.write(self._directory / "pack")
             self._contents[pack] = dict(self._pending.objects)
-            self._add(PackIndex(pack, small.listing), pack)
+            self._add(PackIndex(pack, self._format, small.listing), pack)
             self._forget_pending()
 
     def _is_stored(self, oid: Oid, *, new: bool) -> bool:
@@ -113,7 +114,7 @@ class GatheringWriter(ObjectWriter):
     def _settled(self, pack: Path | None) -> None:
         self._forget_pending()
         if pack:
-            self._add(PackIndex(pack.with_suffix(".idx")), pack)
+            self._add(PackIndex(pack.with_suffix(".idx"), self._format), pack)
 
     def _add(self, index: PackIndex, pack: Path) -> None:
         """Remember a pack until it is released."""
@@ -127,7 +128,7 @@ class GatheringWriter(ObjectWriter):
         if contents is None:  # larger than what waits in memory
             note(self._repo, pack)
             return
-        joined = self._gathering.add(pack, contents)
+        joined = self._gathering.add(pack, contents, self._format)
         if joined is not None:
             self._stored.forget_packs()
             self._repo.close()  # git would hold the packs that are gone
@@ -135,7 +136,7 @@ class GatheringWriter(ObjectWriter):
                 note(self._repo, each)
 
 
-def _join(packs: Mapping[Path, Contents]) -> Path | None:
+def _join(packs: Mapping[Path, Contents], object_format: ObjectFormat) -> Path | None:
     """Join packs into one and delete them. Return None, and keep them all, if one is missing, or if
     a multi-pack index of git uses one.
     """
@@ -146,7 +147,7 @@ def _join(packs: Mapping[Path, Contents]) -> Path | None:
         return None  # git joined them already
     everything = {oid: entry for contents in packs.values() for oid, entry in contents.items()}
     try:
-        joined = packed(everything, deflated).write(directory, sync=True, held=False)
+        joined = packed(everything, object_format, deflated).write(directory, sync=True, held=False)
     except OSError:  # the disk is full: leave them
         return None
     for pack in packs.keys() - {joined}:

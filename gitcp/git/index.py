@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gitcp.errors import GitcpError, GitFailed
 from gitcp.fastpath import fingerprint
 from gitcp.fastpath.fingerprint import Fingerprint
+from gitcp.git.object_format import FORMATS, SHA1
 from gitcp.model import EXECUTABLE, FILE, GITLINK, SYMLINK, IndexEntry, Oid
 
 if TYPE_CHECKING:
@@ -27,20 +28,22 @@ INTENT_TO_ADD = 4
 SKIP_WORKTREE = 8
 ASSUME_UNCHANGED = 16
 
-EMPTY_BLOB = bytes.fromhex("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")
+EMPTY_BLOBS = frozenset(bytes.fromhex(each.empty_blob) for each in FORMATS.values())
 
-_HEAD = struct.Struct(">40s20sH")
+_HEADS = {each.raw: struct.Struct(f">40s{each.raw}sH") for each in FORMATS.values()}
+"""Of each format: the stat data, the object's name and the flags."""
+
 _STAT = struct.Struct(">10I")
 _LOW = 0xFFFFFFFF
 
 _MODES = {struct.pack(">I", mode): mode for mode in (FILE, EXECUTABLE, SYMLINK, GITLINK)}
 _LISTED = (
-    rb"(\d{6}) ([0-9a-f]{40}) (\d)\t([^\0]*)\0  ctime: (\d+):(\d+)\n  mtime: (\d+):(\d+)\n"
+    rb"(\d{6}) ([0-9a-f]+) (\d)\t([^\0]*)\0  ctime: (\d+):(\d+)\n  mtime: (\d+):(\d+)\n"
     rb"  dev: (\d+)\tino: (\d+)\n  uid: (\d+)\tgid: (\d+)\n  size: (\d+)\tflags: ([0-9a-f]+)\n"
 )
 
 Slot = tuple[int, bytes, int, bytes]
-"""One entry: its mode, its 20-byte object id, its flags, and its 40 bytes of stat data (b"" if
+"""One entry: its mode, its raw object id, its flags, and its 40 bytes of stat data (b"" if
 unknown).
 """
 
@@ -51,13 +54,14 @@ class Folder:
     Entries are decoded from `data` on demand: for most directories only the digest is needed.
     """
 
-    __slots__ = ("_data", "_files", "entries", "folders")
+    __slots__ = ("_data", "_files", "_raw", "entries", "folders")
 
-    def __init__(self, data: bytes = b"") -> None:
+    def __init__(self, data: bytes = b"", raw: int = SHA1.raw) -> None:
         self.folders: set[bytes] = set()
         self.entries: list[tuple[bytes, int, int, int]] = []
         """Name, flags, and where in the data the entry starts and ends."""
         self._data = data
+        self._raw = raw
         self._files: dict[bytes, tuple[Slot, ...]] | None = None
 
     @property
@@ -65,8 +69,9 @@ class Folder:
         """Return the slots by name."""
         if self._files is None:
             self._files = {}
+            head = _HEADS[self._raw]
             for name, flags, start, _ in self.entries:
-                stats, oid, _ = _HEAD.unpack_from(self._data, start)
+                stats, oid, _ = head.unpack_from(self._data, start)
                 kind = stats[24:28]
                 slot = (_MODES.get(kind) or int.from_bytes(kind, "big"), oid, flags, stats)
                 self._files[name] = (*self._files.get(name, ()), slot)
@@ -101,7 +106,7 @@ class Index(NamedTuple):
         if flags or not data or mode != git_mode(status.st_mode):
             return False
         ctime, ctime_ns, mtime, mtime_ns, _, inode, _, _, _, size = _STAT.unpack(data)
-        if not size and oid != EMPTY_BLOB:
+        if not size and oid not in EMPTY_BLOBS:
             return False
         return bool(
             size == status.st_size & _LOW
@@ -143,7 +148,7 @@ def read(repo: Repository) -> Index:
             f"git's index in {repo.git_dir} cannot be read: {error.strerror}; nothing was saved"
         ) from None
     try:
-        folders = _parse(data)
+        folders = _parse(data, repo.object_format.raw)
     except (struct.error, ValueError, IndexError):
         folders = None
     return Index(folders if folders is not None else _ask(repo), mtime_ns)
@@ -176,36 +181,38 @@ def entry_of(path: bytes, slot: Slot | tuple[int, bytes, int]) -> IndexEntry:
 class _FolderBuilder:
     """The folders of an index while it is parsed."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, raw: int) -> None:
         self._data = data
-        self.found = {b"": Folder(data)}
+        self._raw = raw
+        self.found = {b"": Folder(data, raw)}
 
     def at(self, path: bytes) -> Folder:
         """Return the folder of a directory, adding it to its parents if new."""
         folder = self.found.get(path)
         if folder is None:
-            folder = self.found[path] = Folder(self._data)
+            folder = self.found[path] = Folder(self._data, self._raw)
             parent, _, name = path.rpartition(b"/")
             self.at(parent).folders.add(name)
         return folder
 
 
-def _parse(data: bytes) -> dict[bytes, Folder] | None:
-    """Return the folders of a plain index, None if `git` must read it. Raises struct.error,
-    ValueError or IndexError for invalid data.
+def _parse(data: bytes, raw: int) -> dict[bytes, Folder] | None:
+    """Return the folders of a plain index with object ids of `raw` bytes, None if `git` must read
+    it. Raises struct.error, ValueError or IndexError for invalid data.
     """
     signature, version, count = struct.unpack_from(">4sII", data)
     if signature != b"DIRC" or version not in (2, 3, 4):
         return None
-    folders = _FolderBuilder(data)
+    folders, bits_at = _FolderBuilder(data, raw), 40 + raw
     position, path, last = 12, b"", None
     for _ in range(count):  # the hot loop
-        bits, start, flags = data[position + 60] << 8 | data[position + 61], position + 62, 0
+        start, flags = position + bits_at + 2, 0
+        bits = data[start - 2] << 8 | data[start - 1]
         if bits & 0xF000:
             flags = bits >> 12 & STAGE | (ASSUME_UNCHANGED if bits & 0x8000 else 0)
             if bits & 0x4000:
+                flags |= _extended(data[start] << 8)
                 start += 2
-                flags |= _extended(data[position + 62] << 8)
         if version == 4:
             dropped, start = _varint(data, start)
             end = data.index(b"\0", start)
@@ -221,7 +228,7 @@ def _parse(data: bytes) -> dict[bytes, Folder] | None:
             entries, last = folders.at(parent).entries, parent
         entries.append((name, flags, position, end))
         position = following
-    return folders.found if _is_plain(data, position) else None
+    return folders.found if _is_plain(data, position, raw) else None
 
 
 def _extended(bits: int) -> int:
@@ -241,11 +248,11 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
     return value, position + 1
 
 
-def _is_plain(data: bytes, position: int) -> bool:
+def _is_plain(data: bytes, position: int, raw: int) -> bool:
     """Return whether no required extension follows the entries; those have lower-case names and
     change the meaning.
     """
-    while position + 8 <= len(data) - 20:
+    while position + 8 <= len(data) - raw:
         name, size = struct.unpack_from(">4sI", data, position)
         if not name[:1].isupper():
             return False
@@ -260,6 +267,8 @@ def _ask(repo: Repository) -> dict[bytes, Folder]:
     # Without this setting git drops the skip-worktree flag if the file exists.
     as_stored = b"sparse.expectFilesOutsideOfPatterns=true"
     output = repo.git("-c", as_stored, "ls-files", "--stage", "--debug", "-z")
+    raw = repo.object_format.raw
+    head = _HEADS[raw]
     data, entries = bytearray(), []
     position = 0
     for match in re.finditer(_LISTED, output):
@@ -274,15 +283,15 @@ def _ask(repo: Repository) -> dict[bytes, Folder]:
         )
         times, (dev, ino, *owner) = map(int, numbers[:4]), map(int, numbers[4:])
         entries.append((path, flags, len(data)))
-        data += _HEAD.pack(
+        data += head.pack(
             _STAT.pack(*times, dev, ino, int(mode, 8), *owner), bytes.fromhex(oid.decode()), flags
         )
     if position != len(output):
         raise GitFailed(
             f"`git ls-files --debug` printed the index of {repo.root} in an unknown format"
         )
-    folders = _FolderBuilder(bytes(data))
+    folders = _FolderBuilder(bytes(data), raw)
     for path, flags, start in entries:
         parent, _, name = path.rpartition(b"/")
-        folders.at(parent).entries.append((name, flags, start, start + _HEAD.size))
+        folders.at(parent).entries.append((name, flags, start, start + head.size))
     return folders.found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import stat
 import zlib
@@ -15,7 +14,8 @@ from typing import BinaryIO
 from gitcp.errors import DiskFull, GitcpError, StoreDamaged
 from gitcp.git import shared
 from gitcp.git.fsync import FULL, sync_paths
-from gitcp.git.packs import deflated, oid_of
+from gitcp.git.object_format import format_of
+from gitcp.git.packs import deflated
 from gitcp.model import Oid
 
 CHUNK = 1 << 20
@@ -59,7 +59,7 @@ def read_loose(directory: Path, oid: Oid) -> tuple[str, bytes] | None:
             stream.eof
             and not stream.unused_data
             and int(size) == len(data)
-            and oid_of(kind, data) == oid
+            and format_of(oid).oid_of(kind, data) == oid
         )
     except (zlib.error, ValueError):
         is_intact = False
@@ -83,7 +83,7 @@ def inflate(file: BinaryIO, oid: Oid) -> Iterator[bytes]:
     """Yield the content of a loose blob. Raises StoreDamaged, possibly after the last chunk, if its
     hash is wrong.
     """
-    stream, digest, size = zlib.decompressobj(), hashlib.sha1(usedforsecurity=False), -1
+    stream, digest, size = zlib.decompressobj(), format_of(oid).hasher(), -1
     try:
         while not stream.eof:
             with _unreadable(oid):

@@ -27,7 +27,7 @@ class Objects:
     ) -> None:
         self.repo = repo
         self.dry = dry
-        self.stored = StoredObjects(repo.common_dir / "objects")
+        self.stored = StoredObjects(repo.common_dir / "objects", repo.object_format)
         self.pending = Pending()
         self.reader = reader(repo, self.stored, self.pending)
 

@@ -7,7 +7,6 @@ thousands of objects whether they exist, and touches the packs that have them.
 
 from __future__ import annotations
 
-import hashlib
 import mmap
 import os
 import struct
@@ -23,6 +22,7 @@ from typing import BinaryIO, NamedTuple
 from gitcp.errors import StoreDamaged
 from gitcp.git import shared
 from gitcp.git.fsync import make_directories, sync_directory, sync_file, sync_paths, write_all
+from gitcp.git.object_format import ObjectFormat
 from gitcp.model import Oid
 
 KINDS = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
@@ -36,24 +36,23 @@ HELD = b"gitcp: no ref names it yet\n"
 NAMES = 8 + 1024
 """Where the object names of an index begin: after its header and its fan-out."""
 
-SMALLEST_INDEX = NAMES + 40
-"""An index of no objects: its header, its fan-out and two checksums. One that was cut off is not
-looked into.
-"""
-
 SEARCHED = 256
 """So many names are searched byte by byte; above that, looking at a few of them is faster."""
 
 
 class PackIndex:
-    """The sorted object ids of one pack (idx version 2). `listing` is the file's content, if
-    known.
+    """The sorted object ids of one pack (idx version 2), in the format of its repository. `listing`
+    is the file's content, if known.
     """
 
-    def __init__(self, path: Path, listing: bytes | None = None) -> None:
+    def __init__(
+        self, path: Path, object_format: ObjectFormat, listing: bytes | None = None
+    ) -> None:
         self._path = path
+        self._raw = object_format.raw
         self._map = listing or _mapped(path)
-        self.is_usable = self._map[:8] == b"\xfftOc\0\0\0\2" and len(self._map) >= SMALLEST_INDEX
+        smallest = NAMES + 2 * self._raw  # of no objects; one that was cut off is not looked into
+        self.is_usable = self._map[:8] == b"\xfftOc\0\0\0\2" and len(self._map) >= smallest
 
     def __contains__(self, oid: bytes) -> bool:
         return self._number(oid) is not None
@@ -64,7 +63,7 @@ class PackIndex:
         return self._path.with_suffix(".pack")
 
     def names(self) -> Iterator[bytes]:
-        """Return the ids of all objects, sorted, 20 bytes each. Raises StoreDamaged if the index is
+        """Return the raw ids of all objects, sorted. Raises StoreDamaged if the index is
         not version 2.
         """
         if not self.is_usable:
@@ -95,11 +94,11 @@ class PackIndex:
         """Return the position of `oid` in the range, as a bisection would, with one search instead
         of a call for each step.
         """
-        start, end = NAMES + 20 * names.start, NAMES + 20 * names.stop
+        start, end = NAMES + self._raw * names.start, NAMES + self._raw * names.stop
         at = self._map.find(oid, start, end)
-        while at >= 0 and (at - NAMES) % 20:  # the end of one name and the beginning of the next
+        while at >= 0 and (at - NAMES) % self._raw:  # the end of one name and the next one's start
             at = self._map.find(oid, at + 1, end)
-        return (at - NAMES) // 20 if at >= 0 else None
+        return (at - NAMES) // self._raw if at >= 0 else None
 
     def _fan_out(self, byte: int) -> int:
         return self._counts[byte]
@@ -109,8 +108,8 @@ class PackIndex:
         return struct.unpack_from(">256I", self._map, 8)
 
     def _name(self, number: int) -> bytes:
-        start = NAMES + 20 * number
-        return self._map[start : start + 20]
+        start = NAMES + self._raw * number
+        return self._map[start : start + self._raw]
 
 
 def _mapped(path: Path) -> mmap.mmap:
@@ -121,8 +120,9 @@ def _mapped(path: Path) -> mmap.mmap:
 class PackWriter:
     """Writes one pack, object by object, and its index. Nothing is visible before `close`."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, object_format: ObjectFormat) -> None:
         self._directory = directory
+        self._format = object_format
         make_directories(directory)
         # No .idx before it is one: whoever looks for indexes passes over what a crash left. git
         # removes both in time.
@@ -139,7 +139,7 @@ class PackWriter:
         return oid in self._entries
 
     def add(self, oid: bytes, kind: str, data: bytes) -> None:
-        """Append one object; `oid` is its 20-byte id."""
+        """Append one object; `oid` is its raw id."""
         packed = _entry_header(KINDS[kind], len(data)) + deflated(data)
         self._entries[oid] = (self._file.tell(), zlib.crc32(packed))
         self._file.write(packed)
@@ -167,10 +167,10 @@ class PackWriter:
         self._file.seek(8)
         self._file.write(struct.pack(">I", len(self._entries)))
         self._file.flush()
-        checksum = _sha1_of(self._file)
+        checksum = _checksum_of(self._file, self._format)
         self._file.seek(0, os.SEEK_END)
         self._file.write(checksum)
-        index = index_of(self._entries, checksum)
+        index = index_of(self._entries, checksum, self._format)
         # Named by its bytes: who packs the same objects in another order must not replace it under
         # its index.
         name = f"pack-{checksum.hex()}"
@@ -229,10 +229,11 @@ def let_go(pack: Path) -> None:
 
 
 class SmallPack(NamedTuple):
-    """A pack and its index as file contents."""
+    """A pack and its index as file contents. The pack ends in a checksum of `raw` bytes."""
 
     content: bytes
     listing: bytes
+    raw: int
 
     def write(self, directory: Path, *, sync: bool = False, held: bool = True) -> Path:
         """Make both files visible, the index last, and with `sync` durable. Return the pack's path;
@@ -262,7 +263,7 @@ class SmallPack(NamedTuple):
 
     @property
     def _name(self) -> str:
-        return f"pack-{self.content[-20:].hex()}"
+        return f"pack-{self.content[-self.raw :].hex()}"
 
     def _files(self, directory: Path) -> list[tuple[str, bytes]]:
         return [
@@ -272,7 +273,9 @@ class SmallPack(NamedTuple):
 
 
 def packed(
-    objects: Mapping[Oid, tuple[str, bytes]], deflate: Callable[[bytes], bytes] | None = None
+    objects: Mapping[Oid, tuple[str, bytes]],
+    object_format: ObjectFormat,
+    deflate: Callable[[bytes], bytes] | None = None,
 ) -> SmallPack:
     """Return a pack of a few objects. Without `deflate` they are stored uncompressed until packs
     are joined.
@@ -286,11 +289,13 @@ def packed(
         offset += len(entry)
         parts.append(entry)
     data = b"".join(parts)
-    checksum = hashlib.sha1(data, usedforsecurity=False).digest()
-    return SmallPack(data + checksum, index_of(entries, checksum))
+    checksum = object_format.hasher(data).digest()
+    return SmallPack(data + checksum, index_of(entries, checksum, object_format), object_format.raw)
 
 
-def index_of(entries: Mapping[bytes, tuple[int, int]], checksum: bytes) -> bytes:
+def index_of(
+    entries: Mapping[bytes, tuple[int, int]], checksum: bytes, object_format: ObjectFormat
+) -> bytes:
     """Return the index of a pack, given the offset and CRC of each object."""
     names = sorted(entries)
     counts = [0] * 256
@@ -311,10 +316,10 @@ def index_of(entries: Mapping[bytes, tuple[int, int]], checksum: bytes) -> bytes
             checksum,
         )
     )
-    return body + hashlib.sha1(body, usedforsecurity=False).digest()
+    return body + object_format.hasher(body).digest()
 
 
-def indexes(objects_dir: Path) -> list[PackIndex]:
+def indexes(objects_dir: Path, object_format: ObjectFormat) -> list[PackIndex]:
     """Return the indexes of all packs in an objects directory."""
     try:
         names = [name for name in os.listdir(objects_dir / "pack") if name.endswith(".idx")]
@@ -323,7 +328,7 @@ def indexes(objects_dir: Path) -> list[PackIndex]:
     readable = []
     for name in names:
         try:
-            readable.append(PackIndex(objects_dir / "pack" / name))
+            readable.append(PackIndex(objects_dir / "pack" / name, object_format))
         except (FileNotFoundError, ValueError):
             continue  # a repack took it away just now, or it is empty
     return readable
@@ -333,13 +338,6 @@ def pack_times(directories: Iterable[Path]) -> list[float]:
     """Return the time of the last change to each pack directory."""
     packs = (directory / "pack" for directory in directories)
     return [directory.stat().st_mtime for directory in packs if directory.exists()]
-
-
-def oid_of(kind: str, data: bytes | memoryview) -> Oid:
-    """Return the id of an object."""
-    digest = hashlib.sha1(b"%s %d\0" % (kind.encode(), len(data)), usedforsecurity=False)
-    digest.update(data)  # never joined: a large object would be held twice
-    return Oid(digest.hexdigest())
 
 
 def deflated(data: bytes) -> bytes:
@@ -375,8 +373,8 @@ def _entry_header(kind: int, size: int) -> bytes:
     return bytes(header)
 
 
-def _sha1_of(file: BinaryIO) -> bytes:
-    digest = hashlib.sha1(usedforsecurity=False)
+def _checksum_of(file: BinaryIO, object_format: ObjectFormat) -> bytes:
+    digest = object_format.hasher()
     file.seek(0)
     while block := file.read(1 << 20):
         digest.update(block)

@@ -15,7 +15,6 @@ from pathlib import Path
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import process, refs
 from gitcp.git.fsync import make_own_directory
-from gitcp.git.packs import oid_of
 from gitcp.git.reader import ObjectReader
 from gitcp.git.repo import Repository
 from gitcp.model import Host, Oid
@@ -62,7 +61,7 @@ class LazyReader(ObjectReader):
             data = self._repo.git("cat-file", kind, oid)
         except GitFailed as error:
             raise StoreDamaged(f"object {oid} is missing and cannot be fetched: {error}") from None
-        if oid_of(kind, data) != oid:
+        if self._format.oid_of(kind, data) != oid:
             raise StoreDamaged(
                 f"object {oid} of the remote is damaged: its content does not match its name"
             )
@@ -116,7 +115,8 @@ def make(repo: Repository, name: str, url: str) -> Aside:
 def _init(repo: Repository, aside: Aside) -> None:
     path = aside.git_dir
     _remove(path)
-    repo.git(*process.INIT, "--bare", str(path))
+    object_format = f"--object-format={repo.object_format.name}"
+    repo.git(*process.INIT, object_format, "--bare", str(path))
     alternate = os.path.relpath(repo.common_dir / "objects", path / "objects")
     (path / "objects" / "info").mkdir(exist_ok=True)
     (path / "objects" / "info" / "alternates").write_bytes(os.fsencode(alternate) + b"\n")
@@ -152,9 +152,7 @@ def forget(repo: Repository, name: str, ref: str) -> None:
     if aside is None:
         return
     aside.git("update-ref", "-d", ref)
-    if not any(
-        "/sessions/" in ref_name for ref_name in refs.list_refs(aside.common_dir, refs.REMOTES)
-    ):
+    if not any("/sessions/" in ref_name for ref_name in aside.refs.list(refs.REMOTES)):
         _remove(aside.git_dir)
 
 

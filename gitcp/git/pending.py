@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+from gitcp.git.object_format import format_of
 from gitcp.git.packs import PackWriter
-from gitcp.git.trees import EMPTY_TREE
 from gitcp.model import Oid
 
 
@@ -21,7 +21,7 @@ class Pending:
 
     def __contains__(self, oid: Oid) -> bool:
         """Whether the next `flush` makes the object visible. Of the empty tree git has its own."""
-        if oid in self.objects or oid in self.streamed or oid == EMPTY_TREE:
+        if oid in self.objects or oid in self.streamed or oid == format_of(oid).empty_tree:
             return True
         return self.pack is not None and bytes.fromhex(oid) in self.pack
 

@@ -43,7 +43,9 @@ INIT = (
     "--object-format=sha1",
     "--template=",
 )
-"""Creates a repository that gitcp can read, whatever this git's defaults: git 3.0 changes them."""
+"""Creates a repository with SHA-1 names, unless another format follows, and with refs in files:
+whatever this git's defaults.
+"""
 
 FULL = ("No space left on device", "Out of diskspace", "Disk quota exceeded")
 """git's messages for a full disk."""

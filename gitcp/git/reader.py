@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from gitcp.errors import StoreDamaged
 from gitcp.git.loose import inflate, open_loose, read_loose
-from gitcp.git.packs import oid_of
 from gitcp.git.pending import Pending
 from gitcp.git.refs import NOTHING
 from gitcp.git.stored import StoredObjects
-from gitcp.git.trees import EMPTY_TREE, PartOfTree, TreeEntry, diff, parse, serialise, sort_key
+from gitcp.git.trees import PartOfTree, TreeEntry, diff, parse, serialise, sort_key
 from gitcp.model import FileChange, Oid
 
 if TYPE_CHECKING:
@@ -27,7 +26,8 @@ class ObjectReader:
         self._repo = repo
         self._stored = stored
         self._pending = pending
-        self._trees: dict[Oid, list[TreeEntry]] = {EMPTY_TREE: []}
+        self._format = repo.object_format
+        self._trees: dict[Oid, list[TreeEntry]] = {self._format.empty_tree: []}
         self._commits: dict[Oid, bytes] = {}
         self._ahead: dict[Oid, tuple[str, bytes]] = {}
         self._compared: tuple[Oid | None, Oid | None, tuple[FileChange, ...]] = (None, None, ())
@@ -95,7 +95,7 @@ class ObjectReader:
                 whole = self.read_tree(oid.whole)
                 entries = [entry for entry in whole if entry.name != oid.left_out]
             else:
-                entries = parse(self._read_kind(oid, "tree"))
+                entries = parse(self._read_kind(oid, "tree"), self._format)
             self._trees[oid] = entries
         return entries
 
@@ -112,7 +112,7 @@ class ObjectReader:
         Entries may be in any order.
         """
         ordered = sorted(entries, key=sort_key)
-        oid = oid_of("tree", serialise(ordered))
+        oid = self._format.oid_of("tree", serialise(ordered))
         self.cache_tree(oid, ordered)
         return oid
 

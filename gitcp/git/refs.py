@@ -16,10 +16,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 from gitcp.errors import BadValue, DiskFull, GitcpError, Refused, StoreBusy, StoreDamaged
+from gitcp.fastpath import discovery
 from gitcp.git import shared
-from gitcp.git.fsync import FULL, make_directories, sync_directory, write_new
+from gitcp.git.fsync import FULL, make_directories, sync_directory, sync_file, write_new
+from gitcp.git.object_format import FORMATS, FULL_NAME, SHA1
 from gitcp.model import Oid
 
 PREFIX = "refs/gitcp/"
@@ -28,10 +31,10 @@ TAGS = PREFIX + "tags/"
 TRASH = PREFIX + "trash/"
 REMOTES = PREFIX + "remotes/"
 
-HEX = re.compile(r"[0-9a-f]{40}\Z")
+HEX = re.compile(FULL_NAME + r"\Z")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}\Z")
-NOTHING = Oid("0" * 40)
-"""An id that no object has."""
+NOTHING = SHA1.null
+"""An id that no object has, in a repository of either format. Never passed to git."""
 
 LONGEST = 1 << 13
 """Maximum bytes of a ref's file: an object id, or `ref: ` and a path."""
@@ -46,11 +49,97 @@ makes one, so the next holder may delete a leftover: its owner died.
 BESIDE = "..gitcp.lock"
 """Suffix of the file that becomes a ref: not a valid ref name, and ignored by git."""
 
+GIT_LOCK_SIZES = (0, *(each.digits + 1 for each in FORMATS.values()))
 STALE = 60.0
 """Seconds after which an unchanged lock of git counts as left by a crash. git holds one for
 milliseconds, but may be delayed on a busy machine; if it continued after we took its lock, it would
 undo our write.
 """
+
+
+class Refs(Protocol):
+    """The refs of a repository, however they are stored (`Repository.refs`)."""
+
+    def read(self, name: str) -> Oid | None:
+        """Return the value of a ref, None if it does not exist. Follows symbolic refs. Raises
+        StoreDamaged for invalid content.
+        """
+
+    def list(self, prefix: str, garbage: Oid | None = None) -> dict[str, Oid]:
+        """Return every ref below `prefix` by full name, sorted. Invalid ones are omitted, or have
+        the value `garbage`.
+        """
+
+    def head(self) -> tuple[Oid | None, str | None]:
+        """Return HEAD's commit and the full name of the ref that it points to, None each if there
+        is none.
+        """
+
+    def update(
+        self, name: str, new: Oid, old: Oid | None, make_durable: Callable[[], None] | None = None
+    ) -> bool:
+        """Point `name` at `new` if it still points at `old` (None: does not exist). Return False if
+        it moved meanwhile.
+
+        The new value is durable when this returns, unless `make_durable` is given: that is called
+        before the ref moves, and ensures it. Raises StoreBusy if the ref stays locked, DiskFull.
+        """
+
+    def delete(self, name: str, old: Oid) -> bool:
+        """Delete `name` if it still points at `old`. Return False if it moved."""
+
+    def sync(self, name: str) -> None:
+        """Make the current value of a ref durable."""
+
+    def files(self, *names: str) -> tuple[str, ...]:
+        """Return the paths of files, existing or not, one of which differs once HEAD or one of
+        these refs does.
+        """
+
+
+class FileRefs:
+    """Refs in a file each, and in `packed-refs`. `git` runs a command in the repository."""
+
+    def __init__(self, git_dir: Path, common_dir: Path, git: Callable[..., bytes]) -> None:
+        self._git_dir = git_dir
+        self._common = common_dir
+        self._git = git
+
+    def read(self, name: str) -> Oid | None:
+        return read_ref(self._common, name)
+
+    def list(self, prefix: str, garbage: Oid | None = None) -> dict[str, Oid]:
+        return list_refs(self._common, prefix, garbage)
+
+    def head(self) -> tuple[Oid | None, str | None]:
+        data = discovery.beginning(f"{self._git_dir}/HEAD", LONGEST)
+        text = data.decode("utf-8", "surrogateescape").strip()
+        if not text.startswith("ref:"):
+            return Oid(text) if text else None, None
+        name = text[4:].strip()
+        return read_ref(self._common, name), name
+
+    def update(
+        self, name: str, new: Oid, old: Oid | None, make_durable: Callable[[], None] | None = None
+    ) -> bool:
+        return update_ref(self._common, name, new, old, make_durable)
+
+    def delete(self, name: str, old: Oid) -> bool:
+        if delete_ref(self._common, name, old):
+            return True
+        if old == NOTHING or read_ref(self._common, name) != old:
+            return False
+        self._git("update-ref", "-d", name, old)  # packed: only git rewrites packed-refs
+        return True
+
+    def sync(self, name: str) -> None:
+        with suppress(FileNotFoundError):  # packed by git, or deleted
+            sync_file(self._common / name)
+            sync_directory((self._common / name).parent)
+
+    def files(self, *names: str) -> tuple[str, ...]:
+        shared_files = (f"{self._common}/{name}" for name in ("packed-refs", *names))
+        return f"{self._git_dir}/HEAD", *shared_files
 
 
 def read_ref(common_dir: Path, name: str) -> Oid | None:
@@ -281,7 +370,7 @@ def _sync(directory: Path, name: str) -> None:
 def _heal(lock: str) -> None:
     with suppress(FileNotFoundError, NotADirectoryError):
         status = os.lstat(lock)
-        lost = time.time() - status.st_mtime > STALE and status.st_size in (0, 41)
+        lost = time.time() - status.st_mtime > STALE and status.st_size in GIT_LOCK_SIZES
         if stat.S_IMODE(status.st_mode) == OURS or lost:
             os.unlink(lock)
 

@@ -7,12 +7,14 @@ no FETCH_HEAD, no tracking branch, no tag.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from gitcp import progress
-from gitcp.errors import GitcpError, GitFailed
+from gitcp.errors import GitcpError, GitFailed, Refused
 from gitcp.git import process
+from gitcp.git.object_format import FORMATS
 from gitcp.git.refs import HEX, PREFIX
 from gitcp.git.repo import Repository
 from gitcp.model import Oid
@@ -22,6 +24,13 @@ AT_ONCE = 5
 
 PEELED = "^{}"
 """Suffix of the name under which a remote lists the target of a tag."""
+
+OTHER_FORMAT = (
+    "does not support this repository's hash algorithm",
+    "mismatched algorithms",
+    "unexpected capabilities^{}",
+)
+"""git's messages when the other repository has another object format."""
 
 LONGEST = 500
 """Maximum characters of a remote's message that are shown."""
@@ -63,13 +72,36 @@ def peeled(repo: Repository, remote: str, pattern: str) -> dict[str, Oid]:
     bundles do not list those.
     """
     targets = {}
-    for line in (
-        repo.git("ls-remote", "--", remote, pattern).decode("utf-8", "replace").splitlines()
-    ):
+    with _formats_compared(repo):
+        output = repo.git("ls-remote", "--", remote, pattern)
+    for line in output.decode("utf-8", "replace").splitlines():
         oid, _, name = line.partition("\t")
         if HEX.match(oid):
             targets[name] = Oid(oid)
+            if len(oid) != repo.object_format.digits:
+                raise _other_format(repo)
     return targets
+
+
+@contextmanager
+def _formats_compared(repo: Repository) -> Iterator[None]:
+    """Convert git's errors for a remote with another object format."""
+    try:
+        yield
+    except GitFailed as error:
+        if any(words in str(error) for words in OTHER_FORMAT):
+            raise _other_format(repo) from None
+        raise
+
+
+def _other_format(repo: Repository) -> Refused:
+    own = repo.object_format
+    other = next(each for each in FORMATS.values() if each != own)
+    return Refused(
+        f"the remote names its objects by {other.title}, and this repository by {own.title}: git "
+        "cannot exchange objects between them; nothing was sent or fetched",
+        hint=f"git init --bare --object-format={own.name} ../checkpoints.git",
+    )
 
 
 def send(repo: Repository, remote: str, updates: Sequence[Update]) -> dict[str, str]:
@@ -97,7 +129,8 @@ def _send(repo: Repository, remote: str, updates: Sequence[Update]) -> dict[str,
     # push options are words to a forge about the user's own pushes, and some remotes take none at
     # all
     args = ("-c", "push.pushOption=", "push", *options, *leases, "--", remote, *specs)
-    out, err = _talk(repo, args, accept=(0, 1))
+    with _formats_compared(repo):
+        out, err = _talk(repo, args, accept=(0, 1))
     states = dict(_states(out.decode("utf-8", "replace")))
     if not states:
         raise GitFailed(f"the remote {remote} could not be reached: nothing was sent")
@@ -144,7 +177,8 @@ def receive(repo: Repository, remote: str, names: Sequence[str]) -> None:
     for start in range(0, len(names), 100):
         some = names[start : start + 100]
         shown = "--progress" if progress.is_shown() else "--quiet"
-        _talk(repo, (*CHECKED, "fetch", shown, *NAMED_ONLY, "--", remote, *some))
+        with _formats_compared(repo):
+            _talk(repo, (*CHECKED, "fetch", shown, *NAMED_ONLY, "--", remote, *some))
 
 
 def sizes(repo: Repository, names: Sequence[Oid]) -> dict[Oid, int]:

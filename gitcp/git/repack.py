@@ -37,7 +37,7 @@ PACKS = 16
 SETTLED = 3600.0
 """Seconds after which no process is still about to reference an object it found stored."""
 
-OBJECT = re.compile(r"[0-9a-f]{38}")
+OBJECT = re.compile(r"[0-9a-f]{38}(?:[0-9a-f]{24})?")
 
 NOTES = "packs"
 LEFT = "left"
@@ -134,9 +134,9 @@ def _pack_loose(repo: Repository) -> None:
     names = [
         name
         for line in listed.splitlines()
-        if (name := bytes.fromhex(line[:40].decode("ascii"))) in loose
+        if (name := bytes.fromhex(line.partition(b" ")[0].decode("ascii"))) in loose
     ]
-    _drop_copies(repo, set(_index(_packed(repo, names)).names()) if names else set())
+    _drop_copies(repo, set(_index(repo, _packed(repo, names)).names()) if names else set())
 
 
 def _drop_copies(repo: Repository, fresh: set[bytes]) -> None:
@@ -147,7 +147,7 @@ def _drop_copies(repo: Repository, fresh: set[bytes]) -> None:
     reference it, and git may be about to delete the pack.
     """
     directory = _objects(repo)
-    indexes = [_index(directory / "pack" / name) for name in _noted(repo)]
+    indexes = [_index(repo, directory / "pack" / name) for name in _noted(repo)]
     for name, path in _loose(repo):
         oid = bytes.fromhex(name)
         with suppress(FileNotFoundError):  # git packed it just now
@@ -204,15 +204,15 @@ def _may_go(pack: Path) -> bool:
     return pack.exists()
 
 
-def _index(pack: Path) -> PackIndex:
-    return PackIndex(pack.with_suffix(".idx"))
+def _index(repo: Repository, pack: Path) -> PackIndex:
+    return PackIndex(pack.with_suffix(".idx"), repo.object_format)
 
 
 def _replace(repo: Repository, packs: list[Path]) -> None:
     """Join these packs; delete each once the new one contains all its objects."""
-    names = {path: set(_index(path).names()) for path in packs}
+    names = {path: set(_index(repo, path).names()) for path in packs}
     new = _packed(repo, set().union(*names.values()))
-    index = _index(new)
+    index = _index(repo, new)
     for path in packs:
         if path != new and all(name in index for name in names[path]) and _may_go(path):
             _remove(path)

@@ -7,7 +7,6 @@ start git. Formats that gitcp cannot read are refused here.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import cached_property
@@ -17,7 +16,8 @@ from gitcp.errors import GitFailed, Refused, RepositoryNotFound
 from gitcp.fastpath import discovery
 from gitcp.git import config, process, shared
 from gitcp.git.fsync import make_own_directory
-from gitcp.model import Base, Host, Oid
+from gitcp.git.object_format import FORMATS, SHA1, ObjectFormat
+from gitcp.model import Base, Host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from gitcp.fastpath.stat_check import Look
     from gitcp.git.catfile import CatFile
+    from gitcp.git.refs import Refs
 
 OPERATIONS = (
     ("rebase-merge", "rebase"),
@@ -115,12 +116,28 @@ class Repository:
         """
         from gitcp.git.catfile import CatFile  # many a save needs none
 
-        return CatFile(self.git_options, str(self.root), self.host.env)
+        return CatFile(self.git_options, str(self.root), self.host.env, self.object_format)
 
     def close(self) -> None:
         """End the process that reads objects, if there is one. The next read starts another."""
         if "cat_file" in self.__dict__:
             self.cat_file.close()
+
+    @cached_property
+    def object_format(self) -> ObjectFormat:
+        """Return how this repository names its objects."""
+        return FORMATS[self._extensions.get("objectformat", SHA1.name)]
+
+    @cached_property
+    def _extensions(self) -> dict[str, str]:
+        return config.extensions(self.common_dir)
+
+    @property
+    def refs(self) -> Refs:
+        """Return the refs."""
+        from gitcp.git.refs import FileRefs  # many a hook needs none
+
+        return FileRefs(self.git_dir, self.common_dir, self.git)
 
     @cached_property
     def config(self) -> dict[str, str]:
@@ -187,18 +204,13 @@ class Repository:
         return None if self.git_dir == self.common_dir else self.git_dir.name
 
     def head(self) -> Base:
-        """Return HEAD's commit and branch, and the operation in progress. Reads files only."""
-        text = _read_text(f"{self.git_dir}/HEAD") or ""
+        """Return HEAD's commit and branch, and the operation in progress."""
+        commit, ref = self.refs.head()
         operation = next(
             (name for file, name in OPERATIONS if os.access(f"{self.git_dir}/{file}", os.F_OK)),
             None,
         )
-        if not text.startswith("ref:"):
-            return Base(Oid(text.strip()) if text.strip() else None, None, operation)
-        ref = text[4:].strip()
-        from gitcp.git.refs import read_ref
-
-        return Base(read_ref(self.common_dir, ref), ref.removeprefix("refs/heads/"), operation)
+        return Base(commit, ref.removeprefix("refs/heads/") if ref else None, operation)
 
     def _check_owner(self) -> None:
         """Refuse repositories of other users that git refuses (safe.directory), with git's
@@ -213,16 +225,11 @@ class Repository:
             raise Refused(f"git does not trust the repository at {self.root}: {error}") from None
 
     def _check_refs(self) -> None:
-        """Refuse reftable. Reads the config file itself: a git without reftable only reports an
-        unknown extension.
-        """
-        text = _read_text(self.common_dir / "config") or ""
-        if "refstorage" not in text.lower():
-            return
-        storage = re.search(r"^\s*refstorage\s*=\s*(\w+)", text, re.IGNORECASE | re.MULTILINE)
-        if storage is not None and storage[1].lower() != "files":
+        """Refuse reftable."""
+        storage = self._extensions.get("refstorage", "files")
+        if storage != "files":
             raise RepositoryNotFound(
-                f"the repository at {self.root} keeps its refs as {storage[1]}, which gitcp cannot "
+                f"the repository at {self.root} keeps its refs as {storage}, which gitcp cannot "
                 "read",
                 hint="git refs migrate --ref-format=files",
             )
@@ -231,7 +238,7 @@ class Repository:
         if not self.common_dir.joinpath("objects").is_dir():
             raise RepositoryNotFound(f"{self.common_dir} is not a git directory: it has no objects")
         self._check_refs()
-        if self.config.get("extensions.objectformat", "sha1").lower() != "sha1":
+        if self._extensions.get("objectformat", SHA1.name) != SHA1.name:
             raise RepositoryNotFound(
                 f"the repository at {self.root} uses SHA-256 object names, which gitcp cannot read",
                 hint="gitcp works in repositories with SHA-1 object names, git's default",
@@ -308,11 +315,3 @@ def _check_own(repo: Repository) -> None:
             if os.path.islink(path):
                 what = f"{path} is a symbolic link: gitcp does not follow it. Nothing was changed"
                 raise Refused(what, hint=f"rm {shared.quoted(path)}")
-
-
-def _read_text(path: Path | str) -> str | None:
-    try:
-        with open(path, "rb", buffering=0) as file:
-            return file.read().decode("utf-8", "surrogateescape")
-    except (FileNotFoundError, NotADirectoryError):
-        return None

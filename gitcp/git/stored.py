@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from gitcp.git.loose import with_alternates
+from gitcp.git.object_format import ObjectFormat
 from gitcp.git.packs import PackIndex, indexes, pack_times
 from gitcp.model import Oid
 
@@ -19,8 +20,9 @@ from gitcp.model import Oid
 class StoredObjects:
     """The objects in the files of one repository. `directory` is its objects directory."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, object_format: ObjectFormat) -> None:
         self.directory = directory
+        self._format = object_format
         self._listed: list[float] = []
 
     @cached_property
@@ -66,7 +68,9 @@ class StoredObjects:
     @cached_property
     def _indexes(self) -> list[PackIndex]:
         self._listed = pack_times(self.directories)
-        return [index for directory in self.directories for index in indexes(directory)]
+        return [
+            index for directory in self.directories for index in indexes(directory, self._format)
+        ]
 
     def _is_listed(self, oid: Oid) -> bool:
         return any(map(os.path.exists, self.paths(oid)))

@@ -10,15 +10,16 @@ from contextlib import suppress
 from typing import NamedTuple, Protocol, Union
 
 from gitcp.errors import StoreDamaged
+from gitcp.git.object_format import FORMATS, ObjectFormat
 from gitcp.model import GITLINK, TREE, Entry, FileChange, Oid
-
-EMPTY_TREE = Oid("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
-EMPTY_BLOB = Oid("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")
 
 DEEP = 200
 """Trees are edited in place only up to this nesting depth; deeper ones are rebuilt."""
 
-_ENTRY = re.compile(rb"([0-7]+) ([^\0]*)\0(.{20})", re.DOTALL)
+_ENTRIES = {
+    each.raw: re.compile(rb"([0-7]+) ([^\0]*)\0(.{%d})" % each.raw, re.DOTALL)
+    for each in FORMATS.values()
+}
 
 
 class TreeEntry(NamedTuple):
@@ -73,13 +74,14 @@ class TreeStore(Protocol):
     def writer(self) -> TreeWriter: ...
 
 
-def parse(data: bytes) -> list[TreeEntry]:
+def parse(data: bytes, object_format: ObjectFormat) -> list[TreeEntry]:
     """Return the entries of a raw tree object, in its order. Raises StoreDamaged if it is
     invalid.
     """
-    fields = _ENTRY.findall(data)
+    fields = _ENTRIES[object_format.raw].findall(data)
     entries = [TreeEntry(name, int(mode, 8), Oid(oid.hex())) for mode, name, oid in fields]
-    if sum(len(mode) + len(name) for mode, name, _ in fields) + 22 * len(fields) != len(data):
+    fixed = (object_format.raw + 2) * len(fields)  # the names of objects, a space and a NUL each
+    if sum(len(mode) + len(name) for mode, name, _ in fields) + fixed != len(data):
         raise StoreDamaged("a tree object does not parse")
     return entries
 

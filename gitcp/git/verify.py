@@ -7,7 +7,6 @@ checks the meaning of objects; it checks whether any byte differs from what was 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import struct
@@ -17,18 +16,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gitcp.git import shared
+from gitcp.git.object_format import FULL_NAME, ObjectFormat
 from gitcp.git.packs import PackIndex
 from gitcp.git.repo import Repository
 from gitcp.model import Oid
 
-VALUE = re.compile(rb"([0-9a-f]{40})\n?")
-PEELED = re.compile(rb"\^([0-9a-f]{40})")
+_NAME = FULL_NAME.encode("ascii")
+VALUE = re.compile(rb"(%s)\n?" % _NAME)
+PEELED = re.compile(rb"\^(%s)" % _NAME)
 HEADER = re.compile(rb"# pack-refs with:[ a-z-]*")
-PACKED = re.compile(rb"([0-9a-f]{40}) ([^\x00-\x20\x7f~^:?*\[\\]+)")
+PACKED = re.compile(rb"(%s) ([^\x00-\x20\x7f~^:?*\[\\]+)" % _NAME)
 
 BLOCK = 1 << 20
-NAMES, END = 8 + 4 * 256, 20
-"""Where the names begin in the index of a pack; the bytes of the checksum at a pack's end."""
+NAMES = 8 + 4 * 256
+"""Where the names begin in the index of a pack."""
 
 
 class Fault(NamedTuple):
@@ -143,7 +144,7 @@ def _oid(digits: bytes) -> Oid:
 # ---------------------------------------------------------------- packs
 
 
-def unsound_files(directories: Iterable[Path]) -> list[Path]:
+def unsound_files(directories: Iterable[Path], object_format: ObjectFormat) -> list[Path]:
     """Return the packs, indexes and other lookup files of git in these objects directories that do
     not match their checksums.
     """
@@ -159,30 +160,30 @@ def unsound_files(directories: Iterable[Path]) -> list[Path]:
         for directory in directories
         for pattern in patterns
         for path in sorted(directory.glob(pattern))
-        if not _is_sound(path)
+        if not _is_sound(path, object_format)
     ]
 
 
-def concerns(path: Path, used: Collection[bytes]) -> bool:
-    """Return whether an unsound file may affect one of the objects `used` (20-byte ids).
+def concerns(path: Path, used: Collection[bytes], object_format: ObjectFormat) -> bool:
+    """Return whether an unsound file may affect one of the objects `used` (raw ids).
 
     A pack does if it contains one. Any other file may hide one.
     """
     index = path.with_suffix(".idx")
-    if path.suffix != ".pack" or not _is_sound(index):
+    if path.suffix != ".pack" or not _is_sound(index, object_format):
         return True
     try:
-        names = PackIndex(index)
+        names = PackIndex(index, object_format)
     except FileNotFoundError:
         return False
     return not names.is_usable or any(oid in names for oid in used)
 
 
-def _is_sound(path: Path) -> bool:
-    """Return whether a file ends in the SHA-1 of all its other bytes. A missing file was repacked
+def _is_sound(path: Path, object_format: ObjectFormat) -> bool:
+    """Return whether a file ends in the hash of all its other bytes. A missing file was repacked
     meanwhile.
     """
-    digest = hashlib.sha1(usedforsecurity=False)
+    digest = object_format.hasher()
     try:
         with path.open("rb") as file:
             left = os.fstat(file.fileno()).st_size - digest.digest_size
@@ -196,19 +197,21 @@ def _is_sound(path: Path) -> bool:
         return False
 
 
-def changed_in(unsound: Iterable[Path]) -> frozenset[bytes]:
-    """Return the objects (20-byte ids) of unsound packs whose bytes do not match their CRC in a
+def changed_in(unsound: Iterable[Path], object_format: ObjectFormat) -> frozenset[bytes]:
+    """Return the objects (raw ids) of unsound packs whose bytes do not match their CRC in a
     sound index.
 
     Some of them still read correctly: not every packed bit is significant.
     """
     packs = (
-        path for path in unsound if path.suffix == ".pack" and _is_sound(path.with_suffix(".idx"))
+        path
+        for path in unsound
+        if path.suffix == ".pack" and _is_sound(path.with_suffix(".idx"), object_format)
     )
-    return frozenset(name for path in packs for name in _changed_in(path))
+    return frozenset(name for path in packs for name in _changed_in(path, object_format.raw))
 
 
-def _changed_in(pack: Path) -> Iterator[bytes]:
+def _changed_in(pack: Path, raw: int) -> Iterator[bytes]:
     try:
         index = pack.with_suffix(".idx").read_bytes()
         file = pack.open("rb")
@@ -217,8 +220,8 @@ def _changed_in(pack: Path) -> Iterator[bytes]:
     with file:
         if not index.startswith(b"\xfftOc\0\0\0\2"):
             return
-        entries = list(_entries(index))
-        ends = [offset for offset, _, _ in entries[1:]] + [os.fstat(file.fileno()).st_size - END]
+        entries = list(_entries(index, raw))
+        ends = [offset for offset, _, _ in entries[1:]] + [os.fstat(file.fileno()).st_size - raw]
         for (offset, name, expected), end in zip(entries, ends, strict=True):
             actual, left = 0, end - offset
             file.seek(offset)
@@ -228,10 +231,10 @@ def _changed_in(pack: Path) -> Iterator[bytes]:
                 yield name
 
 
-def _entries(index: bytes) -> list[tuple[int, bytes, int]]:
+def _entries(index: bytes, raw: int) -> list[tuple[int, bytes, int]]:
     """Return the offset, id and CRC of each object in a version 2 index, in pack order."""
     [count] = struct.unpack_from(">I", index, NAMES - 4)
-    checks, offsets, large = (NAMES + count * width for width in (20, 24, 28))
+    checks, offsets, large = (NAMES + count * width for width in (raw, raw + 4, raw + 8))
 
     def offset(number: int) -> int:
         [value] = struct.unpack_from(">I", index, offsets + 4 * number)
@@ -239,7 +242,7 @@ def _entries(index: bytes) -> list[tuple[int, bytes, int]]:
             [value] = struct.unpack_from(">Q", index, large + 8 * (value & 0x7FFFFFFF))
         return int(value)
 
-    names = (index[start : start + 20] for start in range(NAMES, checks, 20))
+    names = (index[start : start + raw] for start in range(NAMES, checks, raw))
     crcs = struct.unpack_from(f">{count}I", index, checks)
     return sorted(
         (offset(number), name, crc)

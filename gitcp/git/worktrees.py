@@ -10,7 +10,6 @@ import os
 from pathlib import Path
 
 from gitcp.errors import AlreadyExists, BadValue, GitFailed, Refused
-from gitcp.git import refs
 from gitcp.git.repo import Repository
 from gitcp.model import Oid
 
@@ -20,7 +19,7 @@ HEADS = "refs/heads/"
 def check_branch(repo: Repository, name: str) -> None:
     """Raise BadValue if `name` is not a valid branch name, Refused if the branch exists."""
     _check_name(repo, name)
-    if refs.read_ref(repo.common_dir, HEADS + name) is not None:
+    if repo.refs.read(HEADS + name) is not None:
         raise AlreadyExists(
             f"branch {name} already exists; nothing was changed",
             hint="choose another name with --branch",
@@ -66,7 +65,7 @@ def check_movable(repo: Repository, name: str, *, force: bool) -> Oid | None:
     out.
     """
     _check_name(repo, name)
-    old = refs.read_ref(repo.common_dir, HEADS + name)
+    old = repo.refs.read(HEADS + name)
     if old is not None and not force:
         raise AlreadyExists(
             f"branch {name} already exists; nothing was changed", hint="to move it, add --force"
@@ -85,7 +84,14 @@ def set_branch(repo: Repository, name: str, commit: Oid, old: Oid | None) -> boo
     it moved.
     """
     try:
-        repo.git("update-ref", "-m", "gitcp publish", HEADS + name, commit, old or "0" * 40)
+        repo.git(
+            "update-ref",
+            "-m",
+            "gitcp publish",
+            HEADS + name,
+            commit,
+            old or repo.object_format.null,
+        )
     except GitFailed:
         return False
     return True

@@ -20,14 +20,16 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gitcp.errors import DiskFull, FormatTooNew, GitcpError, StoreDamaged
-from gitcp.git import refs
-from gitcp.git.fsync import FULL, open_own, open_shared, read_own, sync_directory, sync_file
+from gitcp.git.fsync import FULL, open_own, open_shared, read_own, sync_directory
+from gitcp.git.object_format import FULL_NAME, format_of
 from gitcp.git.packs import SmallPack
 from gitcp.model import Oid
+
+if TYPE_CHECKING:
+    from gitcp.git.repo import Repository
 
 NAME = "ahead"
 MOST = 64
@@ -37,7 +39,8 @@ ROOM = 128 << 10
 START = b"gitcp-ahead "
 BOOT = "/proc/sys/kernel/random/boot_id"
 HEADER = re.compile(
-    rb"gitcp-ahead 1 (\S+) (\S+) ([0-9a-f]{40}|-) ([0-9a-f]{40}) ([0-9+,]*) ([0-9a-f]{40})\n"
+    rb"gitcp-ahead 1 (\S+) (\S+) (%s|-) (%s) ([0-9+,]*) ([0-9a-f]{40})\n"
+    % ((FULL_NAME.encode("ascii"),) * 2)
 )
 OTHER = re.compile(rb"gitcp-ahead (?!1 )[0-9]+ ")
 
@@ -66,9 +69,10 @@ def running() -> str | None:
 class WriteAheadLog:
     """The log of one repository. Writers and `settle` hold the store's lock."""
 
-    def __init__(self, common_dir: Path) -> None:
-        self._common = common_dir
-        self._path = common_dir / "gitcp" / NAME
+    def __init__(self, repo: Repository) -> None:
+        self._repo = repo
+        self._common = repo.common_dir
+        self._path = repo.common_dir / "gitcp" / NAME
         self._remember(0, 0, b"")
 
     @cached_property
@@ -138,19 +142,17 @@ class WriteAheadLog:
     def _settle_ref(self, records: list[Record], now: str | None) -> None:
         last = records[-1]
         if last.boot == now:  # the system has run all the time: it is where it was moved to
-            with suppress(FileNotFoundError):  # packed by git, or deleted
-                sync_file(self._common / last.ref)
-                sync_directory((self._common / last.ref).parent)
+            self._repo.refs.sync(last.ref)
             return
         known = {oid for record in records for oid in (record.old, record.new)}
         try:
-            current = refs.read_ref(self._common, last.ref)
+            current = self._repo.refs.read(last.ref)
         except StoreDamaged:  # its bytes were lost, its name was not: whatever is packed is older
             (self._common / last.ref).unlink()
-            current = refs.read_ref(self._common, last.ref)
+            current = self._repo.refs.read(last.ref)
             known.add(current)
         if current in known:
-            refs.update_ref(self._common, last.ref, last.new, current)
+            self._repo.refs.update(last.ref, last.new, current)
 
     def _remember(self, end: int, count: int, last: bytes) -> None:
         """Remember that the file has `count` records up to `end`, and the bytes of the last one."""
@@ -207,7 +209,9 @@ def decode(data: bytes) -> Iterator[Record]:
         boot, ref, old, new = (
             header[number].decode("utf-8", "surrogateescape") for number in range(1, 5)
         )
-        packs = tuple(SmallPack(*pair) for pair in zip(parts[::2], parts[1::2], strict=True))
+        raw = format_of(new).raw
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        packs = tuple(SmallPack(*pair, raw) for pair in pairs)
         yield Record(boot, ref, None if old == "-" else Oid(old), Oid(new), packs)
         offset = end
     if OTHER.match(data, offset):
@@ -221,7 +225,7 @@ def encode(record: Record) -> bytes:
     sizes = ",".join(f"{len(pack.content)}+{len(pack.listing)}" for pack in record.packs)
     move = f"{record.ref} {record.old or '-'} {record.new}"
     head = f"gitcp-ahead 1 {record.boot} {move} {sizes} ".encode()
-    body = b"".join(part for pack in record.packs for part in pack)
+    body = b"".join(part for pack in record.packs for part in (pack.content, pack.listing))
     return head + _checksum(head, body) + b"\n" + body
 
 

@@ -6,7 +6,6 @@ does not do for all objects.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import zlib
 from collections.abc import Iterable
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gitcp.errors import StoreDamaged
 from gitcp.git.freshening import Freshener
 from gitcp.git.loose import failures_named, flush_loose
-from gitcp.git.packs import LEVEL, PackWriter, deflated, let_go, oid_of, packed
+from gitcp.git.packs import LEVEL, PackWriter, deflated, let_go, packed
 from gitcp.git.pending import Pending
 from gitcp.git.reader import ObjectReader
 from gitcp.git.repack import note
@@ -63,6 +62,7 @@ class ObjectWriter:
     def __init__(self, parts: Parts, *, dry: bool = False) -> None:
         self._repo, self._stored, self._pending, self._reader, self._freshener = parts
         self._dry = dry
+        self._format = self._repo.object_format
         self._directory = self._stored.directory
         self._unnamed: list[Path] = []
         self.new_bytes = 0
@@ -73,7 +73,7 @@ class ObjectWriter:
 
         With `new` it is unlikely to exist (gitcp.git.gathering then skips the lookup).
         """
-        oid = oid_of(kind, data)
+        oid = self._format.oid_of(kind, data)
         if self._is_stored(oid, new=new):
             return oid
         self.new_objects += 1
@@ -107,7 +107,7 @@ class ObjectWriter:
         """Store a blob of `size` bytes without holding it in memory. Return None if `chunks` do not
         add up to `size`.
         """
-        digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+        digest = self._format.hasher(b"blob %d\0" % size)
         compressor = zlib.compressobj(LEVEL)
         temporary = self._directory / f"tmp_obj_gitcp_{os.urandom(6).hex()}"
         seen = 0
@@ -159,7 +159,7 @@ class ObjectWriter:
         """What waits becomes a pack, unless it is little."""
         if self._is_little():
             return None
-        small = packed(self._pending.objects, deflated)
+        small = packed(self._pending.objects, self._format, deflated)
         pack = small.write(self._directory / "pack", sync=True, held=held)
         self._pending.clear()
         return pack
@@ -187,7 +187,7 @@ class ObjectWriter:
 
     def _start_pack(self) -> None:
         with failures_named(self.discard):
-            writer = self._pending.pack = PackWriter(self._directory / "pack")
+            writer = self._pending.pack = PackWriter(self._directory / "pack", self._format)
             for oid, (kind, data) in self._pending.objects.items():
                 writer.add(bytes.fromhex(oid), kind, data)
         self._forget_pending()

@@ -94,7 +94,7 @@ def load(store: Store, floor: Oid | None, only: str | None = None) -> list[Chain
 
 def _tips(store: Store, only: str | None) -> dict[str, Oid]:
     tips = dict(store.sessions())
-    for ref, tip in refs.list_refs(store.repo.common_dir, refs.REMOTES).items():
+    for ref, tip in store.repo.refs.list(refs.REMOTES).items():
         remote, kind, name = (*ref.removeprefix(refs.REMOTES).split("/", 2), "", "")[:3]
         if kind == "sessions":
             tips[f"{remote}/{name}"] = tip

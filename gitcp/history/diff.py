@@ -45,9 +45,10 @@ def compare(store: Store, old: Oid | None, new: Oid, paths: Paths = ()) -> Compa
     """Compare the files of two stored trees, those of checkpoints or commits; `old` None stands for
     an empty tree.
     """
-    before = files_of(store, old) if old else trees.EMPTY_TREE
+    empty = store.repo.object_format.empty_tree
+    before = files_of(store, old) if old else empty
     changes = _changes(store.reader, before, files_of(store, new), paths)
-    return Comparison(changes, _text(store.repo.git, old or trees.EMPTY_TREE, new, changes, paths))
+    return Comparison(changes, _text(store.repo.git, old or empty, new, changes, paths))
 
 
 @contextmanager

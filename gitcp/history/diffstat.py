@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gitcp.errors import GitFailed
+from gitcp.git.object_format import FULL_NAME
 from gitcp.model import FileChange, Oid
 from gitcp.store import Store
 from gitcp.value import Value
 
 COUNT = re.compile(rb"\n?(\d+|-)\t(\d+|-)\t(.+)", re.DOTALL)
-PAIR = re.compile(rb"([0-9a-f]{40}) ([0-9a-f]{40})\n")
+PAIR = re.compile(rb"(%s) (%s)\n" % ((FULL_NAME.encode("ascii"),) * 2))
 NOT_OURS = (":/", ":(top,exclude).gitcp")
 """Pathspecs for everything but what gitcp adds to a tree."""
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from gitcp.model import RESERVED, Entry, FileChange, Oid
 from gitcp.store import Store
 
-RAW = re.compile(rb":([0-7]+) ([0-7]+) ([0-9a-f]{40}) ([0-9a-f]{40}) [A-Z]")
+RAW = re.compile(rb":([0-7]+) ([0-7]+) ([0-9a-f]+) ([0-9a-f]+) [A-Z]")
 
 
 class Changed(NamedTuple):

@@ -23,7 +23,7 @@ from gitcp.value import Value
 BLOCK = 1 << 16
 SHORT = "%x01%H%x00%s%x00%b"
 LINE = re.compile(
-    "\x01([0-9a-f]{40})\0([^\0\x01]*)\0[^\0\x01]*?^Gitcp-Session: (.+)\nGitcp-Number: ([0-9]+)$",
+    "\x01([0-9a-f]+)\0([^\0\x01]*)\0[^\0\x01]*?^Gitcp-Session: (.+)\nGitcp-Number: ([0-9]+)$",
     re.MULTILINE,
 )
 
@@ -190,7 +190,7 @@ def tags(store: Store) -> dict[Oid, tuple[str, ...]]:
     check`.
     """
     names: dict[Oid, tuple[str, ...]] = {}
-    for name, oid in refs.list_refs(store.repo.common_dir, refs.TAGS).items():
+    for name, oid in store.repo.refs.list(refs.TAGS).items():
         try:
             commit = store.peel(oid)
         except StoreDamaged:

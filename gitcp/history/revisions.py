@@ -44,7 +44,7 @@ IN_SESSION = re.compile(r"([^@]+)@([0-9]{0,18})")
 AT_TIME = re.compile(r"([^@]*)@\{([^{}]*)\}")
 STEPS = re.compile(r"(.+)(?:~([0-9]{0,9})|\^([01]?))", re.DOTALL)
 DASHES = re.compile(r"([^@]*@)(-+)")
-HEX = re.compile(r"[0-9a-f]{4,40}", re.IGNORECASE)
+HEX = re.compile(r"[0-9a-f]{4,64}", re.IGNORECASE)
 
 SHORTEST = 3
 
@@ -332,7 +332,7 @@ def _exact_name(store: Store, name: str) -> Oid | None:
 
 
 def _tag_commit(store: Store, name: str) -> Oid | None:
-    oid = refs.read_ref(store.repo.common_dir, refs.TAGS + name) if refs.NAME.match(name) else None
+    oid = store.repo.refs.read(refs.TAGS + name) if refs.NAME.match(name) else None
     return store.peel(oid) if oid else None
 
 
@@ -474,7 +474,7 @@ def _commits(store: Store, text: str) -> list[Oid]:
     """
     if not HEX.fullmatch(text):
         return []
-    tips = refs.list_refs(store.repo.common_dir, refs.PREFIX, refs.NOTHING).values()
+    tips = store.repo.refs.list(refs.PREFIX).values()
     listed = store.repo.git(
         "rev-list", "--ignore-missing", "--stdin", input="\n".join(tips).encode()
     )
@@ -587,7 +587,7 @@ def _fetch_hint(store: Store, name: str, session: str) -> str:
     if not refs.NAME.match(name):
         return "gitcp log"
     part, prefix = partial_clone.find(store.repo, name), f"{refs.REMOTES}{name}/sessions/"
-    remote_refs = refs.list_refs(part.common_dir, prefix) if part else {}
+    remote_refs = part.refs.list(prefix) if part else {}
     if not session or not any(ref.startswith(prefix + session) for ref in remote_refs):
         return "gitcp fetch"
     return f"gitcp fetch {name} {session}  (it was fetched without files, for log and show only)"
@@ -595,7 +595,7 @@ def _fetch_hint(store: Store, name: str, session: str) -> str:
 
 def _undo_hint(store: Store, session: str, number: int) -> str:
     """Return the hint for a checkpoint in the trash; "" if it is not there."""
-    trash = refs.list_refs(store.repo.common_dir, refs.TRASH).items()
+    trash = store.repo.refs.list(refs.TRASH).items()
     tips = (tip for ref, tip in trash if ref.endswith(f"/sessions/{session}"))
     if not any(_find(store, tip, number) for tip in tips):
         return ""
@@ -611,7 +611,7 @@ def _similar_names(store: Store, text: str, command: str) -> str:
 
 
 def _tag_refs(store: Store) -> Iterable[str]:
-    return refs.list_refs(store.repo.common_dir, refs.TAGS)
+    return store.repo.refs.list(refs.TAGS)
 
 
 def _quoted(text: str) -> str:

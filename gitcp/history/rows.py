@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from gitcp.errors import GitcpError, StoreDamaged
-from gitcp.git.trees import EMPTY_TREE
 from gitcp.history import folding
 from gitcp.history.diffstat import Pair, Total, totals
 from gitcp.history.folding import Row
@@ -90,4 +89,4 @@ def _trees(store: Store, row: Row) -> Pair:
         from gitcp.history.diff import base_tree  # the whole of saving is behind it
 
         before = base_tree(store, Oid(oldest.trailers.get("Gitcp-Base", "")) or None)
-    return before or EMPTY_TREE, row.newest.root
+    return before or store.repo.object_format.empty_tree, row.newest.root

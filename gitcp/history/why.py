@@ -106,7 +106,7 @@ def _blame(store: Store, last: Checkpoint, name: bytes, number: int) -> Oid:
         raise BadValue(
             f"git cannot find the origin of line {number} of {display(name)}: {error}"
         ) from None
-    return Oid(output[:40].decode("ascii"))
+    return Oid(output.partition(b" ")[0].decode("ascii"))
 
 
 def _why_missing(store: Store, last: Checkpoint, name: bytes, changed: Summary | None) -> str:

@@ -7,7 +7,6 @@ one (gitcp.git.gathering). Checkpoints are as durable as with any store.
 
 from __future__ import annotations
 
-from gitcp.git import refs
 from gitcp.git.gathering import Gathering, GatheringObjects
 from gitcp.git.repo import Repository
 from gitcp.git.write_ahead_log import WriteAheadLog, running
@@ -28,7 +27,7 @@ class FastStore(Store):
         self._log: WriteAheadLog | None = None  # the first lock settles what an earlier run left
         super().__init__(repo)
         self.objects = GatheringObjects(repo, gathering)
-        self._log = WriteAheadLog(repo.common_dir) if running() else None
+        self._log = WriteAheadLog(repo) if running() else None
 
     def _settle(self) -> None:
         """With a log, only when it is long. The packs of the last save are joined, and synced, by
@@ -55,6 +54,4 @@ class FastStore(Store):
             log.append(name, checkpoint.parent, checkpoint.commit, packs)
             self.objects.writer.place(packs)
 
-        return refs.update_ref(
-            self.repo.common_dir, name, checkpoint.commit, checkpoint.parent, make_durable
-        )
+        return self.repo.refs.update(name, checkpoint.commit, checkpoint.parent, make_durable)

@@ -17,7 +17,6 @@ from gitcp import api
 from gitcp.api.opened import start_housekeeping
 from gitcp.errors import BadValue, Refused, RevisionNotFound
 from gitcp.git.gathering import MANY, Gathering
-from gitcp.git.trees import EMPTY_TREE
 from gitcp.integrations.fast_store import FastStore
 from gitcp.langgraph import reading, record, threads
 from gitcp.langgraph.keys import COPY, PUT, WRITES, Key, Requested, config_of, session_name
@@ -304,7 +303,12 @@ class ThreadStore:
     ) -> Snapshot | None:
         """Return the files to save; None for the current ones."""
         if not self.has_files:
-            return Snapshot(EMPTY_TREE, store.repo.head(), 0, (Skip(b".", SkipReason.NOT_HELD),))
+            return Snapshot(
+                store.repo.object_format.empty_tree,
+                store.repo.head(),
+                0,
+                (Skip(b".", SkipReason.NOT_HELD),),
+            )
         parent = thread.puts.get((key.ns, key.parent))
         return (
             store.read(parent[0]).snapshot

@@ -6,7 +6,7 @@ their checksums; numbers, parents and names must be consistent; refs, packs and 
 intact. All problems are collected. Nothing is repaired, but damaged objects are recorded
 (gitcp.git.damage), so that the next save does not rely on them.
 
-Memory: 20 bytes per object, one blob, and the listing of each checkpoint.
+Memory: the name of each object, one blob, and the listing of each checkpoint.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from gitcp.errors import StoreDamaged
 from gitcp.git import damage, promised, refs, trees, verify
 from gitcp.git.loose import has_stray_bit
 from gitcp.git.repo import Repository
-from gitcp.git.trees import EMPTY_TREE
 from gitcp.model import TREE, Checkpoint, CheckpointId, Conversation, Oid, Stream
 from gitcp.store import Store
 from gitcp.value import Value
@@ -71,8 +70,8 @@ def check(store: Store) -> CheckReport:
     again if it has their content.
     """
     repo = store.repo
-    bad_files = verify.unsound_files(store.objects.stored.directories)
-    run_state = _Check(repo, verify.changed_in(bad_files))
+    bad_files = verify.unsound_files(store.objects.stored.directories, repo.object_format)
+    run_state = _Check(repo, verify.changed_in(bad_files, repo.object_format))
     run_state.walk_refs()
     run_state.read_checkpoints()
     on_remote = run_state.drop_promised()
@@ -82,7 +81,7 @@ def check(store: Store) -> CheckReport:
     if unreadable is not None:
         problems.append(Problem(*unreadable))
     for path in bad_files:
-        if verify.concerns(path, run_state.seen):
+        if verify.concerns(path, run_state.seen, repo.object_format):
             problems.append(
                 Problem(os.path.relpath(path, repo.common_dir), "does not match its checksum")
             )
@@ -104,7 +103,7 @@ class _Check:
     `links` are all checkpoints, each chain from its tip. `damaged` are objects with what is
     wrong. `lost` are unreadable commits with the checkpoint after them. `doubts` are
     problems that count only if no damaged object explains them. `changed` are objects
-    (20-byte names) that differ between packs.
+    (raw names) that differ between packs.
     """
 
     def __init__(self, repo: Repository, changed: frozenset[bytes]) -> None:
@@ -112,7 +111,8 @@ class _Check:
         self.changed = changed
         self.store = self._new_store()
         self.links: dict[Oid, _Link] = {}
-        self.seen: set[bytes] = {bytes.fromhex(EMPTY_TREE)}  # git knows it without having it
+        # git knows it without having it
+        self.seen: set[bytes] = {bytes.fromhex(repo.object_format.empty_tree)}
         self.problems: list[Problem] = []
         self.damaged: dict[Oid, str] = {}
         self.lost: list[tuple[Oid, CheckpointId]] = []
@@ -255,7 +255,11 @@ class _Check:
 
     def _entries(self, oid: Oid, data: bytes) -> Iterator[trees.TreeEntry]:
         try:
-            yield from (entry for entry in trees.parse(data) if trees.is_content(entry.mode))
+            yield from (
+                entry
+                for entry in trees.parse(data, self.repo.object_format)
+                if trees.is_content(entry.mode)
+            )
         except StoreDamaged as error:
             self.damaged[oid] = str(error)
 

@@ -134,7 +134,7 @@ class _Fetched:
 
     def __init__(self, store: Store, session: str) -> None:
         self.remote, _, self.name = session.partition("/")
-        self.held = refs.list_refs(store.repo.common_dir, f"{refs.REMOTES}{self.remote}/")
+        self.held = store.repo.refs.list(f"{refs.REMOTES}{self.remote}/")
         self.ref = self._ref("sessions", self.name)
         self.chain = list(store.history(self.held[self.ref]))
         chain_commits = {node.commit for node in self.chain}

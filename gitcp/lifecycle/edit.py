@@ -225,7 +225,8 @@ class Editor:
             if entry and entry.mode == TREE
             else 1
         )
-        tree = trees.without(self.store.objects, before.tree, path) or trees.EMPTY_TREE
+        tree = trees.without(self.store.objects, before.tree, path)
+        tree = tree or self.store.repo.object_format.empty_tree
         return replace(
             before,
             **remaining,

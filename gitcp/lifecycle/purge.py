@@ -222,7 +222,7 @@ def _all_checkpoints(store: Store) -> Iterator[Summary]:
 def _moves(store: Store, editor: Editor) -> Iterator[Move]:
     """Yield the ref moves, including the trash's."""
     for prefix in (refs.SESSIONS, refs.TAGS, refs.TRASH):
-        for ref, value in refs.list_refs(store.repo.common_dir, prefix).items():
+        for ref, value in store.repo.refs.list(prefix).items():
             new = editor.tag(value, editor.becomes[store.peel(value)])
             if new != value:
                 yield Move(ref, value, new)
@@ -278,7 +278,7 @@ def _differences(
 
 def _elsewhere(store: Store, editor: Editor) -> tuple[str, ...]:
     """Return the remote tracking refs that contain it."""
-    tracked = refs.list_refs(store.repo.common_dir, refs.REMOTES)
+    tracked = store.repo.refs.list(refs.REMOTES)
     scratch = Store(store.repo)
     other = Editor(scratch, editor.edit)
     try:

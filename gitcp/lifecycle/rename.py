@@ -58,7 +58,7 @@ def rename(store: Store, old: str, new: str) -> Renamed:
             raise RevisionNotFound(
                 f"no session {old!r}; nothing was renamed", hint="gitcp sessions"
             )
-        all_refs = refs.list_refs(store.repo.common_dir, refs.PREFIX)
+        all_refs = store.repo.refs.list(refs.PREFIX)
         if any(rename_state.session_of(ref) == new for ref in all_refs):
             location = "already exists" if store.tip(new) else "is in the trash"
             raise AlreadyExists(

@@ -168,7 +168,9 @@ def is_whole(store: Store, trees: Iterable[Oid]) -> bool:
     except GitFailed:
         return False
     known = damage.known(store.repo.common_dir)
-    return not known or known.isdisjoint(line[:40].decode() for line in listing.splitlines())
+    return not known or known.isdisjoint(
+        line.partition(b" ")[0].decode("ascii") for line in listing.splitlines()
+    )
 
 
 def _objects(store: Store, trees: Iterable[Oid], without: Iterable[Oid]) -> list[_Object]:
@@ -213,7 +215,7 @@ def _rev_list_input(trees: Iterable[Oid], without: Iterable[Oid]) -> bytes:
 
 def project_trees(store: Store, forest: Forest) -> set[Oid]:
     """Return the trees of the commits at the project's refs and of checkpoints' bases."""
-    listed = refs.list_refs(store.repo.common_dir, "refs/")
+    listed = store.repo.refs.list("refs/")
     commits = {oid for name, oid in listed.items() if not name.startswith(refs.PREFIX)}
     commits |= {Oid(base) for n in forest.nodes.values() if (base := n.trailers.get("Gitcp-Base"))}
     return {tree for tree in (_tree(store, oid) for oid in commits) if tree is not None}

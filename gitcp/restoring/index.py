@@ -46,14 +46,15 @@ def _change(
 ) -> None:
     entries = [entry for entry in read_index(repo) if within(entry.path, scope)]
     present = {(e.path, e.stage): Entry(e.mode, e.oid) for e in entries if not e.intent_to_add}
-    lines = [*_removals(present, wanted), *_additions(present, wanted)]
+    null = repo.object_format.null.encode("ascii")
+    lines = [*_removals(present, wanted, null), *_additions(present, wanted)]
     for entry in entries:
         if (
             entry.intent_to_add
             and entry.path not in intent_to_add
             and (entry.path, 0) not in wanted
         ):
-            lines.append(b"0 %s\t%s\0" % (b"0" * 40, entry.path))
+            lines.append(b"0 %s\t%s\0" % (null, entry.path))
     if lines:
         repo.git("update-index", "-z", "--index-info", input=b"".join(lines))
     _flag(
@@ -106,12 +107,14 @@ def _recorded(store: Store, target: Checkpoint) -> dict[Slot, Entry]:
     return entries
 
 
-def _removals(present: Mapping[Slot, Entry], wanted: Mapping[Slot, Entry]) -> list[bytes]:
+def _removals(
+    present: Mapping[Slot, Entry], wanted: Mapping[Slot, Entry], null: bytes
+) -> list[bytes]:
     """Return input for `git update-index` that removes each path whose stages differ: git keeps no
-    stage 0 beside others.
+    stage 0 beside others. `null` is the name of no object.
     """
     differing = {path for path, stage in present.keys() ^ wanted.keys() if (path, stage) in present}
-    return [b"0 %s\t%s\0" % (b"0" * 40, path) for path in sorted(differing)]
+    return [b"0 %s\t%s\0" % (null, path) for path in sorted(differing)]
 
 
 def _additions(present: Mapping[Slot, Entry], wanted: Mapping[Slot, Entry]) -> list[bytes]:

@@ -176,6 +176,7 @@ def edited_tree(
     Subtrees are written; the root tree is only hashed, like that of every snapshot.
     """
     entries = {entry.name: entry for entry in objects.reader.read_tree(tree)}
+    empty = objects.repo.object_format.empty_tree
     by_directory: dict[bytes, dict[bytes, Entry | None]] = {}
     for path, entry in changes.items():
         name, _, rest = path.partition(b"/")
@@ -187,9 +188,9 @@ def edited_tree(
             del entries[name]
     for name, below in by_directory.items():
         present = entries.get(name)
-        old = present.oid if present is not None and present.mode == TREE else trees.EMPTY_TREE
+        old = present.oid if present is not None and present.mode == TREE else empty
         new = edited_tree(objects, old, below, top=False)
-        if new != trees.EMPTY_TREE:
+        if new != empty:
             entries[name] = TreeEntry(name, TREE, new)
         elif present is not None and present.mode == TREE:
             del entries[name]

@@ -73,10 +73,7 @@ def _recreate(store: Store, last: Checkpoint, name: str) -> str:
     if base.commit is None or not store.reader.exists(base.commit):
         return f"gitcp restore {last.id} --to {path}"
     arguments = f"--detach {path} {base.commit}"
-    if (
-        base.branch
-        and refs.read_ref(store.repo.common_dir, f"refs/heads/{base.branch}") is not None
-    ):
+    if base.branch and store.repo.refs.read(f"refs/heads/{base.branch}") is not None:
         arguments = f"{path} {shlex.quote(base.branch)}"
     return (
         f"git worktree prune && git worktree add {arguments} && cd {path} && gitcp resume {last.id}"

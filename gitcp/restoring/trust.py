@@ -107,7 +107,7 @@ def admit(store: Store, checkpoint: Checkpoint, *, trusted: bool) -> None:
                 "was changed",
                 hint=f"gitcp fork {checkpoint.commit[:10]} --trust",
             )
-        if not refs.update_ref(store.repo.common_dir, refs.SESSIONS + session, tip, old):
+        if not store.repo.refs.update(refs.SESSIONS + session, tip, old):
             raise StoreBusy(f"session {session} changed at the same time: nothing was changed here")
 
 
@@ -116,7 +116,7 @@ def _fetched_tip(store: Store, checkpoint: Checkpoint) -> Oid:
     none has it, or if two remotes continue it differently, since trusting one is not trusting the
     other.
     """
-    remote_refs = refs.list_refs(store.repo.common_dir, refs.REMOTES).items()
+    remote_refs = store.repo.refs.list(refs.REMOTES).items()
     tips = {tip for ref, tip in remote_refs if ref.endswith("/sessions/" + checkpoint.id.session)}
     holders = {
         tip

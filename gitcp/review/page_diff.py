@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from gitcp.git import trees
 from gitcp.history.diff import compare
 from gitcp.model import Oid
 from gitcp.review.patches import FilePatch, parse
@@ -50,7 +49,7 @@ def page_diffs(store: Store, pairs: Iterable[tuple[Oid | None, Oid]]) -> list[Pa
     """Return what a page shows of the differences between two trees each, without gitcp's own
     files. None stands for an empty tree. Raises GitFailed if an object is missing.
     """
-    whole = [(old or trees.EMPTY_TREE, new) for old, new in pairs]
+    whole = [(old or store.repo.object_format.empty_tree, new) for old, new in pairs]
     distinct = list(dict.fromkeys(whole))
     changes = _changes(store, distinct)
     sizes = _sizes(store, changes.values())

@@ -46,7 +46,7 @@ RECENT = 16
 added some.
 """
 
-UNKNOWN = Oid("0" * 40)
+UNKNOWN = Oid("unknown")
 
 
 class ChangeScope(StrEnum):

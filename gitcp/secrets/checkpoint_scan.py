@@ -335,7 +335,7 @@ class _Run:
         """Scan across the boundaries of segments that end inside a line."""
         clean = True
         for before, after in pairwise(pieces):
-            key = hashlib.sha1(bytes.fromhex(before + after), usedforsecurity=False).digest()
+            key = self.store.repo.object_format.hasher(bytes.fromhex(before + after)).digest()
             if self._is_known(key):
                 continue
             first, second = (

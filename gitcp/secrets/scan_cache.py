@@ -1,4 +1,4 @@
-"""Cache of the ids of clean objects, 20 bytes each. Deleting it only costs time.
+"""Cache of the raw ids of clean objects. Deleting it only costs time.
 
 Starts with a hash of the rules and the user's scanner; if these change, everything is scanned
 again.
@@ -27,7 +27,8 @@ def load(repo: Repository) -> frozenset[bytes]:
     head = _head(repo)
     if not data.startswith(head):
         return frozenset()
-    return frozenset(data[at : at + 20] for at in range(len(head), len(data) - 19, 20))
+    raw = repo.object_format.raw
+    return frozenset(data[at : at + raw] for at in range(len(head), len(data) - raw + 1, raw))
 
 
 def add(repo: Repository, clean: Collection[bytes]) -> None:

@@ -181,7 +181,7 @@ def _bundle(store: Store, request: ExportRequest) -> Exported:
 
 def _tags_on(store: Store, chain: Sequence[Oid]) -> dict[str, Oid]:
     """Return the tags on these checkpoints, by name."""
-    listed = refs.list_refs(store.repo.common_dir, refs.TAGS)
+    listed = store.repo.refs.list(refs.TAGS)
     return {
         name.removeprefix(refs.TAGS): oid
         for name, oid in listed.items()

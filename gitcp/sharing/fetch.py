@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from gitcp.errors import GitcpError, GitFailed, RevisionNotFound, StoreDamaged
-from gitcp.git import partial_clone, refs, remote
+from gitcp.git import partial_clone, remote
 from gitcp.model import Oid
 from gitcp.sharing import verify_incoming
 from gitcp.sharing.push import State, compare_histories
@@ -102,8 +102,8 @@ def _items(source: Remote, listed: dict[str, Oid]) -> Iterable[Fetched]:
 def _update(
     store: Store, source: Remote, one: Fetched, arrived: Callable[[Store, Oid], None] | None
 ) -> Fetched:
-    name, common = f"{source.tracking}sessions/{one.session}", store.repo.common_dir
-    old, local = refs.read_ref(common, name), store.tip(one.session)
+    name = f"{source.tracking}sessions/{one.session}"
+    old, local = store.repo.refs.read(name), store.tip(one.session)
     known_commits = frozenset(
         s.commit for tip in (old, local) if tip is not None for s in store.history(tip)
     )
@@ -114,7 +114,7 @@ def _update(
     except (GitcpError, RecursionError) as error:
         return Fetched(one.session, one.tip, refused=str(error) or "nested too deeply")
     with store.lock():
-        if not refs.update_ref(common, name, one.tip, old):
+        if not store.repo.refs.update(name, one.tip, old):
             return Fetched(
                 one.session, one.tip, refused="fetched by another process at the same time"
             )
@@ -138,7 +138,7 @@ def _update_tags(store: Store, source: Remote) -> None:
     """Update the tracking refs of tags on fetched checkpoints. Other tags are skipped, as git
     does.
     """
-    tips = refs.list_refs(store.repo.common_dir, source.tracking + "sessions/").values()
+    tips = store.repo.refs.list(source.tracking + "sessions/").values()
     reached = {summary.commit for tip in tips for summary in store.history(tip)}
     listed = remote.peeled(store.repo, source.url, source.tags + "*")
     valid = (ref for ref in listed if verify_incoming.is_session(ref.removeprefix(source.tags)))
@@ -152,9 +152,7 @@ def _update_tags(store: Store, source: Remote) -> None:
         except StoreDamaged:
             continue
         with store.lock():
-            refs.update_ref(
-                store.repo.common_dir, name, listed[ref], refs.read_ref(store.repo.common_dir, name)
-            )
+            store.repo.refs.update(name, listed[ref], store.repo.refs.read(name))
 
 
 def _receive_tags(store: Store, source: Remote, names: Sequence[str]) -> None:

@@ -105,6 +105,7 @@ def _copied(store: Store, path: Path) -> Iterator[Path]:
 
 
 def _bundle(store: Store, path: Path) -> tuple[Imported, ...]:
+    bundle.check_format(path, store.repo.object_format)
     bundle.check_sizes(path, largest=verify_incoming.LARGEST, most=MOST)
     listed = fetch.listing(store, Remote(IMPORTED, str(path), enabled=True))
     if not listed:
@@ -139,7 +140,7 @@ def _namespace(store: Store, session: str, tip: Oid) -> str:
     an older version of it, or none.
     """
     for namespace in _namespaces():
-        current = refs.read_ref(store.repo.common_dir, _ref(namespace, session))
+        current = store.repo.refs.read(_ref(namespace, session))
         if current is None or current == tip or _is_extended_by(store, current, tip):
             return namespace
     raise AssertionError("unreachable")
@@ -177,7 +178,7 @@ def _conversation(store: Store, request: ImportRequest, copy: Path) -> Imported:
         assert parent is not None
         return Imported(f"{namespace}/{session}", session, parent, 0)
     with store.lock():
-        if not refs.update_ref(store.repo.common_dir, _ref(namespace, session), commit, parent):
+        if not store.repo.refs.update(_ref(namespace, session), commit, parent):
             raise StoreBusy(f"{namespace}/{session} moved in the meantime; nothing was imported")
     return Imported(f"{namespace}/{session}", session, commit, 1)
 
@@ -194,7 +195,7 @@ def _session_for(store: Store, transcript: ImportedTranscript) -> tuple[str, str
     if name in local_sessions:
         name = next(n for number in count(2) if (n := f"{name}-{number}") not in local_sessions)
     for namespace in _namespaces():
-        tip = refs.read_ref(store.repo.common_dir, _ref(namespace, name))
+        tip = store.repo.refs.read(_ref(namespace, name))
         if tip is None or _continues(store, tip, transcript):
             return namespace, name, tip
     raise AssertionError("unreachable")

@@ -55,7 +55,7 @@ def join(store: Store) -> Joined:
     clashes = [name for name, tip in theirs.items() if sessions.get(name, tip) != tip]
     renamed = {name: rename(own, name, _free(name, {*sessions, *theirs})).new for name in clashes}
     with store.lock():
-        _transfer(store, refs.list_refs(own.repo.common_dir, refs.PREFIX), own.repo.git_dir)
+        _transfer(store, own.repo.refs.list(refs.PREFIX), own.repo.git_dir)
         _copy_files(own.repo.git_dir / "gitcp", store.repo.store_dir)
         moved = _set_aside(own.repo.git_dir)
     names = sorted(renamed.get(name, name) for name in theirs)
@@ -86,11 +86,7 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 def _transfer(store: Store, wanted: Mapping[str, Oid], source: Path) -> None:
-    missing = {
-        name: oid
-        for name, oid in wanted.items()
-        if refs.read_ref(store.repo.common_dir, name) != oid
-    }
+    missing = {name: oid for name, oid in wanted.items() if store.repo.refs.read(name) != oid}
     remote.receive(store.repo, str(source), list(missing))
     store.writer.flush(held=True)  # forget what was not there: it is now
     for name, oid in missing.items():

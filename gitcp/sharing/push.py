@@ -130,7 +130,7 @@ def _outgoing(store: Store, session: str, allowed: Collection[str], *, redacted:
     if tip is None:
         raise RevisionNotFound(f"no session {session!r}; nothing was sent", hint="gitcp sessions")
     nodes = list(store.history(tip))[::-1]
-    values = refs.list_refs(store.repo.common_dir, refs.TAGS)
+    values = store.repo.refs.list(refs.TAGS)
     commits = {node.commit for node in nodes}
     tags = {
         name.removeprefix(refs.TAGS): value
@@ -259,9 +259,7 @@ def _remote_ref(to: Remote, item: Item) -> str:
 def _track(store: Store, to: Remote, item: Item) -> None:
     """Update the tracking ref. If this fails, the next fetch repairs it."""
     name = f"{to.tracking}{item.kind}s/{item.name}"
-    refs.update_ref(
-        store.repo.common_dir, name, item.new, refs.read_ref(store.repo.common_dir, name)
-    )
+    store.repo.refs.update(name, item.new, store.repo.refs.read(name))
 
 
 def _diverged(to: Remote, item: Item) -> Refused:

@@ -76,7 +76,7 @@ class _Validation:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.counts: dict[Oid, int] = {trees.EMPTY_TREE: 0}
+        self.counts: dict[Oid, int] = {store.repo.object_format.empty_tree: 0}
         self.blobs: set[Oid] = set()
         self.streams: list[tuple[Stream, tuple[Segment, ...]]] = []
 

@@ -20,7 +20,7 @@ def first(store: Store, session: str) -> int:
 
     Unreadable checkpoints are skipped: a damaged chain must not block saving.
     """
-    tips = sorted(set(refs.list_refs(store.repo.common_dir, refs.PREFIX, refs.NOTHING).values()))
+    tips = sorted(set(store.repo.refs.list(refs.PREFIX, refs.NOTHING).values()))
     if not tips:
         return _highest_quarantined(store, session) + 1
     try:

@@ -68,7 +68,7 @@ def read(
 
     With `despite_damage`, skip sessions and tags with unreadable checkpoints.
     """
-    tag_refs = refs.list_refs(store.repo.common_dir, refs.TAGS) if tags is None else {}
+    tag_refs = store.repo.refs.list(refs.TAGS) if tags is None else {}
     sessions = store.sessions() if sessions is None else sessions
     tags = (
         {name.removeprefix(refs.TAGS): oid for name, oid in tag_refs.items()}
@@ -243,7 +243,7 @@ def _move_all(store: Store, listed: list[Move], operation: Operation) -> Operati
         if has_failed and move.new is None:
             continue  # keep the trash unless everything was restored from it
         moved = store.move_ref(move.ref, move.old, move.new)
-        has_failed |= not moved and refs.read_ref(store.repo.common_dir, move.ref) != move.new
+        has_failed |= not moved and store.repo.refs.read(move.ref) != move.new
     tidy(store, listed)
     if operation.what == oplog.RENAME and len(operation.names) == 2:
         rename_state.follow(store.repo, *operation.names)

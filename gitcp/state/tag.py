@@ -32,13 +32,13 @@ def create(
     """
     ref = refs.TAGS + _check_name(store, name)
     with store.lock():
-        old = refs.read_ref(store.repo.common_dir, ref)
+        old = store.repo.refs.read(ref)
         if old is not None and not force:
             if store.peel(old) == checkpoint.commit:
                 return
             raise _taken(store, name, old)
         new = store.write_tag(name, checkpoint, text or subject(checkpoint), now)
-        if not refs.update_ref(store.repo.common_dir, ref, new, old):
+        if not store.repo.refs.update(ref, new, old):
             raise StoreBusy(
                 f"tag {name} was moved by another process: it was left there",
                 hint=f"gitcp show {name}",
@@ -47,7 +47,7 @@ def create(
 
 def check_free(store: Store, name: str) -> None:
     """Raise what `create` would raise for a checkpoint that does not exist yet."""
-    old = refs.read_ref(store.repo.common_dir, refs.TAGS + _check_name(store, name))
+    old = store.repo.refs.read(refs.TAGS + _check_name(store, name))
     if old is not None:
         id, tags = store.summary(store.peel(old)).id, store.tags()
         free = next(new for n in count(2) if (new := f"{name}-{n}") not in tags)
@@ -63,7 +63,7 @@ def delete(store: Store, name: str) -> None:
     """Delete the tag `name`; its checkpoint stays. Raises BadValue, RevisionNotFound, StoreBusy."""
     ref = refs.TAGS + refs.check_name(name, "tag")
     with store.lock():
-        old = refs.read_ref(store.repo.common_dir, ref)
+        old = store.repo.refs.read(ref)
         if old is None:
             raise RevisionNotFound(f"no tag named {name}", hint="gitcp tag")
         if not store.move_ref(ref, old, None):

@@ -88,7 +88,7 @@ class RestoredEntry(Value):
 def entries(store: Store) -> tuple[Entry, ...]:
     """Return all entries of the trash, oldest first. Reads only."""
     parts: dict[str, dict[str, dict[str, Oid]]] = {}
-    for ref, oid in refs.list_refs(store.repo.common_dir, refs.TRASH, refs.NOTHING).items():
+    for ref, oid in store.repo.refs.list(refs.TRASH, refs.NOTHING).items():
         name, _, rest = ref.removeprefix(refs.TRASH).partition("/")
         part, _, last = rest.partition("/")
         parts.setdefault(name, {}).setdefault(part.replace("-", "_"), {})[last] = oid
@@ -339,7 +339,7 @@ def _restore_fetched(store: Store, entry: Entry) -> list[Move]:
         for fetched_ref, oid in refs_of_kind.items():
             remote, _, name = fetched_ref.partition("/")
             ref = f"{refs.REMOTES}{remote}/{kind}/{name}"
-            if refs.read_ref(store.repo.common_dir, ref) is None:
+            if store.repo.refs.read(ref) is None:
                 moves.append(Move(ref, None, oid))
     return moves
 

@@ -18,7 +18,7 @@ def write_trees(
 ) -> dict[bytes, bytes]:
     """Write the trees of `records` and of the directories above them, deepest first.
 
-    Return their ids by path, always including the root's. An id is 20 bytes, b"" for a directory
+    Return their ids by path, always including the root's. An id is raw bytes, b"" for a directory
     without captured files. `past` are the directories as they were. The root's tree, and the
     previous trees of changed directories, are only registered with `objects`, which can then read
     them: they are compared next.

@@ -66,7 +66,7 @@ class Job:
 
     @property
     def indexed(self) -> bytes | None:
-        """Return the blob id in the index, 20 bytes; None if untracked or in conflict."""
+        """Return the blob id in the index, raw; None if untracked or in conflict."""
         return self.slots[0][1] if self.slots and not self.slots[0][2] & STAGE else None
 
 
@@ -281,7 +281,8 @@ class Blobs:
         if job.status.st_size > CONVERT_UP_TO:
             return self._stream(job, RAW)
         data, status = read(self._root + job.path, job.status)
-        stored = store(job.path, data, rule, lambda: self._is_indexed_crlf(job))
+        crlf, object_format = lambda: self._is_indexed_crlf(job), self._repo.object_format
+        stored = store(job.path, data, rule, crlf, object_format)
         blob, conversion = stored or (data, None)
         how = (
             None

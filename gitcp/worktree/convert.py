@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gitcp.errors import GitcpError, StoreDamaged
-from gitcp.git.packs import oid_of
+from gitcp.git.object_format import SHA1, ObjectFormat
 from gitcp.model import Conversion, Oid
 from gitcp.worktree.attributes import UNSPECIFIED, Attributes, autocrlf_of
 
@@ -30,7 +30,7 @@ LONGEST_POINTER = 1024
 _PRINTABLE = bytes((*range(32, 127), *range(128, 256), 8, 9, 12, 27))
 _LINE_ENDS = b"\r\n"
 
-_NO_OID = Oid("0" * 40)
+_NO_OID = SHA1.null
 
 _CODECS = {
     "utf-16": ("utf-16-le", b"\xff\xfe"),
@@ -90,7 +90,11 @@ def rule_of(attributes: Attributes, config: Mapping[str, str]) -> Rule:
 
 
 def store(
-    path: bytes, data: bytes, rule: Rule, indexed_crlf: Callable[[], bool]
+    path: bytes,
+    data: bytes,
+    rule: Rule,
+    indexed_crlf: Callable[[], bool],
+    object_format: ObjectFormat,
 ) -> tuple[bytes, Conversion | None] | None:
     """Return the blob that git would store for a file's bytes, and its conversion back; None if
     that does not restore the same bytes.
@@ -105,7 +109,7 @@ def store(
     if conversion is None:
         return (blob, None) if blob == data else None
     try:
-        restored = _checkout(blob, oid_of("blob", blob), conversion)
+        restored = _checkout(blob, object_format.oid_of("blob", blob), conversion)
     except UnicodeError:
         return None
     return (blob, conversion) if restored == data else None

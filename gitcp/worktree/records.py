@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from gitcp.fastpath.stat_check import GONE, UNSETTLED
 from gitcp.git.index import INTENT_TO_ADD, SKIP_WORKTREE, STAGE, Folder, Slot
+from gitcp.git.object_format import FORMATS
 from gitcp.git.trees import TreeEntry
 from gitcp.model import GITLINK, RESERVED, Oid, SkipReason
 
@@ -65,8 +66,10 @@ class File(NamedTuple):
         return Stamp(self.ctime_ns, self.size, self.inode, self.st_mode)
 
 
-_ROW = struct.Struct("=I20sIQQ")
-"""The first five fields of a File. Marshaled one by one they would be half of the state file."""
+_ROWS = {each.raw: struct.Struct(f"=I{each.raw}sIQQ") for each in FORMATS.values()}
+"""The first five fields of a File, by the bytes of an object's name. Marshaled one by one they
+would be half of the state file.
+"""
 
 PlainLine = tuple[int, int, bytes, tuple[Any, ...]]
 """A Line as stored: marshal accepts only plain tuples. Its first three fields come first for
@@ -98,7 +101,7 @@ class Line(NamedTuple):
     """A directory as stored in the state file.
 
     `seen` are the entries to check and their ctimes: two lists, marshaled, and rarely decoded.
-    `digest` is that of the index entries here, b"" for none. `tree` is the 20-byte id of the tree,
+    `digest` is that of the index entries here, b"" for none. `tree` is the raw id of the tree,
     b"" if nothing is captured here or below. `captured` is the number of paths captured directly
     here. `ignored`, `included` and `blocked` are as in Record; `tracked` means that the index has
     entries here or below. `detail` is the rest of the record (a Detail), marshaled.
@@ -255,7 +258,7 @@ class Record:
         return self.folders | self.folder.folders
 
     def line(self, tree: bytes) -> Line:
-        """Return the stored form of the record; `tree` is the 20-byte id of its tree."""
+        """Return the stored form of the record; `tree` is the raw id of its tree."""
         watched = {
             name: file.ctime_ns if file.settled else UNSETTLED for name, file in self.files.items()
         }
@@ -284,7 +287,7 @@ class Record:
             or name in self.watched
         }
         return Detail(
-            b"".join(_ROW.pack(*file[:5]) for file in self.files.values()),
+            b"".join(_ROWS[len(file.oid)].pack(*file[:5]) for file in self.files.values()),
             apart,
             list(self.folders),
             list(self.folder.folders),
@@ -320,12 +323,13 @@ class Record:
         self.blocked, self.stamp, self.inode = line.blocked, line.stamp, line.inode
         # our own state file, checked as a whole
         names, stamps = marshal.loads(line.seen)  # noqa: S302
+        rows = _ROWS[len(line.tree)].iter_unpack(detail.rows) if line.tree else iter(())
         make, apart = tuple.__new__, detail.apart  # a tenth of a large scan is spent here
         self.files = {
             name: make(
                 File, (*row, *apart[name]) if name in apart else (*row, stamp, True, None, None)
             )
-            for name, stamp, row in zip(names, stamps, _ROW.iter_unpack(detail.rows), strict=False)
+            for name, stamp, row in zip(names, stamps, rows, strict=False)
         }
         self.folders, self.links, self.absent = set(detail.folders), detail.links, detail.absent
         self.skipped, self.nested, self.watched = detail.skipped, detail.nested, detail.watched

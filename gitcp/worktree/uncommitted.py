@@ -17,6 +17,7 @@ from pathlib import Path
 from gitcp.errors import GitcpError
 from gitcp.git import index
 from gitcp.git.index import SKIP_WORKTREE, Index, Slot
+from gitcp.git.object_format import ObjectFormat
 from gitcp.git.repo import Repository
 from gitcp.model import GITLINK, Skip, SkipReason, Snapshot
 from gitcp.worktree.paths import display
@@ -74,12 +75,15 @@ def _is_same(repo: Repository, entries: Index, path: bytes, slot: Slot) -> bool:
         return False
     if entries.proves(slot, status):
         return True
-    return index.git_mode(status.st_mode) == mode and _hashed(full, status).digest() == oid
+    return (
+        index.git_mode(status.st_mode) == mode
+        and _hashed(full, status, repo.object_format).digest() == oid
+    )
 
 
-def _hashed(full: bytes, status: os.stat_result) -> hashlib._Hash:
+def _hashed(full: bytes, status: os.stat_result, object_format: ObjectFormat) -> hashlib._Hash:
     """The hash that git would give a file's bytes as a blob."""
-    digest = hashlib.sha1(b"blob %d\0" % status.st_size, usedforsecurity=False)
+    digest = object_format.hasher(b"blob %d\0" % status.st_size)
     if stat.S_ISLNK(status.st_mode):
         digest.update(os.readlink(full))
         return digest

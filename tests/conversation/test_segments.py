@@ -18,13 +18,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from kinds import FORMAT
 
 from gitcp.conversation import segments
 from gitcp.conversation.segments import Cut, Segment, content, cut, read_segments
 from gitcp.errors import ConversationUnreadable, StoreDamaged
 from gitcp.git import trees
 from gitcp.git.objects import Objects
-from gitcp.git.packs import oid_of
 from gitcp.git.repo import Repository
 from gitcp.git.writer import ObjectWriter
 from gitcp.model import FILE, Entry, Host, Oid, Source
@@ -203,7 +203,10 @@ def test_growth_shares_what_was_there(objects: Objects) -> None:
     new = numbered(6000, 100)
     second = given_bytes(objects, old + new, first.segments)
 
-    assert second.segments == (*first.segments, Segment(oid_of("blob", new), len(old), len(new)))
+    assert second.segments == (
+        *first.segments,
+        Segment(FORMAT.oid_of("blob", new), len(old), len(new)),
+    )
     assert objects.writer.new_bytes - stored < len(new) + 500
     assert second.kept == len(old)
 
@@ -367,7 +370,7 @@ def test_emptied_and_filled_again(objects: Objects) -> None:
     second = given_bytes(objects, b"", first.segments)
     third = given_bytes(objects, b"else\n", second.segments)
 
-    assert paths(objects, second.tree) == {b"a/000000000000.jsonl": oid_of("blob", b"")}
+    assert paths(objects, second.tree) == {b"a/000000000000.jsonl": FORMAT.oid_of("blob", b"")}
     assert joined(objects, second) == b""
     assert [s.size for s in third.segments] == [5]
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kinds import FORMAT
 
 import gitcp
 from gitcp.errors import GitFailed, StoreDamaged
@@ -22,7 +23,7 @@ from gitcp.git import catfile, process
 from gitcp.git.catfile import AT_ONCE, MOST_IDLE, MOST_WHOLE
 from gitcp.git.gathering import MANY, Gathering, GatheringObjects
 from gitcp.git.objects import Objects
-from gitcp.git.packs import indexes, oid_of
+from gitcp.git.packs import indexes
 from gitcp.model import Oid
 
 from driver import SOURCE, Project
@@ -87,7 +88,7 @@ def packed(project: Project) -> dict[Oid, bytes]:
         project.write(f"blob{number}", data)
     project.commit()
     project.git("repack", "-adq")
-    return {oid_of("blob", data): data for data in contents}
+    return {FORMAT.oid_of("blob", data): data for data in contents}
 
 
 def problem_of(objects: Objects, oid: Oid, expected: tuple[str, bytes]) -> StoreDamaged | None:
@@ -109,7 +110,7 @@ def few(project: Project) -> list[Oid]:
         project.write(f"file{number}", text)
     project.commit()
     project.git("repack", "-adq")
-    return [oid_of("blob", text.encode()) for text in contents]
+    return [FORMAT.oid_of("blob", text.encode()) for text in contents]
 
 
 def is_running(pid: int) -> bool:
@@ -137,7 +138,7 @@ def scripted(directory: Path, script: str) -> dict[str, str]:
 
 def test_every_object_of_a_pack(history: Project, started: list[int]) -> None:
     """Byte for byte what `git cat-file` prints, whatever deltas lie between, by one process."""
-    (index,) = indexes(history.root / ".git/objects")
+    (index,) = indexes(history.root / ".git/objects", FORMAT)
     assert "chain length = 10" in history.git("verify-pack", "-v", str(index.pack))
     expected = every_object(history)
     assert {kind for kind, _ in expected.values()} == {"blob", "commit", "tag", "tree"}
@@ -233,7 +234,7 @@ def test_a_callers_git_variables(project: Project, tmp_path: Path) -> None:
         "GIT_OBJECT_DIRECTORY": f"{elsewhere}/objects",
         "GIT_WORK_TREE": str(other.root),
     }
-    git = catfile.CatFile((), str(project.root), env)
+    git = catfile.CatFile((), str(project.root), env, FORMAT)
     assert git.read(oids[0]) == ("blob", b"file 0\n" * 9)
 
 
@@ -251,7 +252,7 @@ def test_what_is_borrowed(project: Project, tmp_path: Path) -> None:
 
 def test_a_damaged_pack_gives_nothing_wrong(history: Project) -> None:
     """Whatever byte is changed, an object is what its name says, or it is named as damaged."""
-    (index,) = indexes(history.root / ".git/objects")
+    (index,) = indexes(history.root / ".git/objects", FORMAT)
     expected = every_object(history)
     data = bytearray(index.pack.read_bytes())
     index.pack.chmod(0o644)
@@ -272,7 +273,7 @@ def test_a_damaged_pack_gives_nothing_wrong(history: Project) -> None:
 
 def test_a_pack_that_was_cut_off(history: Project) -> None:
     """The rest of its objects are damaged, each by name; another one can be read after each."""
-    (index,) = indexes(history.root / ".git/objects")
+    (index,) = indexes(history.root / ".git/objects", FORMAT)
     expected = every_object(history)
     data = index.pack.read_bytes()
     index.pack.chmod(0o644)
@@ -295,7 +296,7 @@ def test_an_index_that_leads_out_of_itself(history: Project) -> None:
     data[offsets : offsets + 4 * count] = b"\xff\xff\xff\xf0" * count
     idx.chmod(0o644)
     idx.write_bytes(data)
-    (index,) = indexes(history.root / ".git/objects")
+    (index,) = indexes(history.root / ".git/objects", FORMAT)
     objects = open_store(history).objects
     for name in list(index.names())[::20]:
         with pytest.raises(StoreDamaged, match=name.hex()):
@@ -349,12 +350,12 @@ def test_git_is_killed_at_every_object(project: Project, tmp_path: Path) -> None
     for number, name in ((2, "INT"), (9, "KILL")):
         env = scripted(tmp_path / name, f"{greeting}; kill -{name} $$")
         with pytest.raises(GitFailed, match=f"ended .exit code -{number}. while it read"):
-            catfile.CatFile((), str(project.root), env).read(oids[0])
+            catfile.CatFile((), str(project.root), env, FORMAT).read(oids[0])
     env = scripted(tmp_path / "cut", f'{greeting}; echo "$b blob 63"; echo file; kill -TERM $$')
     with pytest.raises(GitFailed, match="ended"):
-        catfile.CatFile((), str(project.root), env).read(oids[0])
+        catfile.CatFile((), str(project.root), env, FORMAT).read(oids[0])
     with pytest.raises(GitFailed, match="ended"):
-        list(catfile.CatFile((), str(project.root), env).stream(oids[0]))
+        list(catfile.CatFile((), str(project.root), env, FORMAT).stream(oids[0]))
 
 
 def test_git_does_not_work_here(project: Project, tmp_path: Path) -> None:
@@ -362,12 +363,14 @@ def test_git_does_not_work_here(project: Project, tmp_path: Path) -> None:
     oids = few(project)
     env = scripted(tmp_path / "bin", "echo 'fatal: dubious ownership' >&2; exit 128")
     with pytest.raises(GitFailed, match="exit code 128: fatal: dubious ownership"):
-        catfile.CatFile((), str(project.root), env).read(oids[0])
+        catfile.CatFile((), str(project.root), env, FORMAT).read(oids[0])
     with pytest.raises(GitFailed, match="was not found"):
-        catfile.CatFile((), str(project.root), {**os.environ, "PATH": str(tmp_path)}).read(oids[0])
+        catfile.CatFile((), str(project.root), {**os.environ, "PATH": str(tmp_path)}, FORMAT).read(
+            oids[0]
+        )
     before = len(files_of("self"))
     with pytest.raises(GitFailed):
-        catfile.CatFile((), str(project.root), env).read(oids[0])
+        catfile.CatFile((), str(project.root), env, FORMAT).read(oids[0])
     assert len(files_of("self")) == before
 
 
@@ -376,7 +379,7 @@ def test_git_says_something_else(project: Project, tmp_path: Path) -> None:
     oids = few(project)
     for answer in (f"{oids[1]} blob 63", "$b blob x", "$b commit", "$b ambiguous", "hello"):
         script = f'read a && echo "$a tree 0" && echo && read b; echo "{answer}"; cat'
-        git = catfile.CatFile((), str(project.root), scripted(tmp_path / "bin", script))
+        git = catfile.CatFile((), str(project.root), scripted(tmp_path / "bin", script), FORMAT)
         with pytest.raises(StoreDamaged, match=oids[0]):
             git.read(oids[0])
 
@@ -392,9 +395,9 @@ def test_an_answer_of_another_length(
     script = f'read a && echo "$a tree 0" && echo && read b; {answers}'
     env = scripted(tmp_path / "bin", script)
     with pytest.raises(StoreDamaged, match=oids[0]):
-        catfile.CatFile((), str(project.root), env).read(oids[0])
+        catfile.CatFile((), str(project.root), env, FORMAT).read(oids[0])
     with pytest.raises(StoreDamaged, match=oids[0]):
-        list(catfile.CatFile((), str(project.root), env).stream(oids[0]))
+        list(catfile.CatFile((), str(project.root), env, FORMAT).stream(oids[0]))
 
 
 def test_a_slow_answer(
@@ -404,11 +407,11 @@ def test_a_slow_answer(
     oids = few(project)
     monkeypatch.setattr(catfile, "STALL", 10)
     env = scripted(tmp_path / "start", 'sleep 0.2; exec "$GIT" "$@"')
-    git = catfile.CatFile((), str(project.root), env)
+    git = catfile.CatFile((), str(project.root), env, FORMAT)
     assert [git.read(oid)[0] for oid in oids] == ["blob"] * 10
     assert len(started) == 1
     slow = '"$GIT" "$@" | (while read line; do echo "$line"; sleep 0.1; done)'
-    git = catfile.CatFile((), str(project.root), scripted(tmp_path / "slow", slow))
+    git = catfile.CatFile((), str(project.root), scripted(tmp_path / "slow", slow), FORMAT)
     assert [git.read(oid)[0] for oid in oids[:3]] == ["blob"] * 3
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from capturing import host
+from kinds import FORMAT
 
 from gitcp.errors import GitcpError, GitFailed
 from gitcp.git import index
@@ -84,7 +85,7 @@ def test_versions(tracked: Project, version: str) -> None:
     tracked.git("update-index", "--index-version", version)
     tracked.root.joinpath(".git/config").write_text("garbage that no git command survives")
 
-    folders = index._parse(tracked.read(".git/index"))
+    folders = index._parse(tracked.read(".git/index"), FORMAT.raw)
 
     assert folders is not None
     assert {path + b"/" + name for path, folder in folders.items() for name in folder.files} >= {
@@ -144,7 +145,7 @@ def test_split_index(tracked: Project) -> None:
     tracked.git("add", "later")
     tracked.git("rm", "--quiet", "--cached", "dir/b")
 
-    assert index._parse(tracked.read(".git/index")) is None
+    assert index._parse(tracked.read(".git/index"), FORMAT.raw) is None
     assert read(tracked) == listed(tracked)
     assert b"later" in {entry.path for entry in read(tracked)}
 
@@ -155,7 +156,7 @@ def test_sparse_index(tracked: Project) -> None:
 
     entries = {entry.path: entry for entry in read(tracked)}
 
-    assert index._parse(tracked.read(".git/index")) is None
+    assert index._parse(tracked.read(".git/index"), FORMAT.raw) is None
     assert entries[b"dir/deep/er/c"].skip_worktree
     assert sorted(entries.values(), key=lambda e: e.path) == listed(tracked)
 

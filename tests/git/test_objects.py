@@ -16,12 +16,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from kinds import FORMAT
 
 from gitcp.errors import DiskFull, GitcpError, StoreDamaged
 from gitcp.git import packs, trees
 from gitcp.git.objects import Objects
 from gitcp.git.packs import PackIndex, PackWriter
-from gitcp.git.trees import EMPTY_TREE, TreeEntry
+from gitcp.git.trees import TreeEntry
 from gitcp.git.writer import MOST_LOOSE
 from gitcp.model import EXECUTABLE, FILE, GITLINK, SYMLINK, TREE, Entry, Oid
 
@@ -90,7 +91,7 @@ def test_a_pack_is_sound(project: Project) -> None:
     (index,) = directory(project).glob("pack/*.idx")
     listed = project.git("verify-pack", "-v", str(index)).splitlines()
 
-    assert {line.split()[0] for line in listed if line[40:41] == " "} == names - {EMPTY_TREE}
+    assert {line.split()[0] for line in listed if line[40:41] == " "} == names - {FORMAT.empty_tree}
     assert {path.suffix for path in directory(project).joinpath("pack").iterdir()} == {
         ".idx",
         ".pack",
@@ -239,7 +240,7 @@ def test_dry_objects_write_nothing(project: Project) -> None:
 
     wet.writer.write_blob(b"x")
     wet.writer.flush()
-    assert dry.reader.exists(packs.oid_of("blob", b"x"))
+    assert dry.reader.exists(FORMAT.oid_of("blob", b"x"))
 
 
 # ---------------------------------------------------------------- streams
@@ -254,7 +255,7 @@ def test_a_stream_is_a_blob(project: Project, size: int) -> None:
     name = objects.writer.write_stream(size, pieces)
     objects.writer.flush()
 
-    assert name == packs.oid_of("blob", data)
+    assert name == FORMAT.oid_of("blob", data)
     assert project.git("cat-file", "-s", name) == str(size)
     assert b"".join(fresh(project).reader.stream_blob(name)) == data
     assert project.git("fsck", "--strict", "--no-dangling") == ""
@@ -333,7 +334,7 @@ def test_damage_of_a_loose_object(project: Project) -> None:
 
 def test_an_object_that_lies_about_itself(project: Project) -> None:
     """A well-packed file whose content, length or kind is not what its name says is damaged."""
-    name = packs.oid_of("blob", b"content")
+    name = FORMAT.oid_of("blob", b"content")
     path = directory(project) / name[:2] / name[2:]
     path.parent.mkdir()
     for raw in (
@@ -404,10 +405,10 @@ def test_a_damaged_index_is_survived(project: Project) -> None:
         index.write_bytes(data)
         objects = fresh(project)
         assert all(objects.reader.exists(name) in {True, False} for name in names)
-        assert objects.writer.write_blob(b"still works") == packs.oid_of("blob", b"still works")
+        assert objects.writer.write_blob(b"still works") == FORMAT.oid_of("blob", b"still works")
         objects.writer.flush()
         assert (
-            fresh(project).reader.read_blob(packs.oid_of("blob", b"still works")) == b"still works"
+            fresh(project).reader.read_blob(FORMAT.oid_of("blob", b"still works")) == b"still works"
         )
 
 
@@ -551,13 +552,13 @@ def test_an_index_knows_its_objects_and_no_others(
     """Exactly what was put in is found in the index, whatever the names begin with."""
     place = tmp_path / "pack"
     place.mkdir(exist_ok=True)
-    writer = PackWriter(place)
-    names = [bytes.fromhex(packs.oid_of("blob", data)) for data in contents]
+    writer = PackWriter(place, FORMAT)
+    names = [bytes.fromhex(FORMAT.oid_of("blob", data)) for data in contents]
     for name, data in zip(names, contents, strict=True):
         writer.add(name, "blob", data)
     assert [writer.read(name) for name in names] == [("blob", data) for data in contents]
     writer.close()
-    (index,) = packs.indexes(tmp_path)
+    (index,) = packs.indexes(tmp_path, FORMAT)
     assert isinstance(index, PackIndex)
 
     assert all(name in index for name in names)
@@ -587,7 +588,7 @@ def test_trees_come_back(nested: dict[bytes, tuple[int, bytes]]) -> None:
     ordered = sorted(found, key=trees.sort_key)
     data = trees.serialise(ordered)
 
-    assert trees.parse(data) == ordered
+    assert trees.parse(data, FORMAT) == ordered
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -622,7 +623,7 @@ def test_git_agrees_on_the_order_of_trees(project: Project, nested: dict[bytes, 
 def test_what_is_no_tree(data: bytes) -> None:
     """Bytes that are no tree object are damage."""
     with pytest.raises(StoreDamaged):
-        trees.parse(data)
+        trees.parse(data, FORMAT)
 
 
 def test_differences_are_found_path_by_path(project: Project) -> None:
@@ -686,10 +687,10 @@ def test_a_name_that_lies_across_two_others_is_not_taken_for_one(
     others = [b"\x07\xff" + number.to_bytes(18, "big") for number in range(beside)]
 
     def index_of(*names: bytes) -> PackIndex:
-        writer = PackWriter(tmp_path / f"pack{len(names)}")
+        writer = PackWriter(tmp_path / f"pack{len(names)}", FORMAT)
         for name in (*names, *others):
             writer.add(name, "blob", name)
-        return PackIndex(writer.close().with_suffix(".idx"))
+        return PackIndex(writer.close().with_suffix(".idx"), FORMAT)
 
     assert across not in index_of(low, high)
     index = index_of(low, high, across)
@@ -702,10 +703,10 @@ def test_names_are_found_where_they_would_be(tmp_path: Path) -> None:
     """
     number = random.Random(5)
     names = [b"\x07" + number.randbytes(19) for _ in range(2000)]
-    writer = PackWriter(tmp_path / "pack")
+    writer = PackWriter(tmp_path / "pack", FORMAT)
     for name in names[::2]:
         writer.add(name, "blob", b"")
-    index = PackIndex(writer.close().with_suffix(".idx"))
+    index = PackIndex(writer.close().with_suffix(".idx"), FORMAT)
 
     assert [name in index for name in names] == [True, False] * 1000
 

@@ -4,13 +4,13 @@ is others' alone.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
+from kinds import FORMAT
 from pruned import holdings, story
 
 from gitcp.errors import GitFailed
@@ -62,7 +62,7 @@ def probed(count: int) -> list[bytes]:
     number = 0
     while len(found) < count:
         data = b"%d\n" % number
-        if hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest().startswith(repack.PROBED):
+        if FORMAT.oid_of("blob", data).startswith(repack.PROBED):
             found.append(data)
         number += 1
     return found
@@ -306,9 +306,9 @@ def test_a_pack_that_is_gone_is_forgotten(project: Project) -> None:
     save(open_store(project), "alpha", {b"file%d" % n: b"%d\n" % n for n in range(70)})
     repo = open_store(project).repo
     for number in range(repack.PACKS):
-        writer = PackWriter(project.root / ".git/objects/pack")
+        writer = PackWriter(project.root / ".git/objects/pack", FORMAT)
         data = b"%d\n" % number
-        writer.add(hashlib.sha1(b"blob %d\0" % len(data) + data).digest(), "blob", data)
+        writer.add(bytes.fromhex(FORMAT.oid_of("blob", data)), "blob", data)
         pack = writer.close()
         repack.note(repo, pack)
         for path in (pack, pack.with_suffix(".idx")):

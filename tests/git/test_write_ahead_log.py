@@ -18,15 +18,18 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 import pytest
+from capturing import host
 from faults import tracer
 from faults.durable import Disk, everything
 from faults.tracer import Call, Fault
 from hypothesis import given
 from hypothesis import strategies as st
+from kinds import FORMAT, oid
 
 from gitcp.errors import DiskFull, FormatTooNew
 from gitcp.git import write_ahead_log
 from gitcp.git.packs import SmallPack, packed
+from gitcp.git.repo import Repository
 from gitcp.git.write_ahead_log import MOST, ROOM, Record, WriteAheadLog, decode, encode
 from gitcp.model import Oid
 
@@ -34,7 +37,7 @@ from driver import SOURCE, Project
 from samples import open_store
 
 REF = "refs/gitcp/sessions/s"
-A, B, C = (Oid(digit * 40) for digit in "abc")
+A, B, C = (Oid(oid(digit)) for digit in "abc")
 
 if write_ahead_log.running() is None:
     pytest.skip("nothing here tells one run of the system from another", allow_module_level=True)
@@ -238,7 +241,7 @@ def test_a_newer_file(project: Project) -> None:
 
 
 def pack_of(text: bytes) -> SmallPack:
-    return packed({Oid(f"{len(text):040x}"): ("blob", text)})
+    return packed({Oid(f"{len(text):0{FORMAT.digits}x}"): ("blob", text)}, FORMAT)
 
 
 PROMISES = st.builds(
@@ -293,7 +296,7 @@ def test_a_promise_that_was_cut_off(project: Project) -> None:
 def test_a_full_disk(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """A record that cannot be written is none, and what was recorded before stays."""
     (project.root / ".git/gitcp").mkdir(mode=0o700)
-    given = WriteAheadLog(project.root / ".git")
+    given = WriteAheadLog(open_store(project).repo)
     given.append(REF, None, A, [pack_of(b"one")])
     before = whole(project)
     pwrite = os.pwrite
@@ -315,7 +318,7 @@ def test_a_full_disk(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_room(project: Project) -> None:
     """The file grows once in many records, and has room for the next ones."""
     (project.root / ".git/gitcp").mkdir(mode=0o700)
-    given, sizes = WriteAheadLog(project.root / ".git"), []
+    given, sizes = WriteAheadLog(open_store(project).repo), []
     for number in range(30):
         given.append(REF, None, A, [pack_of(os.urandom(8000))])
         assert len(recorded(project)) == number + 1
@@ -340,7 +343,7 @@ def test_several_programs(steps: list[tuple[int, str]], chance: Random) -> None:
         (common / "gitcp").mkdir()
         (common / "objects/pack").mkdir(parents=True)
         path, wanted = common / "gitcp" / write_ahead_log.NAME, []
-        programs = [WriteAheadLog(common) for _ in range(3)]
+        programs = [WriteAheadLog(Repository(common, common, host())) for _ in range(3)]
         for number, (who, what) in enumerate(steps):
             pack, oid = (
                 pack_of(chance.randbytes(chance.choice((10, 50_000)))),

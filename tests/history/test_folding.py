@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kinds import FORMAT
 
-from gitcp.git.trees import EMPTY_TREE
 from gitcp.history import diffstat
 from gitcp.history.diffstat import Total
 from gitcp.history.folding import Row, fold
@@ -108,7 +108,7 @@ def test_totals(project: Project) -> None:
     pairs = [
         (second, second),
         (first, first),
-        (EMPTY_TREE, first),
+        (FORMAT.empty_tree, first),
         (first, second),
         (second, first),
     ]

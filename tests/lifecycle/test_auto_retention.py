@@ -12,11 +12,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from kinds import FORMAT
 from pruned import fork, holdings, in_trash, own_refs
 
 import gitcp
 from gitcp.api.checkpoints import Checkpoints
-from gitcp.git.trees import EMPTY_TREE
 from gitcp.integrations.thread import Thread
 from gitcp.lifecycle import auto_retention
 from gitcp.lifecycle.check import check
@@ -375,7 +375,7 @@ def test_a_state_of_a_graph(project: Project) -> None:
             open_store(project),
             "alpha",
             created=START.replace(year=2020),
-            state=State(EMPTY_TREE, "put/t"),
+            state=State(FORMAT.empty_tree, "put/t"),
         )
     for name, limit in (
         ("gitcp.maxCheckpoints", "2"),

@@ -12,10 +12,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from kinds import FORMAT
 from tokens import tokens
 
 from gitcp.errors import StoreDamaged
-from gitcp.git import trees
 from gitcp.git.trees import TreeEntry
 from gitcp.model import FILE, RESERVED, SYMLINK, TREE, Oid
 from gitcp.secrets.scan import fingerprint
@@ -392,7 +392,7 @@ def test_shallow_and_partial(ada: Project, hub: Path, tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------- a remote that lies
 
-EMPTY = trees.EMPTY_BLOB
+EMPTY = FORMAT.empty_blob
 BAD_ENTRIES = [
     *(
         TreeEntry(name, FILE, EMPTY)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from kinds import FORMAT
 
 import gitcp
 from gitcp.errors import DiskFull, Refused, StoreBusy, StoreDamaged
@@ -423,7 +424,7 @@ def test_read_all(project: Project, packed: bool) -> None:
     fresh = open_store(project)
     assert list(fresh.read_all(fresh.history(tip))) == expected
     summaries = list(store.history(tip))
-    broken = replace(summaries[2], root=trees.EMPTY_TREE)
+    broken = replace(summaries[2], root=FORMAT.empty_tree)
     with pytest.raises(StoreDamaged, match="has no checkpoint"):
         list(fresh.read_all([*summaries[:2], broken]))
 
@@ -447,7 +448,7 @@ def commit_object(store: Store, text: str | bytes) -> Oid:
     return oid
 
 
-HEAD = f"tree {trees.EMPTY_TREE}\nauthor a <a> 1 +0000\ncommitter a <a> 1 +0000\n"
+HEAD = f"tree {FORMAT.empty_tree}\nauthor a <a> 1 +0000\ncommitter a <a> 1 +0000\n"
 GOOD = "x\n\nGitcp-Session: alpha\nGitcp-Number: 1\n"
 
 
@@ -458,12 +459,12 @@ NONE = {
     "no trailers": f"{HEAD}\nno trailers\n",
     "no number": f"{HEAD}\nx\n\nGitcp-Session: alpha\n",
     "no session": f"{HEAD}\nx\n\nGitcp-Number: 1\n",
-    "two parents": f"tree {trees.EMPTY_TREE}\nparent {'1' * 40}\nparent {'2' * 40}\n{AFTER}\n{GOOD}",  # noqa: E501
+    "two parents": f"tree {FORMAT.empty_tree}\nparent {'1' * 40}\nparent {'2' * 40}\n{AFTER}\n{GOOD}",  # noqa: E501
     "no tree": f"{AFTER}\n{GOOD}",
-    "no author": f"tree {trees.EMPTY_TREE}\n\n{GOOD}",
+    "no author": f"tree {FORMAT.empty_tree}\n\n{GOOD}",
     "a tree that is no text": f"tree é\n{AFTER}\n{GOOD}",
     "a tree that is no name": f"tree {'g' * 40}\n{AFTER}\n{GOOD}",
-    "a parent that is no name": f"tree {trees.EMPTY_TREE}\nparent short\n{AFTER}\n{GOOD}",
+    "a parent that is no name": f"tree {FORMAT.empty_tree}\nparent short\n{AFTER}\n{GOOD}",
     "nothing": "",
     "empty lines": "\n\n",
     **{
@@ -475,7 +476,7 @@ NONE = {
         for s in ("../main", "a/b", "", " ", "-x", "a b", "é")
     },
     **{
-        f"time {when[:9]!r}": f"tree {trees.EMPTY_TREE}\nauthor a <a> {when}\ncommitter a <a> {when}\n\n{GOOD}"  # noqa: E501
+        f"time {when[:9]!r}": f"tree {FORMAT.empty_tree}\nauthor a <a> {when}\ncommitter a <a> {when}\n\n{GOOD}"  # noqa: E501
         for when in (
             "",
             "x",

@@ -21,6 +21,7 @@ from gitcp.automation.install import jsonc
 from gitcp.conversation import segments
 from gitcp.fastpath import stat_check, trusted_cache
 from gitcp.git import bundle, index, trees
+from gitcp.git.object_format import SHA1
 from gitcp.history import dates, revisions
 from gitcp.lifecycle import auto_retention
 from gitcp.model import CheckpointId, Digest, Note, Oid
@@ -298,7 +299,10 @@ def in_memory() -> dict[str, Target]:
             _text(shell.commands),
             (b"bash -c 'rm -rf \"$x\" && (git reset --hard; a | b)' <<E\nx\nE\n",),
         ),
-        "tree": Target(trees.parse, (b"100644 a\0" + b"1" * 20 + b"40000 b\0" + b"2" * 20,)),
+        "tree": Target(
+            lambda data: trees.parse(data, SHA1),
+            (b"100644 a\0" + b"1" * 20 + b"40000 b\0" + b"2" * 20,),
+        ),
         "state file": Target(_state, (state,)),
         "note": Target(_text(note.read), (b"task: x\ndecided:\n- a\nfacts:\n  a = b\n",)),
         "settings of an agent": Target(

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from gitcp.git.gathering import Gathering
 from gitcp.git.repo import Repository
-from gitcp.git.trees import EMPTY_TREE
 from gitcp.integrations.fast_store import FastStore
 from gitcp.model import Host, Note, Snapshot
 from gitcp.saving import save
@@ -26,7 +25,7 @@ def main(root: str, session: str, count: str) -> None:
     store = FastStore(Repository.open(Path(root), host), Gathering())
     for _ in range(int(count)):
         note = Note(facts={"token": os.urandom(8).hex()})
-        files = Snapshot(EMPTY_TREE, store.repo.head(), 0)
+        files = Snapshot(store.repo.object_format.empty_tree, store.repo.head(), 0)
         choice = Choice(session, None, GIVEN)
         request = save.SaveRequest(
             cwd=Path(root), note=note, choice=choice, files=files, force=True

@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from kinds import FORMAT
+
 from gitcp import readme
 from gitcp.conversation import segments
 from gitcp.git import trees
@@ -57,7 +59,7 @@ def plain(session: str = "alpha", number: int = 1, **fields: Any) -> Checkpoint:
         trigger=Trigger.MANUAL,
         agent=None,
         note=Note(),
-        snapshot=Snapshot(tree=trees.EMPTY_TREE, base=Base(None, "main"), total=0),
+        snapshot=Snapshot(tree=FORMAT.empty_tree, base=Base(None, "main"), total=0),
         conversation=None,
         changed=0,
     )

@@ -14,10 +14,10 @@ import pytest
 from capturing import Camera, Shot, git_tree
 from hypothesis import given
 from hypothesis import strategies as st
+from kinds import FORMAT
 
 from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.git.objects import Objects
-from gitcp.git.packs import oid_of
 from gitcp.model import Conversion, Entry, Oid
 from gitcp.worktree import blobs, convert
 from gitcp.worktree.attributes import Attributes, ConversionHints, conversion_words
@@ -503,11 +503,11 @@ def test_encoding_that_does_not_fit(encoding: str, tmp_path: Path) -> None:
 )
 def test_there_and_back(data: bytes, rule: Rule, indexed: bool) -> None:
     """Whatever is stored converted comes back byte for byte; what would not is refused."""
-    stored = convert.store(b"f", data, rule, lambda: indexed)
+    stored = convert.store(b"f", data, rule, lambda: indexed, FORMAT)
 
     if stored is not None:
         blob, conversion = stored
-        oid = oid_of("blob", blob)
+        oid = FORMAT.oid_of("blob", blob)
         assert (convert.checkout(blob, oid, conversion, Path()) if conversion else blob) == data
 
 

@@ -2,6 +2,7 @@
 to the next.
 
 `Camera.take` checks at every snapshot that nothing of git's was written, that the index can be told
+from kinds import FORMAT
 from it, and that a scan that remembers nothing says the same.
 """
 
@@ -19,12 +20,12 @@ from typing import Any
 
 import pytest
 from capturing import Camera, git_tree, host
+from kinds import FORMAT
 
 from gitcp.fastpath import stat_check
 from gitcp.git import trees
 from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
-from gitcp.git.trees import EMPTY_TREE
 from gitcp.model import EXECUTABLE, FILE, GITLINK, SYMLINK, Entry, IndexEntry, Oid, SkipReason
 from gitcp.worktree import reading, scan
 from gitcp.worktree import snapshot as snapshot_module
@@ -911,7 +912,7 @@ def test_unborn_head(project: Project) -> None:
     """Before the first commit there is no base, with files or without any."""
     camera = Camera(project)
     shot = camera.take()
-    assert (shot.snapshot.tree, shot.snapshot.total) == (EMPTY_TREE, 0)
+    assert (shot.snapshot.tree, shot.snapshot.total) == (FORMAT.empty_tree, 0)
     assert (shot.snapshot.base.commit, shot.snapshot.base.branch) == (None, "main")
 
     project.write("dir/first", "first\n")

@@ -22,6 +22,7 @@ from gitcp.cli.mcp_server.documents import MOST_BYTES, bounded
 from gitcp.cli.mcp_server.reading import compared
 from gitcp.errors import BadValue
 from gitcp.git import trees
+from gitcp.git.object_format import FULL_NAME
 from gitcp.history import show as show_op
 from gitcp.history.log import Selection, select
 from gitcp.model import RESERVED
@@ -34,7 +35,7 @@ JSON = "application/json"
 PAGE = 30
 """Checkpoints on one page of the list; each is up to three resources."""
 LONGEST_MESSAGE = 20_000
-COMMIT = re.compile("[0-9a-f]{40}")
+COMMIT = re.compile(FULL_NAME)
 
 WHAT = {
     "checkpoint": "Checkpoint",

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
+from gitcp.git.object_format import FULL_NAME
 from gitcp.history.activity import CommandRun
 from gitcp.history.diffstat import FileStat
 from gitcp.humanize import count
@@ -37,9 +38,7 @@ LONGEST_TITLE = 100
 
 TITLE = "## How this change was made"
 BEGINNING = "<!-- gitcp:review v1"
-MARKER = re.compile(
-    rf"\A{re.escape(BEGINNING)} head=([0-9a-f]{{40}})? checkpoint=(\S{{0,200}}) -->"
-)
+MARKER = re.compile(rf"\A{re.escape(BEGINNING)} head=({FULL_NAME})? checkpoint=(\S{{0,200}}) -->")
 HOW = {
     "trailer": "by its trailer",
     "tree": "the same content",

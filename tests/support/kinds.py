@@ -1,0 +1,23 @@
+"""The kind of repository that tests make: `GITCP_TEST_KIND` is sha1-files (without it),
+sha256-files, sha1-reftable or sha256-reftable. The last two need git 2.45.
+"""
+
+from __future__ import annotations
+
+import os
+
+from gitcp.git.object_format import FORMATS
+
+KIND = os.environ.get("GITCP_TEST_KIND") or "sha1-files"
+OBJECTS, REFS = KIND.split("-")
+
+FORMAT = FORMATS[OBJECTS]
+"""How the tests' repositories name objects."""
+
+DEFAULTS = {"GIT_DEFAULT_HASH": OBJECTS, "GIT_DEFAULT_REF_FORMAT": REFS}
+"""Variables of git by which each new repository is of that kind."""
+
+
+def oid(character: str) -> str:
+    """Return a name of no object, of this hex digit alone."""
+    return character * FORMAT.digits
