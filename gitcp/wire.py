@@ -287,7 +287,9 @@ def _encode_authors(authors: Authors | None) -> Json | None:
     paths: dict[Claim, list[bytes]] = {}
     for path, claim in sorted(authors.claims.items()):
         paths.setdefault(claim, []).append(path)
-    others = [{**encode_claim(claim), "paths": _paths(those)} for claim, those in paths.items()]
+    others = [
+        _present({**encode_claim(claim), "paths": _paths(those)}) for claim, those in paths.items()
+    ]
     previous = str(authors.previous) if authors.previous else None
     return _present({"own": authors.own, "others": others, "previous": previous})
 

@@ -14,7 +14,7 @@ import time
 
 from gitcp.cli import bounded
 from gitcp.cli.background import apart
-from gitcp.fastpath import answer, discovery, hook_memo
+from gitcp.fastpath import answer, discovery, hook_memo, tool_log
 from gitcp.git import shared
 from gitcp.policy import events, payload, triggers
 from gitcp.state import turn_start
@@ -63,6 +63,8 @@ def run(arguments: Sequence[str], until: float) -> int:
         event = events.read(agent, name, payload.fields(given))
         if event is not None and not triggers.is_idle(event):
             called.extend(_Called(event, *location) for location in _places(event))
+            for each in called:
+                tool_log.note(each.git_dir, each.root, event, each.began)
             _answer(called, until)
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the agent must not feel it
         for each in called:
@@ -106,6 +108,7 @@ class _Called:
 
     def __init__(self, event: Event, root: str, git_dir: str) -> None:
         self.event, self.root, self.git_dir = event, root, git_dir
+        self.began = tool_log.clock()
         self.settings = hook_memo.settings(git_dir)
         self.last = hook_memo.last(git_dir, event.agent, event.session_id)
         self.look = answer.look_at(root, git_dir)
@@ -147,6 +150,8 @@ class _Called:
             return True  # a transcript that is written later looks as it did
         if not hook_memo.is_unchanged(self.look, self.last, files_alone=trigger == "tools"):
             return True
+        if self.event.kind == events.BEFORE_TOOL:
+            tool_log.note_unchanged(self.git_dir, self.began)
         return self.event.kind == events.TURN and not self._has_written()
 
     def _has_written(self) -> bool:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from gitcp import readme, wire
 from gitcp.errors import FormatTooNew, Refused, StoreBusy, StoreDamaged
-from gitcp.git import damage
+from gitcp.fastpath import tool_log
+from gitcp.git import damage, trees
 from gitcp.model import (
     Agent,
     Checkpoint,
@@ -30,9 +31,9 @@ from gitcp.model import (
     StepName,
     Trigger,
 )
-from gitcp.saving import conversation, position, session
+from gitcp.saving import authors, conversation, position, session
 from gitcp.saving.session import Choice
-from gitcp.state import journal, note, numbers, tag
+from gitcp.state import journal, latest, note, numbers, tag
 from gitcp.store import Store, one_line
 from gitcp.value import EMPTY, Value, replace
 from gitcp.worktree.snapshot import Limits, Since, Taken, known, take
@@ -296,6 +297,8 @@ def _commit_with_retries(store: Store, request: SaveRequest, choice: Choice, tak
         _enlist(store, draft, parent)
         changes = _changes(store, draft, parent)
         draft = replace(draft, changed=len(changes))
+        if request.files is None:
+            draft = _with_authors(store, draft, parent, taken, changes)
         checkpoint = store.commit(draft, readme.render(draft, changes), parent)
         try:
             store.advance(checkpoint)
@@ -303,9 +306,28 @@ def _commit_with_retries(store: Store, request: SaveRequest, choice: Choice, tak
             if attempt + 1 == TRIES:
                 raise
             continue
+        if request.files is None:
+            latest.write(store.repo, latest.Latest(checkpoint.id, taken.started))
+            tool_log.turn_over(str(store.repo.git_dir))
         _clear_pending_note(store, request, choice.session)
         return Saved(True, f"saved {checkpoint.id}", choice.why, checkpoint, taken, sources)
     raise AssertionError("unreachable")
+
+
+def _with_authors(
+    store: Store,
+    draft: Checkpoint,
+    parent: Checkpoint | None,
+    taken: Taken,
+    changes: tuple[FileChange, ...],
+) -> Checkpoint:
+    """Return the draft with who made the changes since the last checkpoint here; `changes` are
+    those since the parent.
+    """
+    state = authors.before(store, parent)
+    if state.previous is not None:
+        changes = tuple(trees.diff(store.reader, state.tree, draft.snapshot.tree))
+    return replace(draft, authors=authors.decide(store, draft, taken, state, changes))
 
 
 def _sets_position(request: SaveRequest, draft: Checkpoint, parent: Checkpoint | None) -> bool:

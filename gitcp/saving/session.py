@@ -125,6 +125,11 @@ def await_running(store: Store, seconds: float) -> None:
         time.sleep(PAUSE)
 
 
+def name_of(store: Store, agent: Agent) -> str:
+    """Return the name of an agent's session, of a new one if it has no checkpoint."""
+    return _session_of(store, agent) or new_name(store, agent.session_id or "")
+
+
 def named(store: Store, given: str | None) -> str | None:
     """Return the session with the exact name `given`, else the running agent's, else None."""
     given = given or store.repo.host.env.get(SESSION)
@@ -133,8 +138,7 @@ def named(store: Store, given: str | None) -> str | None:
     running = adapters.running(store.repo.host)
     if running is None:
         return None
-    running_agent = Agent(running.agent, running.session_id)
-    return _session_of(store, running_agent) or new_name(store, running.session_id)
+    return name_of(store, Agent(running.agent, running.session_id))
 
 
 def owner(store: Store, checkpoint: Checkpoint) -> str:

@@ -60,13 +60,14 @@ class Taken(NamedTuple):
 
     `stamp(path)` returns the stamp of a captured file or symlink when it was read, None for other
     paths. `remember()` writes the state file; call it only once a checkpoint ref contains the
-    snapshot's tree.
+    snapshot's tree. `started` is when the scan began, in nanoseconds of the file system's clock.
     """
 
     snapshot: Snapshot
     stamp: Callable[[bytes], Stamp | None]
     remember: Callable[[], None]
     memory: Memory | None
+    started: int = 0
 
 
 class Since(NamedTuple):
@@ -131,7 +132,7 @@ def take(
         if current is not memory:
             state.save(repo, basis, current)
 
-    return Taken(snapshot, stamps, remember, current)
+    return Taken(snapshot, stamps, remember, current, started)
 
 
 def known(snapshot: Snapshot) -> Taken:

@@ -1,0 +1,136 @@
+"""Who changed what, where agents and a person work in one tree: real hooks, interleaved."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from agents_at_work import ALPHA, BETA, AgentAtWork, Codex
+
+from gitcp.history import authors
+from gitcp.model import NOBODY, Claim
+
+from driver import Project
+from samples import open_store
+
+
+@pytest.fixture
+def crowd(project: Project) -> tuple[AgentAtWork, Codex]:
+    """A session of Claude Code and one of Codex in one tree, each with a checkpoint."""
+    for name in ("a", "b", "c", "d"):
+        project.write(name, f"{name}\n")
+    project.commit()
+    agents = AgentAtWork(project, ALPHA), Codex(project, BETA)
+    for agent in agents:
+        agent.prompt()
+        agent.stop()
+    return agents
+
+
+Claims = dict[str, tuple[set[str], set[str]]]
+
+
+def by(project: Project, agent: AgentAtWork) -> Claims:
+    """Who changed the paths of a session's checkpoints, each since its parent: surely, perhaps."""
+    store = open_store(project)
+    chain = list(store.readable(store.tip(agent.name)))[::-1]
+    claims: dict[bytes, Claim] = {}
+    for summary in chain:
+        for path, claim in authors.changed_by(store, store.read(summary.commit)).items():
+            claims[path] = claims[path].joined(claim) if path in claims else claim
+    return {p.decode(): (set(claim.sessions), set(claim.possible)) for p, claim in claims.items()}
+
+
+def test_edits_of_two(project: Project, crowd: tuple[AgentAtWork, Codex]) -> None:
+    """Each edit is its agent's, whoever saves first, and a person's is nobody's."""
+    alpha, beta = crowd
+    with project.guard():
+        alpha.prompt()
+        beta.prompt()
+        with beta.tool("apply_patch", {"command": "*** Update File: b"}):
+            project.write("b", "beta")
+            alpha.edits("a", "alpha")
+        project.write("c", "a person")
+        beta.stop()
+        alpha.stop()
+
+    known: Claims = {"a": ({ALPHA[:8]}, set()), "b": ({BETA[:8]}, set()), "c": ({NOBODY}, set())}
+    assert by(project, alpha) == known
+    assert by(project, beta) == known
+
+
+def test_commands(project: Project, crowd: tuple[AgentAtWork, Codex]) -> None:
+    """What changes while a command runs is its agent's; while two run, either's; between, a
+    person's.
+    """
+    alpha, beta = crowd
+    alpha.prompt()
+    with alpha.shell():
+        project.write("made", "alpha")
+        project.write("dir/made", "alpha")
+        os.rename(project.path("a"), project.path("moved"))
+    project.write("c", "a person")
+    with beta.shell("sed -i s/b/B/ b"):
+        project.write("b", "beta")
+    with alpha.shell("make"), beta.shell("make"):
+        project.write("d", "one of them")
+    beta.stop()
+    alpha.stop()
+
+    one, other = {alpha.name}, {beta.name}
+    assert by(project, alpha) == {
+        "made": (one, set()),
+        "dir/made": (one, set()),
+        "moved": (one, set()),
+        "a": (one, set()),
+        "b": (other, set()),
+        "c": ({NOBODY}, set()),
+        "d": (set(), one | other),
+    }
+
+
+def test_deleted(project: Project, crowd: tuple[AgentAtWork, Codex]) -> None:
+    """A command that deletes is its agent's, since the files were looked at before it; a deletion
+    at an unknown time is either the agent's or nobody's.
+    """
+    alpha, beta = crowd
+    alpha.prompt()
+    with alpha.shell("rm a"):
+        project.remove("a")
+    assert by(project, alpha) == {"a": ({alpha.name}, set())}
+
+    project.remove("b")
+    with beta.shell("python clean.py"):
+        project.remove("c")
+    assert by(project, beta)["b"] == (set(), {beta.name, NOBODY})
+
+
+def test_edited_again(project: Project, crowd: tuple[AgentAtWork, Codex]) -> None:
+    """A file that an agent edited, and a person after it, is both's; so with two agents."""
+    alpha, beta = crowd
+    alpha.prompt()
+    with alpha.tool("Edit", {"file_path": str(project.root / "a")}):
+        project.write("a", "alpha")
+        beta.edits("b", "beta")
+        with alpha.tool("Write", {"file_path": "b"}):
+            project.write("b", "alpha, too")
+    project.write("a", "a person")
+    alpha.stop()
+
+    assert by(project, alpha)["a"] == ({alpha.name, NOBODY}, set())
+    assert by(project, alpha)["b"] == ({alpha.name, beta.name}, set())
+
+
+def test_a_person_saves(project: Project, crowd: tuple[AgentAtWork, Codex]) -> None:
+    """In a session without an agent, what no agent did is its own."""
+    alpha, _ = crowd
+    with alpha.tool("Edit", {"file_path": str(project.root / "a")}):
+        project.write("a", "alpha")
+        project.write("c", "a person")
+        project.gitcp("save", "by hand", "--session", "mine", check=0)
+    store = open_store(project)
+    tip = store.tip("mine")
+    assert tip is not None
+    claims = authors.changed_by(store, store.read(tip))
+    assert claims[b"a"] == Claim(frozenset({alpha.name}))
+    assert claims[b"c"] == Claim(frozenset({"mine"}))
