@@ -37,7 +37,7 @@ def command(context: Context, *, as_json: bool) -> None:
 
 
 def _print(context: Context, health: Health) -> None:
-    from gitcp.cli.table import Column, show  # rich: only for a table
+    from gitcp.cli.table import Column, show  # only for a table
 
     line = context.output.line
     line(f"gitcp {__version__}, ", health.git or "no git")

@@ -286,7 +286,7 @@ def _print_table(
     context: Context, tips: Sequence[Oid], selection: Selection, given: Mapping[str, Any]
 ) -> None:
     """The newest row comes last, nearest to where you type."""
-    from gitcp.cli.table import Column, show  # rich: only for a table
+    from gitcp.cli.table import Column, show  # only for a table
 
     most = _table_limit(selection, given).limit or 0
     rows = list(islice(_rows(context, tips, selection, given), most + 1))
@@ -294,13 +294,13 @@ def _print_table(
     now, here = context.host.now(), context.viewed_session(given["session"])
     whole = given["everything"] or given["revision"] or "/" in here
     columns = (
-        Column("id" if whole else "#", "yellow", right=not whole),
+        Column("id" if whole else "#", YELLOW, right=not whole),
         Column("when"),
-        Column("trigger", "dim"),
+        Column("trigger", DIM),
         Column("files", right=True),
         Column("messages", right=True),
-        Column("steps", "dim", right=True),
-        Column("tags", "yellow"),
+        Column("steps", DIM, right=True),
+        Column("tags", YELLOW),
         Column("subject", cut=True),
     )
     cells = (

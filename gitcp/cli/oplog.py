@@ -6,6 +6,7 @@ from gitcp import humanize, wire
 from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import NUMBER, json_option, option, session_option, takes
+from gitcp.cli.output import YELLOW
 from gitcp.state import oplog
 from gitcp.state.oplog import Operation
 
@@ -46,12 +47,12 @@ def _fields(operation: Operation) -> wire.Json:
 
 
 def _print(context: Context, operations: tuple[Operation, ...]) -> None:
-    from gitcp.cli.table import Column, show  # rich: only for a table
+    from gitcp.cli.table import Column, show  # only for a table
 
     columns = (
         Column("", right=True),
         Column("when"),
-        Column("operation", "yellow"),
+        Column("operation", YELLOW),
         Column("what", cut=True),
     )
     now = context.host.now()

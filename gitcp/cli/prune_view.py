@@ -7,7 +7,7 @@ from collections import Counter
 from gitcp import humanize
 from gitcp.cli import confirm, objects
 from gitcp.cli.context import Context
-from gitcp.cli.output import GREEN, Styled
+from gitcp.cli.output import GREEN, YELLOW, Styled
 from gitcp.lifecycle.prune import PrunePlan, Report
 from gitcp.retention import Verdict
 from gitcp.store import Summary
@@ -21,13 +21,13 @@ def show(context: Context, plan: PrunePlan, *, as_json: bool) -> None:
     if as_json:
         context.output.document(objects.document("prune-plan", _fields(plan, None, plan.expired)))
         return
-    from gitcp.cli.table import Column, show  # rich: only for a table
+    from gitcp.cli.table import Column, show  # only for a table
 
     now = context.host.now()
     columns = (
         Column("checkpoint"),
         Column("when"),
-        Column("", "yellow"),
+        Column("", YELLOW),
         Column("reason"),
         Column("subject", cut=True),
     )

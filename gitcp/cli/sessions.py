@@ -9,6 +9,7 @@ from gitcp.cli import filters, objects
 from gitcp.cli.agent_names import RECORDED_NAME
 from gitcp.cli.context import Context
 from gitcp.cli.options import NUMBER, WORDS, flag, json_option, option, session_option, takes
+from gitcp.cli.output import DIM, YELLOW
 from gitcp.history import sessions as op
 from gitcp.history.sessions import Selection, Session
 
@@ -88,16 +89,16 @@ def _fields(session: Session, current: str | None) -> wire.Json:
 
 
 def _print(context: Context, sessions: tuple[Session, ...], current: str | None) -> None:
-    from gitcp.cli.table import Column, show  # rich: only for a table
+    from gitcp.cli.table import Column, show  # only for a table
 
     columns = (
         Column(""),
-        Column("session", "yellow"),
-        Column("agent", "dim"),
+        Column("session", YELLOW),
+        Column("agent", DIM),
         Column("checkpoints", right=True),
         Column("last saved"),
         Column("forked from"),
-        Column("tags", "yellow", cut=True),
+        Column("tags", YELLOW, cut=True),
         Column("about", cut=True),
         Column("last prompt", cut=True),
     )

@@ -103,11 +103,11 @@ def _print_all(context: Context, *, as_json: bool) -> None:
         for name, summary in tags:
             _print_json(context, name, objects.summary(summary))
         return
-    from gitcp.cli.table import Column, show  # rich: only for a table
+    from gitcp.cli.table import Column, show  # only for a table
 
     now = context.host.now()
     columns = (
-        Column("tag", "yellow"),
+        Column("tag", YELLOW),
         Column("checkpoint"),
         Column("when"),
         Column("subject", cut=True),

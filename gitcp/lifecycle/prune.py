@@ -76,10 +76,11 @@ def plan(store: Store, request: PruneRequest) -> PrunePlan:
     """Return what `prune` would do now. Writes nothing. Raises BadValue for a policy that
     keeps nothing, and StoreDamaged.
     """
-    return _plan(store, rewrite.read(store, despite_damage=True), request)
+    return plan_for(store, rewrite.read(store, despite_damage=True), request)
 
 
-def _plan(store: Store, forest: Forest, request: PruneRequest) -> PrunePlan:
+def plan_for(store: Store, forest: Forest, request: PruneRequest) -> PrunePlan:
+    """Return the plan for checkpoints that were read already, as `plan` does."""
     if not request.policy:
         raise BadValue(
             "this policy keeps nothing (to drop a session, use gitcp delete); nothing was dropped",
@@ -108,7 +109,7 @@ def prune(store: Store, request: PruneRequest, agreed: PrunePlan | None = None) 
     with store.lock():
         rewrite.finish(store)
         forest = rewrite.read(store, despite_damage=True)
-        final = _restrict(_plan(store, forest, request), agreed)
+        final = _restrict(plan_for(store, forest, request), agreed)
         operation = drop(store, forest, final) if final.dropped else None
         expired_entries = [entry for entry in trash.entries(store) if entry.name in final.expired]
         return Report(final, operation, trash.forget(store, expired_entries))

@@ -7,6 +7,7 @@ walk over the trees per figure.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import timedelta
@@ -106,7 +107,9 @@ def _stats(store: Store, most: int, counts: Callable[[Summary], bool]) -> Stats:
     size = sum(each.size for each in objects)
     horizon = store.repo.host.now() - RECENT
     old = [node.root for node in counted if node.created < horizon]
-    dropped = {node.commit for node, _ in prune.plan(store, prune.PruneRequest()).dropped}
+    dropped = {
+        node.commit for node, _ in prune.plan_for(store, forest, prune.PruneRequest()).dropped
+    }
     entries = trash.entries(store)
     forests = (entry.read(store, despite_damage=True) for entry in entries)
     in_trash = [node.root for each in forests for node in each.nodes.values() if counts(node)]
@@ -142,13 +145,13 @@ def _shares(
 ) -> tuple[Share, ...]:
     """Return the shares by name, in the order of their first checkpoint."""
     added = _by_tree(objects, {node.root for node in counted})
-    shares: dict[str, Share] = {}
+    counts: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
     for node in counted:
         name = name_of(node)
-        share = shares.get(name, Share(name, 0, 0))
-        new = added.pop(node.root, 0)
-        shares[name] = Share(name, share.checkpoints + 1, share.bytes + new)
-    return tuple(shares.values())
+        counts[name] += 1
+        sizes[name] += added.pop(node.root, 0)
+    return tuple(Share(name, count, sizes[name]) for name, count in counts.items())
 
 
 def usage(store: Store, trees: Iterable[Oid], without: Iterable[Oid] = ()) -> int:
@@ -186,12 +189,13 @@ def _objects(store: Store, trees: Iterable[Oid], without: Iterable[Oid]) -> list
 
 def _by_path(objects: Iterable[_Object]) -> Mapping[bytes, Large]:
     """Return the bytes on disk by path; trees have the path b""."""
-    sizes: dict[bytes, Large] = {}
+    sizes: Counter[bytes] = Counter()
+    versions: Counter[bytes] = Counter()
     for each in objects:
         key = each.path if each.kind == b"blob" else b""
-        current = sizes.get(key, Large(key, 0, 0))
-        sizes[key] = Large(key, current.bytes + each.size, current.versions + 1)
-    return sizes
+        sizes[key] += each.size
+        versions[key] += 1
+    return {path: Large(path, size, versions[path]) for path, size in sizes.items()}
 
 
 def _by_tree(objects: Iterable[_Object], roots: AbstractSet[Oid]) -> dict[Oid, int]:
