@@ -24,7 +24,6 @@ from gitcp.conversation import segments
 from gitcp.errors import ConversationUnreadable, StoreBusy, StoreDamaged
 from gitcp.git import refs
 from gitcp.git.fsync import sync_paths
-from gitcp.git.trees import EMPTY_TREE
 from gitcp.model import (
     Agent,
     Base,
@@ -33,6 +32,7 @@ from gitcp.model import (
     Conversation,
     Host,
     Note,
+    Oid,
     Skip,
     SkipReason,
     Snapshot,
@@ -244,7 +244,7 @@ class _Share:
             trigger=Trigger.SESSION_END,
             agent=agent,
             note=replace(parent.note, label=None, compensations=()) if parent else Note(),
-            snapshot=_snapshot(parent, base),
+            snapshot=_snapshot(parent, base, self._store.repo.object_format.empty_tree),
             conversation=stored,
             changed=0,
             steps=parent.steps if parent else None,
@@ -270,13 +270,13 @@ class _Share:
         return self._numbers.get(name, 0) + 1
 
 
-def _snapshot(parent: Checkpoint | None, base: Base) -> Snapshot:
+def _snapshot(parent: Checkpoint | None, base: Base, empty_tree: Oid) -> Snapshot:
     """Return a snapshot that claims no files. On top of another checkpoint it has that one's tree,
     so that nothing seems to have changed.
     """
     skip = Skip(b".", SkipReason.NOT_HELD, ADOPTED)
     if parent is None:
-        return Snapshot(EMPTY_TREE, base, 0, (skip,))
+        return Snapshot(empty_tree, base, 0, (skip,))
     others = (each for each in parent.snapshot.skipped if each.reason is not SkipReason.NOT_HELD)
     return replace(parent.snapshot, base=base, skipped=(skip, *others))
 
