@@ -197,6 +197,8 @@ ONE_OF_EACH: dict[str, tuple[str, tuple[str, ...]]] = {
             "worktree/directories worktree/writer",
             # a file that has its bytes already; one that is deleted when it was read
             "state/rename_state sharing/importing",
+            # a log to which hooks append, before anything is loaded
+            "fastpath/tool_log",
         ),
     ),
     "a file is told from what it was by gitcp.fastpath.fingerprint": (
@@ -209,6 +211,8 @@ ONE_OF_EACH: dict[str, tuple[str, tuple[str, ...]]] = {
             "fastpath/stat_check worktree/reading worktree/records worktree/scan worktree/blobs",
             # other names of one file
             "restoring/apply",
+            # when a file changed, beside when a tool ran
+            "saving/authors",
         ),
     ),
     "nothing is changed that outlives a call": (r"(?m)^\s+global \w", ()),

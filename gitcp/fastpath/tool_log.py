@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import time
 
-from gitcp.policy import edits, events
+from gitcp.policy import events, risk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gitcp.policy.events import Event
+    from gitcp.policy.events import Call, Event
 
 NAME = "tools"
 OLD = "tools.old"
@@ -31,6 +31,13 @@ those of the last scan.
 ANY = b"*"
 WHOLE = b"\t;"
 """The end of a complete line."""
+
+WAITING = frozenset("Agent Task agent task".split())
+"""Tools that wait for another agent, whose own calls are reported."""
+
+FILE = ("file_path", "filePath", "notebook_path", "path", "absolute_path")
+PATCH = ("command", "input", "patch", "patchText")
+HEADS = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
 
 ESCAPES = ((b"\\", b"\\\\"), (b"\t", b"\\t"), (b"\n", b"\\n"))
 MARKS = {events.PROMPT: IDLE, events.TURN: IDLE, events.END: LEFT}
@@ -104,9 +111,31 @@ def turn_over(git_dir: str) -> None:
         return
 
 
+def changed_paths(call: Call) -> list[str] | None:
+    """Return the paths that a tool call changes, as the agent gave them. None if it may change any
+    file, as a command may.
+    """
+    if call.tool in risk.READERS or call.tool in WAITING:
+        return []
+    if call.tool in risk.PATCHERS:
+        return _patched(call.text(*PATCH)) or None
+    if call.tool in risk.WRITERS or call.tool in risk.EDITORS:
+        return list(filter(None, [call.text(*FILE)])) or None
+    return None
+
+
+def _patched(patch: str) -> list[str]:
+    return [
+        line.removeprefix(head).strip()
+        for line in patch.splitlines()
+        for head in HEADS
+        if line.startswith(head)
+    ]
+
+
 def _lines(event: Event, root: str, head: str) -> Iterator[bytes]:
     for call in event.calls:
-        paths = edits.changed(call)
+        paths = changed_paths(call)
         if paths == []:
             continue
         names = [ANY] if paths is None else [_relative(path, event.cwd, root) for path in paths]

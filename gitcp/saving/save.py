@@ -306,12 +306,17 @@ def _commit_with_retries(store: Store, request: SaveRequest, choice: Choice, tak
             if attempt + 1 == TRIES:
                 raise
             continue
-        if request.files is None:
-            latest.write(store.repo, latest.Latest(checkpoint.id, taken.started))
-            tool_log.turn_over(str(store.repo.git_dir))
-        _clear_pending_note(store, request, choice.session)
+        _finish(store, request, checkpoint, taken)
         return Saved(True, f"saved {checkpoint.id}", choice.why, checkpoint, taken, sources)
     raise AssertionError("unreachable")
+
+
+def _finish(store: Store, request: SaveRequest, checkpoint: Checkpoint, taken: Taken) -> None:
+    """Record what the next save starts from."""
+    if request.files is None:
+        latest.write(store.repo, latest.Latest(checkpoint.id, taken.started))
+        tool_log.turn_over(str(store.repo.git_dir))
+    _clear_pending_note(store, request, checkpoint.id.session)
 
 
 def _with_authors(
