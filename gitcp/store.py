@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from itertools import islice
 from pathlib import Path
@@ -62,6 +63,10 @@ LISTED = (
     "--stdin",
     "--format=%H%x00%T%x00%P%x00%aI%x00%B%x01",
 )
+
+LOCK = "lock"
+QUEUE = "queue"
+LOCKS = "locks"
 
 NEAR = 64
 """Number of checkpoints that can be read in the time git takes to start. Damage
@@ -168,28 +173,77 @@ class Store:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the store's lock against other gitcp processes. Raises StoreBusy after a minute."""
-        try:
-            descriptor = _open_lock(self.repo.store_dir)
-        except OSError as error:
-            problem = (
-                f"cannot write to {self.repo.store_dir}: {error.strerror}; nothing was changed"
-            )
-            if error.errno in FULL:
-                raise DiskFull(problem, hint="free some space") from None
-            raise Refused(problem, hint=shared.fix(self.repo.store_dir)) from None
-        try:
-            if not locks.take(descriptor):
-                raise StoreBusy(
-                    "another gitcp process has locked the store for a minute; nothing was changed",
-                    hint="try again when it has finished",
-                )
-            shared.repair(self.repo.common_dir / "refs" / "gitcp")
+        """Hold the store's lock against all other gitcp processes. Raises StoreBusy after a
+        minute.
+        """
+        with self._locked(None):
             self._settle()
             yield
-        finally:
-            self.writer.let_go()
-            os.close(descriptor)
+
+    @contextmanager
+    def lock_session(self, session: str) -> Iterator[None]:
+        """Hold the lock that a save of `session` needs: other sessions can be saved meanwhile, and
+        nothing else can change the store. Raises StoreBusy after a minute.
+        """
+        if (log := self._pending_log()) is not None and log.has_records():
+            with self.lock():  # who settles it must be alone
+                yield
+            return
+        with self._locked(session):
+            yield
+
+    @contextmanager
+    def _locked(self, session: str | None) -> Iterator[None]:
+        """Lock the store, alone (None) or together with saves of other sessions than this one.
+
+        Who must be alone closes the queue until it is, or saves side by side could keep it out for
+        ever. These pass the queue together: none waits for another to be scheduled.
+        """
+        until, alone = time.monotonic() + locks.LOCK_WAIT, session is None
+        with ExitStack() as held:
+            held.callback(self.writer.let_go)
+            if session is not None:
+                held.enter_context(self._lock_file(f"{LOCKS}/{session}", until, lasting=False))
+            with self._lock_file(QUEUE, until, alone=alone):
+                held.enter_context(self._lock_file(LOCK, until, alone=alone))
+            shared.repair(self.repo.common_dir / "refs" / "gitcp")
+            yield
+
+    @contextmanager
+    def _lock_file(
+        self, name: str, until: float, *, alone: bool = True, lasting: bool = True
+    ) -> Iterator[None]:
+        """Hold a lock on one file, which is removed afterwards unless it is `lasting`."""
+        path = self.repo.store_dir / name
+        while True:
+            descriptor = self._open_lock(path)
+            try:
+                if not locks.take(descriptor, until, alone=alone):
+                    raise StoreBusy(
+                        "another gitcp process has locked the store for a minute; nothing was "
+                        "changed",
+                        hint="try again when it has finished",
+                    )
+                if lasting or _is_at(descriptor, path):
+                    yield
+                    if not lasting:
+                        path.unlink(missing_ok=True)
+                    return
+            finally:
+                os.close(descriptor)
+
+    def _open_lock(self, path: Path) -> int:
+        try:
+            with suppress(FileNotFoundError):
+                return open_shared(path, os.O_RDWR)
+            make_own_directory(path.parent)  # raises with the reason if it cannot be created
+            return open_shared(path, os.O_RDWR)
+        except OSError as error:
+            directory = self.repo.store_dir
+            problem = f"cannot write to {directory}: {error.strerror}; nothing was changed"
+            if error.errno in FULL:
+                raise DiskFull(problem, hint="free some space") from None
+            raise Refused(problem, hint=shared.fix(directory)) from None
 
     def advance(self, checkpoint: Checkpoint) -> None:
         """Move the session's ref to `checkpoint`: the commit point. Raises
@@ -496,12 +550,12 @@ def require_files(checkpoint: Checkpoint) -> None:
         )
 
 
-def _open_lock(directory: Path) -> int:
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Return whether an open file is still the one at `path`: its last holder removed it."""
     try:
-        return open_shared(directory / "lock", os.O_RDWR)
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
-        make_own_directory(directory)  # raises with the reason if it cannot be created
-        return open_shared(directory / "lock", os.O_RDWR)
+        return False
 
 
 def message(checkpoint: Checkpoint) -> str:

@@ -87,6 +87,12 @@ class WriteAheadLog:
             return header is not None and header[1].decode("ascii", "replace") != running()
         return False
 
+    def has_records(self) -> bool:
+        """Return whether there is something to settle."""
+        with suppress(OSError):
+            return self._path.stat().st_size > 0
+        return False
+
     def append(self, ref: str, old: Oid | None, new: Oid, packs: Iterable[SmallPack]) -> None:
         """Make the packs and the ref's move to `new` survive a power loss, unless the ref is moved
         again later.

@@ -7,6 +7,9 @@ one (gitcp.git.gathering). Checkpoints are as durable as with any store.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from gitcp.git.gathering import Gathering, GatheringObjects
 from gitcp.git.repo import Repository
 from gitcp.git.write_ahead_log import WriteAheadLog, running
@@ -28,6 +31,12 @@ class FastStore(Store):
         super().__init__(repo)
         self.objects = GatheringObjects(repo, gathering)
         self._log = WriteAheadLog(repo) if running() else None
+
+    @contextmanager
+    def lock_session(self, session: str) -> Iterator[None]:  # noqa: ARG002 -- Store's
+        """Hold the store's lock: the log has one writer at a time."""
+        with self.lock():
+            yield
 
     def _settle(self) -> None:
         """With a log, only when it is long. The packs of the last save are joined, and synced, by

@@ -153,24 +153,66 @@ def save(store: Store, request: SaveRequest) -> Saved:
     live = live_trees(store, choice.session)
     try:
         taken = _take(store, request, live)
-        with store.lock():
-            if not live.is_still_valid():
-                store.writer.discard()
-                taken = _take(store, request, frozenset())
-            choice = (
-                choice
-                if request.session and not choice.whose
-                else session.follow_rename(store, choice)
-            )
-            saved = _save_despite_damage(store, request, choice, taken)
+        side_by_side = _save_side_by_side(store, request, choice, (live, taken))
+        saved = side_by_side or _save_alone(store, request, choice, (live, taken))
     except BaseException:
         store.writer.discard()
         raise
-    taken.remember()
+    saved.taken.remember()
     if request.files is None:
-        session.set_current(store, choice.session)
+        session.set_current(store, saved.checkpoint.id.session)
     _set_tags(store, request.tags, saved.checkpoint)
     return saved
+
+
+Scanned = tuple["LiveTrees", Taken]
+"""A snapshot, and the trees that its scan trusted."""
+
+
+def _save_side_by_side(
+    store: Store, request: SaveRequest, choice: Choice, scanned: Scanned
+) -> Saved | None:
+    """Save while other processes save other sessions. Return None, with nothing saved, if that
+    needs the whole store: there is a pending note, which is for any session, or damage.
+    """
+    for _ in range(TRIES):
+        with store.lock_session(choice.session):
+            current = _followed(store, request, choice)
+            if current.session != choice.session:  # which has another lock
+                choice = current
+                continue
+            if note.is_pending(store.repo):
+                return None
+            try:
+                taken = _still_valid(store, request, scanned)
+                return _commit_with_retries(store, request, choice, taken)
+            except FormatTooNew:
+                raise
+            except StoreDamaged:
+                return None
+    return None
+
+
+def _save_alone(store: Store, request: SaveRequest, choice: Choice, scanned: Scanned) -> Saved:
+    with store.lock():
+        taken = _still_valid(store, request, scanned)
+        choice = _followed(store, request, choice)
+        return _save_despite_damage(store, request, choice, taken)
+
+
+def _still_valid(store: Store, request: SaveRequest, scanned: Scanned) -> Taken:
+    """Return the snapshot; a new one if what its scan trusted is gone. The caller holds a lock."""
+    live, taken = scanned
+    if live.is_still_valid():
+        return taken
+    store.writer.discard()
+    return _take(store, request, frozenset())
+
+
+def _followed(store: Store, request: SaveRequest, choice: Choice) -> Choice:
+    if request.session and not choice.whose:
+        return choice
+    return session.follow_rename(store, choice)
 
 
 def _set_tags(store: Store, names: tuple[str, ...], made: Checkpoint) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from gitcp import wire
@@ -67,14 +66,18 @@ def combine(earlier: Note, given: Note) -> Note:
     )
 
 
+def is_pending(repo: Repository) -> bool:
+    """Return whether there is a pending note in this working tree, readable or not."""
+    return os.access(f"{repo.git_dir}/gitcp/{NAME}", os.F_OK)
+
+
 def pending(repo: Repository) -> tuple[PendingNote, ...]:
     """Return the pending notes. Raises StoreDamaged if they are unreadable."""
-    path_text = f"{repo.git_dir}/gitcp/{NAME}"
-    if not os.access(path_text, os.F_OK):
+    if not is_pending(repo):
         return ()
     from gitcp.state import journal  # rarely needed, while every save calls this
 
-    path = Path(path_text)
+    path = repo.git_dir / "gitcp" / NAME
     fields = journal.read_fields(path) or {"notes": ()}
     try:
         return tuple(

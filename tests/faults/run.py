@@ -11,6 +11,8 @@ tests/faults/test_faults.py.
     tests/faults/run.py crowd --savers 16 --saves 100     many at a time python tests/faults/run.py
     life --saves 20000           a long life python tests/faults/run.py differential --operations
     10000 --seed 1    random operations, judged from outside
+    python tests/faults/run.py fleet --savers 50 --worktrees 20 --saves 4   many agents at once
+    python tests/faults/run.py worktrees --worktrees 20 --saves 10000       worktrees come and go
 
 Prints one row a figure. Ends with 1 if anything that is promised did not hold, and says what.
 """
@@ -39,7 +41,17 @@ HERE = Path(__file__).parents[1]
 sys.path[:0] = [str(HERE / "support"), str(HERE), str(HERE.parent)]
 
 # only now can they be found
-from faults import crowd, damage, differential, disk, kills, life, process, tracer  # noqa: E402
+from faults import (  # noqa: E402
+    crowd,
+    damage,
+    differential,
+    disk,
+    fleet,
+    kills,
+    life,
+    process,
+    tracer,
+)
 from faults.commands import LARGE, SCENES  # noqa: E402
 from faults.scenes import KINDS, Stage, can_happen  # noqa: E402
 from faults.tracer import Call  # noqa: E402
@@ -355,6 +367,45 @@ def _live(one: life.Life, saves: int) -> None:
     one.insist()
 
 
+def fleets(given: argparse.Namespace) -> int:
+    """Let many agents in many worktrees save at once."""
+    process.load()
+    with scratch() as place:
+        many = fleet.Fleet(place)
+        began = time.monotonic()
+        waits = many.save_at_once(given.savers, given.worktrees, given.saves)
+        say(
+            f"{given.savers} agents, {given.worktrees} worktrees: {waits.saves} saves in "
+            f"{time.monotonic() - began:.1f} s; waited for others: median {waits.median:.3f} s, "
+            f"95 of 100 {waits.usual:.3f} s, longest {waits.longest:.3f} s"
+        )
+        return _judge(many)
+
+
+def worktrees(given: argparse.Namespace) -> int:
+    """Let worktrees come and go."""
+    process.load()
+    with scratch() as place:
+        many = fleet.Fleet(place)
+        began = time.monotonic()
+        many.come_and_go(given.worktrees, given.saves, given.minutes)
+        saved, gone = many.lines("saves"), time.monotonic() - began
+        trees = len({id.partition("@")[0] for id in saved})
+        say(
+            f"{len(saved)} saves in {trees} worktrees, {given.worktrees} at a time, in {gone:.0f} s"
+        )
+        return _judge(many)
+
+
+def _judge(many: fleet.Fleet) -> int:
+    try:
+        many.insist()
+    except AssertionError as error:
+        say(f"BROKEN: {str(error)[:2000]}")
+        return 1
+    return 0
+
+
 def differentials(given: argparse.Namespace) -> int:
     """Let one seed after another live, and judge every operation from outside."""
     lives = math.ceil(given.operations / differential.OPERATIONS)
@@ -382,6 +433,8 @@ PARTS: dict[str, Callable[[argparse.Namespace], int]] = {
     "crowd": crowds,
     "life": lives,
     "differential": differentials,
+    "fleet": fleets,
+    "worktrees": worktrees,
 }
 
 
@@ -410,6 +463,7 @@ def main() -> int:
     )
     parser.add_argument("--savers", type=int, default=16)
     parser.add_argument("--saves", type=int, default=100)
+    parser.add_argument("--worktrees", type=int, default=20)
     parser.add_argument("-j", "--jobs", type=int, default=2)
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()

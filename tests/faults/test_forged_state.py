@@ -21,6 +21,8 @@ from driver import Project
 LINKED = [
     "gitcp",
     "gitcp/lock",
+    "gitcp/locks",
+    "gitcp/queue",
     "gitcp/oplog",
     "gitcp/current",
     "gitcp/worktree-state",
@@ -31,6 +33,9 @@ LINKED = [
     "refs/gitcp/sessions/work",
     "refs/gitcp/tags",
 ]
+
+SHARED = {"gitcp/lock", "gitcp/locks", "gitcp/queue"}
+"""Of these all worktrees have one."""
 
 
 @pytest.mark.parametrize("linked_tree", [False, True])
@@ -46,7 +51,7 @@ def test_links(project: Project, tmp_path: Path, name: str, *, linked_tree: bool
         project.git("worktree", "add", "-q", str(tree))
     cwd = tree if linked_tree else project.root
     project.gitcp("save", "--session", "work", cwd=cwd, check=0)
-    own = linked_tree and name.startswith("gitcp") and name != "gitcp/lock"
+    own = linked_tree and name.startswith("gitcp") and name not in SHARED
     path = (project.root / ".git/worktrees/linked" if own else project.root / ".git") / name
     target = tmp_path / "target"
     if path.exists():
