@@ -23,7 +23,6 @@ from gitcp.adopting.plan import STORED, AdoptPlan, Holdings, Item, Share
 from gitcp.conversation import segments
 from gitcp.errors import ConversationUnreadable, StoreBusy, StoreDamaged
 from gitcp.git import refs
-from gitcp.git.fsync import sync_paths
 from gitcp.model import (
     Agent,
     Base,
@@ -75,16 +74,15 @@ class BatchStore(Store):
         """
         self.writer.flush(held=True)
         landed = [each for each in checkpoints if self._move(each)]
-        names = [f"{self.repo.common_dir}/{refs.SESSIONS}{c.id.session}" for c in landed]
-        sync_paths([*names, f"{self.repo.common_dir}/{refs.SESSIONS}"])
+        self.repo.refs.sync([refs.SESSIONS + checkpoint.id.session for checkpoint in landed])
         self.writer.let_go()
         return landed
 
     def _move(self, checkpoint: Checkpoint) -> bool:
         name = refs.SESSIONS + checkpoint.id.session
-        common_dir, new, old = self.repo.common_dir, checkpoint.commit, checkpoint.parent
+        new, old = checkpoint.commit, checkpoint.parent
         try:
-            return refs.update_ref(common_dir, name, new, old, make_durable=lambda: None)
+            return self.repo.refs.update(name, new, old, make_durable=lambda: None)
         except StoreBusy:
             return False
 
@@ -263,7 +261,7 @@ class _Share:
         """Return the number after the highest one that any ref has for this name."""
         if self._numbers is None:
             self._numbers = {}
-            tips = set(refs.list_refs(self._store.repo.common_dir, refs.PREFIX).values())
+            tips = set(self._store.repo.refs.list(refs.PREFIX).values())
             for summary in self._store.forest(sorted(tips)) if tips else ():
                 highest = self._numbers.get(summary.id.session, 0)
                 self._numbers[summary.id.session] = max(summary.id.number, highest)

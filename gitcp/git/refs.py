@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -21,7 +21,7 @@ from typing import Protocol
 from gitcp.errors import BadValue, DiskFull, GitcpError, Refused, StoreBusy, StoreDamaged
 from gitcp.fastpath import discovery
 from gitcp.git import shared
-from gitcp.git.fsync import FULL, make_directories, sync_directory, sync_file, write_new
+from gitcp.git.fsync import FULL, make_directories, sync_directory, sync_paths, write_new
 from gitcp.git.object_format import FORMATS, FULL_NAME, SHA1
 from gitcp.model import Oid
 
@@ -88,8 +88,8 @@ class Refs(Protocol):
     def delete(self, name: str, old: Oid) -> bool:
         """Delete `name` if it still points at `old`. Return False if it moved."""
 
-    def sync(self, name: str) -> None:
-        """Make the current value of a ref durable."""
+    def sync(self, names: Iterable[str]) -> None:
+        """Make the current values of these refs durable."""
 
     def files(self, *names: str) -> tuple[str, ...]:
         """Return the paths of files, existing or not, one of which differs once HEAD or one of
@@ -132,10 +132,9 @@ class FileRefs:
         self._git("update-ref", "-d", name, old)  # packed: only git rewrites packed-refs
         return True
 
-    def sync(self, name: str) -> None:
-        with suppress(FileNotFoundError):  # packed by git, or deleted
-            sync_file(self._common / name)
-            sync_directory((self._common / name).parent)
+    def sync(self, names: Iterable[str]) -> None:
+        paths = [self._common / name for name in names]
+        sync_paths([*paths, *{path.parent for path in paths}])  # what git has packed is gone
 
     def files(self, *names: str) -> tuple[str, ...]:
         shared_files = (f"{self._common}/{name}" for name in ("packed-refs", *names))

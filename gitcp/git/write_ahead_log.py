@@ -148,7 +148,7 @@ class WriteAheadLog:
     def _settle_ref(self, records: list[Record], now: str | None) -> None:
         last = records[-1]
         if last.boot == now:  # the system has run all the time: it is where it was moved to
-            self._repo.refs.sync(last.ref)
+            self._repo.refs.sync([last.ref])
             return
         known = {oid for record in records for oid in (record.old, record.new)}
         try:
