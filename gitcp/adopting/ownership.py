@@ -142,9 +142,11 @@ class Repo:
 
     @cached_property
     def _remotes(self) -> frozenset[str]:
-        config = self.store.repo.config
-        urls = (value for key, value in config.items() if re.fullmatch(r"remote\..*\.url", key))
-        return frozenset(_normalised(urls))
+        listed = self.store.repo.git(
+            "config", "-z", "--get-regexp", r"^remote\..*\.url$", accept=(0, 1)
+        )
+        settings = listed.decode("utf-8", "surrogateescape").split("\0")
+        return frozenset(_normalised(setting.partition("\n")[2] for setting in settings))
 
     @cached_property
     def _branches(self) -> frozenset[str]:
@@ -177,12 +179,17 @@ def _within(path: str, tops: Iterable[str]) -> bool:
     return any(path == top or path.startswith(top.rstrip("/") + "/") for top in tops)
 
 
+def same_remote(one: str, other: str) -> bool:
+    """Return whether two URLs name one remote."""
+    return not set(_normalised([one])).isdisjoint(_normalised([other]))
+
+
 def _normalised(remotes: Iterable[str]) -> Iterator[str]:
     """Yield each remote without protocol, user and `.git`: `example.org/owner/name`. A path of a
     file system has no host and is left out; `owner/name` is one at GitHub.
     """
     for remote in remotes:
         text = f"github.com/{remote}" if SHORT.fullmatch(remote) else remote
-        match = REMOTE.fullmatch(text)
+        match = REMOTE.fullmatch(text.lower())
         if match and not text.startswith(("/", ".", "file:")):
-            yield f"{match['host'].lower()}/{match['path'].strip('/').lower()}"
+            yield f"{match['host']}/{match['path'].strip('/')}"

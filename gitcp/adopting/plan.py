@@ -131,7 +131,7 @@ class _Search:
             tree = self._directories.of(origin)
             if tree is not None and self._is_ours(tree):
                 self._add(tree.common_dir, listed, origin, "its directory")
-            elif tree is None or self._request.former:
+            elif tree is None or self._request.former or self._request.everywhere:
                 homeless.append((listed, origin))
         for listed, origin in homeless:
             self._place(listed, origin)
