@@ -23,6 +23,7 @@ from gitcp.adopting.plan import STORED, AdoptPlan, Holdings, Item, Share
 from gitcp.conversation import segments
 from gitcp.errors import ConversationUnreadable, StoreBusy, StoreDamaged
 from gitcp.git import refs
+from gitcp.git.fsync import sync_paths
 from gitcp.model import (
     Agent,
     Base,
@@ -31,7 +32,6 @@ from gitcp.model import (
     Conversation,
     Host,
     Note,
-    Oid,
     Skip,
     SkipReason,
     Snapshot,
@@ -74,7 +74,9 @@ class BatchStore(Store):
         """
         self.writer.flush(held=True)
         landed = [each for each in checkpoints if self._move(each)]
-        self.repo.refs.sync([refs.SESSIONS + checkpoint.id.session for checkpoint in landed])
+        names = (refs.SESSIONS + each.id.session for each in landed)
+        directory = self.repo.common_dir / refs.SESSIONS
+        sync_paths((*self.repo.refs.files(*names), directory))
         self.writer.let_go()
         return landed
 
@@ -242,12 +244,23 @@ class _Share:
             trigger=Trigger.SESSION_END,
             agent=agent,
             note=replace(parent.note, label=None, compensations=()) if parent else Note(),
-            snapshot=_snapshot(parent, base, self._store.repo.object_format.empty_tree),
+            snapshot=self._snapshot(parent, base),
             conversation=stored,
             changed=0,
             steps=parent.steps if parent else None,
             compensated=parent.compensated if parent else {},
         )
+
+    def _snapshot(self, parent: Checkpoint | None, base: Base) -> Snapshot:
+        """Return a snapshot that claims no files. On top of another checkpoint it has that one's
+        tree, so that nothing seems to have changed.
+        """
+        skip = Skip(b".", SkipReason.NOT_HELD, ADOPTED)
+        if parent is None:
+            return Snapshot(self._store.repo.object_format.empty_tree, base, 0, (skip,))
+        before = parent.snapshot
+        others = (each for each in before.skipped if each.reason is not SkipReason.NOT_HELD)
+        return replace(before, base=base, skipped=(skip, *others))
 
     def _new_name(self, session_id: str) -> str:
         """Return a name for a new session, as a save would choose it."""
@@ -266,17 +279,6 @@ class _Share:
                 highest = self._numbers.get(summary.id.session, 0)
                 self._numbers[summary.id.session] = max(summary.id.number, highest)
         return self._numbers.get(name, 0) + 1
-
-
-def _snapshot(parent: Checkpoint | None, base: Base, empty_tree: Oid) -> Snapshot:
-    """Return a snapshot that claims no files. On top of another checkpoint it has that one's tree,
-    so that nothing seems to have changed.
-    """
-    skip = Skip(b".", SkipReason.NOT_HELD, ADOPTED)
-    if parent is None:
-        return Snapshot(empty_tree, base, 0, (skip,))
-    others = (each for each in parent.snapshot.skipped if each.reason is not SkipReason.NOT_HELD)
-    return replace(parent.snapshot, base=base, skipped=(skip, *others))
 
 
 def _located(stored: Conversation, tree: Tree, directory: Path | None) -> Conversation:

@@ -10,10 +10,12 @@ from pathlib import Path
 from gitcp.adapters.base import Origin
 from gitcp.adopting.ownership import Tree
 from gitcp.git import refs
+from gitcp.git.object_format import FULL_NAME
 from gitcp.model import Base, Oid
 from gitcp.store import Store
 
-LINE = re.compile(rb"[0-9a-f]{40} ([0-9a-f]{40}) [^\n]*> ([0-9]{1,12}) [+-][0-9]{4}(?:\t|$)")
+OID = FULL_NAME.encode("ascii")
+LINE = re.compile(rb"%s (%s) [^\n]*> ([0-9]{1,12}) [+-][0-9]{4}(?:\t|$)" % (OID, OID))
 
 
 def base_of(store: Store, tree: Tree | None, origin: Origin, time: float) -> Base:

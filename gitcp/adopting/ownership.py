@@ -40,8 +40,7 @@ class Directories:
     """Finds the working trees around directories; each is looked for once."""
 
     def __init__(self, host: Host) -> None:
-        home = os.path.realpath(host.home)
-        self._above = {home, *map(str, Path(home).parents)}
+        self._home = str(host.home)
         self._trees: dict[str, Tree | None] = {}
 
     def tree(self, directory: str) -> Tree | None:
@@ -54,13 +53,10 @@ class Directories:
         if not path:
             return None
         if path not in self._trees:
-            discovered = discovery.discover(path)
-            known = discovered is not None and discovered[0] not in self._above
-            self._trees[path] = (
-                Tree(*discovered, os.path.realpath(discovery.common(discovered[1])))
-                if discovered and known
-                else None
-            )
+            found = discovery.discover(path, self._home)
+            usable = found is not None and not discovery.is_above_home(found[0], self._home)
+            common_dir = os.path.realpath(discovery.common(found[1])) if found else ""
+            self._trees[path] = Tree(*found, common_dir) if found and usable else None
         return self._trees[path]
 
     def of(self, origin: Origin) -> Tree | None:
@@ -86,8 +82,8 @@ class Repo:
         """Return the repository of a working tree, opened in its main one if that exists; None if
         gitcp cannot work there.
         """
-        main = os.path.dirname(tree.common_dir)
-        for root in (main, tree.root) if os.path.isdir(main) else (tree.root,):
+        main, name = os.path.split(tree.common_dir)
+        for root in (main, tree.root) if name == ".git" else (tree.root,):
             try:
                 repo = cls(Store(Repository.open(Path(root), host)))
             except (GitcpError, OSError):
@@ -151,12 +147,13 @@ class Repo:
     @cached_property
     def _branches(self) -> frozenset[str]:
         """Every branch but the current one, deleted ones as far as HEAD was ever on them."""
-        repo = self.store.repo
-        names = {name.removeprefix("refs/heads/") for name in repo.refs.list("refs/heads/")}
-        log = repo.git("reflog", "show", "--format=%gs", "HEAD", accept=(0, 128))
-        moves = re.findall(
-            r"^checkout: moving from (\S+) to (\S+)$", log.decode("utf-8", "replace"), re.MULTILINE
-        )
+        common = Path(self.common_dir)
+        names = {
+            name.removeprefix("refs/heads/") for name in self.store.repo.refs.list("refs/heads/")
+        }
+        with_log = (common / "logs" / "HEAD").exists()
+        log = (common / "logs" / "HEAD").read_text("utf-8", "replace") if with_log else ""
+        moves = re.findall(r"\tcheckout: moving from (\S+) to (\S+)$", log, re.MULTILINE)
         current = self.store.repo.head().branch or ""
         return frozenset({*names, *(name for move in moves for name in move)} - {current})
 

@@ -68,7 +68,9 @@ def command(context: Context, /, **given: Any) -> None:
 
 
 def _is_inside(context: Context) -> bool:
-    return discovery.discover(str(context.cwd)) is not None
+    home = str(context.host.home)
+    location = discovery.discover(str(context.cwd), home)
+    return location is not None and not discovery.is_above_home(location[0], home)
 
 
 def _request(context: Context, given: dict[str, Any]) -> AdoptRequest:

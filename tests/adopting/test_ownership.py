@@ -183,7 +183,7 @@ def test_all(project: Project, sealed: Path, tmp_path: Path) -> None:
     assert f"gitcp -C {personal} log --all" in done.out
     assert len(project.json_lines("sessions")) == 5
     assert len(other.json_lines("sessions")) == 1
-    assert len(Project(personal).json_lines("sessions")) == 2
+    assert len(Project(personal, own_store=True).json_lines("sessions")) == 2
     assert stat_mode(personal) == 0o700
     again = project.gitcp("adopt", "--all", "--yes", cwd=nowhere, check=0)
     assert "nothing new: 8 conversations stored already" in again.out
@@ -204,7 +204,7 @@ def test_all_by_claims(project: Project, sealed: Path) -> None:
 
 def test_a_repository_that_gitcp_refuses(project: Project, tmp_path: Path, sealed: Path) -> None:
     """A repository that gitcp does not work in does not lose its conversations."""
-    project.git("init", "--quiet", "--object-format=sha256", str(tmp_path / "new"))
+    shutil.rmtree(Project(tmp_path / "new").root / ".git/objects")
     kept_talks.begin("codex", tmp_path / "new")
 
     assert stores(project, "--all") == {str(sealed / ".local/share/gitcp/conversations"): 1}
@@ -217,7 +217,7 @@ def test_personal_conversations_are_restored(project: Project, sealed: Path) -> 
     kept_talks.begin("codex", nowhere)
     before = kept_talks.transcripts()
     project.gitcp("adopt", "--all", "--yes", check=0)
-    personal = Project(sealed / ".local/share/gitcp/conversations")
+    personal = Project(sealed / ".local/share/gitcp/conversations", own_store=True)
     for path in before:
         path.unlink()
 
