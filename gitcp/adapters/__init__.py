@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gitcp import wire
 from gitcp.adapters import base, installed
 from gitcp.adapters.base import Adapter, Found, Listed, Origin, Running
 from gitcp.errors import BadValue
 from gitcp.model import Host
+
+if TYPE_CHECKING:
+    from gitcp.adapters.conversion import Converter
 
 
 class Builtin(NamedTuple):
@@ -62,6 +65,9 @@ GENERIC = "gitcp.adapters.generic"
 MODULES = {known.name: known.module for known in BUILTIN} | {"generic": GENERIC}
 """All built-in adapters by name, including the generic one."""
 
+CONVERTIBLE = tuple(known.name for known in BUILTIN)
+"""The agents whose conversations can be read as dialogues, and written."""
+
 PLAIN_FORMATS = ("json", "jsonl", "text")
 """Formats without an agent. Any other format is the name of its adapter."""
 
@@ -90,6 +96,24 @@ def load_or_generic(name: str) -> Adapter:
 def for_format(name: str) -> Adapter:
     """Return the adapter for conversations of this format."""
     return load("generic") if name in PLAIN_FORMATS else load_or_generic(name)
+
+
+def converter(name: str) -> Converter:
+    """Return the reader and writer of an agent's transcripts. Raises BadValue if there is none."""
+    if name not in CONVERTIBLE:
+        raise BadValue(
+            f"{name}'s conversations cannot be converted",
+            hint=f"use one of {', '.join(CONVERTIBLE)}",
+        )
+    return import_module(f"{MODULES[name]}.converting")
+
+
+def model(name: str, cwd: Path, host: Host) -> str | None:
+    """Return the model that a converted transcript must name; None if the agent chooses one
+    itself.
+    """
+    lookup: Callable[[str, Host], str | None] | None = getattr(converter(name), "model", None)
+    return lookup(str(cwd), host) if lookup else None
 
 
 def find_all(cwd: Path, host: Host) -> tuple[Found, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gitcp import humanize, wire
+from gitcp.adapters import CONVERTIBLE
 from gitcp.cli import objects, output_file
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
@@ -26,6 +27,7 @@ from gitcp.cli.options import (
 from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.errors import BadValue
 from gitcp.model import Checkpoint
+from gitcp.restoring.converting import NAMES, Converted
 from gitcp.sharing import export as op
 from gitcp.sharing.export import Exported, ExportRequest, Format
 from gitcp.state import settings
@@ -48,6 +50,13 @@ FORMATS = [each.value for each in Format]
         metavar="FORMAT",
         kind=OneOf(FORMATS),
         help=f"one of {', '.join(FORMATS)} (default: by extension)",
+    ),
+    option(
+        "--as",
+        target="agent",
+        metavar="AGENT",
+        kind=OneOf(CONVERTIBLE),
+        help="convert the transcript for another agent",
     ),
     option(
         "--output",
@@ -76,11 +85,13 @@ def command(context: Context, /, **given: Any) -> None:
 
     A bundle contains the session up to REV: files, conversation, tags. Other formats contain the
     conversation of REV: json and atif for programs, transcript as the agent wrote it, markdown for
-    people. The output is scanned for secrets first; if it contains one, nothing is written.
+    people. With --as, the conversation becomes another agent's transcript, and what has no place
+    in it is listed. The output is scanned for secrets first; if one is found, nothing is written.
 
       gitcp export -o session.bundle
       gitcp export 12 -o talk.md
       gitcp export --format json | jq '.messages[].content'
+      gitcp export --as codex -o rollout.jsonl
     """
     path = None if given["output"] == "-" else context.cwd / given["output"]
     if given["as_json"] and path is None:
@@ -88,10 +99,11 @@ def command(context: Context, /, **given: Any) -> None:
     checkpoint = context.checkpoint(given["revision"], given["session"])
     request = ExportRequest(
         checkpoint=checkpoint,
-        format=_format(given["form"], path, terminal=context.output.terminal),
+        format=_format(given, path, terminal=context.output.terminal),
         stream=given["stream"],
         allowed=settings.allowed_secrets(context.store.repo) | set(given["allow"]),
         redact=given["redact"],
+        agent=given["agent"],
     )
     if path is not None:
         output_file.require_free(path, force=given["force"])
@@ -101,7 +113,7 @@ def command(context: Context, /, **given: Any) -> None:
     made = op.export(context.store, request, fields)
     if path is None:
         context.output.data(made.data)
-        _say_redacted(context, made)
+        _say_changes(context, made)
         return
     output_file.write(path, made.data, force=given["force"])
     if given["as_json"]:
@@ -110,8 +122,16 @@ def command(context: Context, /, **given: Any) -> None:
         _print(context, checkpoint, given["output"], made)
 
 
-def _format(given: str | None, path: Path | None, *, terminal: bool) -> Format:
-    form = Format(given) if given else ENDINGS.get(path.suffix.lower()) if path else None
+def _format(given: dict[str, Any], path: Path | None, *, terminal: bool) -> Format:
+    form = Format(given["form"]) if given["form"] else None
+    if given["agent"] and (form not in (None, Format.TRANSCRIPT) or given["stream"] != "main"):
+        raise BadValue(
+            "--as writes the main stream of a transcript: nothing was written",
+            hint=f"gitcp export --as {given['agent']}",
+        )
+    if form is None:
+        form = ENDINGS.get(path.suffix.lower()) if path else None
+        form = Format.TRANSCRIPT if given["agent"] else form
     if form is None:
         raise BadValue(
             f"unknown format: pass --format {'|'.join(FORMATS)}; nothing was written",
@@ -134,6 +154,7 @@ def _fields(request: ExportRequest, path: Path, made: Exported) -> wire.Json:
         "sha256": sha256(made.data).hexdigest(),
         "checkpoints": made.checkpoints,
         "redacted": len({finding.id for finding in made.redacted}),
+        "converted": _conversion_fields(made.converted) if made.converted else None,
     }
 
 
@@ -143,10 +164,32 @@ def _print(context: Context, checkpoint: Checkpoint, name: str, made: Exported) 
     context.output.line(
         Styled("exported", GREEN), " ", what, f" to {name}  ({many}{len(made.data):,} bytes)"
     )
-    _say_redacted(context, made)
+    _say_changes(context, made)
 
 
-def _say_redacted(context: Context, made: Exported) -> None:
+def _say_changes(context: Context, made: Exported) -> None:
+    """Say what was redacted, and what a conversion left out."""
+    if made.converted is not None:
+        _say_omitted(context, made.converted)
     if made.redacted:
         count = humanize.count(len({finding.id for finding in made.redacted}), "secret")
         context.output.say(f"{count} redacted; the stored checkpoints are unchanged")
+
+
+def _say_omitted(context: Context, converted: Converted) -> None:
+    """Print what was converted, and what is not in it."""
+    names = NAMES[converted.source.name], NAMES[converted.agent.name]
+    count = humanize.count(converted.messages, "message")
+    context.output.say(f"converted {count} from {names[0]} to {names[1]}")
+    for what, number in sorted(converted.omitted.items()):
+        context.output.say(f"  not included: {number:,} {what}")
+
+
+def _conversion_fields(converted: Converted) -> wire.Json:
+    """Return a conversion as JSON fields."""
+    return {
+        "from": {"agent": converted.source.name, "session_id": converted.source.session_id},
+        "to": {"agent": converted.agent.name, "session_id": converted.agent.session_id},
+        "messages": converted.messages,
+        "omitted": dict(converted.omitted),
+    }

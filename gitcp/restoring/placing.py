@@ -80,15 +80,15 @@ def plan(
     """
     name = agent.name if agent else "generic"
     adapter = adapters.load_or_generic(name)
-    content = _content(store, conversation, agent or Agent("generic"))
+    stored_content = content(store, conversation, agent or Agent("generic"))
     path = directory(store, conversation, agent, root) or cwd
     for new_id in filter(None, known):
         with suppress(Refused):
-            placement = adapter.place(content, path, store.repo.host, new_id=new_id)
+            placement = adapter.place(stored_content, path, store.repo.host, new_id=new_id)
             return Placed(name, conversation.digest.messages, placement, path)
     import uuid  # takes 2 ms, and is rarely needed
 
-    placement = adapter.place(content, path, store.repo.host, new_id=str(uuid.uuid4()))
+    placement = adapter.place(stored_content, path, store.repo.host, new_id=str(uuid.uuid4()))
     return Placed(name, conversation.digest.messages, placement, path)
 
 
@@ -104,10 +104,10 @@ def plan_copy(
     agent can resume it.
     """
     adapter = adapters.load_or_generic(agent.name)
-    content = _content(store, conversation, replace(agent, session_id=None))
+    stored_content = content(store, conversation, replace(agent, session_id=None))
     path = directory(store, conversation, agent, root) or cwd
     placement = (
-        adapter.place(content, path, store.repo.host, new_id=new_id)
+        adapter.place(stored_content, path, store.repo.host, new_id=new_id)
         if adapter.NAME != "generic"
         else None
     )
@@ -197,7 +197,8 @@ def sweep(placed: Placed) -> None:
             path.unlink(missing_ok=True)
 
 
-def _content(store: Store, conversation: Conversation, agent: Agent) -> Stored:
+def content(store: Store, conversation: Conversation, agent: Agent) -> Stored:
+    """Return a conversation as an adapter takes it."""
     streams = tuple(
         (stream, _reader(store, conversation, stream.name)) for stream in conversation.streams
     )

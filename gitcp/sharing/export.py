@@ -1,8 +1,8 @@
 """Export a session, or a checkpoint's conversation, after a scan for secrets.
 
 A bundle contains all checkpoints up to the given one, with tags. The other formats
-contain one checkpoint's conversation: as JSON, as the agent's own transcript, as
-Markdown, or as an ATIF trajectory.
+contain one checkpoint's conversation: as JSON, as the agent's own transcript or another agent's,
+as Markdown, or as an ATIF trajectory.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from gitcp.errors import RevisionNotFound
 from gitcp.git import bundle, refs
 from gitcp.history import show
 from gitcp.model import Checkpoint, Oid
+from gitcp.restoring import converting
+from gitcp.restoring.converting import Converted
+from gitcp.restoring.restore_notice import handoff_lines
 from gitcp.saving.conversation import MAIN
 from gitcp.secrets import checkpoint_scan
 from gitcp.secrets.checkpoint_scan import Finding, Sieve
@@ -39,8 +42,8 @@ class Format(StrEnum):
 
 
 class ExportRequest(Value):
-    """What to export. `stream` selects the stream of a transcript. `redact` replaces
-    secrets, except those in `allowed`.
+    """What to export. `stream` selects the stream of a transcript, `agent` another agent to convert
+    it for. `redact` replaces secrets, except those in `allowed`.
     """
 
     checkpoint: Checkpoint
@@ -48,14 +51,18 @@ class ExportRequest(Value):
     stream: str = MAIN
     allowed: frozenset[str] = frozenset()
     redact: bool = False
+    agent: str | None = None
 
 
 class Exported(Value):
-    """The exported bytes, the number of checkpoints in it, and the secrets that were replaced."""
+    """The exported bytes, the number of checkpoints in it, the secrets that were replaced, and the
+    conversion of a transcript for another agent.
+    """
 
     data: bytes
     checkpoints: int
     redacted: tuple[Finding, ...]
+    converted: Converted | None = None
 
 
 def export(store: Store, request: ExportRequest, fields: wire.Json) -> Exported:
@@ -66,6 +73,8 @@ def export(store: Store, request: ExportRequest, fields: wire.Json) -> Exported:
     """
     if request.format is Format.BUNDLE:
         return _bundle(store, request)
+    if request.agent is not None:
+        return _converted(store, request, request.agent)
     data, unescaped = _render(store, request, fields)
     sieve = checkpoint_scan.sieve(store, (), request.allowed, [data, unescaped])
     stream = request.stream.encode("utf-8", "replace")
@@ -75,12 +84,29 @@ def export(store: Store, request: ExportRequest, fields: wire.Json) -> Exported:
             *checkpoint_scan.in_text(data, "conversation", stream, sieve),
         ]
     )
-    if findings and not request.redact:
-        raise checkpoint_scan.refused(findings)
-    checkpoint_scan.require_redactable(sieve)
+    _require_allowed(request, sieve, findings)
     if findings:
         data = _render(store, request, fields, checkpoint_scan.Cleaner(sieve, [unescaped, data]))[0]
     return Exported(checkpoint_scan.redacted(data, sieve) if findings else data, 1, findings)
+
+
+def _converted(store: Store, request: ExportRequest, agent: str) -> Exported:
+    """Return the main file of the conversation as another agent's transcript."""
+    converted = converting.convert(store, request.checkpoint, agent, store.repo.root)
+    data = converting.main_file(store, converted)
+    note = "\n".join(handoff_lines(request.checkpoint.note)).encode("utf-8", "surrogatepass")
+    sieve = checkpoint_scan.sieve(store, (), request.allowed, [data, note])
+    findings = _once(checkpoint_scan.in_text(data, "conversation", b"main", sieve))
+    _require_allowed(request, sieve, findings)
+    clean = checkpoint_scan.redacted(data, sieve) if findings else data
+    return Exported(clean, 1, findings, converted)
+
+
+def _require_allowed(request: ExportRequest, sieve: Sieve, findings: tuple[Finding, ...]) -> None:
+    """Raise SecretsFound if there are secrets that are not to be replaced, or cannot be."""
+    if findings and not request.redact:
+        raise checkpoint_scan.refused(findings)
+    checkpoint_scan.require_redactable(sieve)
 
 
 def _once(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dialogues import AGENTS
 from markdown_it import MarkdownIt
 from talk import Talk
 from tokens import tokens
@@ -737,3 +738,54 @@ def test_markdown_reads_well() -> None:
         "## User\n\nMake it work, please (soon).\n\n## Agent\n\nDone:\n\n```text\nx = 1 < "
         "2\n```\n\nEnd.\n"
     )
+
+
+# ---------------------------------------------------------------- for another agent
+
+SPOKEN = ("Make it work.", "It works.", "Faster.", "It is faster.")
+
+
+@pytest.mark.parametrize("agent", [agent for agent in AGENTS if agent != "claude-code"])
+def test_as_another_agent(spoken: Project, agent: str) -> None:
+    """Every message, in order, in a transcript of that agent, with the note at its head."""
+    spoken.gitcp("save", "three", "--fact", "budget=2s", "--decided", "no cache", check=0)
+    with spoken.guard():
+        done = spoken.gitcp("export", "--as", agent, "-o", "../it", "--json", check=0)
+    made = json.loads(done.out)
+    assert made["format"] == "transcript"
+    assert made["converted"]["from"]["agent"] == "claude-code"
+    assert made["converted"]["to"]["agent"] == agent
+    assert (made["converted"]["messages"], made["converted"]["omitted"]) == (4, {})
+
+    whole = (spoken.root.parent / "it").read_text()
+    places = [whole.index(text) for text in ("budget = 2s", "no cache", *SPOKEN)]
+    assert places == sorted(places)
+
+
+def test_what_a_conversion_leaves_out_is_listed(spoken: Project) -> None:
+    """Beside the transcript; and a secret stops it."""
+    Talk(spoken).think("a thought")
+    spoken.gitcp("save", check=0)
+    done = spoken.gitcp("export", "--as", "opencode", check=0)
+    assert done.err == (
+        "converted 4 messages from Claude Code to opencode\n  not included: 1 thinking\n"
+    )
+    assert json.loads(done.out)["info"]["id"].startswith("ses_")
+
+    Talk(spoken).say(f"The key is {TOKEN}.")
+    spoken.gitcp("save", check=None)
+    refused = spoken.gitcp("export", "--as", "codex", check=15)
+    redacted = spoken.gitcp("export", "--as", "codex", "--redact", check=0)
+    assert TOKEN not in refused.out + redacted.out
+    assert "[REDACTED:github-token]" in redacted.out
+
+
+def test_what_cannot_be_converted(spoken: Project) -> None:
+    """To the same agent, to one that is unknown, in another format, or without a conversation."""
+    with spoken.guard():
+        same = spoken.gitcp("export", "--as", "claude-code", check=12)
+        assert "is Claude Code's already; nothing was converted" in same.err
+        spoken.gitcp("export", "--as", "cursor", check=2)
+        spoken.gitcp("export", "--as", "codex", "-f", "atif", check=2)
+    save(open_store(spoken), "alone")
+    spoken.gitcp("export", "alone", "--as", "codex", check=16)

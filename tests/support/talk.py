@@ -37,6 +37,14 @@ class Talk:
                 self.count += 1
                 file.write(json.dumps(self._turn(text)) + "\n")
 
+    def think(self, thought: str) -> None:
+        """Append a thought of the agent's and an answer."""
+        self.count += 2 - self.count % 2
+        parts = [{"type": "thinking", "thinking": thought}, {"type": "text", "text": "Done."}]
+        message = {"role": "assistant", "content": parts}
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({**self._turn(""), "message": message}) + "\n")
+
     def run(self, command: str, output: str | None, call: str = "") -> None:
         """Append a call of the shell, with what it printed; None: it has not ended yet. `call` ends
         an earlier one.

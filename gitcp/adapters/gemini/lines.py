@@ -113,32 +113,33 @@ def _digest_message(before: Digest, message: dict[str, Any]) -> Digest:
 
 def messages(lines: Iterable[bytes]) -> Iterator[Message]:
     """Yield the parts of turns that a resume would show, without replaced and rewound ones."""
-    history = _history(lines)
-    separate = {answer.id for message in history for answer in _answers(message.get("content"))}
+    current = history(lines)
+    separate = {answer.id for message in current for answer in _answers(message.get("content"))}
     tools: dict[str, str] = {}
     answered: set[str] = set()
-    for message in history:
+    for message in current:
         for part in _messages(message, tools, separate, answered):
             if part.is_shown():
                 yield part
 
 
-def _history(lines: Iterable[bytes]) -> list[dict[str, Any]]:
-    history: dict[tuple[str, str], dict[str, Any]] = {}
+def history(lines: Iterable[bytes]) -> list[dict[str, Any]]:
+    """Return the messages that a resume would send, without replaced and rewound ones."""
+    current: dict[tuple[str, str], dict[str, Any]] = {}
     for line in lines:
         fields = wire.parse_line(line) or {}
         replaced, rewound = replaced_by(fields), base.string(fields, "$rewindTo")
         if replaced is not None:
-            history.clear()
+            current.clear()
         if rewound is not None:
-            ids = [id for id, _ in history]
-            for key in list(history)[ids.index(rewound) if rewound in ids else 0 :]:
-                del history[key]
+            ids = [id for id, _ in current]
+            for key in list(current)[ids.index(rewound) if rewound in ids else 0 :]:
+                del current[key]
         for message in [fields] if replaced is None else replaced:
             id, kind = base.string(message, "id"), base.string(message, "type")
             if id is not None and kind is not None:
-                history[id, kind] = message
-    return list(history.values())
+                current[id, kind] = message
+    return list(current.values())
 
 
 def _messages(

@@ -121,6 +121,20 @@ def read(path: Path, session_id: str) -> list[Session]:
         return [Session(row, tuple(_messages(database, row["id"]))) for row in rows]
 
 
+def last_model(path: Path) -> str | None:
+    """Return the model of the last prompt, as `provider/model`; None if there is none. Raises
+    Unreadable.
+    """
+    query = "select data from message order by time_created desc limit 100"
+    with _open(path) as database:
+        for (data,) in database.execute(query):
+            fields = wire.parse_line(data.encode("utf-8", "surrogateescape")) or {}
+            model = fields.get("model")
+            if fields.get("role") == "user" and isinstance(model, dict):
+                return f"{model.get('providerID')}/{model.get('modelID')}"
+    return None
+
+
 def _messages(database: sqlite3.Connection, session_id: str) -> Iterator[bytes]:
     parts: dict[str, list[str]] = {}
     query = "select id, message_id, data from part where session_id = ? order by id"

@@ -279,8 +279,12 @@ def _digest_message(before: Digest, fields: dict[str, Any]) -> Digest:
 def _role(fields: dict[str, Any]) -> str:
     """Return the role; a user message may have been added by the program."""
     data, role = _data(fields), str(fields["type"]).partition(".")[0]
-    typed = data.get("source") in (None, "user") and not data.get("isAutopilotContinuation")
-    return role if role != "user" or typed else "system"
+    return role if role != "user" or is_typed(data) else "system"
+
+
+def is_typed(data: dict[str, Any]) -> bool:
+    """Return whether a person wrote a user message, from its data."""
+    return data.get("source") in (None, "user") and not data.get("isAutopilotContinuation")
 
 
 def messages(lines: Iterable[bytes]) -> Iterator[Message]:

@@ -1,0 +1,164 @@
+"""Convert a stored conversation for another agent: read as a dialogue, with gitcp's note at its
+head, and written as a transcript that the other agent resumes.
+
+The stored conversation is never changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from uuid import uuid5
+
+from gitcp import adapters
+from gitcp.adapters import conversion
+from gitcp.adapters.base import Stored
+from gitcp.adapters.conversion import SPACE, Target
+from gitcp.dialogue import Dialogue, Item, Text
+from gitcp.errors import Refused, RevisionNotFound
+from gitcp.model import Agent, Checkpoint, Note
+from gitcp.restoring import placing
+from gitcp.restoring.restore_notice import handoff_lines
+from gitcp.state.conversions import Conversion, Inserted
+from gitcp.store import Store
+from gitcp.value import Value, replace
+
+NAMES = {
+    "claude-code": "Claude Code",
+    "codex": "Codex",
+    "copilot": "Copilot CLI",
+    "gemini": "Gemini CLI",
+    "opencode": "opencode",
+}
+"""The agents, as people call them."""
+
+
+class Converted(Value):
+    """A converted conversation: where it comes from (`source`), the agent that it is for, its
+    transcript, the number of its messages, and what is not in it, by description. `record` is what
+    a later conversion needs to append to it.
+    """
+
+    source: Agent
+    agent: Agent
+    stored: Stored
+    messages: int
+    omitted: Mapping[str, int]
+    record: Conversion
+
+
+def check(checkpoint: Checkpoint, agent: str) -> Agent:
+    """Return the agent whose conversation a checkpoint has. Raises RevisionNotFound if it has none,
+    BadValue if either agent has no converter, and Refused if it is the same.
+    """
+    adapters.converter(agent)
+    if checkpoint.conversation is None or checkpoint.agent is None:
+        raise RevisionNotFound(
+            f"checkpoint {checkpoint.id} has no conversation of an agent; nothing was converted",
+            hint=f"gitcp show {checkpoint.id}",
+        )
+    adapters.converter(checkpoint.agent.name)
+    if checkpoint.agent.name == agent:
+        raise Refused(
+            f"the conversation of {checkpoint.id} is {NAMES[agent]}'s already; "
+            "nothing was converted",
+            hint=f"gitcp resume {checkpoint.id}",
+        )
+    return checkpoint.agent
+
+
+def convert(
+    store: Store, checkpoint: Checkpoint, agent: str, cwd: Path, before: Conversion | None = None
+) -> Converted:
+    """Return a checkpoint's conversation as a transcript of another agent, for the directory `cwd`.
+
+    With the conversion `before`, the result begins with what that one wrote, as far as the
+    conversation still does. Writes nothing. Raises what `check` raises.
+    """
+    source = check(checkpoint, agent)
+    assert checkpoint.conversation is not None
+    content = placing.content(store, checkpoint.conversation, source)
+    dialogue = adapters.converter(source.name).read(content)
+    if not dialogue.items:
+        raise RevisionNotFound(
+            f"the conversation of {checkpoint.id} has no messages; nothing was converted",
+            hint=f"gitcp show {checkpoint.id}",
+        )
+    record = _record(store, source, agent, checkpoint, dialogue, before)
+    if before is None:
+        record = replace(record, model=adapters.model(agent, cwd, store.repo.host))
+    whole = replace(dialogue, items=_with_notes(dialogue.items, record.notes))
+    target = Target(record.session_id, os.path.realpath(cwd), record.began, record.model)
+    written = adapters.converter(agent).write(whole, target)
+    result = replace(conversion.stored(written.capture), aside=content.aside)
+    omitted = {**dialogue.omitted}
+    for what, count in written.omitted.items():
+        omitted[what] = omitted.get(what, 0) + count
+    return Converted(source, result.agent, result, len(dialogue.items), omitted, record)
+
+
+def main_file(store: Store, converted: Converted) -> bytes:
+    """Return the file that the agent resumes, or imports."""
+    adapter = adapters.load(converted.agent.name)
+    session_id = converted.record.session_id
+    nowhere = replace(store.repo.host, home=store.repo.state_dir / "nowhere", env={})
+    placement = adapter.place(converted.stored, store.repo.root, nowhere, new_id=session_id)
+    return b"".join(placement.files[0].content())
+
+
+def _record(
+    store: Store,
+    source: Agent,
+    agent: str,
+    checkpoint: Checkpoint,
+    dialogue: Dialogue,
+    before: Conversion | None,
+) -> Conversion:
+    """Return the record of this conversion. A note that changed since `before` goes behind what
+    that one had.
+    """
+    text = "\n".join(_head(source, checkpoint.note))
+    if before is None:
+        identity = (source.name, source.session_id or str(checkpoint.id), agent)
+        session_id = str(uuid5(SPACE, "\0".join(identity)))
+        began = store.repo.host.now()
+        notes: tuple[Inserted, ...] = (Inserted(0, text),)
+    else:
+        session_id, began, notes = before.session_id, before.began, before.notes
+        if notes[-1].text != text:
+            notes = (*notes, Inserted(before.items, text))
+    return Conversion(
+        source=source.name,
+        source_session=source.session_id,
+        checkpoint=str(checkpoint.id),
+        agent=agent,
+        session_id=session_id,
+        began=began,
+        items=len(dialogue.items),
+        notes=notes,
+    )
+
+
+def _head(source: Agent, note: Note) -> list[str]:
+    """Return what the other agent is told first. It has no checkpoint's number, so that it stays
+    the same while the note does.
+    """
+    session = f", session {source.session_id}" if source.session_id else ""
+    begun = f"[gitcp] This conversation was begun with {NAMES[source.name]}{session}"
+    return [
+        f"{begun}, and is continued with you.",
+        "Its tool calls name that agent's tools, not yours. Read files again before changing them.",
+        *handoff_lines(note),
+    ]
+
+
+def _with_notes(items: Sequence[Item], notes: Sequence[Inserted]) -> tuple[Item, ...]:
+    """Return the items with each note before the item at its position, at that item's time."""
+    result: list[Item] = []
+    for index in range(len(items) + 1):
+        at = items[min(index, len(items) - 1)].time
+        here = (note for note in notes if min(note.position, len(items)) == index)
+        result += [Item("user", (Text(note.text),), at) for note in here]
+        result += items[index : index + 1]
+    return tuple(result)
