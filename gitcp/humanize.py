@@ -14,16 +14,29 @@ def count(number: int, what: str, plural: str = "") -> str:
 
 def ago(time: datetime, now: datetime) -> str:
     """Return the time before `now` in the largest unit that fits: `3 hours ago`."""
-    amount = (now - time).total_seconds()
-    if amount < -60:
-        return "in the future"
-    if amount < 1:
-        return "just now"
+    seconds = (now - time).total_seconds()
+    if seconds < 1:
+        return "in the future" if seconds < -60 else "just now"
+    return f"{count(*_largest(seconds))} ago"
+
+
+def age(time: datetime, now: datetime) -> str:
+    """Return the time before `now` in at most four characters: `9m`, `3h`, `11mo`."""
+    seconds = (now - time).total_seconds()
+    if seconds < 1:
+        return "now"
+    amount, unit = _largest(seconds)
+    return f"{amount}{'mo' if unit == 'month' else unit[0]}"
+
+
+def _largest(seconds: float) -> tuple[int, str]:
+    """Return an amount of time in the largest unit that fits, and the unit."""
+    amount = seconds
     for size, unit in UNITS:
         if amount < size:
-            return f"{count(int(amount), unit)} ago"
+            return int(amount), unit
         amount /= size
-    return f"{count(int(amount), 'year')} ago"
+    return int(amount), "year"
 
 
 def moment(time: datetime) -> str:

@@ -57,7 +57,7 @@ COMMANDS = {
     },
     "Tidy": {
         "prune": "Drop checkpoints that no rule keeps",
-        "delete": "Delete a session",
+        "delete": "Delete a session or a checkpoint",
         "purge": "Remove a text or a path from every checkpoint",
     },
     "Share": {
@@ -144,7 +144,7 @@ MEANT = {
 }
 """Commands of other tools, and gitcp's equivalent."""
 
-_DROPPED = "prune drops old checkpoints, delete a whole session"
+_DROPPED = "prune drops old checkpoints, delete one of them or a whole session"
 
 EXPLAINED = {
     "add": ("a save includes all files that git would track", "gitcp save"),

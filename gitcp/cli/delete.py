@@ -15,15 +15,18 @@ from gitcp.cli.options import (
     yes_option,
 )
 from gitcp.cli.output import GREEN, Styled
+from gitcp.errors import Refused
 from gitcp.lifecycle import delete as op
+from gitcp.lifecycle import prune
 from gitcp.lifecycle.delete import DeletePlan, Report
+from gitcp.model import CheckpointId
 from gitcp.saving import session as session_op
 from gitcp.state.oplog import Operation
 from gitcp.wire import Json
 
 
 @takes(
-    argument("name", SESSION, metavar="SESSION"),
+    argument("name", SESSION, metavar="SESSION[@N]"),
     flag("--dry-run", "-n", help="show the plan and change nothing"),
     yes_option,
     session_option,
@@ -38,21 +41,26 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Delete a session
+    """Delete a session or a checkpoint
 
-    Deletes its checkpoints and their tags. Checkpoints that a fork shares stay with the fork. A
-    deleted session stays in the trash for 14 days; `gitcp undo` restores it. Your files, the
-    agent's conversation and remotes are not changed.
+    A session is deleted with its tags; checkpoints that a fork shares stay with the fork. A single
+    checkpoint is not deleted if it has a tag, if it is the last of its session, or if a fork, undo
+    or a run needs it. What is deleted stays in the trash for 14 days; `gitcp undo` restores it.
+    Your files, the agent's conversation and remotes are not changed.
 
       gitcp delete e7ba
-      gitcp delete e7ba --dry-run
+      gitcp delete e7ba@3 --dry-run
       gitcp delete origin/e7ba
     """
+    if "@" in name:
+        _delete_one(context, _named(context, name), dry_run=dry_run, yes=yes, as_json=as_json)
+        return
     known = context.store.fetched() if "/" in name else context.store.sessions()
     is_local = "/" not in name or any(each.startswith(name) for each in known)
     whole = session_op.expand(known, name) if is_local else name
     if dry_run:
-        _show(context, op.plan(context.store, whole), as_json=as_json)
+        plan = op.plan(context.store, whole)
+        _show(context, plan, _lines(plan), as_json=as_json)
     else:
         carry_out(context, whole, yes=yes, as_json=as_json)
 
@@ -65,14 +73,45 @@ def carry_out(
     if agreed is not None:
         no = "not deleted: nothing was changed"
         confirm.ask(context, "Delete?", _lines(agreed), nobody="nothing was deleted", no=no)
-    _report(context, op.delete(context.store, session, agreed, of), as_json=as_json)
+    done = op.delete(context.store, session, agreed, of)
+    count = humanize.count(len(done.plan.checkpoints), "checkpoint")
+    _report(context, done, f" session {session}: {count}", as_json=as_json)
 
 
-def _show(context: Context, plan: DeletePlan, *, as_json: bool) -> None:
+def _named(context: Context, name: str) -> CheckpointId:
+    """Return the id of a checkpoint of this repository. Raises RevisionNotFound and Refused."""
+    checkpoint = context.checkpoint(name, None)
+    if context.store.find(checkpoint.id) != checkpoint.commit:
+        raise Refused(
+            f"{name} was fetched: only its whole session can be deleted; nothing was deleted",
+            hint=f"gitcp delete {name.partition('@')[0]}",
+        )
+    return checkpoint.id
+
+
+def _delete_one(
+    context: Context, id: CheckpointId, *, dry_run: bool, yes: bool, as_json: bool
+) -> None:
+    ((node, _),) = prune.plan_one(context.store, id).dropped
+    plan = DeletePlan(id.session, (id,), (), (), ())
+    when = humanize.ago(node.created, context.host.now())
+    lines = [f"delete checkpoint {id}  {when}  {node.subject}"]
+    if dry_run:
+        _show(context, plan, lines, as_json=as_json)
+        return
+    if not yes:
+        no = "not deleted: nothing was changed"
+        confirm.ask(context, "Delete?", lines, nobody="nothing was deleted", no=no)
+    operation = prune.drop_one(context.store, id).operation
+    assert operation is not None
+    _report(context, Report(plan, operation), f" checkpoint {id}", as_json=as_json)
+
+
+def _show(context: Context, plan: DeletePlan, lines: list[str], *, as_json: bool) -> None:
     if as_json:
         context.output.document(objects.document("delete-plan", _fields(plan, None)))
         return
-    for line in _lines(plan):
+    for line in lines:
         context.output.line(line)
 
 
@@ -89,14 +128,13 @@ def _lines(plan: DeletePlan) -> list[str]:
     return lines + [f"  {id} is the next target of undo or redo" for id in plan.needed]
 
 
-def _report(context: Context, done: Report, *, as_json: bool) -> None:
+def _report(context: Context, done: Report, what: str, *, as_json: bool) -> None:
     if as_json:
         context.output.document(
             objects.document("delete", _fields(done.plan, done.operation.trash))
         )
         return
-    count = humanize.count(len(done.plan.checkpoints), "checkpoint")
-    context.output.line(Styled("deleted", GREEN), f" session {done.plan.session}: {count}")
+    context.output.line(Styled("deleted", GREEN), what)
     context.output.line("undo with: gitcp undo")
 
 

@@ -47,7 +47,7 @@ STALL = 5000
 its answer becomes complete all the same.
 """
 
-AT_ONCE = 90
+AT_ONCE = 60
 """So many objects are asked for at once by `read_many`: their names fit in the smallest pipe, so
 git and we never wait for each other.
 """

@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
-from gitcp.errors import BadValue, GitcpError, Refused, StoreDamaged
+from gitcp.errors import BadValue, GitcpError, Refused, RevisionNotFound, StoreDamaged
 from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId, Oid, Trigger
 from gitcp.retention import Candidate, Policy, Verdict, decide, ranges
@@ -134,18 +134,52 @@ def plan_redo(store: Store, operation: Operation, forest: Forest | None = None) 
     ranges_by_session = {
         session: [range(a, b + 1) for a, b in runs] for session, runs in operation.dropped.items()
     }
+    forest = forest or rewrite.read(store, despite_damage=True)
+    return _plan_chosen(store, forest, lambda id: _is_in(id, ranges_by_session))
+
+
+def plan_one(store: Store, id: CheckpointId, forest: Forest | None = None) -> PrunePlan:
+    """Return the plan to drop one checkpoint. Writes nothing. Raises Refused if it is needed, and
+    RevisionNotFound.
+    """
+    forest = forest or rewrite.read(store, despite_damage=True)
+    plan = _plan_chosen(store, forest, lambda each: each == id)
+    verdict = next((v for _, v in plan.verdicts if v.id == id), None)
+    if verdict is None:
+        raise RevisionNotFound(
+            f"no checkpoint {id} in this repository; nothing was deleted", hint="gitcp log"
+        )
+    if verdict.keep:
+        raise Refused(
+            f"{id} is kept: {verdict.reason}; nothing was deleted", hint="gitcp delete -h"
+        )
+    return plan
+
+
+def drop_one(store: Store, id: CheckpointId) -> Report:
+    """Drop one checkpoint. Writes and raises as `prune` and `plan_one` do."""
+    with store.lock():
+        rewrite.finish(store)
+        forest = rewrite.read(store, despite_damage=True)
+        plan = plan_one(store, id, forest)
+        return Report(plan, drop(store, forest, plan))
+
+
+def _plan_chosen(
+    store: Store, forest: Forest, is_chosen: Callable[[CheckpointId], bool]
+) -> PrunePlan:
+    """Return the plan to drop the chosen checkpoints, except those that are always kept."""
     now = store.repo.host.now()
 
     def judge(checkpoints: tuple[Candidate, ...]) -> tuple[Verdict, ...]:
         verdicts = decide(checkpoints, Policy(last=0), now)
         return tuple(
             v
-            if v.keep or _is_in(v.id, ranges_by_session)
+            if v.keep or is_chosen(v.id)
             else replace(v, keep=True, reason="not part of the operation")
             for v in verdicts
         )
 
-    forest = forest or rewrite.read(store, despite_damage=True)
     return PrunePlan(tuple(judge_all(store, forest, judge)))
 
 

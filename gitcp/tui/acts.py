@@ -45,8 +45,17 @@ class Proposal(NamedTuple):
         """The command line, as one would type it."""
         return shlex.join(["gitcp", *self.args])
 
+    @property
+    def trusting(self) -> Proposal:
+        """The same act, allowed for a checkpoint from another repository."""
+        args, first = (
+            (each[0], TRUST, *each[1:]) if each else () for each in (self.args, self.first)
+        )
+        return self._replace(args=args, first=first)
+
 
 UNDO = "u undoes it"
+TRUST = "--trust"
 SCOPES = {
     "both": ("files and conversation", ()),
     "files": ("files", ("--files",)),
@@ -78,14 +87,20 @@ def to_worktree(revision: str, directory: str) -> Proposal:
     """Start a new session in a new working tree."""
     args = ("fork", revision, "--worktree", directory)
     about = "A git worktree with the files of this checkpoint, and a new session in it."
-    return Proposal(f"Fork {revision} to the working tree {directory}", args, about=about)
+    title = f"Fork {revision} to the working tree {directory}"
+    return Proposal(title, args, first=_described(revision), about=about)
 
 
 def fork(revision: str, name: str) -> Proposal:
     """Start a new session."""
     args = ("fork", revision, *(("--name", name) if name else ()))
     about = "A new session starts from this checkpoint. Your files and branches are unchanged."
-    return Proposal(f"Fork {revision}", args, about=about)
+    return Proposal(f"Fork {revision}", args, first=_described(revision), about=about)
+
+
+def _described(revision: str) -> tuple[str, ...]:
+    """Return the command that shows what kind of checkpoint this is."""
+    return ("log", "-n", "1", revision)
 
 
 def save(label: str, session: str | None) -> Proposal:
@@ -98,7 +113,8 @@ def save(label: str, session: str | None) -> Proposal:
 def tag(revision: str, name: str) -> Proposal:
     """Name a checkpoint."""
     about = "Prune never drops a tagged checkpoint. The name can be used as a revision."
-    return Proposal(f"Tag {revision} as {name}", ("tag", name, revision), about=about)
+    args = ("tag", name, revision)
+    return Proposal(f"Tag {revision} as {name}", args, first=_described(revision), about=about)
 
 
 def revert(revision: str) -> Proposal:
@@ -112,12 +128,13 @@ def note(text: str) -> Proposal:
     if not colon or kind.strip() not in NOTE_KINDS or not said.strip():
         raise BadValue(f"begin with one of {', '.join(NOTE_KINDS)} and a colon")
     args = ("note", f"--{kind.strip()}", said.strip())
-    return Proposal("Add a note", args, about="The next checkpoint gets this note.")
+    about = "The next checkpoint gets this note. Pending now:"
+    return Proposal("Add a note", args, first=("note", "--show"), about=about)
 
 
-def delete(session: str) -> Proposal:
-    """Delete a session."""
-    return Proposal(f"Delete session {session}", ("delete", session), asks=True, undo=UNDO)
+def delete(name: str) -> Proposal:
+    """Delete a session, or a checkpoint."""
+    return Proposal(f"Delete {name}", ("delete", name), asks=True, undo=UNDO)
 
 
 def prune(session: str) -> Proposal:

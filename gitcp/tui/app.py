@@ -533,6 +533,18 @@ class Panes(Screen[None], inherit_bindings=False):
         self._search.display = False
         self._search.set("")
 
+    def action_match(self, way: int) -> None:
+        """Go to the next or previous match of the last search: a row, or a line of the preview."""
+        sought, name = self.timeline.sought, self._focused
+        pane = self._pane(name)
+
+        def is_match(index: int) -> bool:
+            text = "".join(part for part, _ in pane.source.line(index, pane.size.width).left)
+            return bool(sought.words) and sought.words in text.lower()
+
+        if not pane.seek(way, is_match if name == "preview" else self.timeline.is_match):
+            self.tell("no match here: / searches")
+
     def action_mark(self) -> None:
         summary = self.summary
         if summary is not None:
@@ -642,6 +654,10 @@ class Panes(Screen[None], inherit_bindings=False):
             self._propose(acts.delete(session))
         elif session:
             self._propose(acts.prune(session))
+
+    def action_delete(self) -> None:
+        if (revision := self.revision) is not None:
+            self._propose(acts.delete(revision))
 
     def action_undo(self) -> None:
         self._at_once(acts.undo())

@@ -14,13 +14,16 @@ from textual.message import Message
 from textual.screen import ModalScreen
 
 from gitcp.tui import keys
-from gitcp.tui.acts import Perform, Proposal
+from gitcp.tui.acts import TRUST, Perform, Proposal
 from gitcp.tui.bars import Field, Keybar, Typed, bindings
 from gitcp.tui.keys import Key
 from gitcp.tui.lines import Line, Lines, Prepared, shown, wrapped
 
-NOTHING = "nothing:"
-"""How a plan begins that would change nothing."""
+UNTRUSTED = 14
+"""Exit code of a command that needs --trust."""
+
+NOTHING = "  nothing to restore:"
+"""How the line of a plan begins that would change nothing. Paths are indented further."""
 
 
 class Dialog(ModalScreen[object]):
@@ -66,9 +69,10 @@ class Act(threading.Thread):
         return self._agreed
 
     def answer(self, *, agreed: bool) -> None:
-        """Answer the question."""
-        self._agreed = agreed
-        self._answered.set()
+        """Answer the question, also before it is asked. The first answer counts."""
+        if not self._answered.is_set():
+            self._agreed = agreed
+            self._answered.set()
 
     @property
     def report(self) -> list[str]:
@@ -130,7 +134,7 @@ class PlanDialog(Dialog):
     `scopes` returns the proposal for another scope of a restore.
     """
 
-    BINDINGS: ClassVar = bindings((*keys.PLAN, *keys.SCOPES))
+    BINDINGS: ClassVar = bindings((*keys.PLAN, *keys.SCOPES, keys.TRUST))
 
     def __init__(
         self,
@@ -152,8 +156,9 @@ class PlanDialog(Dialog):
             yield Keybar()
 
     def on_mount(self) -> None:
-        self._begin()
-        self.query_one(Lines).focus()
+        if self._state == "new":  # not if it was closed by a key that was typed ahead
+            self._begin()
+            self.query_one(Lines).focus()
 
     def _begin(self) -> None:
         """Plan: run the command up to its question, or the command that shows what would happen."""
@@ -189,11 +194,13 @@ class PlanDialog(Dialog):
             return
         proposal = self._proposal
         if self._state == "planning" and proposal.first and not message.code:
-            empty = any(line.strip().startswith(NOTHING) for line in message.act.lines)
+            empty = any(line.startswith(NOTHING) for line in message.act.lines)
             self._state = "nothing" if empty else "ready"
             self._show()
         elif message.code or (self._state == "planning" and proposal.asks):
             self._state = "failed" if message.code else "nothing"
+            if message.code == UNTRUSTED and TRUST not in proposal.args:
+                self._state = "untrusted"
             self._show()
             self._tell(failed=bool(message.code))
         else:
@@ -226,6 +233,8 @@ class PlanDialog(Dialog):
         scopes = list(keys.SCOPES) if self._scopes is not None else []
         if self._state == "ready":
             return [apply, *scopes, cancel]
+        if self._state == "untrusted":
+            return [keys.TRUST, *scopes, cancel]
         return [*(scopes if self._state != "working" else []), cancel]
 
     # ------------------------------------------------------------ keys
@@ -247,8 +256,17 @@ class PlanDialog(Dialog):
         self.leave()
 
     def _withdraw(self) -> None:
-        if self._act is not None and self._state in ("ready", "planning"):
+        """Answer no, also to a question that is not asked yet: nobody may be left to answer it."""
+        self._state = "closed"
+        if self._act is not None:
             self._act.answer(agreed=False)
+
+    def action_trust(self) -> None:
+        """Plan again, for a checkpoint from another repository."""
+        if self._state == "untrusted":
+            self._proposal = self._proposal.trusting
+            self._scopes = _trusting(self._scopes)
+            self._begin()
 
     def action_scope(self, scope: str) -> None:
         if self._scopes is not None and self._state not in ("new", "working"):
@@ -270,6 +288,10 @@ class PlanDialog(Dialog):
 
     def action_move(self, steps: int) -> None:
         self.query_one(Lines).move(steps)
+
+
+def _trusting(scopes: Callable[[str], Proposal] | None) -> Callable[[str], Proposal] | None:
+    return (lambda scope: scopes(scope).trusting) if scopes is not None else None
 
 
 class TextDialog(Dialog):

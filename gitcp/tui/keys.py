@@ -54,6 +54,8 @@ LOOKING = (
         "search labels, prompts, answers and paths; tag:v1 phase:design trigger:turn filter",
         "search",
     ),
+    Key("n", "n", "match(1)", "next match", "", TIMELINE),
+    Key("N", "N", "match(-1)", "previous match", "", TIMELINE),
     Key("escape", "Esc", "back", "clear the search, close a file, go back"),
     Key("space", "Space", "mark", "mark this checkpoint, to compare with", "mark", TIMELINE),
     Key("b", "b", "base", "compare with: parent, files now, marked checkpoint", "base", TIMELINE),
@@ -94,6 +96,7 @@ ACTS = (
         "gitcp note --decided TEXT",
     ),
     Key("X", "X", "drop", "delete this session", "delete", ("sessions",), "gitcp delete SESSION"),
+    Key("x", "x", "delete", "delete this checkpoint", "", TIMELINE, "gitcp delete REV"),
     Key(
         "X",
         "X",
@@ -123,6 +126,9 @@ PLAN = (
     Key("k,up", "k ↑", "move(-1)", "scroll the plan up"),
 )
 """The keys of every plan."""
+
+TRUST = Key("T", "T", "trust", "allow a checkpoint from another repository", "trust it")
+"""The key of a plan that was refused because its checkpoint was made elsewhere."""
 
 SCOPES = (
     Key("b", "b", "scope('both')", "files and conversation", "both"),

@@ -7,7 +7,7 @@ is shown as text.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
@@ -279,6 +279,18 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         self.go(self._selectable(0 if way < 0 else len(self.source) - 1))
         if way < 0:
             self.scroll_to(y=0, animate=False, force=True, immediate=True)
+
+    def seek(self, way: int, matches: Callable[[int], bool]) -> bool:
+        """Go to the next (1) or previous (-1) line that matches, from the other end if need be;
+        return whether there is one.
+        """
+        size = len(self.source)
+        for distance in range(1, size + 1):
+            index = (self.cursor + way * distance) % size
+            if self.source.key(index) is not None and matches(index):
+                self.go(index)
+                return True
+        return False
 
     def go(self, index: int) -> None:
         """Put the cursor on a line."""

@@ -15,6 +15,7 @@ from rich.cells import cell_len
 from gitcp.history.diffstat import Total
 from gitcp.history.folding import RESTORES, Row
 from gitcp.history.rows import changed_in, title
+from gitcp.humanize import age
 from gitcp.model import Oid, Trigger
 from gitcp.store import Summary, is_generated
 from gitcp.tui.lines import Line, Part
@@ -43,20 +44,6 @@ JOINT = 500
 
 WIDE = 56
 """Columns from which a row has a bar."""
-
-UNITS = ((60, "s"), (60, "m"), (24, "h"), (7, "d"), (52, "w"))
-
-
-def age(time: datetime, now: datetime) -> str:
-    """Return the age in the largest unit that fits: `9m`, `3h`, `2d`."""
-    amount = (now - time).total_seconds()
-    if amount < 1:
-        return "now"
-    for size, unit in UNITS:
-        if amount < size:
-            return f"{int(amount)}{unit}"
-        amount /= size
-    return f"{int(amount)}y"
 
 
 def short(number: int) -> str:
@@ -148,6 +135,7 @@ class Timeline:
         self.entries: list[Entry] = []
         self.complete = False
         self._query = Query()
+        self.sought = Query()
         self._whole: list[Entry] = []
         self._texts: dict[Oid, str] = {}
         self._found_at: dict[str | None, tuple[Row, Summary]] = {}
@@ -181,9 +169,19 @@ class Timeline:
         self._select()
 
     def filter(self, text: str, found: Collection[str] = ()) -> None:
-        """Show only rows that match, or that have one of the commits `found`."""
-        self._query, self.found = Query.parse(text), found
+        """Show only rows that match, or that have one of the commits `found`. What was `sought`
+        last is remembered.
+        """
+        self._query = Query.parse(text)
+        if self._query != Query():
+            self.sought, self.found = self._query, found
         self._select()
+
+    def is_match(self, index: int) -> bool:
+        """Return whether a line is a row that matches what was sought last."""
+        entry = self.entries[index]
+        is_row = entry.kind == "row" and self.sought != Query()
+        return is_row and entry.row is not None and self._matches(entry.row)
 
     def _select(self) -> None:
         if self._query == Query():
@@ -228,9 +226,9 @@ class Timeline:
 
     def _matches(self, row: Row) -> bool:
         """Return whether a checkpoint of a row matches: its words may be in what was `found`."""
-        named = self._query._replace(words="")
+        named = self.sought._replace(words="")
         return any(
-            (named if each.commit in self.found else self._query).matches(
+            (named if each.commit in self.found else self.sought).matches(
                 each, self.tags.get(each.commit, ()), self._texts[each.commit]
             )
             for each in (row.newest, *row.folded)

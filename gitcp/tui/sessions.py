@@ -10,8 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from gitcp.humanize import age
 from gitcp.tui.lines import Line, Part
-from gitcp.tui.rows import age
 
 NAMED = 30
 """Columns from which a session's name is beside its agent's."""

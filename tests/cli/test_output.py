@@ -256,6 +256,8 @@ def test_ago_is_always_said(seconds: int) -> None:
     assert re.fullmatch(
         r"just now|[0-9,]+ (second|minute|hour|day|week|month|year)s? ago", humanize.ago(past, NOW)
     )
+    assert re.fullmatch(r"now|[0-9]{1,2}(s|m|h|d|w|mo)|[0-9]{1,4}y", humanize.age(past, NOW))
+    assert humanize.age(NOW - timedelta(days=70), NOW) == "2mo"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pruned import grow, holdings, in_trash, own_refs, story, tagged
 
 import gitcp
 from gitcp.errors import NotTrusted, Refused, RevisionNotFound
-from gitcp.lifecycle import delete
+from gitcp.lifecycle import delete, prune
 from gitcp.lifecycle.check import check
 from gitcp.model import CheckpointId
 from gitcp.restoring import trust
@@ -341,7 +341,75 @@ def test_command(project: Project) -> None:
     assert len(project.json_lines("sessions")) == 2
 
 
+# ---------------------------------------------------------------- one checkpoint
+
+
+def test_each_checkpoint_alone(project: Project) -> None:
+    """Each is dropped alone, and comes back with the very same refs; or it is needed, and the
+    reason is given.
+    """
+    store = story(project, 6)
+    before, trees = own_refs(project), holdings(project)
+    reasons: dict[CheckpointId, str] = {}
+    for id in trees:
+        with project.guard():
+            try:
+                done = prune.drop_one(open_store(project), id)
+            except Refused as refused:
+                reasons[id] = str(refused).partition(": ")[2].partition(";")[0]
+                assert own_refs(project) == before
+                continue
+            assert done.operation is not None
+            assert holdings(project) == {each: tree for each, tree in trees.items() if each != id}
+            assert in_trash(project)[id] == trees[id]
+            assert check(open_store(project)).ok
+            trash.bring_back(open_store(project), done.operation)
+        assert own_refs(project) == before
+    said = {reason.partition(" ")[0] for reason in reasons.values()}
+    assert {"last", "tag", "start", "safety"} <= said
+    assert len(trees) - len(reasons) > 5
+    assert all(store.tip(id.session) for id in reasons)
+
+
+def test_one_by_command(project: Project) -> None:
+    """As a user types it: the plan, the deletion, undo and redo; others keep their numbers."""
+    for number in range(4):
+        project.write("a", f"{number}\n")
+        project.gitcp("save", f"label {number}", "--session", "one", check=0)
+    before = own_refs(project)
+    with project.guard():
+        shown = project.gitcp("delete", "one@2", "--dry-run", check=0).out
+        plan = project.json("delete", "one@2", "--dry-run")
+        assert project.gitcp("delete", "one@2").code == 12
+        assert own_refs(project) == before
+        done = project.gitcp("delete", "one@2", "--yes", check=0).out
+        refused = project.gitcp("delete", "@", "--yes", check=12).err
+        missing = project.gitcp("delete", "one@2", "--yes", check=16).err
+    assert shown.startswith("delete checkpoint one@2  ")
+    assert shown.endswith("  label 1\n")
+    assert (plan["session"], plan["checkpoints"], plan["trash"]) == ("one", ["one@2"], None)
+    assert done == "deleted checkpoint one@2\nundo with: gitcp undo\n"
+    assert refused.startswith("error: one@4 is kept: last of its session; nothing was deleted\n")
+    assert "session one has no checkpoint 2" in missing
+    log = ["one@4 label 3", "one@3 label 2", "one@1 label 0"]
+    assert project.gitcp("log", "--oneline", check=0).out.splitlines() == log
+    assert "brought back 1 checkpoint: one@2" in project.gitcp("undo", check=0).out
+    assert own_refs(project) == before
+    project.gitcp("redo", "--yes", check=0)
+    assert project.gitcp("log", "--oneline", check=0).out.splitlines() == log
+
+
 # ---------------------------------------------------------------- what was fetched
+
+
+def test_a_fetched_checkpoint(colleague: Project) -> None:
+    """A fetched session is deleted whole or not at all."""
+    with colleague.guard():
+        refused = colleague.gitcp("delete", "hub/alpha@2", "--yes", check=12).err
+    assert refused == (
+        "error: hub/alpha@2 was fetched: only its whole session can be deleted; nothing was "
+        "deleted\nhint: gitcp delete hub/alpha\n"
+    )
 
 
 @pytest.fixture

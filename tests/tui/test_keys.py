@@ -21,7 +21,7 @@ def test_page() -> None:
         if (found := ROW.fullmatch(line))
     ]
 
-    table = (*keys.KEYS, *keys.PLAN, *keys.SCOPES)
+    table = (*keys.KEYS, *keys.PLAN, *keys.SCOPES, keys.TRUST)
     assert shown == [
         (key.written, _said(key), key.command if key in keys.ACTS else "") for key in table
     ]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from screens import Seen, watched
 from shop import Shop, furnished
+from textual.events import Key
 
 from gitcp.tui import keys
+from gitcp.tui.dialogs import Act
 
 from driver import Project
 
@@ -148,3 +152,157 @@ def test_search(shop: Shop) -> None:
         assert "before migration" in seen.text()
 
     watched(shop, search)
+
+
+def test_matches(shop: Shop) -> None:
+    """`n` and `N` go through what was searched last, in the timeline and in the preview, also after
+    the search was closed.
+    """
+
+    async def look(seen: Seen) -> None:
+        timeline, preview = seen.panes._pane("timeline"), seen.panes._pane("preview")
+
+        def here() -> str:
+            summary = seen.panes.summary
+            assert summary is not None
+            return summary.subject
+
+        await seen.press("n")
+        assert "no match here: / searches" in seen.text()
+        await seen.press("slash", *"driver", "enter", "escape", "g", "n")
+        rows = [timeline.key]
+        assert "driver" in here()
+        for _ in range(6):
+            await seen.press("n")
+            assert "driver" in here()
+            rows.append(timeline.key)
+        assert len(set(rows)) > 1
+        await seen.press("N")
+        assert timeline.key == rows[-2]
+        while "first put the driver" not in here():
+            await seen.press("n")
+        await seen.press("left_square_bracket", "3", "G", "n")
+        line = preview.source.line(preview.cursor, 80)
+        assert "driver" in "".join(text for text, _ in line.left).lower()
+        before = preview.cursor
+        await seen.press("n", "N")
+        assert preview.cursor == before
+
+    watched(shop, look)
+
+
+def test_delete(shop: Shop) -> None:
+    """`x` deletes one checkpoint after its plan, and `u` brings it back; a needed one stays."""
+    before = shop.project.git("for-each-ref", "refs/gitcp/sessions")
+
+    async def delete(seen: Seen) -> None:
+        await seen.press("j", "j", "x")
+        text = await seen.until("y apply")
+        assert "gitcp delete e7baae82@5" in text
+        assert "delete checkpoint e7baae82@5" in text
+        await seen.pilot.press("y")
+        await seen.until("deleted checkpoint e7baae82@5")
+        assert shop.project.git("for-each-ref", "refs/gitcp/sessions") != before
+        await seen.pilot.press("u")
+        await seen.until("brought back 1 checkpoint")
+        await seen.press("G", "x")
+        await seen.until("e7baae82@1 is kept: tag v1")
+        assert "y apply" not in seen.text()
+
+    with shop.project.guard():
+        watched(shop, delete)
+    assert shop.project.git("for-each-ref", "refs/gitcp/sessions") == before
+
+
+def test_nothing_to_restore(shop: Shop) -> None:
+    """A plan that would change nothing cannot be applied."""
+    refs = shop.project.git("for-each-ref")
+
+    async def restore(seen: Seen) -> None:
+        await seen.press("r", "f")
+        await seen.until("nothing to restore: everything already matches it")
+        assert "y apply" not in seen.text()
+        await seen.press("y", "escape")
+
+    with shop.project.guard():
+        watched(shop, restore)
+    assert shop.project.git("for-each-ref") == refs
+
+
+def test_trust(shop: Shop) -> None:
+    """A checkpoint from another repository is restored after `T`, which the plan then shows."""
+    other = Project(shop.project.root.parent / "other")
+    other.write("mine.txt", "mine\n")
+    other.commit("mine")
+    other.gitcp("remote", "hub", str(shop.project.root), check=0)
+    other.gitcp("fetch", check=0)
+    fetched = Shop(other)
+
+    async def restore(seen: Seen) -> None:
+        seen.panes.choose("hub/e7baae82")
+        await seen.settle()
+        await seen.press("G", "r", "f")
+        await seen.until("y apply")
+        await seen.pilot.press("y")
+        text = await seen.until("T trust it")
+        assert "comes from somebody else" in text
+        assert not other.root.joinpath("schema.sql").exists()
+        await seen.pilot.press("T")
+        text = await seen.until("y apply")
+        assert "gitcp restore --trust hub/e7baae82@1 --files" in text
+        await seen.pilot.press("y")
+        await seen.until("u undoes it")
+
+    with other.guard():
+        watched(fetched, restore)
+    assert other.root.joinpath("schema.sql").exists()
+
+
+@pytest.mark.parametrize("typed", [("r", "escape"), ("G", "r", "escape"), ("v", "q")])
+def test_typed_ahead(shop: Shop, typed: tuple[str, ...]) -> None:
+    """A plan that is closed before it is shown leaves no command behind that waits for an
+    answer.
+    """
+    before, refs = shop.project.files(), shop.project.git("for-each-ref")
+
+    async def leave(seen: Seen) -> None:
+        for key in typed:  # not by the pilot, which waits after each
+            seen.app.post_message(Key(key, key if len(key) == 1 else None))
+        await seen.settle()
+        for _ in range(250):
+            if not any(isinstance(each, Act) for each in threading.enumerate()):
+                break
+            await seen.pilot.pause(0.02)
+        assert not any(isinstance(each, Act) for each in threading.enumerate())
+        assert len(seen.app.screen_stack) == 1
+
+    with shop.project.guard():
+        watched(shop, leave)
+    assert shop.project.files() == before
+    assert shop.project.git("for-each-ref") == refs
+
+
+def test_mouse(shop: Shop) -> None:
+    """A click moves the cursor, a second one opens; a click in another pane goes there."""
+
+    async def click(seen: Seen) -> None:
+        timeline, preview = seen.panes._pane("timeline"), seen.panes._pane("preview")
+        first = timeline.key
+        row = next(n for n in range(1, 20) if timeline.source.key(n) not in (None, first))
+        await seen.pilot.click("#timeline", offset=(4, row + 1))
+        await seen.settle()
+        assert timeline.key == timeline.source.key(row)
+        assert timeline.has_focus
+        await seen.pilot.click("#timeline", offset=(4, 1))  # a heading: nothing
+        await seen.settle()
+        assert timeline.key == timeline.source.key(row)
+        await seen.pilot.click("#preview", offset=(4, 1))
+        await seen.settle()
+        assert preview.has_focus
+        session = seen.panes.timeline.session
+        await seen.pilot.click("#sessions", offset=(4, 3))
+        await seen.until("2 Timeline claude-code asyncpg")
+        assert seen.panes._pane("sessions").has_focus
+        assert seen.panes.timeline.session != session
+
+    watched(shop, click)
