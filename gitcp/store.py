@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from itertools import islice
@@ -402,13 +402,17 @@ class Store:
         """
         every = iter(summaries)
         while some := list(islice(every, TOGETHER)):
-            roots = [summary.root for summary in some]
-            self.reader.read_ahead(roots)
-            holders = [self._holder(root) for root in roots]
-            self.reader.read_ahead(holder.oid for holder in holders if holder)
-            reserved = [entry for root in roots for entry in self._reserved(root)]
-            self.reader.read_ahead(entry.oid for entry in reserved if entry.name == METADATA)
+            self.read_ahead(some)
             yield from map(self._checkpoint, some)
+
+    def read_ahead(self, summaries: Sequence[Summary]) -> None:
+        """Read together what `read` is going to need of these checkpoints. Raises StoreDamaged."""
+        roots = [summary.root for summary in summaries]
+        self.reader.read_ahead(roots)
+        holders = [self._holder(root) for root in roots]
+        self.reader.read_ahead(holder.oid for holder in holders if holder)
+        reserved = [entry for root in roots for entry in self._reserved(root)]
+        self.reader.read_ahead(entry.oid for entry in reserved if entry.name == METADATA)
 
     def _checkpoint(self, summary: Summary) -> Checkpoint:
         commit = summary.commit
@@ -437,7 +441,11 @@ class Store:
 
     def summary(self, commit: Oid) -> Summary:
         """Return the summary of a commit. Raises StoreDamaged if it is not a checkpoint."""
-        head, _, body = self.reader.read_commit(commit).partition(b"\n\n")
+        return self.summary_of(commit, self.reader.read_commit(commit))
+
+    def summary_of(self, commit: Oid, data: bytes) -> Summary:
+        """Return the summary of a commit whose content is `data`, as `summary` does."""
+        head, _, body = data.partition(b"\n\n")
         match = HEAD.match(head)
         if match is None:
             raise _not_a_checkpoint(commit)

@@ -99,18 +99,16 @@ class CatFile:
                 return self._whole(earlier, oid)
         return self._whole(self._start(), oid)
 
-    def read_many(self, oids: Sequence[Oid]) -> dict[Oid, tuple[str, bytes]]:
-        """Return the kind and content of as many of these objects as git gives without trouble: up
+    def read_many(self, oids: Sequence[Oid]) -> Iterator[tuple[Oid, tuple[str, bytes]]]:
+        """Yield the kind and content of as many of these objects as git gives without trouble: up
         to the first that is missing or damaged. Each costs a quarter of a `read`.
         """
-        objects: dict[Oid, tuple[str, bytes]] = {}
         with suppress(StoreDamaged, GitFailed):
             git = self._take() or self._start()
             with _stopped_on_error(git):
                 for start in range(0, len(oids), AT_ONCE):
-                    objects.update(git.all_of(oids[start : start + AT_ONCE]))
+                    yield from git.all_of(oids[start : start + AT_ONCE])
             self._give_back(git)
-        return objects
 
     def stream(self, oid: Oid) -> Iterator[bytes]:
         """Yield a blob in chunks of at most MOST_WHOLE bytes. Raises as `read` does, possibly after

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,6 +20,9 @@ from gitcp.git.packs import deflated
 from gitcp.model import Oid
 
 CHUNK = 1 << 20
+REST = re.compile(r"[0-9a-f]{38}(?:[0-9a-f]{24})?")
+"""The name of a loose object's file: that of the object without its first two digits."""
+
 TRIES = 100
 """Number of attempts to recreate a directory that git removes as empty while it packs."""
 
@@ -101,6 +105,15 @@ def inflate(file: BinaryIO, oid: Oid) -> Iterator[bytes]:
         raise _damaged(oid) from None
     if not stream.eof or stream.unused_data or file.read(1) or size or digest.hexdigest() != oid:
         raise _damaged(oid)
+
+
+def listed(directory: Path) -> Iterator[Oid]:
+    """Yield the names of all loose objects in an objects directory."""
+    for fan_out in (f"{byte:02x}" for byte in range(256)):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            for rest in os.listdir(directory / fan_out):
+                if REST.fullmatch(rest):  # else a temporary file
+                    yield Oid(fan_out + rest)
 
 
 def has_stray_bit(directories: Iterable[Path], oid: Oid) -> bool:

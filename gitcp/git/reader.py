@@ -55,7 +55,24 @@ class ObjectReader:
         """
         wanted = [oid for oid in dict.fromkeys(oids) if oid not in self._trees]
         packed = [oid for oid in wanted if self._stored.is_packed(oid)]
-        self._ahead = self._repo.cat_file.read_many(packed) if packed else {}
+        self._ahead = dict(self._repo.cat_file.read_many(packed)) if packed else {}
+
+    def read_each(
+        self, oids: Iterable[Oid]
+    ) -> Iterator[tuple[Oid, tuple[str, bytes] | StoreDamaged]]:
+        """Yield objects with what `read` returns, or with the error that it raises. Packed ones are
+        read together, and come first. Nothing is cached.
+        """
+        rest = dict.fromkeys(oids)
+        packed = [oid for oid in rest if self._stored.is_packed(oid)]
+        for oid, content in self._repo.cat_file.read_many(packed) if packed else ():
+            del rest[oid]
+            yield oid, content
+        for oid in rest:
+            try:
+                yield oid, self.read(oid)
+            except StoreDamaged as error:
+                yield oid, error
 
     def read_blob(self, oid: Oid) -> bytes:
         """Return the bytes of a blob. Raises StoreDamaged."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gitcp.git import loose
 from gitcp.git.fsync import make_own_directory, open_shared, read_own, replace_file, sync_directory
 from gitcp.git.packs import PackIndex, is_held, let_go
 
@@ -36,8 +36,6 @@ PACKS = 16
 
 SETTLED = 3600.0
 """Seconds after which no process is still about to reference an object it found stored."""
-
-OBJECT = re.compile(r"[0-9a-f]{38}(?:[0-9a-f]{24})?")
 
 NOTES = "packs"
 LEFT = "left"
@@ -130,11 +128,11 @@ def _pack_loose(repo: Repository) -> None:
 
     listed = repo.git("rev-list", "--objects", "--unpacked", AS_FAR_AS_HERE, "--glob=refs/gitcp/*")
     # Of a commit that is loose git lists what is packed as well.
-    loose = {bytes.fromhex(name) for name, path in _loose(repo) if not _is_large(path)}
+    small = {bytes.fromhex(name) for name, path in _loose(repo) if not _is_large(path)}
     names = [
         name
         for line in listed.splitlines()
-        if (name := bytes.fromhex(line.partition(b" ")[0].decode("ascii"))) in loose
+        if (name := bytes.fromhex(line.partition(b" ")[0].decode("ascii"))) in small
     ]
     _drop_copies(repo, set(_index(repo, _packed(repo, names)).names()) if names else set())
 
@@ -157,11 +155,8 @@ def _drop_copies(repo: Repository, fresh: set[bytes]) -> None:
 
 def _loose(repo: Repository) -> Iterator[tuple[str, Path]]:
     """Yield the id and the file of every loose object."""
-    for fan_out in (f"{byte:02x}" for byte in range(256)):
-        with suppress(FileNotFoundError):
-            for rest in os.listdir(_objects(repo) / fan_out):
-                if OBJECT.fullmatch(rest):  # else a temporary file
-                    yield fan_out + rest, _objects(repo) / fan_out / rest
+    for oid in loose.listed(_objects(repo)):
+        yield oid, _objects(repo) / oid[:2] / oid[2:]
 
 
 def _is_large(path: Path) -> bool:

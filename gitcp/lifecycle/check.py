@@ -12,22 +12,26 @@ Memory: the name of each object, one blob, and the listing of each checkpoint.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
 from typing import NamedTuple
 
 from gitcp import progress
 from gitcp.conversation import segments
 from gitcp.conversation.sums import Sums
-from gitcp.errors import StoreDamaged
-from gitcp.git import damage, promised, refs, trees, verify
-from gitcp.git.loose import has_stray_bit
+from gitcp.errors import GitFailed, StoreDamaged
+from gitcp.git import damage, loose, promised, refs, trees, verify
 from gitcp.git.repo import Repository
 from gitcp.model import TREE, Checkpoint, CheckpointId, Conversation, Oid, Stream
 from gitcp.store import Store
 from gitcp.value import Value
 
-RENEWED = 128
-"""Number of checkpoints per reader: a reader caches every tree it read."""
+TOGETHER = 128
+"""Number of checkpoints that are read together, with a new reader: it caches every tree it read."""
+
+MOST = 4096
+"""Maximum number of objects that are asked for at once."""
 
 FOLDERS = tuple(refs.PREFIX + folder for folder in ("sessions/", "tags/", "remotes/", "trash/"))
 MOST_LOST = 1000
@@ -110,8 +114,14 @@ class _Check:
         self.repo = repo
         self.changed = changed
         self.store = self._new_store()
+        self.commits: dict[Oid, _Link | None] = {}
         self.links: dict[Oid, _Link] = {}
         # git knows it without having it
+        self.loose = {
+            bytes.fromhex(oid)
+            for directory in self.store.objects.stored.directories
+            for oid in loose.listed(directory)
+        }
         self.seen: set[bytes] = {bytes.fromhex(repo.object_format.empty_tree)}
         self.problems: list[Problem] = []
         self.damaged: dict[Oid, str] = {}
@@ -129,6 +139,7 @@ class _Check:
     def walk_refs(self) -> None:
         """Read every ref and every commit that refs reach."""
         scan = verify.read_refs(self.repo.common_dir, refs.PREFIX)
+        self._read_commits(scan.refs.values())
         for ref, problem in scan.faults:
             self.problems.append(Problem(ref, problem, tuple(map(_format_id, _last_id(ref)))))
         for name, oid in scan.refs.items():
@@ -197,11 +208,25 @@ class _Check:
             self.links[oid] = after = link
             oid = link.parent
 
-    def _link(self, oid: Oid) -> _Link | None:
-        if self._read(oid, "commit") is None:
-            return None
+    def _read_commits(self, tips: Iterable[Oid]) -> None:
+        """Read the commits that git lists; one that it does not list is read when it is reached."""
         try:
-            summary = self.store.summary(oid)
+            listed = self.repo.git("rev-list", "--stdin", input="\n".join(tips).encode())
+        except GitFailed:  # git lists all or nothing
+            return
+        commits = dict.fromkeys((Oid(line.decode()) for line in listed.splitlines()), "commit")
+        for oid, _, data in self._read_each(commits):
+            self.commits[oid] = self._parsed(oid, data)
+
+    def _link(self, oid: Oid) -> _Link | None:
+        if oid in self.commits:
+            return self.commits[oid]
+        data = None if oid in self.damaged else self._read(oid, "commit")
+        return None if data is None else self._parsed(oid, data)
+
+    def _parsed(self, oid: Oid, data: bytes) -> _Link | None:
+        try:
+            summary = self.store.summary_of(oid, data)
         except StoreDamaged as error:
             self.damaged[oid] = str(error)
             return None
@@ -225,33 +250,41 @@ class _Check:
         """Read the content of every checkpoint, oldest first, since later ones build on earlier
         ones.
         """
-        session = None
         links = progress.each(
             reversed(self.links.items()), "checking", "checkpoints", len(self.links)
         )
-        for number, (oid, link) in enumerate(links):
-            if number % RENEWED == 0:
-                self.store = self._new_store()
-            if link.id.session != session:
-                session = link.id.session
-                self.sums = Sums()
-            self._read_below(link.root)
-            checkpoint = self._checkpoint(oid, link)
-            if checkpoint is not None and checkpoint.conversation is not None:
-                self._conversation(link, checkpoint.conversation)
+        session = None
+        while some := dict(islice(links, TOGETHER)):
+            self.store = self._new_store()
+            self._read_below(link.root for link in some.values())
+            self._read_ahead(some)
+            for oid, link in some.items():
+                if link.id.session != session:
+                    session, self.sums = link.id.session, Sums()
+                checkpoint = self._checkpoint(oid, link)
+                if checkpoint is not None and checkpoint.conversation is not None:
+                    self._conversation(link, checkpoint.conversation)
 
-    def _read_below(self, root: Oid) -> None:
-        """Read all objects of a tree that have not been read yet."""
-        queue = [(root, "tree")]
-        while queue:
-            oid, kind = queue.pop()
-            if bytes.fromhex(oid) in self.seen:
-                continue
-            data = self._read(oid, kind)
-            if data is not None and kind == "tree":
-                queue += [
-                    (e.oid, "tree" if e.mode == TREE else "blob") for e in self._entries(oid, data)
-                ]
+    def _read_ahead(self, commits: Iterable[Oid]) -> None:
+        """Read again together what makes up the checkpoints; if that fails, each is read alone."""
+        self.store.reader.read_ahead(commits)
+        with suppress(StoreDamaged):
+            self.store.read_ahead([self.store.summary(oid) for oid in commits])
+
+    def _read_below(self, roots: Iterable[Oid]) -> None:
+        """Read all objects of trees that have not been read yet, many together."""
+        pending = [(root, "tree") for root in roots]
+        while pending:
+            some = {
+                oid: kind for oid, kind in pending[-MOST:] if bytes.fromhex(oid) not in self.seen
+            }
+            del pending[-MOST:]
+            for oid, kind, data in self._read_each(some):
+                if kind == "tree":
+                    pending += [
+                        (e.oid, "tree" if e.mode == TREE else "blob")
+                        for e in self._entries(oid, data)
+                    ]
 
     def _entries(self, oid: Oid, data: bytes) -> Iterator[trees.TreeEntry]:
         try:
@@ -267,19 +300,32 @@ class _Check:
         """Return an object's content. Record the damage and return None if it
         does not match its name and kind.
         """
-        self.seen.add(bytes.fromhex(oid))
-        try:
-            actual_kind, data = self.store.reader.read(oid)
-        except StoreDamaged as error:
-            self.damaged[oid] = f"the {kind} {str(error).removeprefix(f'object {oid} ')}"
-            return None
-        if actual_kind != kind:
-            self.damaged[oid] = f"is a {actual_kind} instead of a {kind}"
-            return None
-        directories = self.store.objects.stored.directories
-        if bytes.fromhex(oid) in self.changed or has_stray_bit(directories, oid):
-            self.damaged[oid] = f"a bit of the {kind}'s file changed; its content is still readable"
-        return data
+        return next((data for _, _, data in self._read_each({oid: kind})), None)
+
+    def _read_each(self, kinds: Mapping[Oid, str]) -> Iterator[tuple[Oid, str, bytes]]:
+        """Yield objects that are to have these kinds, with their content. Record the damage of all
+        that do not match their names and kinds.
+        """
+        for oid, content in self.store.reader.read_each(kinds):
+            self.seen.add(bytes.fromhex(oid))
+            kind = kinds[oid]
+            if isinstance(content, StoreDamaged):
+                self.damaged[oid] = f"the {kind} {str(content).removeprefix(f'object {oid} ')}"
+            elif content[0] != kind:
+                self.damaged[oid] = f"is a {content[0]} instead of a {kind}"
+            else:
+                if self._has_changed(oid):
+                    self.damaged[oid] = (
+                        f"a bit of the {kind}'s file changed; its content is still readable"
+                    )
+                yield oid, kind, content[1]
+
+    def _has_changed(self, oid: Oid) -> bool:
+        """Return whether a bit of an object's file changed that does not matter."""
+        if bytes.fromhex(oid) in self.changed:
+            return True
+        is_loose = bytes.fromhex(oid) in self.loose
+        return is_loose and loose.has_stray_bit(self.store.objects.stored.directories, oid)
 
     def _checkpoint(self, oid: Oid, link: _Link) -> Checkpoint | None:
         try:
