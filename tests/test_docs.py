@@ -544,6 +544,9 @@ def _printed(project: Project) -> dict[str, set[str]]:
     os.mkfifo(project.path("pipe"))
     talk = Talk(project)
     talk.say("Begin.", "I begin.")
+    os.utime(talk.path, (0, 0))
+    texts = [project.gitcp(each, "--json").out for each in ("status", "doctor")]
+    talk.say("Now.", "Now.")
     noted = (
         "--fact",
         "a=b",
@@ -561,7 +564,7 @@ def _printed(project: Project) -> dict[str, set[str]]:
     project.write(".claude/settings.json", "no JSON")
     inner = Project(project.root / "inner")
     inner.write("new.txt", "in no commit\n")
-    texts = [project.gitcp("save", "one", *noted, "--json", check=0).out]
+    texts += [project.gitcp("save", "one", *noted, "--json", check=0).out]
     shutil.rmtree(inner.root)
     texts.append(
         project.gitcp(

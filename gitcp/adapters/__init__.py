@@ -147,6 +147,14 @@ def list_all(host: Host, agent: str | None = None) -> Iterator[Listed]:
             yield from list_sessions(host)
 
 
+def lifetime(agent: str, host: Host) -> float | None:
+    """Return the seconds after its last change when an agent deletes a conversation; None for
+    never.
+    """
+    lifetime_of: Callable[[Host], float | None] | None = getattr(load(agent), "lifetime", None)
+    return lifetime_of(host) if lifetime_of else None
+
+
 def origin(found: Found) -> Origin:
     """Return where a session ran, as its transcript says; nothing if that cannot be read."""
     try:

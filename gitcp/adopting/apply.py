@@ -23,7 +23,6 @@ from gitcp.adopting.plan import STORED, AdoptPlan, Holdings, Item, Share
 from gitcp.conversation import segments
 from gitcp.errors import ConversationUnreadable, StoreBusy, StoreDamaged
 from gitcp.git import refs
-from gitcp.git.fsync import sync_paths
 from gitcp.model import (
     Agent,
     Base,
@@ -74,9 +73,7 @@ class BatchStore(Store):
         """
         self.writer.flush(held=True)
         landed = [each for each in checkpoints if self._move(each)]
-        names = (refs.SESSIONS + each.id.session for each in landed)
-        directory = self.repo.common_dir / refs.SESSIONS
-        sync_paths((*self.repo.refs.files(*names), directory))
+        self.repo.refs.sync([refs.SESSIONS + checkpoint.id.session for checkpoint in landed])
         self.writer.let_go()
         return landed
 

@@ -147,14 +147,13 @@ class Repo:
     @cached_property
     def _branches(self) -> frozenset[str]:
         """Every branch but the current one, deleted ones as far as HEAD was ever on them."""
-        common = Path(self.common_dir)
-        names = {
-            name.removeprefix("refs/heads/") for name in self.store.repo.refs.list("refs/heads/")
-        }
-        with_log = (common / "logs" / "HEAD").exists()
-        log = (common / "logs" / "HEAD").read_text("utf-8", "replace") if with_log else ""
-        moves = re.findall(r"\tcheckout: moving from (\S+) to (\S+)$", log, re.MULTILINE)
-        current = self.store.repo.head().branch or ""
+        repo = self.store.repo
+        names = {name.removeprefix("refs/heads/") for name in repo.refs.list("refs/heads/")}
+        log = repo.git("reflog", "show", "--format=%gs", "HEAD", accept=(0, 128))
+        moves = re.findall(
+            r"^checkout: moving from (\S+) to (\S+)$", log.decode("utf-8", "replace"), re.MULTILINE
+        )
+        current = repo.head().branch or ""
         return frozenset({*names, *(name for move in moves for name in move)} - {current})
 
     @cached_property

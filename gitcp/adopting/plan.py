@@ -239,7 +239,7 @@ def _seems_complete(store: Store, holding: Holding, listed: Listed) -> bool:
     if checkpoint.conversation is None:
         return False
     size = sum(stream.bytes + stream.torn for stream in checkpoint.conversation.streams)
-    return size >= listed.bytes or checkpoint.created.timestamp() >= listed.found.modified
+    return size >= listed.bytes or checkpoint.created.timestamp() >= int(listed.found.modified)
 
 
 def pending(items: Iterable[Item]) -> list[Item]:

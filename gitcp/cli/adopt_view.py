@@ -8,7 +8,7 @@ from datetime import datetime
 from gitcp import humanize
 from gitcp.adopting.apply import Adopted
 from gitcp.adopting.plan import AdoptPlan, Item, Share, pending
-from gitcp.cli import objects
+from gitcp.cli import deletions, objects
 from gitcp.cli.context import Context
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.wire import Json, encode_time
@@ -83,19 +83,13 @@ def _row(context: Context, share: Share, agent: str, items: list[Item]) -> tuple
         f"{len(new):,}",
         humanize.size(sum(item.listed.bytes for item in new)) if new else "",
         humanize.ago(_time(oldest, now), now) if oldest is not None else "",
-        _date(swept, now) if swept is not None else "",
+        deletions.when(swept, now) if swept is not None else "",
         f"{len(items) - len(new):,}" if len(items) > len(new) else "",
     )
 
 
 def _time(seconds: float, now: datetime) -> datetime:
     return datetime.fromtimestamp(seconds, now.tzinfo)
-
-
-def _date(seconds: float, now: datetime) -> str:
-    """Return when an agent deletes a conversation."""
-    days = round((seconds - now.timestamp()) / 86400)
-    return f"in {humanize.count(days, 'day')}" if days > 0 else "at its next start"
 
 
 def _aligned(rows: list[tuple[str, ...]]) -> list[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gitcp import __version__, humanize, wire
+from gitcp.adopting.sweeps import Sweep, due
 from gitcp.automation.install.health import AgentHealth, Health, examine
-from gitcp.cli import objects
+from gitcp.cli import deletions, objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import end
 from gitcp.cli.options import json_option, takes
@@ -29,14 +30,17 @@ def command(context: Context, *, as_json: bool) -> None:
     except RepositoryNotFound:
         store = None
     health = examine(store, context.host)
+    soon = due(store, context.cwd, context.host) if store else ()
     if as_json:
-        context.output.document(objects.document("doctor", _fields(health)))
+        deleted = deletions.fields(soon, context.host.now())
+        fields = {**_fields(health), "deleted_soon": deleted}
+        context.output.document(objects.document("doctor", fields))
     else:
-        _print(context, health)
+        _print(context, health, soon)
     end(1 if health.problems else 0)
 
 
-def _print(context: Context, health: Health) -> None:
+def _print(context: Context, health: Health, soon: tuple[Sweep, ...]) -> None:
     from gitcp.cli.table import Column, show  # only for a table
 
     line = context.output.line
@@ -62,6 +66,8 @@ def _print(context: Context, health: Health) -> None:
         line(Styled("hook.log  ", DIM), logged)
     for note in health.notes:
         line("note  ", note)
+    for warning in deletions.lines(soon, context.host.now()):
+        line("note  ", warning)
     for problem in health.problems:
         line(Styled("problem  ", RED), problem.what)
         line("         ", Styled(problem.hint, YELLOW))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gitcp import humanize
 from gitcp.automation.install import plan
 from gitcp.cli import enabling
 from gitcp.cli.context import Context
@@ -36,3 +37,22 @@ def command(context: Context, /, **given: Any) -> None:
     targets, scope = enabling.meant(context, given["agents"], user=given["user"])
     made = plan.enable(targets, scope, context.host)
     enabling.carry_out(context, made, given, verb="enable")
+    if not (given["user"] or given["dry_run"] or given["as_json"]):
+        _offer(context, given)
+
+
+def _offer(context: Context, given: dict[str, Any]) -> None:
+    """Offer to store the conversations that the agents have had here before."""
+    from gitcp import adapters
+    from gitcp.adopting.sweeps import unstored
+
+    number = len(unstored(context.store, adapters.find_all(context.cwd, context.host)))
+    if not number:
+        return
+    earlier = humanize.count(number, "earlier conversation")
+    if given["yes"] or not context.output.ask(f"Store {earlier} of this directory?"):
+        context.output.line(f"{earlier} can be stored: gitcp adopt")
+        return
+    from gitcp.cli import adopt
+
+    adopt.command.run(context, **{**adopt.command.defaults(), "yes": True})

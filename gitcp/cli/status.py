@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from gitcp import humanize, wire
-from gitcp.cli import objects, rendering
+from gitcp.adopting.sweeps import Sweep, due
+from gitcp.cli import deletions, objects, rendering
 from gitcp.cli.context import Context
 from gitcp.cli.options import json_option, session_option, takes
 from gitcp.cli.output import BOLD, YELLOW, Output, Styled
@@ -35,6 +36,12 @@ def command(context: Context, session: str | None, *, as_json: bool) -> None:
         context.output.document(objects.document("status", _fields(context, current)))
     else:
         _print(context, current)
+        for line in deletions.lines(_due(context), context.host.now()):
+            context.output.line(Styled("Not stored    ", BOLD), line)
+
+
+def _due(context: Context) -> tuple[Sweep, ...]:
+    return due(context.store, context.cwd, context.host)
 
 
 def _fields(context: Context, current: Status) -> wire.Json:
@@ -62,6 +69,7 @@ def _fields(context: Context, current: Status) -> wire.Json:
         "unfinished": str(current.unfinished.target) if current.unfinished else None,
         "undo": str(current.undo) if current.undo else None,
         "redo": str(current.redo) if current.redo else None,
+        "deleted_soon": deletions.fields(_due(context), context.host.now()),
     }
 
 

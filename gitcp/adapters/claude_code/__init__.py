@@ -97,7 +97,7 @@ def located(session_id: str, host: Host) -> Found | None:
 
 def list_all(host: Host) -> Iterator[Listed]:
     """Yield the sessions of all directories."""
-    lifetime = _lifetime(host)
+    kept_for = lifetime(host)
     for directory in sorted(_directories_in(_projects(host))):
         beside = _directories_in(directory)
         for path in _transcripts(directory):
@@ -107,11 +107,11 @@ def list_all(host: Host) -> Iterator[Listed]:
                 kinds = BESIDE if folder in beside else ()
                 extra = (file for kind in kinds for file in _files(folder / kind))
                 paths = (path, *extra)
-                deleted = session.modified + lifetime if lifetime else None
+                deleted = session.modified + kept_for if kept_for else None
                 yield base.listed(session, paths, partial(capture, session), deleted=deleted)
 
 
-def _lifetime(host: Host) -> float | None:
+def lifetime(host: Host) -> float | None:
     """Return the seconds after which Claude Code deletes a transcript that is not written to; None
     for never. It deletes nothing if the setting is invalid or 0.
     """

@@ -46,6 +46,7 @@ __all__ = [
     "capture",
     "digest",
     "find",
+    "lifetime",
     "list_all",
     "located",
     "messages",
@@ -106,7 +107,7 @@ def located(session_id: str, host: Host) -> Found | None:
 
 def list_all(host: Host) -> Iterator[Listed]:
     """Yield the chats of all directories; of several with one id, each."""
-    places, lifetime = root_of(host) / "tmp", _lifetime(host)
+    places, kept_for = root_of(host) / "tmp", lifetime(host)
     for directory in (places / name for name in names_in(places)):
         for path in _chats(directory):
             session_id = session_of(path)
@@ -114,7 +115,7 @@ def list_all(host: Host) -> Iterator[Listed]:
                 found = Found(NAME, session_id, path, _modified(path))
                 folders = (_below(directory, group, session_id) for group in BESIDE)
                 extra = (file for folder in folders for file in _files(folder))
-                deleted = found.modified + lifetime if lifetime else None
+                deleted = found.modified + kept_for if kept_for else None
                 capturing = partial(capture, found)
                 yield base.listed(found, (path, *extra), capturing, deleted=deleted)
         yield from _old_chats(directory)
@@ -129,7 +130,7 @@ def _old_chats(directory: Path) -> Iterator[Listed]:
             yield base.listed(found, (path,), partial(capture, found), unread=unread)
 
 
-def _lifetime(host: Host) -> float | None:
+def lifetime(host: Host) -> float | None:
     """Return the seconds after which Gemini CLI deletes a chat that is not written to; None for
     never.
     """

@@ -1,0 +1,71 @@
+"""Conversations of a directory that are not stored, and when their agents will delete them.
+
+For commands that only warn, so it looks at names and times, and reads no transcript.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from gitcp import adapters
+from gitcp.adapters.base import Found
+from gitcp.errors import StoreDamaged
+from gitcp.model import Host
+from gitcp.store import Store
+
+if TYPE_CHECKING:
+    from gitcp.adopting.plan import Holdings
+
+SOON = 7 * 86400.0
+"""Seconds before a deletion from which on to warn."""
+
+
+class Sweep(NamedTuple):
+    """The conversations that an agent will delete soon: how many, and when the first one, in
+    seconds since 1970.
+    """
+
+    agent: str
+    conversations: int
+    first: float
+
+
+def unstored(store: Store, sessions: Iterable[Found]) -> list[Found]:
+    """Return the sessions that were written to since their last checkpoint, or have none."""
+    sessions = list(sessions)
+    if not sessions:
+        return []
+    from gitcp.adopting.plan import Holdings  # most have nothing to look for
+
+    held = Holdings(store)
+    return [found for found in sessions if not _is_stored(held, found)]
+
+
+def _is_stored(held: Holdings, found: Found) -> bool:
+    holding = held.of(found.agent, found.session_id)
+    try:
+        # commits have whole seconds
+        return holding is not None and held.store.summary(holding.tip).created.timestamp() >= int(
+            found.modified
+        )
+    except StoreDamaged:
+        return False
+
+
+def due(store: Store, cwd: Path, host: Host) -> tuple[Sweep, ...]:
+    """Return what agents will delete soon of this directory's conversations and is not stored."""
+    now = host.now().timestamp()
+    times: dict[str, list[float]] = {}
+    lifetimes: dict[str, float | None] = {}
+    soon = []
+    for found in adapters.find_all(cwd, host):
+        if found.agent not in lifetimes:
+            lifetimes[found.agent] = adapters.lifetime(found.agent, host)
+        lifetime = lifetimes[found.agent]
+        if lifetime is not None and found.modified + lifetime < now + SOON:
+            soon.append(found)
+    for found in unstored(store, soon):
+        times.setdefault(found.agent, []).append(found.modified + (lifetimes[found.agent] or 0))
+    return tuple(Sweep(agent, len(each), min(each)) for agent, each in sorted(times.items()))
